@@ -49,6 +49,7 @@ from manylabel_clients.http.resources.predictions import (
     UnlabelledPrediction,
     Updated,
 )
+from manylabel_clients.http.resources.replicas import KnownVersions, Replica, Replicas
 from manylabel_clients.http.resources.snapshots import RolledBack, Snapshot
 from manylabel_clients.http.resources.stream import LineAnswer
 from manylabel_clients.http.resources.versions import ModelDetail, Promoted, Version
@@ -87,6 +88,7 @@ __all__ = [
     "JobResult",
     "JobStatus",
     "Keys",
+    "KnownVersions",
     "LabelMeasures",
     "LabelPage",
     "LabelStatus",
@@ -104,6 +106,8 @@ __all__ = [
     "Prediction",
     "Promoted",
     "Rates",
+    "Replica",
+    "Replicas",
     "Retry",
     "RolledBack",
     "Secret",

@@ -111,6 +111,23 @@ class State(NamedTuple):
         buffer[: len(head)] = np.frombuffer(head, dtype=np.uint8)
         return buffer.data
 
+    def checksum(self) -> str:
+        """Return the checksum that `to_bytes` puts into the header; raise as it does."""
+        sources = {name: _storable(name, array) for name, array in self.arrays.items()}
+        packed = {name: np.asarray(array, _plain_type(array), order="C") for name, array in sources.items()}
+        return _checksum(packed, _plain(self.header))
+
+    @staticmethod
+    def header_of(data: bytes | bytearray | memoryview, max_header_bytes: int | None = None) -> dict[str, Any]:
+        """Return the header of a state whose first bytes these are, with its format and checksum, none of it checked.
+
+        Raises
+        ------
+        DamagedState
+            If there is none, or `data` ends before it does.
+        """
+        return _header(_outer(memoryview(data).cast("B"), max_header_bytes)[0])
+
     @classmethod
     def from_bytes(cls, data: bytes | bytearray | memoryview, max_header_bytes: int | None = None) -> State:
         """Return the state that `to_bytes` wrote.

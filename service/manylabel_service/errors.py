@@ -183,6 +183,24 @@ class ModelFailed(NotReady):
     retry_after: float | None = None  # type: ignore[assignment]  # there is none
 
 
+class IncompatibleRelease(NotReady):
+    """This release must not serve what others have made or still serve; another release can."""
+
+
+class ReleaseTooOld(IncompatibleRelease):
+    """A newer release has written what this one cannot read."""
+
+    code = "release_too_old"
+    message = "{self.detail}: run the newer release that wrote it"
+
+
+class FoldDiffers(IncompatibleRelease):
+    """This release learns other bits than the one that stored a snapshot, or could not be compared with it."""
+
+    code = "fold_differs"
+    message = "{self.detail}: this replica does not serve it; the others do"
+
+
 class QueueFull(ServiceError):
     """More updates wait for the model than it may hold back."""
 

@@ -8,7 +8,7 @@ import typer
 from manylabel_clients.command.data import datasets, feed
 from manylabel_clients.command.failures import REFUSED, UNREACHABLE, Failure
 from manylabel_clients.command.models import evaluate, models, predict, snapshots, update
-from manylabel_clients.command.server import audit, demo, keys, serve, transfer, worker
+from manylabel_clients.command.server import audit, demo, keys, replicas, serve, transfer, worker
 from manylabel_clients.command.training import jobs, train
 from manylabel_clients.http.errors import ConnectionFailed, ManyLabelError, Unavailable
 
@@ -25,6 +25,7 @@ app = typer.Typer(
 for module in (
     serve,
     worker,
+    replicas,
     transfer,
     demo,
     models,

@@ -93,6 +93,7 @@ class Client(SyncResource[ClientRequests]):
     create_model = sync_handle(ClientRequests.create_model, Model)
     upload_model = sync_handle(ClientRequests.upload_model, Model)
     models = sync(ClientRequests.models)
+    replicas = sync(ClientRequests.replicas)
     wait_ready = sync(ClientRequests.wait_ready)
 
     upload_dataset = sync(ClientRequests.upload_dataset)
@@ -165,6 +166,7 @@ class AsyncClient(AsyncResource[ClientRequests]):
     create_model = awaited_handle(ClientRequests.create_model, AsyncModel)
     upload_model = awaited_handle(ClientRequests.upload_model, AsyncModel)
     models = awaited(ClientRequests.models)
+    replicas = awaited(ClientRequests.replicas)
     wait_ready = awaited(ClientRequests.wait_ready)
 
     upload_dataset = awaited(ClientRequests.upload_dataset)

@@ -10,6 +10,7 @@ import structlog
 
 from manylabel_core.records import RecordEncoder
 from manylabel_service.errors import (
+    IncompatibleRelease,
     ModelDamaged,
     ModelFailed,
     ModelGone,
@@ -74,6 +75,7 @@ class HostedModel(ABC):
     ) -> None:
         self.record = record
         self.state = State.RESTORING
+        self._incompatible: str | None = None
         self.used_at = time.monotonic()
         self._settings = settings
         self._store_health = store_health or StoreHealth()
@@ -190,11 +192,19 @@ class HostedModel(ABC):
     async def cover(self) -> bool:
         """Have the store hold all that is needed to come back; return whether it does."""
 
+    @abstractmethod
+    def snapshot_soon(self) -> None:
+        """Have a snapshot taken, in the background, if none covers what was learnt."""
+
     # -- life -------------------------------------------------------------------------------------
 
     @abstractmethod
-    async def restore(self) -> None:
-        """Restore the present state, and answer from then on."""
+    async def restore(self, ask: Callable[[], bool] | None = None) -> None:
+        """Restore the present state, and answer from then on.
+
+        With `ask`, which has others asked for a snapshot of the model, only if it learns the same bits as they: raises
+        FoldDiffers.
+        """
 
     def start(self) -> None:
         """Begin to answer."""
@@ -209,6 +219,11 @@ class HostedModel(ABC):
     def failed(self) -> bool:
         """True if its state cannot be trusted, or had."""
         return self.state is State.FAILED
+
+    @property
+    def incompatible(self) -> str | None:
+        """The code of the error for which another release has to serve it; None if this one can."""
+        return self._incompatible
 
     @property
     def impaired(self) -> bool:
@@ -227,6 +242,12 @@ class HostedModel(ABC):
     def fail(self, refusal: ErrorFactory) -> None:
         """Answer every request with such an error from now on, because the state cannot be trusted."""
         self.end(State.FAILED, refusal)
+
+    def withhold(self, error: IncompatibleRelease) -> None:
+        """Answer every request with such an error from now on: another release has to serve the model."""
+        log.error("model_withheld", model=self.name, position=self.position, code=error.code, error=str(error))
+        self._incompatible = error.code
+        self.fail(lambda: type(error)(error.detail))
 
     def stop_changes(self) -> None:
         """Take no more changes."""
@@ -279,6 +300,9 @@ class HostedModel(ABC):
         if isinstance(error, ModelDamaged):
             log.error("model_damaged", model=self.name, position=self.position, error=str(error))
             self.fail(lambda: ModelDamaged(error.name, error.detail))
+            return error
+        if isinstance(error, IncompatibleRelease):
+            self.withhold(error)
             return error
         # What was being done may have stopped half-way: this state must neither answer nor be kept.
         log.error("model_failed", model=self.name, position=self.position, exc_info=error)

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Set
 from contextlib import suppress
 from typing import Any
 
-from manylabel_service.errors import StorageGone
+from manylabel_service.errors import ReleaseTooOld, StorageGone
 from manylabel_service.hosting.hosted_model import HostedModel
 from manylabel_service.online.spec.trained import TrainedSpec, read_spec
 from manylabel_service.settings import Settings
@@ -44,7 +44,7 @@ class Listing:
                 continue  # a damaged one is named by /readyz, as one that failed
             if hosted is None or hosted.record != record or not hosted.serving:
                 if hosted is None or not hosted.failed:  # a failed one is named by /readyz; it has no status
-                    with suppress(ValueError):  # nor has one whose spec says nothing
+                    with suppress(ValueError, ReleaseTooOld):  # nor has one whose spec says nothing here
                         statuses.append(self._described(record))
             else:
                 statuses.append({**hosted.status(), "loaded": True})

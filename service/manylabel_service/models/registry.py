@@ -11,12 +11,15 @@ import structlog
 from manylabel_service.errors import (
     DocumentDamaged,
     DurabilityUnavailable,
+    FoldDiffers,
+    IncompatibleRelease,
     ModelDamaged,
     ModelExists,
     ModelFailed,
     ModelGone,
     ModelNotFound,
     NotReady,
+    ReleaseTooOld,
     StorageGone,
 )
 from manylabel_service.hosting.hosted_model import HostedModel, ModelEvicted
@@ -26,11 +29,13 @@ from manylabel_service.models.eviction import Eviction
 from manylabel_service.models.follower import Follower
 from manylabel_service.models.listing import Listing
 from manylabel_service.models.loader import ModelLoader
+from manylabel_service.models.membership import MAX_MODELS, Membership
 from manylabel_service.online.replica import Replica
 from manylabel_service.online.size_limits import check_size
 from manylabel_service.online.snapshots.room import SnapshotRoom
+from manylabel_service.online.spec.release import InUse
 from manylabel_service.online.spec.spec import ModelSpec
-from manylabel_service.online.spec.trained import is_trained
+from manylabel_service.online.spec.trained import is_trained, stored_spec
 from manylabel_service.online.state.model import OnlineModel
 from manylabel_service.online.updates.replay import HOPELESS
 from manylabel_service.online.warmup import warm_up
@@ -55,6 +60,8 @@ class Registry:
     Attributes
     ----------
     snapshot_room : what the models share for their snapshots.
+    in_use : the versions in which this process writes.
+    membership : of this process among those that share the store.
     ready : True once the kernels are compiled and the models that are to be preloaded are restored, until `stop`.
     """
 
@@ -72,6 +79,8 @@ class Registry:
         self._follower = Follower(store, self._store_health, self.resident)
         self._tasks: list[asyncio.Task[None]] = []
         self.ready = False
+        self.in_use = InUse()
+        self.membership = Membership(store, "server", self.in_use, self._standing, self._asked)
 
     # -- life -------------------------------------------------------------------------------------
 
@@ -82,12 +91,16 @@ class Registry:
         ------
         StorageError
             The list of models, or all of them, cannot be read. What has been done need not be done again.
+        ReleaseTooOld
+            A newer release has written to the store.
         """
         await asyncio.to_thread(warm_up)  # where nothing is compiled yet, a minute: the store is heard of afterwards
+        if not self._tasks:
+            await self.membership.join()
         records = await self._store.models.all() if self._settings.preload else []
         self._store_health.heard()
         if not self._tasks:
-            work = (self._follower.run(), self._follower.poll_versions(), self._eviction.run())
+            work = (self._follower.run(), self._follower.poll_versions(), self._eviction.run(), self.membership.run())
             self._tasks = [asyncio.create_task(each) for each in work]
         for record in records:
             if await self._eviction.resident_bytes() >= self._settings.max_resident_bytes:
@@ -100,7 +113,7 @@ class Registry:
     async def _preload(self, record: ModelRecord) -> None:
         try:
             await self._restored(record)
-        except (ModelGone, ModelDamaged):
+        except (ModelGone, ModelDamaged, IncompatibleRelease):
             pass
         except StorageGone as error:
             await self._store.models.find(record.name)  # if that fails too, it is not for this model
@@ -112,9 +125,11 @@ class Registry:
         """Restore a model and host it; one that cannot be restored is hosted as failed."""
         name, replica = record.name, self._readable(record)
         try:
-            await replica.restore()
+            await self._restore(replica)
         except (ModelGone, StorageGone):
             raise
+        except IncompatibleRelease as error:
+            replica.withhold(error)
         except (ModelDamaged, DocumentDamaged) as error:
             damaged = error if isinstance(error, ModelDamaged) else ModelDamaged(name, str(error))
             log.error("model_damaged", model=name, error=str(error), action=_ACTION)
@@ -127,6 +142,16 @@ class Registry:
         else:
             log.info("model_restored", model=name, position=replica.position)
         return await self._host(replica)
+
+    async def _restore(self, replica: HostedModel) -> None:
+        """Restore a model; where another build serves the store, only if both learn the same bits."""
+        record, membership = replica.record, self.membership
+        if not membership.must_agree:
+            return await replica.restore()
+        try:
+            await replica.restore(lambda: membership.ask(record))
+        finally:
+            membership.ask_no_more(record)
 
     async def stop(self) -> None:
         """Finish what waits, and take last snapshots: one after the other, each as large as its model."""
@@ -142,6 +167,7 @@ class Registry:
                 await replica.stop()
             except Exception:  # the others, and the store, still have to be put away in good order
                 log.exception("model_stop_failed", model=replica.record.name)
+        await self.membership.leave()
 
     # -- what there is ----------------------------------------------------------------------------
 
@@ -157,6 +183,34 @@ class Registry:
     def storage_gone_seconds(self) -> float | None:
         """The seconds for which the store has not answered; None while it does."""
         return self._store_health.stale_seconds if self.ready else None
+
+    def check_compatible(self) -> None:
+        """Raise IncompatibleRelease if this release must not take part, or not serve one of the models in memory."""
+        if self.membership.refusal is not None:
+            raise ReleaseTooOld(self.membership.refusal.detail)
+        codes = [replica.incompatible for replica in self._replicas.values() if replica.incompatible]
+        if codes:
+            error = ReleaseTooOld if ReleaseTooOld.code in codes else FoldDiffers
+            raise error(f"{len(codes)} models have to be served by another release, see the log")
+
+    def check_ready(self) -> None:
+        """Raise what a server that must not get requests says: NotReady, or as `check_compatible`."""
+        self.check_compatible()
+        self.require_ready()
+
+    def _standing(self) -> dict[str, Any]:
+        resident = self.resident()
+        return {
+            "ready": self.ready and not any(model.incompatible for model in resident),
+            "models": {model.name: model.position for model in resident[:MAX_MODELS] if model.serving},
+            "withheld": {model.name: model.incompatible for model in resident if model.incompatible},
+        }
+
+    def _asked(self, name: str, incarnation: int) -> None:
+        """Have a snapshot taken soon of a model that another process has to compare with its own."""
+        model = self._replicas.get(name)
+        if model is not None and model.record.incarnation == incarnation and model.serving:
+            model.snapshot_soon()
 
     def require_ready(self) -> None:
         """Raise NotReady until the server has started, and once it is stopping."""
@@ -274,15 +328,18 @@ class Registry:
             raise ModelExists(spec.name)
         check_limit("the number of models", len(records) + len(self._creating), self._settings.max_models)
         if state is None:
-            replica = self._online(await self._store.models.create(spec.name, spec.to_bytes()))
+            replica = self._online(await self._store.models.create(spec.name, self._stored(spec)))
             replica.start()
             return await self._host(replica)
-        data = await asyncio.to_thread(state.seed, spec.name)
+        data = await asyncio.to_thread(state.seed, spec.name, self.in_use.versions.form)
         del state
         await self.snapshot_room.add_stored(len(data))
-        record = await self._store.models.create(spec.name, spec.to_bytes(), data)
+        record = await self._store.models.create(spec.name, self._stored(spec), data)
         del data
         return await self._restored(record)
+
+    def _stored(self, spec: ModelSpec) -> bytes:
+        return stored_spec(spec, self.in_use.versions.fold)
 
     async def delete(self, name: str) -> None:
         """Delete a model with its log and its snapshots.
@@ -310,6 +367,9 @@ class Registry:
         try:
             record.check()
             hosted = self._hosted(record)
+        except IncompatibleRelease as error:
+            log.error("model_withheld", model=record.name, code=error.code, error=str(error))
+            raise
         except Exception as error:  # whatever stands in it, it must not keep the other models from serving
             damaged = error if isinstance(error, ModelDamaged) else ModelDamaged(record.name, f"its spec: {error}")
             log.error("model_damaged", model=record.name, incarnation=record.incarnation, error=str(error))
@@ -320,13 +380,15 @@ class Registry:
 
     def _hosted(self, record: ModelRecord) -> HostedModel:
         if is_trained(record.spec):
-            return TrainedModel(
-                record, self._store, self._settings, self._store_health, self._forget, self.snapshot_room
-            )
+            return TrainedModel(*self._parts(record))
         return self._online(record)
 
     def _online(self, record: ModelRecord) -> Replica:
-        return Replica(record, self._store, self._settings, self._store_health, self._forget, self.snapshot_room)
+        return Replica(*self._parts(record))
+
+    def _parts(self, record: ModelRecord) -> tuple[Any, ...]:
+        store_health, room = self._store_health, self.snapshot_room
+        return record, self._store, self._settings, store_health, self._forget, room, self.in_use
 
     async def _host(self, replica: HostedModel) -> HostedModel:
         """Take a replica in; answers the one that is there afterwards: one of a newer model, or an earlier one."""

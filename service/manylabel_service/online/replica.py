@@ -40,6 +40,7 @@ from manylabel_service.online.prediction_store import KeptPrediction, Prediction
 from manylabel_service.online.snapshots.reader import SnapshotReader
 from manylabel_service.online.snapshots.room import SnapshotRoom
 from manylabel_service.online.snapshots.snapshotter import Snapshotter
+from manylabel_service.online.spec.release import InUse
 from manylabel_service.online.spec.trained import read_spec
 from manylabel_service.online.state.answer import Answer, UpdateResult
 from manylabel_service.online.state.answers import VersionMeasures
@@ -67,6 +68,7 @@ class Replica(HostedModel):
     store : where its log and its snapshots are.
     record, settings, store_health, on_deleted : as of every hosted model.
     snapshot_room : shared with the other models; None: its own.
+    in_use : the versions in which it writes, of the whole process.
     """
 
     _answered = (DurabilityUnavailable, LogTrimmed, LogLost)
@@ -79,6 +81,7 @@ class Replica(HostedModel):
         store_health: StoreHealth | None = None,
         on_deleted: Callable[[HostedModel], None] = lambda model: None,
         snapshot_room: SnapshotRoom | None = None,
+        in_use: InUse | None = None,
     ) -> None:
         super().__init__(record, settings, store_health, on_deleted)
         self.spec = read_spec(record.spec)
@@ -86,7 +89,8 @@ class Replica(HostedModel):
         text = None if self.spec.text is None else self.spec.text.settings()
         self._records = RecordEncoder(text, settings.record_limits)
         self.queue = UpdateQueue(record.name, settings)
-        self.snapshotter = Snapshotter(record, store, settings, snapshot_room, self.queue.wake)
+        self._in_use = in_use or InUse()
+        self.snapshotter = Snapshotter(record, store, settings, snapshot_room, self.queue.wake, self._in_use)
         self._snapshot_reader = SnapshotReader(record, store)
         self._applier = Applier(
             record,
@@ -98,7 +102,7 @@ class Replica(HostedModel):
             self.snapshotter,
             self.handle_error,
         )
-        self._admission = Admission(record.name, settings)
+        self._admission = Admission(record.name, settings, self._in_use)
         self._keys = InFlightKeys()
         self._prediction_store = PredictionStore(record, store, settings)
         self._predict_slice, self._explain_slice = SliceSize(), SliceSize()
@@ -188,16 +192,20 @@ class Replica(HostedModel):
 
     # -- life -------------------------------------------------------------------------------------
 
-    async def restore(self) -> None:
+    async def restore(self, ask: Callable[[], bool] | None = None) -> None:
         """Read the newest intact snapshot, then the log after it; the replica answers from then on.
+
+        With `ask`, which has others asked for a snapshot, it learns the same bits as they before.
 
         Raises
         ------
+        FoldDiffers
+            It does not.
         LogTrimmed, LogLost, TargetLost, UnreadableEntry
             There is no way to the present state.
         StorageGone, ModelGone
         """
-        await self._applier.restore()
+        await self._applier.restore(ask)
         self.start()
 
     def start(self) -> None:
@@ -233,6 +241,10 @@ class Replica(HostedModel):
         if not await self.snapshotter.covers(self.model.position):
             await self.take_snapshot()
         return self.model.position == self.snapshotter.covered
+
+    def snapshot_soon(self) -> None:
+        self.snapshotter.soon()
+        self.queue.wake()
 
     def end(self, state: State, refusal: ErrorFactory) -> None:
         super().end(state, refusal)
@@ -474,9 +486,8 @@ class Replica(HostedModel):
         with self._keys.hold(key):
             rollback = Rollback(await self._snapshot_reader.pin(snapshot), self.durability, key)
             self.check_changeable()
-            outcome = await self.queue.put(rollback, encode(rollback), None)
-        self.snapshotter.soon()
-        self.queue.wake()
+            outcome = await self.queue.put(rollback, self._encoded(rollback), None)
+        self.snapshot_soon()
         return self._answer(outcome)
 
     async def relabel(self, label: str, to: str | None, key: IdempotencyKey | None = None) -> UpdateResult:
@@ -492,7 +503,10 @@ class Replica(HostedModel):
             return self._updated(earlier, replayed=True)
         with self._keys.hold(key):
             relabel = Relabel(label, to, self.durability, key)
-            return self._answer(await self.queue.put(relabel, encode(relabel), None))
+            return self._answer(await self.queue.put(relabel, self._encoded(relabel), None))
+
+    def _encoded(self, change: Rollback | Relabel) -> bytes:
+        return encode(change, self._in_use.versions.form)
 
     def measured(self, version: int) -> VersionMeasures:
         """Return what is measured of a version of the trained model whose answers these are; raise as `status`."""

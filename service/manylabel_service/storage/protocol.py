@@ -429,7 +429,14 @@ class Blobs(Protocol):
 
 
 class Store(Protocol):
-    """A store has six parts; they are there from the beginning, and answer while the store is open."""
+    """A store has six parts; they are there from the beginning, and answer while the store is open.
+
+    Attributes
+    ----------
+    shared : whether several processes can have it open.
+    """
+
+    shared: bool
 
     @property
     def models(self) -> Models: ...

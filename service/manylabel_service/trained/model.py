@@ -13,6 +13,7 @@ import structlog
 
 from manylabel_core.records import RecordEncoder
 from manylabel_service.errors import (
+    IncompatibleRelease,
     ModelDamaged,
     ModelGone,
     NoVersionServed,
@@ -30,6 +31,7 @@ from manylabel_service.hosting.signature import Signature
 from manylabel_service.hosting.store_health import StoreHealth
 from manylabel_service.online.replica import Replica
 from manylabel_service.online.snapshots.room import SnapshotRoom
+from manylabel_service.online.spec.release import InUse
 from manylabel_service.online.spec.trained import TRAINED
 from manylabel_service.online.state.answers import VersionMeasures
 from manylabel_service.online.updates.replay import HOPELESS
@@ -82,9 +84,10 @@ class TrainedModel(HostedModel):
         store_health: StoreHealth | None = None,
         on_deleted: Callable[[HostedModel], None] = lambda model: None,
         snapshot_room: SnapshotRoom | None = None,
+        in_use: InUse | None = None,
     ) -> None:
         super().__init__(record, settings, store_health, on_deleted)
-        self.answers = Replica(record, store, settings, self._store_health, self._gone, snapshot_room)
+        self.answers = Replica(record, store, settings, self._store_health, self._gone, snapshot_room, in_use)
         self._events = Events(record.name, lambda: self._active)
         self._versions = VersionStore(record, store, self._heard)
         self._active = ActiveVersion(record.name, self._versions, self._events, settings.record_limits)
@@ -208,7 +211,7 @@ class TrainedModel(HostedModel):
 
     # -- life -------------------------------------------------------------------------------------
 
-    async def restore(self) -> None:
+    async def restore(self, ask: Callable[[], bool] | None = None) -> None:
         """Read the catalogue and load the version that is served; answers from then on.
 
         Raises
@@ -217,17 +220,19 @@ class TrainedModel(HostedModel):
         """
         await self._versions.read()
         await self._active.catch_up()
-        await self._restore_answers()
+        await self._restore_answers(ask)
         self.start()
         self._active.start()
         self._task = asyncio.create_task(self._hear(), name=f"trained {self.record.name}")
 
-    async def _restore_answers(self) -> None:
+    async def _restore_answers(self, ask: Callable[[], bool] | None) -> None:
         """Restore the measures; where they cannot be had, the versions are served all the same."""
         try:
-            await self.answers.restore()
+            await self.answers.restore(ask)
         except (StorageGone, ModelGone):
             raise
+        except IncompatibleRelease as error:
+            self.answers.withhold(error)
         except Exception as error:
             detail, action = f"the labels of its answers: {error}", "delete it, or mend the store; predictions go on"
             unexpected = not isinstance(error, HOPELESS)
@@ -237,6 +242,10 @@ class TrainedModel(HostedModel):
     def _gone(self, answers: HostedModel) -> None:
         """Take in that the model has been deleted elsewhere."""
         self.handle_error(ModelGone(self.name, self.record.incarnation))
+
+    @property
+    def incompatible(self) -> str | None:
+        return super().incompatible or self.answers.incompatible
 
     @property
     def impaired(self) -> bool:
@@ -272,6 +281,10 @@ class TrainedModel(HostedModel):
     async def cover(self) -> bool:
         """Have a snapshot cover the labels; all else is in the store."""
         return self.answers.failed or await self.answers.cover()
+
+    def snapshot_soon(self) -> None:
+        if self.answers.serving:
+            self.answers.snapshot_soon()
 
     def end(self, state: State, refusal: ErrorFactory) -> None:
         super().end(state, refusal)

@@ -423,3 +423,13 @@ def test_weights_of_json(manylabel: Command, client: Client, name: str, tmp_path
         refused = manylabel("update", name, f'{{"x": {{"a": 1}}, "y": [], "weight": {wrong}}}')
         assert refused.status == 1
         assert "weight" in refused.err
+
+
+def test_replicas(manylabel: Command, client: Client) -> None:
+    (replica,) = client.replicas().replicas
+    shown = manylabel("replicas")
+    assert shown.status == 0, shown.err
+    for fact in ("form 1, fold 1", replica.id, "server", replica.build, "ready"):
+        assert fact in shown.out
+    told = json.loads(manylabel("replicas", "--json").out)
+    assert [one["id"] for one in told["replicas"]] == [replica.id]

@@ -55,6 +55,9 @@ def test_every_call(client: Client, name: str) -> None:
     assert status.metrics == model.metrics()
     assert (status.metrics.cumulative.examples, status.metrics.window.examples) == (11, 5)
     assert status in client.models()
+    (replica,) = client.replicas().replicas
+    assert (replica.this, replica.role, replica.ready, replica.withheld) == (True, "server", True, {})
+    assert replica.models[name] == status.position
     model.delete()
     with pytest.raises(NotFound):
         model.status()
@@ -278,6 +281,7 @@ def test_the_async_client_makes_every_call(server: Any, name: str) -> None:
             assert len(await model.predict_many([CAT[0], SONG[0]])) == 2
             assert (await model.metrics()).cumulative.examples == 50
             assert await model.status() in await client.models()
+            assert [one.this for one in (await client.replicas()).replicas] == [True]
             await model.delete()
             with pytest.raises(NotFound):
                 await model.status()

@@ -10,6 +10,7 @@ SCOPES: dict[tuple[str, str], tuple[str, ...]] = {
     ("get", "/readyz"): (),
     ("get", "/metrics"): ("read",),
     ("get", "/v1/audit"): ("admin",),
+    ("get", "/v1/replicas"): ("read",),
     ("post", "/v1/models"): ("admin",),
     ("get", "/v1/models"): ("read",),
     ("get", MODEL): ("read",),

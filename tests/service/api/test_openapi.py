@@ -17,6 +17,7 @@ OPERATIONS = {
     ("get", "/readyz"): {503},
     ("get", "/metrics"): set(),
     ("get", "/v1/audit"): {404, 422},
+    ("get", "/v1/replicas"): set(),
     ("post", "/v1/models"): {400, 404, 409, 413, 415, 422, 503, 507},
     ("get", "/v1/models"): {503},
     ("get", "/v1/models/{name}"): {404, 503},

@@ -231,10 +231,10 @@ class TestEviction:
         await replica.update([any_fleet.example(0)])
         model, may_go_on, begun = replica.model, threading.Event(), threading.Event()
 
-        def slow() -> memoryview:
+        def slow(form: int) -> memoryview:
             begun.set()
             assert may_go_on.wait(10)
-            return OnlineModel.to_buffer(model)
+            return OnlineModel.to_buffer(model, form)
 
         monkeypatch.setattr(model, "to_buffer", slow)
         sweeping = asyncio.create_task(registry._eviction.sweep())

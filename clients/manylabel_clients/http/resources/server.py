@@ -11,6 +11,7 @@ from manylabel_clients.http.errors import Conflict, ManyLabelError
 from manylabel_clients.http.resources.model_status import AnySummary, ModelStatus, model_status, model_summary
 from manylabel_clients.http.resources.models import model_path
 from manylabel_clients.http.resources.records import list_reader
+from manylabel_clients.http.resources.replicas import Replicas, replicas
 from manylabel_clients.http.resources.requests import Requests
 from manylabel_clients.http.transport.exchange import Exchange, Pause, Request, failure, is_transient, read, send
 from manylabel_clients.http.transport.json_body import BYTES, encode
@@ -123,6 +124,10 @@ class ServerRequests(Requests):
     def models(self) -> Exchange[list[AnySummary]]:
         """Return what every model is; of those in the server's memory its status."""
         return (yield from self._get("/v1/models", list_reader("models", model_summary)))
+
+    def replicas(self) -> Exchange[Replicas]:
+        """Return the processes that share the store of the server, and the versions that are in use."""
+        return (yield from self._get("/v1/replicas", replicas))
 
     def wait_ready(self, timeout: float = 60.0) -> Exchange[None]:
         """Wait, for at most `timeout` seconds, until the server is ready.

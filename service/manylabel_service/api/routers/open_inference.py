@@ -105,12 +105,12 @@ async def server_live() -> Response:
     "/v2/health/ready",
     summary="Is the server ready?",
     response_model=schemas.ServerReady,
-    responses=problems("not_ready"),
+    responses=problems("not_ready", "release_too_old", "fold_differs"),
 )
 @OPEN
 async def server_ready(context: ContextOf) -> Response:
     """Answers 200 once every model is restored and caught up."""
-    context.registry.require_ready()
+    context.registry.check_ready()
     return json_answer({"ready": True})
 
 

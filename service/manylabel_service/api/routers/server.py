@@ -17,7 +17,7 @@ from manylabel_service.api.context import Context, ContextOf
 from manylabel_service.api.web.access import OPEN, AccessOf, needs
 from manylabel_service.api.web.routes import GuardedRoute, json_answer, problems
 from manylabel_service.clock import now_ms
-from manylabel_service.errors import StorageError
+from manylabel_service.errors import NotReady, StorageError
 from manylabel_service.hosting.hosted_model import HostedModel
 from manylabel_service.telemetry.exposition import only
 
@@ -59,21 +59,56 @@ async def live() -> Response:
     "/readyz",
     summary="Is every model restored and caught up?",
     response_model=schemas.Ready,
-    responses=problems("not_ready"),
+    responses=problems("not_ready", "release_too_old", "fold_differs"),
 )
 @OPEN
 async def ready(context: ContextOf, access: AccessOf) -> Response:
-    """Answers 503 while the server starts or stops. A model that cannot be restored, or whose version cannot be loaded,
-    is in `failed` and does not hold up the others; without the store, predictions go on, and updates are answered 503.
-    A caller without the scope `read` hears only that the server is ready."""
+    """Answers 503 while the server starts or stops, and while another release has to serve what this one cannot
+    (`release_too_old`, `fold_differs`), so that a rolling upgrade goes no further. A model that cannot be restored, or
+    whose version cannot be loaded, is in `failed` and does not hold up the others; without the store, predictions go
+    on, and updates are answered 503. A caller without the scope `read` hears only that the server is ready."""
     registry = context.registry
-    registry.require_ready()
+    registry.check_ready()
     if not access.allows("read"):
         return json_answer({"ready": True})
     document: dict[str, Any] = {"ready": True, "failed": list(filter(access.may_see, registry.failed))}
     if registry.storage_gone_seconds is not None:
         document["storage_gone_seconds"] = round(registry.storage_gone_seconds, 3)
     return json_answer(document)
+
+
+@router.get(
+    "/v1/replicas",
+    summary="Which processes share the store?",
+    response_model=schemas.Replicas,
+    responses=problems(),
+)
+@needs("read")
+async def replicas(context: ContextOf, access: AccessOf) -> Response:
+    """Lists the servers and workers that share the store, of which releases they are, and which versions of forms and
+    folds are in use. What it says of others is up to two seconds old; one that died goes after ten."""
+    registry = context.registry
+    members = registry.membership.members
+    return json_answer(
+        {
+            **registry.in_use.versions._asdict(),
+            "replicas": [
+                {
+                    **member.model_dump(exclude={"asks"}),
+                    "models": {name: at for name, at in member.models.items() if access.may_see(name)},
+                    "withheld": {name: why for name, why in member.withheld.items() if access.may_see(name)},
+                    "this": member.id == registry.membership.id,
+                    "forms": _bounds(member.forms),
+                    "folds": _bounds(member.folds),
+                }
+                for member in members
+            ],
+        }
+    )
+
+
+def _bounds(versions: tuple[int, int]) -> dict[str, int]:
+    return {"first": versions[0], "last": versions[1]}
 
 
 @router.get(
@@ -99,12 +134,15 @@ async def exposition(context: Context) -> bytes:
     # Counters outlive a stay in memory: one that goes and comes back with another value misleads who computes rates.
     telemetry.keep(await registry.existing(telemetry.models))
     replicas = [replica for replica in registry.resident() if replica.serving]
-    gauges = await _Gauges.of(replicas)
+    gauges, is_ready = await _Gauges.of(replicas), False
     gauges.add_jobs(context.jobs.counts())
     for name, n_entries in (await registry.log_lags()).items():
         gauges.add_lag(name, n_entries)
     gauges.add_keys(context.keyring.known)
-    gauges.add_total("ready", registry.ready)
+    with suppress(NotReady):
+        registry.check_ready()
+        is_ready = True
+    gauges.add_total("ready", is_ready)
     gauges.add_total("storage_gone_seconds", registry.storage_gone_seconds or 0.0)
     gauges.add_total("failed_models", len(registry.failed))
     gauges.add_total("downloads", context.downloads.taken)

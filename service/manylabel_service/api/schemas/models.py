@@ -261,3 +261,47 @@ class Ready(Answer):
     caller has the scope `read`."""
     storage_gone_seconds: float | None = None
     """The store has been out of reach for so long; this is there only if it is."""
+
+
+class KnownVersions(Answer):
+    """The versions that a release knows, from the first to the last."""
+
+    first: int
+    last: int
+
+
+class ReplicaDescription(Answer):
+    """A process that shares the store, as it describes itself."""
+
+    id: str
+    this: bool
+    """True of the process that answers."""
+    role: str
+    """The role is `server` or `worker`."""
+    host: str
+    """The name of its machine, or of its container."""
+    pid: int
+    release: str
+    build: str
+    """Processes of one build compute with the same code, the same libraries and the same kind of processor."""
+    forms: KnownVersions
+    """It reads log entries and snapshots of these forms."""
+    folds: KnownVersions
+    """It computes these versions of the fold."""
+    started_at: str
+    ready: bool
+    models: dict[str, str]
+    """The models in its memory, and the positions that they are at; 1,000 at most."""
+    withheld: dict[str, str]
+    """The models that it must not serve, and the code that says why: another release has to serve them."""
+
+
+class Replicas(Answer):
+    """The processes that share the store, and the versions that are in use."""
+
+    form: int
+    """Log entries and snapshots are written in this form."""
+    fold: int
+    """New models keep to this version of the fold."""
+    replicas: list[ReplicaDescription]
+    """They stand in the order in which they started."""

@@ -131,8 +131,11 @@ def content(*models: type[BaseModel], media_type: str, example: Any = None) -> d
     return {"content": {media_type: {"schema": schema, **({} if example is None else {"example": example})}}}
 
 
-_IMPLIED = {"model_not_found": "model_damaged", "storage_unavailable": "storage_damaged"}
-"""Who looks for a thing may find it damaged."""
+_IMPLIED = {
+    "model_not_found": ("model_damaged", "release_too_old", "fold_differs"),
+    "storage_unavailable": ("storage_damaged",),
+}
+"""Who looks for a thing may find it damaged, or that another release has to serve it."""
 
 
 def problems(
@@ -140,7 +143,8 @@ def problems(
 ) -> dict[int | str, dict[str, Any]]:
     """Return the error answers of an operation, by status, for its description."""
     by_status: dict[int | str, list[str]] = {}
-    for code in (*codes, *(_IMPLIED[code] for code in codes if code in _IMPLIED), *ANYWHERE):
+    implied = [also for code in codes for also in _IMPLIED.get(code, ()) if also not in codes]
+    for code in (*codes, *implied, *ANYWHERE):
         by_status.setdefault(STATUS_AND_TITLE[code][0], []).append(code)
     content = {media_type: {"schema": reference(document)}}
     return {

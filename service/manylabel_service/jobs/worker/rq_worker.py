@@ -31,6 +31,8 @@ from manylabel_service.jobs.runners.rq import QUEUE, connect
 from manylabel_service.jobs.supervision.supervisor import supervise
 from manylabel_service.jobs.supervision.workdirs import remove_stale
 from manylabel_service.jobs.training import warmup
+from manylabel_service.models.membership import Membership
+from manylabel_service.online.spec.release import InUse
 from manylabel_service.settings import Settings
 from manylabel_service.storage import open_store, store_address
 
@@ -54,16 +56,23 @@ class RQWorkerProcess:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="tasks", daemon=True)
         self._task: asyncio.Task[None] | None = None
+        # A worker reads logs to train from: as long as it lives, nothing is written that it cannot read.
+        self._membership = Membership(self._store, "worker", InUse(), lambda: {"ready": not self.stopping})
         self._warming: subprocess.Popen[bytes] | None = None
         self.stopping = False
 
     def open(self) -> None:
-        """Reach the store, however long that takes; raises StoreUnusable."""
+        """Reach the store, however long that takes; raises StoreUnusable, ReleaseTooOld."""
         self._thread.start()
-        pause = PAUSES_SECONDS[0]
+        pause, is_open = PAUSES_SECONDS[0], False
         while True:
             try:
-                return self._run(self._store.open()).result()
+                if not is_open:
+                    self._run(self._store.open()).result()
+                is_open = True
+                self._run(self._membership.join()).result()
+                self._run(self._take_part())
+                return
             except StorageGone as error:
                 if not error.heals:
                     raise
@@ -105,6 +114,10 @@ class RQWorkerProcess:
                     with suppress(redis.exceptions.RedisError):
                         worker.maintain_heartbeats(job)
 
+    async def _take_part(self) -> None:
+        await self._membership.run()
+        self.stop()  # it is too old
+
     async def _supervised(self, id: str, number: int) -> None:
         self._task = asyncio.current_task()
         if not self.stopping:
@@ -126,6 +139,7 @@ class RQWorkerProcess:
         if self._warming is not None:
             self._warming.kill()
             self._warming.wait()
+        self._run(self._membership.leave()).result()
         self._run(self._store.close()).result()
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()

@@ -3,11 +3,11 @@
 import asyncio
 from collections.abc import Sequence
 from contextlib import aclosing
-from typing import IO
+from typing import IO, Any
 
-from manylabel_core.state import DamagedState
-from manylabel_service.errors import SnapshotNotFound
-from manylabel_service.online.state.model import OnlineModel
+from manylabel_core.state import DamagedState, NewerState, State
+from manylabel_service.errors import ReleaseTooOld, SnapshotNotFound
+from manylabel_service.online.state.model import MAX_HEADER_BYTES, OnlineModel
 from manylabel_service.storage import ModelRecord, SnapshotRecord, Store, position_key
 
 
@@ -29,9 +29,25 @@ class SnapshotReader:
         ------
         manylabel_core.state.DamagedState
             There is no snapshot at the position, or not a whole one.
+        ReleaseTooOld
+            A newer release has written it.
         """
         data = await self._store.snapshots.get(self._record, position)
-        return await asyncio.to_thread(OnlineModel.from_bytes, data or b"")
+        try:
+            return await asyncio.to_thread(OnlineModel.from_bytes, data or b"")
+        except NewerState as error:
+            raise ReleaseTooOld(f"the snapshot at {position} is {error}") from error
+
+    async def header(self, position: str) -> dict[str, Any]:
+        """Return the header of a snapshot, with its checksum, of which nothing is checked.
+
+        Raises
+        ------
+        manylabel_core.state.DamagedState
+            There is no snapshot at the position, or one without a header.
+        """
+        async with aclosing(self._store.snapshots.read(self._record, position)) as pieces:
+            return State.header_of(await anext(pieces, b""), MAX_HEADER_BYTES)
 
     async def copy(self, position: str, file: IO[bytes]) -> None:
         """Write a snapshot as it is stored to an empty file, piece by piece; a second call begins anew.

@@ -28,6 +28,7 @@ from manylabel_service.errors import (
 from manylabel_service.online.snapshots.reader import at
 from manylabel_service.online.snapshots.retention import NO_WINDOW, LogWindow, Retention
 from manylabel_service.online.snapshots.room import SnapshotRoom
+from manylabel_service.online.spec.release import InUse
 from manylabel_service.online.spec.trained import is_trained
 from manylabel_service.online.state.model import OnlineModel
 from manylabel_service.settings import Settings
@@ -63,12 +64,14 @@ class Snapshotter:
         settings: Settings,
         room: SnapshotRoom | None = None,
         on_stored: Callable[[], None] = lambda: None,
+        in_use: InUse | None = None,
     ) -> None:
         self._record = record
         self._store = store
         self._settings = settings
         self._room = SnapshotRoom(store, settings.max_snapshot_bytes) if room is None else room
         self._on_stored = on_stored
+        self._in_use = in_use or InUse()
         # Nobody trains from what a trained model has answered.
         window = NO_WINDOW if is_trained(record.spec) else LogWindow.of(settings)
         self._retention = Retention(record, store, settings.snapshots_kept, window)
@@ -148,7 +151,7 @@ class Snapshotter:
     async def _begin(self, model: OnlineModel) -> Storing:
         self._tried()
         try:
-            data = await asyncio.to_thread(model.to_buffer)
+            data = await asyncio.to_thread(model.to_buffer, self._in_use.versions.form)
         except MemoryError as error:
             log.warning("snapshot_failed", model=self._record.name, position=model.position, error=repr(error))
             self._storing = asyncio.create_task(_nothing())

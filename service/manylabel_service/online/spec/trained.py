@@ -8,6 +8,8 @@ from typing import ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict
 
+from manylabel_service.errors import ReleaseTooOld
+from manylabel_service.online.spec.release import FOLDS
 from manylabel_service.online.spec.spec import ModelSpec
 
 TRAINED = "trained"
@@ -42,6 +44,31 @@ def is_trained(spec: bytes) -> bool:
     return bool(json.loads(spec).get("algorithm") == TRAINED)
 
 
+_FOLD = "fold"
+"""Names the version of the fold in a stored spec, if that is not the first."""
+
+
+def stored_spec(spec: ModelSpec | TrainedSpec, fold: int) -> bytes:
+    """Return a spec as the store keeps it, of a model that keeps to a version of the fold."""
+    written = spec.to_bytes()
+    return written if fold == 1 else json.dumps({**json.loads(written), _FOLD: fold}).encode()
+
+
 def read_spec(spec: bytes) -> ModelSpec | TrainedSpec:
-    """Return the spec of a stored model of either kind; raise ValueError if it is none."""
+    """Return the spec of a stored model of either kind.
+
+    Raises
+    ------
+    ReleaseTooOld
+        Its version of the fold is one that only newer releases compute.
+    ValueError
+        It is no spec, or one of a version of the fold that is computed no longer.
+    """
+    document = json.loads(spec)
+    fold = document.pop(_FOLD, 1)
+    if type(fold) is int and fold > FOLDS[-1]:
+        raise ReleaseTooOld(f"the model has version {fold} of the fold, this release computes up to {FOLDS[-1]}")
+    if fold not in FOLDS:
+        raise ValueError(f"the model has version {fold} of the fold, this release computes {FOLDS[0]} to {FOLDS[-1]}")
+    spec = spec if fold == 1 else json.dumps(document).encode()
     return TrainedSpec.model_validate_json(spec) if is_trained(spec) else ModelSpec.from_bytes(spec)

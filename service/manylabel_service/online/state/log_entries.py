@@ -1,7 +1,12 @@
 """Log entries: what happened to a model, an Update, a Rollback or a Relabel, as bytes and back.
 
-An entry is a msgpack array; its first element is the version of the layout. Numbers are
-little-endian float32 (values), int32 (indices) and int8 (signs), so that an entry replays to the
+An entry is a msgpack array, [form, kind, durability, key, digest, ...]. A rollback goes on [to], a relabel [label, to],
+an update [want_predictions, want_probabilities, origin, examples]: an origin is null or [prediction ids, scores served,
+stream key, stream lines], with [[versions, [version, label names], ...]] behind it if versions of a trained model have
+answered; an example is [names, indices, values, label names, signs, complete], with its weight behind it if that is not
+1. The form is one of `FORMS`, which differ in nothing so far.
+
+Numbers are little-endian float32 (values), int32 (indices) and int8 (signs), so that an entry replays to the
 same bits on every machine. Decoding runs no code and reads only what `encode` writes.
 """
 
@@ -15,16 +20,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from manylabel_core.rows import MAX_EXAMPLE_WEIGHT
-from manylabel_service.errors import UnreadableEntry
+from manylabel_service.errors import ReleaseTooOld, UnreadableEntry
 from manylabel_service.hosting.examples import Example, Features, Labels
 from manylabel_service.idempotency import IdempotencyKey
-
-VERSION = 1
-"""Of the layout: [version, kind, durability, key, digest, ...]. A rollback goes on [to], a relabel [label, to], an
-update [want_predictions, want_probabilities, origin, examples]: an origin is null or [prediction ids, scores served,
-stream key, stream lines], with [[versions, [version, label names], ...]] behind it if versions of a trained model have
-answered; an example is [names, indices, values, label names, signs, complete], with its weight behind it if that is not
-1."""
+from manylabel_service.online.spec.release import FORMS
 
 _UPDATE, _ROLLBACK, _RELABEL = 0, 1, 2
 
@@ -103,17 +102,17 @@ Change = Update | Rollback | Relabel
 """What a log entry says."""
 
 
-def encode(change: Change) -> bytes:
-    """Return the entry of an update or of a rollback; raise as `encode_head`."""
+def encode(change: Change, form: int = FORMS[0]) -> bytes:
+    """Return the entry of a change, in one of `FORMS`; raise as `encode_head`."""
     if isinstance(change, Update):
-        return encode_head(change) + b"".join(map(encode_example, change.examples))
+        return encode_head(change, form) + b"".join(map(encode_example, change.examples))
     key = change.key or (None, None)
     kind, facts = (_RELABEL, (change.label, change.to)) if isinstance(change, Relabel) else (_ROLLBACK, (change.to,))
-    packed: bytes = msgpack.packb((VERSION, kind, change.durability, *key, *facts))
+    packed: bytes = msgpack.packb((form, kind, change.durability, *key, *facts))
     return packed
 
 
-def encode_head(update: Update) -> bytes:
+def encode_head(update: Update, form: int = FORMS[0]) -> bytes:
     """Return the entry of an update up to its examples, which follow as by `encode_example`.
 
     Raises
@@ -129,7 +128,7 @@ def encode_head(update: Update) -> bytes:
         if update.answered is not None:
             origin = (*origin, [[answered.version for answered in update.answered], *dict(update.answered).items()])
     wants = (update.want_predictions, update.want_probabilities)
-    head = (VERSION, _UPDATE, update.durability, *(update.key or (None, None)), *wants, origin)
+    head = (form, _UPDATE, update.durability, *(update.key or (None, None)), *wants, origin)
     packer = msgpack.Packer()
     fields = b"".join(map(packer.pack, head))
     entry: bytes = packer.pack_array_header(len(head) + 1) + fields + packer.pack_array_header(len(update.examples))
@@ -147,13 +146,17 @@ def decode(payload: bytes) -> Change:
 
     Raises
     ------
+    ReleaseTooOld
+        The entry has a form that a newer release writes.
     UnreadableEntry
-        The bytes are not an entry, or one of a newer version.
+        The bytes are not an entry, or one of a form that is read no longer.
     """
     try:
-        version, *fields = msgpack.unpackb(payload)
-        if version != VERSION:
-            raise UnreadableEntry(f"entry has version {version}, this program reads version {VERSION}")
+        form, *fields = msgpack.unpackb(payload)
+        if type(form) is int and form > FORMS[-1]:
+            raise ReleaseTooOld(f"the log has an entry of form {form}, this release reads up to form {FORMS[-1]}")
+        if form not in FORMS:
+            raise UnreadableEntry(f"entry has form {form}, this release reads forms {FORMS[0]} to {FORMS[-1]}")
         kind, *fields = fields
         if kind not in _READERS:
             raise ValueError(f"there is no kind {kind!r}")

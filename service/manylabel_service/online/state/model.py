@@ -21,6 +21,7 @@ from manylabel_service.hosting.explanations import Explainer, Explanations
 from manylabel_service.hosting.predictions import Prediction, prediction
 from manylabel_service.online.label_next import counting, uncertainty
 from manylabel_service.online.spec.limits import UNLIMITED, check_labels, most_of, take_labels
+from manylabel_service.online.spec.release import FORMS
 from manylabel_service.online.spec.spec import MAX_NAME_BYTES, ModelSpec
 from manylabel_service.online.spec.trained import TRAINED, TrainedSpec
 from manylabel_service.online.state.answers import Answers, NothingLearnt
@@ -31,9 +32,6 @@ from manylabel_service.online.state.label_table import LabelFacts, drift_to_json
 from manylabel_service.online.state.labelled_ids import LabelledIds
 from manylabel_service.online.state.stream_offsets import StreamOffsets
 from manylabel_service.storage import SEED, START, position_key
-
-VERSION = 1
-"""Of the state as bytes."""
 
 MAX_ROLLBACKS = 1_000
 """Rollbacks remembered per model, the latest."""
@@ -235,8 +233,10 @@ class OnlineModel:
         self.ignored_labels += len(y.names) - len(columns)
         return columns, signs
 
-    def seed(self, name: str) -> memoryview:
+    def seed(self, name: str, form: int = FORMS[0]) -> memoryview:
         """Return the bytes of a new model of that name, with what this one has learnt, and nothing of its requests.
+
+        They have one of `FORMS`.
 
         Raises
         ------
@@ -251,17 +251,21 @@ class OnlineModel:
         seed.retired = self.retired
         seed.scaled_before = self.scaled_before
         seed.position = SEED
-        return seed.to_buffer()
+        return seed.to_buffer(form)
 
     def to_bytes(self) -> bytes:
         """Return the state, for `from_bytes`. Only reads, so it may run beside predictions, not beside a fold."""
         return bytes(self.to_buffer())
 
-    def to_buffer(self) -> memoryview:
-        """Return what `to_bytes` does, copied once, while other threads run."""
-        return State(*self._state()).to_buffer()
+    def to_buffer(self, form: int = FORMS[0]) -> memoryview:
+        """Return what `to_bytes` does, in one of `FORMS`, copied once, while other threads run."""
+        return State(*self._state(form)).to_buffer()
 
-    def _state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+    def checksum(self, form: int = FORMS[0]) -> str:
+        """Return the checksum that `to_buffer` puts into the header."""
+        return State(*self._state(form)).checksum()
+
+    def _state(self, form: int = FORMS[0]) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
         features, layout = self.features.state()
         arrays = {
             **_prefixed("learner", self.learner.arrays()),
@@ -280,7 +284,7 @@ class OnlineModel:
         # The names that a spec declares are those of the arrays.
         declared = {kind for kind in ("features", "labels") if isinstance(getattr(self.spec, kind), list)}
         header = {
-            "version": VERSION,
+            "version": form,
             "spec": self.spec.model_dump(mode="json", exclude=declared),
             "declared": sorted(declared),
             "position": self.position,
@@ -320,8 +324,8 @@ class OnlineModel:
         if check is not None:
             check(arrays)
         version = header.get("version")
-        if type(version) is int and version > VERSION:
-            raise NewerState(f"a model of version {version}; this program reads version {VERSION}")
+        if type(version) is int and version > FORMS[-1]:
+            raise NewerState(f"a model of version {version}; this program reads up to version {FORMS[-1]}")
         try:
             return cls._restored(arrays, header, requests)
         except (ValueError, KeyError, TypeError, OverflowError, MemoryError) as error:
@@ -330,8 +334,8 @@ class OnlineModel:
     @classmethod
     def _restored(cls, arrays: dict[str, NDArray[Any]], header: dict[str, Any], requests: bool) -> "OnlineModel":
         version = header.get("version")
-        if type(version) is not int or version != VERSION:
-            raise ValueError(f"the header does not name version {VERSION}")
+        if type(version) is not int or version not in FORMS:
+            raise ValueError(f"the header names none of the versions {FORMS[0]} to {FORMS[-1]}")
         spec = {**header["spec"], **_declared(arrays, header["declared"])}
         model = cls((TrainedSpec if spec.get("algorithm") == TRAINED else ModelSpec).model_validate(spec))
         for given, due in zip((arrays, header), model._state(), strict=True):

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from manylabel_service.errors import InvalidExample, LimitExceeded, QueueFull, ServiceError
 from manylabel_service.hosting.slices import SLICE_SECONDS
+from manylabel_service.online.spec.release import InUse
 from manylabel_service.online.state.dry_run import Checked, DryRun, SizeDelta, grown, grown_columns
 from manylabel_service.online.state.log_entries import Update, encode_example, encode_head
 from manylabel_service.online.state.model import OnlineModel
@@ -38,8 +39,9 @@ class Admission:
     learnt. Those of the model itself are looked after by `DryRun`, here and in the fold.
     """
 
-    def __init__(self, model_name: str, settings: Settings) -> None:
+    def __init__(self, model_name: str, settings: Settings, in_use: InUse) -> None:
         self._name = model_name
+        self._in_use = in_use
         self._settings = settings
         self._unweighed = SizeDelta()
 
@@ -82,7 +84,7 @@ class Admission:
             else:
                 parts += encode_example(example)
         left = update.without(refused) if refused else update
-        payload = b"" if refused and not left.examples else encode_head(left) + bytes(parts)
+        payload = b"" if refused and not left.examples else encode_head(left, self._in_use.versions.form) + bytes(parts)
         return Admitted(left, payload, dry_run.checked, refused)
 
     def _check_size(self, model: OnlineModel, growth: SizeDelta) -> None:

@@ -30,6 +30,7 @@ from manylabel_service.online.state.answer import Answer
 from manylabel_service.online.state.dry_run import SizeDelta, grown_columns
 from manylabel_service.online.state.fold import COPIED_BYTES, ApplyResult, LogEntry
 from manylabel_service.online.state.model import OnlineModel
+from manylabel_service.online.updates.agreement import Agreement
 from manylabel_service.online.updates.replay import READ_ENTRIES, Interrupted, LogReplayer, TargetLost, payload_bytes
 from manylabel_service.online.updates.update_queue import Pending, UpdateQueue
 from manylabel_service.storage import Durability, Entry, ModelRecord, SnapshotRecord, Store
@@ -87,6 +88,7 @@ class Applier:
         self._snapshotter = snapshotter
         self._replayer = LogReplayer(record, model.spec, store, snapshot_reader)
         self.learning = self._replayer.learning
+        self._agreement = Agreement(record, model.spec, store, snapshot_reader, self._replayer)
         self._on_error = on_error
         self._task: asyncio.Task[None] | None = None
         self._state = State.FOLLOWING
@@ -97,8 +99,10 @@ class Applier:
 
     # -- from outside -----------------------------------------------------------------------------
 
-    async def restore(self) -> None:
-        """Bring the model to the end of the log; raise as `LogReplayer.restored`."""
+    async def restore(self, ask: Callable[[], bool] | None = None) -> None:
+        """Bring the model to the end of the log, with `ask` after an `Agreement.check`; raise as these."""
+        if ask is not None:
+            await self._agreement.check(ask)
         self.model, snapshot, learnt, size_bytes = await self._replayer.restored()
         self._snapshotter.resume(snapshot, learnt, size_bytes)
 

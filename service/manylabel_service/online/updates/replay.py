@@ -16,7 +16,7 @@ from manylabel_service.online.spec.trained import TrainedSpec
 from manylabel_service.online.state.fold import ApplyResult, Fold, LogEntry
 from manylabel_service.online.state.log_entries import decode
 from manylabel_service.online.state.model import OnlineModel
-from manylabel_service.storage import START, Entry, ModelRecord, SnapshotRecord, Store
+from manylabel_service.storage import START, Entry, ModelRecord, SnapshotRecord, Store, position_key
 
 READ_ENTRIES = 1_000
 """Entries read from the log at a time."""
@@ -134,8 +134,10 @@ class LogReplayer:
         action = "falling back to an older snapshot and a longer replay"
         log.warning("snapshot_damaged", model=self._record.name, position=position, error=str(error), action=action)
 
-    async def read_on(self, model: OnlineModel) -> list[tuple[Entry, ApplyResult]]:
-        """Fold in the next entries of the log; return each with its result, none at its end.
+    async def read_on(self, model: OnlineModel, through: str | None = None) -> list[tuple[Entry, ApplyResult]]:
+        """Fold in the next entries of the log, up to a position if one is given; return each with its result.
+
+        None are left at its end.
 
         Raises
         ------
@@ -144,6 +146,8 @@ class LogReplayer:
             What had been folded in before stays.
         """
         entries = await self._store.logs.read(self._record, model.position, READ_ENTRIES)
+        if through is not None:
+            entries = [entry for entry in entries if position_key(entry.position) <= position_key(through)]
         results = await self.fold(model, await self.decoded(entries)) if entries else []
         return list(zip(entries, results, strict=True))
 

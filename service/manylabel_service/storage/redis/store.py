@@ -44,6 +44,8 @@ class RedisStore:
     timeout_seconds : for a connection, and for an answer.
     """
 
+    shared = True
+
     def __init__(self, address: Address, timeout_seconds: float = 5.0) -> None:
         self.address = address
         self._timeout_seconds = timeout_seconds

@@ -24,6 +24,8 @@ class SQLiteStore:
         shell) before an operation fails with `StorageGone`.
     """
 
+    shared = False
+
     def __init__(self, directory: Path, busy_timeout_seconds: float = 5.0) -> None:
         self.engine = Engine(directory, busy_timeout_seconds)
         self.gate = self.engine.gate

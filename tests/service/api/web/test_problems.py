@@ -58,6 +58,8 @@ RAISED: list[tuple[errors.ServiceError, int, str, str | None]] = [
     (errors.DurabilityUnavailable("fsync", ["log"]), 422, "invalid_request", None),
     (errors.StorageGone("disk full", heals=True), 503, "storage_unavailable", "5"),
     (errors.StorageGone("no such file", heals=False), 503, "storage_unavailable", None),
+    (errors.ReleaseTooOld("the log has an entry of form 2"), 503, "release_too_old", "1"),
+    (errors.FoldDiffers("model 'a' differs at 7"), 503, "fold_differs", "1"),
     (errors.ModelFailed("model 'a' could not be restored"), 503, "not_ready", None),
     (errors.StorageFull("disk full"), 507, "storage_full", "5"),
     (errors.DocumentChanged("jobs", "a", 1, 2), 503, "storage_unavailable", "5"),

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from manylabel_service.errors import UnreadableEntry
+from manylabel_service.errors import ReleaseTooOld, UnreadableEntry
 from manylabel_service.hosting.examples import Example, Features, Labels
 from manylabel_service.idempotency import IdempotencyKey
+from manylabel_service.online.spec.release import FORMS
 from manylabel_service.online.state.log_entries import (
-    VERSION,
     Change,
     Relabel,
     Rollback,
@@ -23,6 +23,7 @@ from manylabel_service.online.state.log_entries import (
     encode,
 )
 
+FORM = FORMS[0]
 names = st.lists(st.text(min_size=1, max_size=8), unique=True, max_size=5)
 floats = st.floats(width=32, allow_nan=False, allow_infinity=False)
 
@@ -120,24 +121,23 @@ EXAMPLE = [None, None, b"", [], b"", True]
         b"",
         b"\xc1",
         msgpack.packb({}),
-        msgpack.packb([VERSION]),
-        msgpack.packb([VERSION, 0, "log", None, None, True, False, None, [3]]),
-        msgpack.packb([VERSION, 0, "log", None, None, True, False, [None, None, "s", [2, 1]], [EXAMPLE, EXAMPLE]]),
-        msgpack.packb([VERSION, 0, "log", None, None, True, False, [None, None, "s", None], [EXAMPLE]]),
-        msgpack.packb([VERSION, 0, "log", None, None, True, False, [["a", "b"], [b""], None, None], [EXAMPLE]]),
-        msgpack.packb([VERSION, 0, "log", None, None, True, False, [["a"], None, None, None], [EXAMPLE]]),
-        msgpack.packb([VERSION, 0, "log", None, None, True, False, [["a"], [b"abc"], None, None], [EXAMPLE]]),
-        msgpack.packb([VERSION, 0, "log", None, None, True, False, [None, [b""], None, None], [EXAMPLE]]),
-        msgpack.packb([VERSION, 0, "log", None, None, False, True, None, [EXAMPLE]]),
-        msgpack.packb([VERSION, 0, "log", None, None, True, None, [EXAMPLE]]),
-        msgpack.packb([2, 0, "log", None, None, True, [None, "s", [2, 1]], [EXAMPLE, EXAMPLE]]),
-        msgpack.packb([2, 0, "log", None, None, True, False, None, [EXAMPLE]]),
-        msgpack.packb([VERSION, 1, "log", None, None]),
-        msgpack.packb([VERSION, 2, "log", None, None, "7"]),
-        msgpack.packb([VERSION, 2, "log", None, None, "7", 8]),
-        msgpack.packb([VERSION, 2, "log", None, None, None, None]),
-        msgpack.packb([VERSION, 3, "log", None, None, "7"]),
-        msgpack.packb([VERSION, 2, "log", None, None, True, None, [EXAMPLE]]),
+        msgpack.packb([FORM]),
+        msgpack.packb([FORM, 0, "log", None, None, True, False, None, [3]]),
+        msgpack.packb([FORM, 0, "log", None, None, True, False, [None, None, "s", [2, 1]], [EXAMPLE, EXAMPLE]]),
+        msgpack.packb([FORM, 0, "log", None, None, True, False, [None, None, "s", None], [EXAMPLE]]),
+        msgpack.packb([FORM, 0, "log", None, None, True, False, [["a", "b"], [b""], None, None], [EXAMPLE]]),
+        msgpack.packb([FORM, 0, "log", None, None, True, False, [["a"], None, None, None], [EXAMPLE]]),
+        msgpack.packb([FORM, 0, "log", None, None, True, False, [["a"], [b"abc"], None, None], [EXAMPLE]]),
+        msgpack.packb([FORM, 0, "log", None, None, True, False, [None, [b""], None, None], [EXAMPLE]]),
+        msgpack.packb([FORM, 0, "log", None, None, False, True, None, [EXAMPLE]]),
+        msgpack.packb([FORM, 0, "log", None, None, True, None, [EXAMPLE]]),
+        msgpack.packb([FORM, 0, "log", None, None, True, [None, "s", [2, 1]], [EXAMPLE, EXAMPLE]]),
+        msgpack.packb([FORM, 1, "log", None, None]),
+        msgpack.packb([FORM, 2, "log", None, None, "7"]),
+        msgpack.packb([FORM, 2, "log", None, None, "7", 8]),
+        msgpack.packb([FORM, 2, "log", None, None, None, None]),
+        msgpack.packb([FORM, 3, "log", None, None, "7"]),
+        msgpack.packb([FORM, 2, "log", None, None, True, None, [EXAMPLE]]),
         msgpack.packb([1, "log", None, None, 1, [3]]),
     ],
 )
@@ -146,9 +146,20 @@ def test_what_is_no_entry_is_unreadable(payload: bytes) -> None:
         decode(payload)
 
 
-def test_an_entry_of_a_newer_version_says_so() -> None:
-    with pytest.raises(UnreadableEntry, match=f"version {VERSION + 1}"):
-        decode(msgpack.packb([VERSION + 1, "whatever"]))
+def test_an_entry_of_a_newer_form_says_so() -> None:
+    with pytest.raises(ReleaseTooOld, match=f"form {FORMS[-1] + 1}.*newer release"):
+        decode(msgpack.packb([FORMS[-1] + 1, "whatever"]))
+
+
+def test_an_entry_of_a_form_that_is_read_no_longer_says_so() -> None:
+    with pytest.raises(UnreadableEntry, match=f"form {FORM - 1}"):
+        decode(msgpack.packb([FORM - 1, "whatever"]))
+
+
+def test_an_entry_is_written_in_the_form_that_is_wanted() -> None:
+    for change in (Rollback("7", "log"), Relabel("a", None, "log"), Update((), "log")):
+        assert msgpack.unpackb(encode(change))[0] == FORM, "the lowest, which all replicas read"
+        assert msgpack.unpackb(encode(change, FORM + 1))[0] == FORM + 1
 
 
 @pytest.mark.parametrize("stream", [None, StreamPart("s", (1,)), StreamPart("s", (2, 1)), StreamPart("s", (0, 1))])

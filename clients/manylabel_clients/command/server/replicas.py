@@ -1,0 +1,35 @@
+"""`manylabel replicas`: which processes share the store of a server."""
+
+import typer
+
+from manylabel_clients.command.options import DEFAULT_URL, AsJson, Url, connect
+from manylabel_clients.command.output.text import print_as, print_table
+from manylabel_clients.http.resources.replicas import KnownVersions, Replica, Replicas
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command()(replicas)
+
+
+def replicas(as_json: AsJson = False, url: Url = DEFAULT_URL) -> None:
+    """List the processes that share the store of a server, of which releases they are, and what each serves."""
+    with connect(url) as client:
+        found = client.replicas()
+    print_as(as_json, found, _print)
+
+
+def _print(found: Replicas) -> None:
+    typer.echo(f"in use: form {found.form}, fold {found.fold}")
+    columns = ("replica", "role", "host", "release", "build", "forms", "folds", "state", "models")
+    print_table(columns, [_row(one) for one in found.replicas], words=8)
+
+
+def _row(one: Replica) -> tuple[str, ...]:
+    state = "withholds " + ", ".join(sorted(one.withheld)) if one.withheld else "ready" if one.ready else "not ready"
+    known = (_known(one.forms), _known(one.folds))
+    return (one.id, one.role, f"{one.host}:{one.pid}", one.release, one.build, *known, state, str(len(one.models)))
+
+
+def _known(versions: KnownVersions) -> str:
+    return str(versions.last) if versions.first == versions.last else f"{versions.first}-{versions.last}"

@@ -1,0 +1,64 @@
+"""The processes that share a store, and the versions that are in use in it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from manylabel_clients.http.resources.records import from_json
+
+
+@dataclass(frozen=True, slots=True)
+class KnownVersions:
+    """The versions that a release knows, from the first to the last."""
+
+    first: int
+    last: int
+
+
+@dataclass(frozen=True, slots=True)
+class Replica:
+    """A replica is a process that shares the store, as it describes itself."""
+
+    id: str
+    this: bool
+    """True of the process that answered."""
+    role: str
+    """The role is ``server`` or ``worker``."""
+    host: str
+    pid: int
+    release: str
+    build: str
+    """Processes of one build compute with the same code, libraries and kind of processor."""
+    forms: KnownVersions
+    """It reads log entries and snapshots of these forms."""
+    folds: KnownVersions
+    """It computes these versions of the fold."""
+    started_at: str
+    ready: bool
+    models: dict[str, str]
+    """The models in its memory, and the positions that they are at."""
+    withheld: dict[str, str]
+    """The models that it must not serve, and the code that says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Replicas:
+    """The processes that share a store, and the versions in use."""
+
+    form: int
+    """Log entries and snapshots are written in this form."""
+    fold: int
+    """New models keep to this version of the fold."""
+    replicas: list[Replica]
+
+
+def replicas(answer: Mapping[str, Any]) -> Replicas:
+    """Return them from their JSON."""
+    return from_json(Replicas, {**answer, "replicas": [_replica(one) for one in answer["replicas"]]})
+
+
+def _replica(answer: Mapping[str, Any]) -> Replica:
+    known = {name: from_json(KnownVersions, answer[name]) for name in ("forms", "folds")}
+    return from_json(Replica, {**answer, **known})

@@ -1,0 +1,309 @@
+"""Tells which processes share a store, of which releases, and so which versions may be used in it.
+
+Each replica describes itself in a document of its own, and writes it again every `HEARTBEAT_SECONDS`. One that was not
+written for `EXPIRY_SECONDS` is removed: its process has died, or hangs. Clocks of other machines are not asked, and the
+time does not count during which the store was gone.
+
+One more document has the versions in use. Whoever sees that all replicas know later ones raises it; nobody lowers it. A
+replica that joins describes itself first, and then writes that document again as it is. So whoever raises it meanwhile
+finds it changed, looks at the replicas once more, and sees the new one; or the new one sees that it is too old.
+"""
+
+import asyncio
+import json
+import os
+import platform
+import secrets
+import time
+from collections.abc import Callable, Collection
+from contextlib import suppress
+from typing import Any
+
+import structlog
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from manylabel_service.clock import rfc3339
+from manylabel_service.errors import DocumentChanged, ReleaseTooOld, StorageError, StorageGone, StoreUnusable
+from manylabel_service.models.build import RELEASE, build_id
+from manylabel_service.online.spec.release import HIGHEST, LOWEST, InUse, Versions
+from manylabel_service.storage import Document, ModelRecord, Store
+
+KIND = "replicas"
+IN_USE = "in-use"
+"""Kind and name of the document that has the versions in use."""
+
+HEARTBEAT_SECONDS = 2.0
+EXPIRY_SECONDS = 10.0
+MAX_PASSED_SECONDS = 2 * HEARTBEAT_SECONDS
+"""Most that counts between two looks: this process itself may have stood still."""
+MAX_MODELS = 1_000
+"""Models whose positions a replica tells."""
+
+log = structlog.get_logger()
+
+
+class Member(BaseModel):
+    """A member is a process that reads and writes the logs of a store, as it describes itself.
+
+    What a later release adds to its description is passed over.
+    """
+
+    model_config = ConfigDict(extra="ignore")
+
+    id: str
+    role: str = "server"
+    host: str = ""
+    pid: int = 0
+    release: str = ""
+    build: str = ""
+    forms: tuple[int, int] = (LOWEST.form, LOWEST.form)
+    folds: tuple[int, int] = (LOWEST.fold, LOWEST.fold)
+    started_at: str = ""
+    ready: bool = False
+    models: dict[str, str] = Field(default_factory=dict)
+    """The models in memory, and the positions of their logs that they are at."""
+    withheld: dict[str, str] = Field(default_factory=dict)
+    """The models that another release has to serve, and the code of the error that says why."""
+    asks: dict[str, int] = Field(default_factory=dict)
+    """The models, and their incarnations, of which it needs a snapshot to compare with."""
+
+
+class Membership:
+    """A membership is the part of one process among those that share a store.
+
+    Parameters
+    ----------
+    store : what is shared; of one that is not, this process is the only member.
+    role : ``"server"`` or ``"worker"``.
+    in_use : told of the versions in use.
+    describe : gives `ready`, `models` and `withheld` of a `Member`.
+    on_asked : is called with the name and the incarnation of each model of which another needs a snapshot.
+    known : the first and the last versions that this process knows.
+
+    Attributes
+    ----------
+    refusal : why this process can take part no longer; None while it can.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        role: str,
+        in_use: InUse,
+        describe: Callable[[], dict[str, Any]] = dict,
+        on_asked: Callable[[str, int], None] = lambda name, incarnation: None,
+        known: tuple[Versions, Versions] = (LOWEST, HIGHEST),
+    ) -> None:
+        self._first, self._last = known
+        self._documents = store.documents
+        self._shared = store.shared
+        self._in_use = in_use
+        self._describe = describe
+        self._on_asked = on_asked
+        self._own = Member(
+            id=secrets.token_hex(8),
+            role=role,
+            host=platform.node(),
+            pid=os.getpid(),
+            release=RELEASE,
+            forms=(self._first.form, self._last.form),
+            folds=(self._first.fold, self._last.fold),
+            started_at=rfc3339(time.time_ns() // 1_000_000),
+        )
+        self._revision: int | None = None
+        self._others: dict[str, _Seen] = {}
+        self._told_before: dict[str, dict[str, int]] = {}
+        self._looked_at = 0.0
+        self._wake = asyncio.Event()
+        self.refusal: ReleaseTooOld | None = None
+
+    @property
+    def id(self) -> str:
+        """The id of this member."""
+        return self._own.id
+
+    @property
+    def members(self) -> list[Member]:
+        """This member and the others, in the order in which they started; others as of the latest heartbeat."""
+        members = [self._description(), *(seen.member for seen in self._others.values())]
+        return sorted(members, key=lambda member: (member.started_at, member.id))
+
+    @property
+    def must_agree(self) -> bool:
+        """True while a server that computes with another build takes part."""
+        return bool(self._of_other_builds())
+
+    # -- coming and going -------------------------------------------------------------------------
+
+    async def join(self) -> None:
+        """Take part; a second call takes part anew.
+
+        Raises
+        ------
+        ReleaseTooOld
+            Versions are in use that this release does not know.
+        StoreUnusable
+            The others know none that this release does.
+        StorageError
+        """
+        self._own.build = await asyncio.to_thread(build_id)
+        try:
+            await self._tell()
+            await self._settle(entering=True)
+        except (ReleaseTooOld, StoreUnusable):
+            await self.leave()
+            raise
+
+    async def leave(self) -> None:
+        """Take part no longer."""
+        revision, self._revision = self._revision, None
+        if revision is not None:
+            with suppress(StorageError):
+                await self._documents.delete(KIND, self.id, revision=revision)
+
+    async def run(self) -> None:
+        """Send heartbeats and look after the versions in use, until cancelled."""
+        while self._shared and self.refusal is None:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(HEARTBEAT_SECONDS):
+                    await self._wake.wait()
+            self._wake.clear()
+            try:
+                await self._beat()
+            except StorageGone:
+                self._looked_at = 0.0
+            except ReleaseTooOld as error:
+                self.refusal = error
+                log.error("release_too_old", error=str(error), action="the other replicas serve; run the newer release")
+            except Exception:
+                log.exception("membership_failed")
+
+    async def _beat(self) -> None:
+        await self._settle(entering=await self._tell())
+        for member in self._servers():
+            for name, incarnation in member.asks.items():
+                self._on_asked(name, incarnation)
+
+    # -- snapshots to compare with ----------------------------------------------------------------
+
+    def ask(self, record: ModelRecord) -> bool:
+        """Ask for a snapshot of a model; return whether a server of another build may have it in memory.
+
+        What such a server told before it was asked says nothing about it.
+        """
+        name = record.name
+        if name not in self._own.asks:
+            self._own.asks[name] = record.incarnation
+            self._told_before[name] = {id: seen.revision for id, seen in self._others.items()}
+            self._wake.set()
+        before = self._told_before[name]
+        return any(
+            name in member.models or self._others[member.id].revision == before.get(member.id)
+            for member in self._of_other_builds()
+        )
+
+    def ask_no_more(self, record: ModelRecord) -> None:
+        """Take back what was asked for."""
+        self._own.asks.pop(record.name, None)
+        self._told_before.pop(record.name, None)
+
+    # -- documents --------------------------------------------------------------------------------
+
+    def _description(self) -> Member:
+        return self._own.model_copy(update=self._describe())
+
+    async def _tell(self) -> bool:
+        """Write what this member is; return whether the others may have taken it for dead before."""
+        if not self._shared:
+            return False
+        value, entering = self._description().model_dump_json().encode(), False
+        while True:
+            try:
+                self._revision = await self._documents.put(KIND, self.id, value, revision=self._revision)
+            except DocumentChanged as error:  # it was removed, or an answer got lost
+                self._revision, entering = error.found, True
+            else:
+                return entering
+
+    async def _settle(self, entering: bool) -> None:
+        """Read the versions in use, and raise them if all know later ones; write them if this member is `entering`."""
+        while True:
+            document = next(iter(await self._documents.all(IN_USE)), None)
+            used = LOWEST if document is None or document.damaged else Versions(**json.loads(document.value))
+            last = self._last
+            if used.form > last.form or used.fold > last.fold:
+                raise ReleaseTooOld(
+                    f"the store uses form {used.form} and fold {used.fold}, this release knows up to form {last.form} "
+                    f"and fold {last.fold}"
+                )
+            await self._look()
+            due = self._raised(used)
+            if document is None or document.damaged or entering or due != used:
+                revision = None if document is None else document.revision
+                try:
+                    await self._documents.put(IN_USE, IN_USE, json.dumps(due._asdict()).encode(), revision=revision)
+                except DocumentChanged:
+                    continue
+            if due != self._in_use.versions:
+                log.info("versions_in_use", **due._asdict())
+            self._in_use.versions = due
+            return
+
+    def _raised(self, used: Versions) -> Versions:
+        """Return the last versions that all members know, or those in use, whichever are later."""
+        others = [seen.member for seen in self._others.values()]
+        form = max(used.form, min([self._last.form, *(member.forms[1] for member in others)]))
+        fold = max(used.fold, min([self._last.fold, *(member.folds[1] for member in others)]))
+        if form < self._first.form or fold < self._first.fold:
+            raise StoreUnusable(
+                f"the store uses form {form} and fold {fold}, since replicas of an older release share it; this one "
+                f"begins at form {self._first.form} and fold {self._first.fold}: upgrade by way of a release between"
+            )
+        return Versions(form, fold)
+
+    async def _look(self) -> None:
+        """Read what the others tell; remove those that have told nothing for too long."""
+        if not self._shared:
+            return
+        documents = await self._documents.all(KIND)
+        now = time.monotonic()
+        passed = min(now - self._looked_at, MAX_PASSED_SECONDS) if self._looked_at else 0.0
+        self._looked_at = now
+        others = {}
+        for document in documents:
+            if document.name == self.id:
+                continue
+            before = self._others.get(document.name)
+            if before is None or before.revision != document.revision:
+                others[document.name] = _Seen(document)
+                continue
+            before.age += passed
+            if before.age < EXPIRY_SECONDS or not await self._removed(document):
+                others[document.name] = before
+        self._others = others
+
+    async def _removed(self, document: Document) -> bool:
+        try:
+            await self._documents.delete(KIND, document.name, revision=document.revision)
+        except DocumentChanged:
+            return False
+        log.warning("replica_expired", replica=document.name)
+        return True
+
+    def _servers(self) -> Collection[Member]:
+        return [seen.member for seen in self._others.values() if seen.member.role == "server"]
+
+    def _of_other_builds(self) -> Collection[Member]:
+        return [member for member in self._servers() if member.build != self._own.build]
+
+
+class _Seen:
+    """Keeps what another member told last, and for how many seconds it has told nothing since."""
+
+    def __init__(self, document: Document) -> None:
+        self.revision = document.revision
+        self.age = 0.0
+        try:
+            self.member = Member.model_validate_json(document.value).model_copy(update={"id": document.name})
+        except ValidationError:  # damaged: until it is written again, it may be the oldest there is
+            self.member = Member(id=document.name)

@@ -1,0 +1,37 @@
+"""Names the versions that this release reads, writes and computes: replicas of two releases have to agree about them.
+
+A change that other bytes follow from, in a log entry or in a state, adds a form to `FORMS`. A change that other bits
+follow from, when the same entry is learnt, and a spec that could not be said before, add a version to `FOLDS`.
+"""
+
+from typing import NamedTuple
+
+FORMS = range(1, 2)
+"""Forms of log entries and of states that this release reads; the last is the one that it would write if it was alone.
+An entry begins with its form, a state has it in its header."""
+
+FOLDS = range(1, 2)
+"""Versions of the fold that this release computes, each to the same bits as every other release that does. A model
+keeps the one that it was created with, which its stored spec names."""
+
+
+class Versions(NamedTuple):
+    """The versions that are in use in a store: the last ones that all of its replicas know."""
+
+    form: int
+    fold: int
+
+
+LOWEST, HIGHEST = Versions(FORMS[0], FOLDS[0]), Versions(FORMS[-1], FOLDS[-1])
+
+
+class InUse:
+    """Holds what is in use in the store, for all in this process who write to it.
+
+    Attributes
+    ----------
+    versions : never beyond what every replica knows, so that each can read what is written here.
+    """
+
+    def __init__(self, versions: Versions = LOWEST) -> None:
+        self.versions = versions

@@ -1,0 +1,135 @@
+"""Agreement of this process with those that have folded a log before it.
+
+A snapshot holds the bits that another replica had learnt up to its position. A process of another build begins at an
+earlier state, folds in the entries between the two, and must come to the same bits. It is evidence, not a proof: for
+those entries, of this model.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+
+import structlog
+
+from manylabel_core.state import DamagedState
+from manylabel_service.errors import FoldDiffers, LogLost, LogTrimmed
+from manylabel_service.online.snapshots.reader import SnapshotReader
+from manylabel_service.online.spec.release import FORMS
+from manylabel_service.online.spec.spec import ModelSpec
+from manylabel_service.online.spec.trained import TrainedSpec
+from manylabel_service.online.state.model import OnlineModel
+from manylabel_service.online.updates.replay import RESTORES, Interrupted, LogReplayer, TargetLost
+from manylabel_service.storage import START, ModelRecord, SnapshotRecord, Store, position_key
+
+ENOUGH_EXAMPLES = 1_000
+"""So many examples are folded anew, where the log has them: it goes back to an older snapshot for it."""
+ASKED_SECONDS = 30.0
+"""How long another replica may take to store the first snapshot of a model."""
+POLL_SECONDS = 0.2
+
+Ask = Callable[[], bool]
+"""Has others asked for a snapshot of a model; returns whether one of another build has it in memory."""
+
+log = structlog.get_logger()
+
+
+class Agreement:
+    """An agreement compares what this process learns from the log of one model with what others have learnt.
+
+    Parameters
+    ----------
+    record, spec, store, snapshot_reader, replayer : of the model.
+    """
+
+    def __init__(
+        self,
+        record: ModelRecord,
+        spec: ModelSpec | TrainedSpec,
+        store: Store,
+        snapshot_reader: SnapshotReader,
+        replayer: LogReplayer,
+    ) -> None:
+        self._record = record
+        self._spec = spec
+        self._store = store
+        self._reader = snapshot_reader
+        self._replayer = replayer
+
+    async def check(self, ask: Ask) -> None:
+        """Compare; where nobody has stored a snapshot since entries were folded in, `ask` for one and wait for it.
+
+        If nobody else has the model in memory, there is nothing to agree with.
+
+        Raises
+        ------
+        FoldDiffers
+            The bits differ, or nobody has stored a snapshot in time.
+        ReleaseTooOld, UnreadableEntry, StorageGone, ModelGone
+        """
+        deadline, lost = time.monotonic() + ASKED_SECONDS, 0
+        while True:
+            snapshots = await self._reader.list()
+            try:
+                compared = await self._compare(snapshots)
+            except (DamagedState, LogTrimmed, LogLost, TargetLost) as error:
+                lost += 1  # others have dropped what was being read, or it is damaged
+                if lost == RESTORES:
+                    raise FoldDiffers(f"model {self._record.name!r} could not be compared: {error}") from error
+                continue
+            if compared or not await self._entries_after(snapshots):
+                return
+            if not ask():
+                return
+            if time.monotonic() > deadline:
+                name = self._record.name
+                raise FoldDiffers(f"no replica has stored a snapshot of model {name!r} that it could be compared with")
+            await asyncio.sleep(POLL_SECONDS)
+
+    async def _entries_after(self, snapshots: Sequence[SnapshotRecord]) -> bool:
+        """Return whether anything has been folded in that no snapshot has."""
+        newest = snapshots[0].position if snapshots else START
+        return bool(await self._store.logs.read(self._record, newest, 1))
+
+    async def _compare(self, snapshots: Sequence[SnapshotRecord]) -> bool:
+        """Compare at the newest snapshot; return False if there is none with entries before it."""
+        begin = await self._begin(snapshots)
+        if begin is None:
+            return False
+        newest = snapshots[0].position
+        header = await self._reader.header(newest)
+        form = header.get("version")
+        if type(form) is not int or form not in FORMS:
+            raise DamagedState(f"the snapshot at {newest} has form {form}")
+        is_stored = any(snapshot.position == begin for snapshot in snapshots)
+        model = await self._reader.load(begin) if is_stored else OnlineModel(self._spec)
+        await self._fold(model, newest)
+        if await asyncio.to_thread(model.checksum, form) != header.get("checksum"):
+            raise FoldDiffers(f"model {self._record.name!r}, folded from {begin} to {newest}, has other bits there")
+        log.info("fold_agrees", model=self._record.name, begin=begin, position=newest)
+        return True
+
+    async def _begin(self, snapshots: Sequence[SnapshotRecord]) -> str | None:
+        """Return the position of an earlier state from which the log leads to the newest snapshot."""
+        if not snapshots:
+            return None
+        newest, found = snapshots[0], None
+        states = [*((older.position, older.extent.examples) for older in snapshots[1:]), (START, 0)]
+        for position, examples in states:
+            if position_key(position) >= position_key(newest.position):
+                continue
+            try:
+                await self._store.logs.read(self._record, position, 1)
+            except (LogTrimmed, LogLost):
+                break
+            found = position
+            if newest.extent.examples - examples >= ENOUGH_EXAMPLES:
+                break
+        return found
+
+    async def _fold(self, model: OnlineModel, through: str) -> None:
+        try:
+            while position_key(model.position) < position_key(through):
+                if not await self._replayer.read_on(model, through):
+                    raise LogLost(self._record.name, through)
+        except Interrupted as error:
+            raise error.error from error

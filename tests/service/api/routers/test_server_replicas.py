@@ -1,0 +1,51 @@
+"""GET /v1/replicas, and /readyz where another release has to serve a model."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from starlette.testclient import TestClient
+
+from manylabel_service.api import schemas
+from manylabel_service.online.spec.release import FOLDS, FORMS, HIGHEST
+from manylabel_service.online.state.log_entries import encode_head
+from manylabel_service.online.updates import admission
+
+
+def test_a_server_alone_describes_itself(serve: Callable[..., Any]) -> None:
+    with serve() as client:
+        client.post("/v1/models", json={"name": "m", "algorithm": "falt"}).raise_for_status()
+        position = client.post("/v1/models/m/update", json={"x": {"a": 1}, "y": ["b"]}).json()["position"]
+        answer = schemas.Replicas.model_validate_json(client.get("/v1/replicas").content)
+        assert (answer.form, answer.fold) == HIGHEST
+        (alone,) = answer.replicas
+        assert (alone.this, alone.role, alone.ready, alone.withheld) == (True, "server", True, {})
+        assert (alone.forms.first, alone.forms.last) == (FORMS[0], FORMS[-1])
+        assert (alone.folds.first, alone.folds.last) == (FOLDS[0], FOLDS[-1])
+        assert alone.models == {"m": position}
+        assert len(alone.build) == 12
+
+
+def test_it_is_not_ready_while_another_release_has_to_serve(
+    serve: Callable[..., Any], refused: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with serve() as client:
+        client.post("/v1/models", json={"name": "m", "algorithm": "falt"}).raise_for_status()
+        with monkeypatch.context() as patch:
+            patch.setattr(admission, "encode_head", lambda update, _: encode_head(update, FORMS[-1] + 1))
+            client.post("/v1/models/m/update", json={"x": {"a": 1}, "y": ["b"]}).raise_for_status()
+        _reload(client)
+        told = refused(client.get("/readyz"), 503, "release_too_old")
+        assert "'m'" not in told["detail"], "names are for the log"
+        assert int(refused(client.get("/v1/models/m"), 503, "release_too_old")["status"]) == 503
+        refused(client.post("/v1/models/m/predict", json={"x": {"a": 1}}), 503, "release_too_old")
+        (alone,) = client.get("/v1/replicas").json()["replicas"]
+        assert (alone["models"], alone["withheld"]) == ({}, {"m": "release_too_old"})
+        assert client.get("/livez").status_code == 200
+
+
+def _reload(client: TestClient) -> None:
+    """Have the model leave the memory; it is read from the log when it is asked for."""
+    registry: Any = client.app.state.context.registry  # type: ignore[attr-defined]
+    registry._evict(registry._replicas["m"])
+    assert client.get("/v1/models/m").status_code == 503

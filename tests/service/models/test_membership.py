@@ -1,0 +1,167 @@
+"""Processes of several releases on one store: what is written, each of them reads."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from manylabel_service.errors import ReleaseTooOld, StoreUnusable
+from manylabel_service.models import membership
+from manylabel_service.models.membership import IN_USE, KIND, Membership
+from manylabel_service.online.spec.release import InUse, Versions
+from manylabel_service.storage import Address, Store
+from manylabel_service.storage.redis import RedisStore
+
+OLD, NEW = Versions(1, 1), Versions(2, 2)
+
+
+@pytest.fixture
+async def shared(shared_redis: Callable[[], str]) -> Any:
+    """A store that several processes may have open."""
+    store = RedisStore(Address.parse(shared_redis()))
+    await store.open()
+    yield store
+    await store.close()
+
+
+def member(store: Store, last: Versions, first: Versions = OLD) -> Membership:
+    return Membership(store, "server", InUse(), known=(first, last))
+
+
+async def joined(store: Store, last: Versions) -> Membership:
+    one = member(store, last)
+    await one.join()
+    return one
+
+
+def in_use(one: Membership) -> Versions:
+    return one._in_use.versions
+
+
+async def stored(store: Store) -> Versions:
+    (document,) = await store.documents.all(IN_USE)
+    return Versions(**json.loads(document.value))
+
+
+async def test_later_versions_are_in_use_once_all_know_them(shared: Store) -> None:
+    old = await joined(shared, OLD)
+    new = await joined(shared, NEW)
+    await old._beat()
+    assert in_use(old) == in_use(new) == await stored(shared) == OLD
+    assert [one.id for one in new.members] == [old.id, new.id]
+    await old.leave()
+    await new._beat()
+    assert in_use(new) == await stored(shared) == NEW
+    newer = await joined(shared, Versions(3, 2))
+    assert in_use(newer) == NEW, "the other does not know form 3"
+
+
+async def test_whoever_comes_too_late_with_an_old_release_is_refused(store: Store) -> None:
+    new = await joined(store, NEW)
+    assert in_use(new) == NEW
+    with pytest.raises(ReleaseTooOld, match="form 2 and fold 2, this release knows up to form 1") as refused:
+        await member(store, OLD).join()
+    assert "run the newer release" in str(refused.value)
+    assert len(await store.documents.all(KIND)) == store.shared, "it leaves no trace"
+    await new.leave()
+    with pytest.raises(ReleaseTooOld):
+        await member(store, OLD).join()
+
+
+async def test_a_release_that_reads_no_old_form_waits_for_one_between(shared: Store) -> None:
+    old = await joined(shared, OLD)
+    with pytest.raises(StoreUnusable, match="upgrade by way of a release between"):
+        await member(shared, NEW, first=NEW).join()
+    assert [one.name for one in await shared.documents.all(KIND)] == [old.id]
+
+
+@pytest.mark.parametrize("first", [OLD, NEW], ids=["old", "new"])
+async def test_two_that_come_at_once_see_each_other(
+    shared: Store, monkeypatch: pytest.MonkeyPatch, first: Versions
+) -> None:
+    """When the first is about to write the versions in use, the second comes and does all that it has to do."""
+    put = shared.documents.put
+    await (await joined(shared, OLD)).leave()  # somebody was here before
+    one, other = member(shared, first), member(shared, NEW if first == OLD else OLD)
+    done: list[str] = []
+
+    async def put_late(kind: str, *args: Any, **kwargs: Any) -> int:
+        if kind == IN_USE and not done:
+            done.append(kind)
+            await other.join()
+        return await put(kind, *args, **kwargs)
+
+    monkeypatch.setattr(shared.documents, "put", put_late)
+    await one.join()
+    assert done
+    assert in_use(one) == in_use(other) == await stored(shared) == OLD
+
+
+async def test_the_old_one_that_comes_while_the_versions_are_raised_is_refused(
+    shared: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The new one has looked at all replicas, and its answer comes first."""
+    new, old = await joined(shared, OLD), member(shared, OLD)
+    new._last = NEW
+    tell = old._tell
+
+    async def tell_late() -> bool:
+        await new._beat()
+        return await tell()
+
+    monkeypatch.setattr(old, "_tell", tell_late)
+    with pytest.raises(ReleaseTooOld):
+        await old.join()
+    assert in_use(new) == NEW
+
+
+async def test_one_that_hung_is_told_when_it_goes_on(shared: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 100.0
+    monkeypatch.setattr(membership.time, "monotonic", lambda: now)
+    old, new = await joined(shared, OLD), await joined(shared, NEW)
+    for _ in range(2):
+        now += membership.MAX_PASSED_SECONDS
+        await new._beat()
+        assert in_use(new) == OLD, "it may only be slow"
+    await old._beat()
+    for _ in range(3):
+        now += 100 * membership.MAX_PASSED_SECONDS  # this process stood still: who knows what the other did
+        await new._beat()
+    assert in_use(new) == OLD
+    now += membership.MAX_PASSED_SECONDS
+    await new._beat()
+    assert in_use(new) == NEW
+    with pytest.raises(ReleaseTooOld):
+        await old._beat()
+
+
+async def test_the_time_does_not_count_while_the_store_is_gone(shared: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 100.0
+    monkeypatch.setattr(membership.time, "monotonic", lambda: now)
+    await joined(shared, OLD)
+    new = await joined(shared, NEW)
+    for _ in range(10):
+        now += membership.MAX_PASSED_SECONDS
+        new._looked_at = 0.0  # as after StorageGone
+        await new._beat()
+    assert in_use(new) == OLD
+
+
+async def test_a_description_that_cannot_be_read_is_of_the_oldest(shared: Store) -> None:
+    await shared.documents.put(KIND, "x", b"???", revision=None)
+    described = {"id": "y", "forms": [1, 7], "folds": [1, 7], "colour": "blue"}
+    await shared.documents.put(KIND, "y", json.dumps(described).encode(), revision=None)
+    new = await joined(shared, NEW)
+    assert in_use(new) == OLD
+    assert {one.id: one.forms for one in new.members} == {new.id: (1, 2), "x": (1, 1), "y": (1, 7)}
+
+
+async def test_a_store_that_lost_all_is_begun_anew(shared: Store) -> None:
+    new = await joined(shared, NEW)
+    for kind in (KIND, IN_USE):
+        (document,) = await shared.documents.all(kind)
+        await shared.documents.delete(kind, document.name, revision=document.revision)
+    await new._beat()
+    assert await stored(shared) == NEW
+    assert [one.name for one in await shared.documents.all(KIND)] == [new.id]

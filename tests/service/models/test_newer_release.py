@@ -1,0 +1,89 @@
+"""What only a newer release reads is refused in plain words, and makes the server not ready."""
+
+from typing import Any
+
+import msgpack
+import pytest
+from tests.support.waiting import eventually_async
+
+from manylabel_core.state import State
+from manylabel_service.errors import ReleaseTooOld
+from manylabel_service.online.spec.release import FOLDS, FORMS, HIGHEST
+from manylabel_service.online.spec.trained import TrainedSpec, read_spec, stored_spec
+
+NEWER = FORMS[-1] + 1
+
+
+async def test_an_entry_of_a_newer_form_ends_the_replica_and_not_the_others(any_fleet: Any) -> None:
+    registry = await any_fleet.start()
+    for name in ("m", "other"):
+        await registry.create(any_fleet.spec(name))
+    replica = await registry.get("m")
+    await replica.update([any_fleet.example(0)])
+    log = any_fleet.store(registry).logs
+    await log.append(replica.record, [msgpack.packb([NEWER, "whatever"])], replica.position, "log")
+    with pytest.raises(ReleaseTooOld, match=f"form {NEWER}, .*run the newer release"):
+        await replica.update([any_fleet.example(1)])
+    for use in (replica.update([any_fleet.example(1)]), replica.predict([any_fleet.example(1).x])):
+        with pytest.raises(ReleaseTooOld):
+            await use
+    with pytest.raises(ReleaseTooOld, match="1 models have to be served by another release"):
+        registry.check_compatible()
+    other = await registry.get("other")
+    assert (await other.update([any_fleet.example(1)])).updates == 1
+    await any_fleet.stop(registry)
+    again = await any_fleet.start()
+    with pytest.raises(ReleaseTooOld):
+        again.check_compatible()
+    assert (await again.get("other")).model.updates == 1
+
+
+async def test_a_follower_notices_it_by_itself(fleet: Any) -> None:
+    registry = await fleet.start()
+    await registry.create(fleet.spec())
+    replica = await registry.get("m")
+    log = fleet.store(registry).logs
+    await log.append(replica.record, [msgpack.packb([NEWER, "whatever"])], replica.position, "log")
+    await eventually_async(lambda: replica.incompatible == "release_too_old")
+
+
+async def test_a_snapshot_of_a_newer_form_is_not_taken_for_a_damaged_one(any_fleet: Any) -> None:
+    registry = await any_fleet.start()
+    await registry.create(any_fleet.spec())
+    replica = await registry.get("m")
+    await replica.update([any_fleet.example(0)])
+    arrays, header = State.from_bytes(replica.model.to_bytes())
+    newer = State(arrays, {**header, "version": NEWER}).to_bytes()
+    await any_fleet.store(registry).snapshots.put(replica.record, replica.position, newer)
+    await any_fleet.kill(registry)
+    again = await any_fleet.start()
+    assert (await again.get("m")).incompatible == "release_too_old"
+
+
+async def test_a_model_of_a_newer_fold_can_only_be_left_alone(any_fleet: Any) -> None:
+    registry = await any_fleet.start()
+    store = any_fleet.store(registry)
+    await store.models.create("newer", stored_spec(any_fleet.spec("newer"), FOLDS[-1] + 1))
+    await registry.create(any_fleet.spec("m"))
+    with pytest.raises(ReleaseTooOld, match=f"version {FOLDS[-1] + 1} of the fold"):
+        await registry.get("newer")
+    assert [status["name"] for status in await registry.list()] == ["m"]
+    assert registry.failed == [], "it is not damaged: nobody must delete it"
+    await any_fleet.stop(registry)
+    assert (await (await any_fleet.start()).get("m")).serving
+
+
+def test_a_stored_spec_names_a_fold_that_is_not_the_first() -> None:
+    for spec in (TrainedSpec(name="t"),):
+        assert stored_spec(spec, 1) == spec.to_bytes()
+        assert read_spec(stored_spec(spec, 1)) == spec
+        for fold in (0, "1", None):
+            with pytest.raises(ValueError, match="fold"):
+                read_spec(stored_spec(spec, fold))  # type: ignore[arg-type]
+
+
+async def test_a_model_is_created_with_the_fold_in_use(any_fleet: Any) -> None:
+    registry = await any_fleet.start()
+    assert registry.in_use.versions == HIGHEST
+    replica = await registry.create(any_fleet.spec())
+    assert replica.record.spec == stored_spec(any_fleet.spec(), HIGHEST.fold)

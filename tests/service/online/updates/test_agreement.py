@@ -1,0 +1,154 @@
+"""A process of another build serves a model only once it has learnt the same bits from its log."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import structlog
+from tests.support.waiting import eventually_async
+
+from manylabel_service.errors import FoldDiffers, NotReady
+from manylabel_service.models import membership
+from manylabel_service.models.registry import Registry
+from manylabel_service.online.replica import Replica
+from manylabel_service.online.updates import agreement
+
+Build = Callable[[str], None]
+
+
+@pytest.fixture(autouse=True)
+def _quick_heartbeats(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(membership, "HEARTBEAT_SECONDS", 0.1)
+
+
+@pytest.fixture
+def build(monkeypatch: pytest.MonkeyPatch) -> Build:
+    """Have processes that start from now on be of a build."""
+    return lambda name: monkeypatch.setattr(membership, "build_id", lambda: name)
+
+
+@pytest.fixture
+async def old(fleet: Any, build: Build) -> Registry:
+    """A process of the old build, with a model that has learnt."""
+    build("old")
+    registry: Registry = await fleet.start()
+    await registry.create(fleet.spec(scaling="standard"))
+    await learn(fleet, registry, 0, 30)
+    return registry
+
+
+async def learn(fleet: Any, registry: Registry, begin: int, end: int) -> Replica:
+    replica: Any = await registry.get("m")
+    for i in range(begin, end, 5):
+        await replica.update([fleet.example(j) for j in range(i, i + 5)])
+    return replica
+
+
+async def differ(replica: Replica) -> None:
+    """The least that a fold can do otherwise: the last bit of one number."""
+    weights = replica.model.learner.arrays()["weights"]
+    weights[-1, -1] = np.nextafter(weights[-1, -1], np.float32(9.0))
+
+
+def told(logs: list[Any], event: str) -> list[Any]:
+    return [line for line in logs if line["event"] == event]
+
+
+async def test_it_folds_between_two_snapshots_and_serves(fleet: Any, old: Registry, build: Build) -> None:
+    replica: Any = await old.get("m")
+    first = await replica.take_snapshot()
+    await learn(fleet, old, 30, 60)
+    second = await replica.take_snapshot()
+    await learn(fleet, old, 60, 70)
+    build("new")
+    with structlog.testing.capture_logs() as logs:
+        new = await fleet.start()
+    (agreed,) = told(logs, "fold_agrees")
+    assert (agreed["begin"], agreed["position"]) == ("0", second.position), "as far back as the log goes"
+    assert await fleet.agreed() == replica.model.to_bytes()
+    assert first.position != second.position
+    new.check_compatible()
+    with structlog.testing.capture_logs() as logs:
+        build("old")
+        await fleet.start()
+    assert told(logs, "fold_agrees"), "the other way round, too: there is one of another build"
+
+
+async def test_one_of_the_same_build_need_not_agree(fleet: Any, old: Registry) -> None:
+    await (await old.get("m")).take_snapshot()  # type: ignore[attr-defined]
+    with structlog.testing.capture_logs() as logs:
+        await fleet.start()
+    assert not told(logs, "fold_agrees")
+
+
+async def test_a_model_that_it_learns_otherwise_is_left_to_the_others(fleet: Any, old: Registry, build: Build) -> None:
+    replica: Any = await old.get("m")
+    await differ(replica)
+    await replica.take_snapshot()
+    await old.create(fleet.spec("other"))
+    build("new")
+    with structlog.testing.capture_logs() as logs:
+        new = await fleet.start()
+    assert [line["code"] for line in told(logs, "model_withheld")] == ["fold_differs"]
+    with pytest.raises(FoldDiffers, match="1 models have to be served by another release"):
+        new.check_compatible()
+    for use in (new.ask(await new.get("m"), lambda m: m.predict([fleet.example(0).x])), learn(fleet, new, 0, 5)):
+        with pytest.raises(NotReady) as refused:
+            await use
+        assert refused.value.code == "fold_differs"
+    assert new.membership.members[-1].withheld == {"m": "fold_differs"}
+    assert (await new.get("other")).serving, "what it learns alike, it serves"
+    snapshots = await fleet.store(old).snapshots.all(replica.record)
+    await fleet.stop(new)
+    assert await fleet.store(old).snapshots.all(replica.record) == snapshots, "it stores nothing of it"
+    await learn(fleet, old, 30, 40)
+
+
+async def test_a_snapshot_is_asked_for_where_there_is_none(fleet: Any, old: Registry, build: Build) -> None:
+    build("new")
+    with structlog.testing.capture_logs() as logs:
+        new = await fleet.start()
+    assert told(logs, "fold_agrees")
+    assert (await new.get("m")).serving
+    assert len(await fleet.store(old).snapshots.all((await old.get("m")).record)) == 1
+    assert not new.membership._own.asks
+
+
+async def test_of_several_builds_one_that_differs_is_found_without_a_snapshot(
+    fleet: Any, old: Registry, build: Build
+) -> None:
+    replica: Any = await old.get("m")
+    await differ(replica)
+    build("new")
+    new = await fleet.start()
+    assert (await new.get("m")).incompatible == "fold_differs"
+
+
+async def test_it_waits_for_a_snapshot_as_long_as_another_has_the_model(
+    fleet: Any, old: Registry, build: Build, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(old, "_asked", lambda *_: None)
+    monkeypatch.setattr(old.membership, "_on_asked", lambda *_: None)
+    monkeypatch.setattr(agreement, "ASKED_SECONDS", 0.3)
+    build("new")
+    new = await fleet.start()
+    with pytest.raises(FoldDiffers):
+        new.check_compatible()
+    old._evict(await old.get("m"))
+    await eventually_async(lambda: not any("m" in one.models for one in new.membership.members))
+    newer = await fleet.start()
+    assert (await newer.get("m")).serving, "nobody has it in memory: there is nothing to agree with"
+
+
+async def test_what_was_rolled_back_is_folded_alike(fleet: Any, old: Registry, build: Build) -> None:
+    replica: Any = await old.get("m")
+    first = await replica.take_snapshot()
+    await learn(fleet, old, 30, 40)
+    await replica.rollback(first.position)
+    await replica.relabel("l1", "other")
+    await replica.take_snapshot()
+    build("new")
+    with structlog.testing.capture_logs() as logs:
+        await fleet.start()
+    assert told(logs, "fold_agrees")
