@@ -27,9 +27,11 @@ def server_process(
     """
     with contextlib.ExitStack() as stack:
 
-        def make(*flags: str, data_dir: Path | None = None, port: int | None = None) -> ServerProcess:
+        def make(
+            *flags: str, data_dir: Path | None = None, port: int | None = None, release: Path | None = None
+        ) -> ServerProcess:
             directory = data_dir or tmp_path_factory.mktemp("server") / "data"
-            return stack.enter_context(ServerProcess(directory, flags, port))
+            return stack.enter_context(ServerProcess(directory, flags, port, release))
 
         yield make
 

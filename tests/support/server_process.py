@@ -27,11 +27,15 @@ class ServerProcess:
     data_dir : its data directory, kept between starts; the log of all its lives is ``<data_dir>.log``.
     flags : further flags, as for ``manylabel serve``.
     port : None takes a free one, and keeps it over restarts.
+    release : a directory with another release of the package, to run in place of this one.
     """
 
-    def __init__(self, data_dir: Path, flags: tuple[str, ...] = (), port: int | None = None) -> None:
+    def __init__(
+        self, data_dir: Path, flags: tuple[str, ...] = (), port: int | None = None, release: Path | None = None
+    ) -> None:
         self.data_dir = data_dir
         self.flags = flags
+        self.release = release
         self.port = port or free_port()
         self.url = f"http://127.0.0.1:{self.port}"
         self.log = data_dir.with_name(f"{data_dir.name}.log")
@@ -47,7 +51,11 @@ class ServerProcess:
         assert self.process is None, "the server is running"
         arguments = ["--port", str(self.port), "--data-dir", str(self.data_dir), *self.flags]
         environment = {name: value for name, value in os.environ.items() if not name.startswith("MANYLABEL_")}
-        if "--workers" in self.flags:  # such a parent loads little; its workers start anew and load everything
+        if self.release is not None:
+            environment["PYTHONPATH"] = str(self.release)
+        if (
+            self.release is not None or "--workers" in self.flags
+        ):  # such a parent loads little; its workers start anew and load everything
             with self.log.open("ab") as log:
                 self.process = subprocess.Popen(
                     [sys.executable, "-m", "manylabel_service", *arguments],

@@ -2,7 +2,7 @@
 
 import typer
 
-from manylabel_clients.command.options import DEFAULT_URL, AsJson, Url, connect
+from manylabel_clients.command.options import DEFAULT_URL, ApiKeyFile, AsJson, Url, connect
 from manylabel_clients.command.output.text import print_as, print_table
 from manylabel_clients.http.resources.replicas import KnownVersions, Replica, Replicas
 
@@ -12,9 +12,9 @@ def register(app: typer.Typer) -> None:
     app.command()(replicas)
 
 
-def replicas(as_json: AsJson = False, url: Url = DEFAULT_URL) -> None:
+def replicas(as_json: AsJson = False, url: Url = DEFAULT_URL, api_key: ApiKeyFile = None) -> None:
     """List the processes that share the store of a server, of which releases they are, and what each serves."""
-    with connect(url) as client:
+    with connect(url, api_key) as client:
         found = client.replicas()
     print_as(as_json, found, _print)
 

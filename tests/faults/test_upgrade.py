@@ -1,0 +1,253 @@
+"""Two releases over one Redis, under load: no call fails, nothing is lost, and all have the same bits."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import msgpack
+import pytest
+from tests.faults.log_oracle import LogReader, fold
+from tests.support.balancer import Balancer
+from tests.support.other_release import at_commit, copied
+from tests.support.waiting import eventually_async
+
+from manylabel_clients import AsyncClient
+from manylabel_core.state import State
+from manylabel_service.settings import Settings
+from manylabel_service.storage import Entry, Store, open_store
+
+CLIENTS = 3
+SPEC = {"name": "tags", "algorithm": "falt", "scaling": "standard"}
+FLAGS = ("--snapshot-every-updates", "60", "--max-kept-snapshots", "1000")
+KNOWS_MORE = {
+    "online/spec/release.py": ("FORMS = range(1, 2)", "FORMS = range(1, 3)"),
+    "models/build.py": ('RELEASE = version("manylabel")', 'RELEASE = "next"'),
+}
+LEARNS_OTHERWISE = {
+    "online/state/log_entries.py": (
+        'values=np.frombuffer(values, dtype="<f4")',
+        'values=np.frombuffer(values, dtype="<f4") * 1.0000001',
+    ),
+}
+"""The last bits of values that are read from the log."""
+Start = Callable[..., Any]
+
+
+class Traffic:
+    """Clients that learn and predict, and count on every call to be answered."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+        self._stop = asyncio.Event()
+        self.acknowledged: dict[str, str] = {}
+
+    @contextlib.asynccontextmanager
+    async def __call__(self) -> AsyncIterator[None]:
+        async with asyncio.TaskGroup() as group:
+            for number in range(CLIENTS):
+                group.create_task(self._run(number))
+            try:
+                yield
+            finally:
+                self._stop.set()
+
+    async def go_on(self, n_examples: int = 40) -> None:
+        """Return when so many more have been acknowledged."""
+        enough = len(self.acknowledged) + n_examples
+        await eventually_async(lambda: len(self.acknowledged) >= enough)
+
+    async def _run(self, number: int) -> None:
+        serial = 0
+        async with AsyncClient(self._url) as client:
+            model = client.model(SPEC["name"])
+            while not self._stop.is_set():
+                serial += 1
+                name, common = f"{number}.{serial}", f"common {serial % 20}"
+                receipt = await model.update({name: 1.0, common: serial % 7 / 3}, [f"label {serial % 11 % 5}"])
+                self.acknowledged[name] = receipt.position
+                if serial % 4 == 0:
+                    assert (await model.predict({common: 1.0}, at_least=receipt.position)).scores
+                await asyncio.sleep(0.01)  # its pace: the machine has other things to do
+
+
+async def asked(server: Any, path: str, status: int = 200) -> dict[str, Any]:
+    async with httpx2.AsyncClient(base_url=server.url, timeout=60) as http:
+        response = await http.get(path)
+    assert response.status_code == status, response.text
+    return dict(response.json())
+
+
+async def own_state(server: Any, traffic: Traffic) -> tuple[str, bytes]:
+    """The state of one server, at a position where it stored it."""
+    async with AsyncClient(server.url) as client:
+        model = client.model(SPEC["name"])
+        name = f"{server.url} {len(traffic.acknowledged)}"
+        traffic.acknowledged[name] = (await model.update({name: 1.0}, ["label 0"])).position
+        position = (await model.take_snapshot()).position
+        return position, await model.download_snapshot(position)
+
+
+async def replace(server: Any, by: Any, balancer: Balancer, traffic: Traffic) -> None:
+    """As an orchestrator does: one more, and when it is ready, one less."""
+    if by is not None:
+        await asyncio.to_thread(by.wait_ready)
+        balancer.backends.append(by.port)
+        await traffic.go_on()
+    assert await asyncio.to_thread(server.stop) == 0
+    await traffic.go_on()
+    balancer.backends.remove(server.port)
+
+
+@contextlib.asynccontextmanager
+async def opened(url: str) -> AsyncIterator[Store]:
+    store = open_store(Settings(store=url))
+    await store.open()
+    try:
+        yield store
+    finally:
+        await store.close()
+
+
+async def check(url: str, states: Sequence[tuple[str, bytes]], traffic: Traffic) -> list[int]:
+    """What each server had at its position is the fold of the log by this process; return the forms of the entries."""
+    async with opened(url) as store:
+        (record,) = await store.models.all()
+        reader = LogReader(store, record)
+        await reader.read_to_end()
+    forms = [msgpack.unpackb(entry.payload)[0] for entry in reader.entries]
+    folded = await asyncio.to_thread(fold, record, list(map(_in_first_form, reader.entries)), [at for at, _ in states])
+    for position, data in states:
+        arrays, header = State.from_bytes(data)
+        expected, expected_header = State.from_bytes(folded.states[position])
+        assert {**header, "version": 1} == expected_header
+        assert {name: a.tobytes() for name, a in arrays.items()} == {name: a.tobytes() for name, a in expected.items()}
+    assert set(folded.learnt.values()) == {1}, "learnt more than once, or never"
+    assert {name: folded.positions.get(name) for name in traffic.acknowledged} == traffic.acknowledged
+    return forms
+
+
+def _in_first_form(entry: Entry) -> Entry:
+    """The forms of these tests differ in nothing but their number, the second byte of an entry."""
+    return Entry(entry.position, entry.payload[:1] + b"\x01" + entry.payload[2:])
+
+
+@contextlib.asynccontextmanager
+async def under_load(old: Sequence[Any]) -> AsyncIterator[tuple[Balancer, Traffic]]:
+    """Servers that have learnt for a while, and go on learning."""
+    for server in old:
+        server.start(wait=False)
+    for server in old:
+        await asyncio.to_thread(server.wait_ready)
+    async with httpx2.AsyncClient(base_url=old[0].url) as http:
+        (await http.post("/v1/models", json=SPEC)).raise_for_status()
+    async with Balancer() as balancer:
+        balancer.backends = [server.port for server in old]
+        traffic = Traffic(balancer.url)
+        async with traffic():
+            await traffic.go_on(100)
+            yield balancer, traffic
+
+
+async def test_a_release_that_learns_otherwise_is_not_let_in(
+    server_process: Start, redis_server: Any, tmp_path: Path
+) -> None:
+    flags = ("--store", redis_server.url)
+    old = server_process(*flags).start()
+    wrong = server_process(*flags, release=copied(tmp_path, LEARNS_OTHERWISE))
+    async with AsyncClient(old.url) as client:
+        model = await client.create_model(**SPEC)
+        await model.update_many([({"a": i % 3, "b": 1.0}, ["x"] if i % 2 else ["y"]) for i in range(20)])
+        wrong.start(wait=False)  # no snapshot has been stored: it asks for one
+        await eventually_async(lambda: _is_refused(wrong))
+        assert (await asked(wrong, "/v1/models/tags", 503))["code"] == "fold_differs"
+        assert await model.snapshots()
+        assert (await model.update({"a": 1.0}, ["x"])).updates == 21
+        told = await eventually_async(lambda: _withheld(client))
+        assert (told[True].withheld, told[False].withheld) == ({}, {"tags": "fold_differs"})
+        assert told[True].build != told[False].build
+        assert await asyncio.to_thread(wrong.stop) == 0
+        await eventually_async(lambda: _alone(client))
+
+
+@pytest.mark.long
+async def test_a_new_release_takes_over_and_one_that_learns_otherwise_does_not(
+    server_process: Start, redis_server: Any, tmp_path: Path
+) -> None:
+    flags = ("--store", redis_server.url, *FLAGS)
+    old, late = [server_process(*flags) for _ in range(2)], server_process(*flags)
+    new = server_process(*flags, release=copied(tmp_path / "new", KNOWS_MORE))
+    wrong = server_process(*flags, release=copied(tmp_path / "wrong", LEARNS_OTHERWISE))
+    async with under_load(old) as (balancer, traffic):
+        await own_state(old[0], traffic)
+        for server in (wrong, new):
+            server.start(wait=False)
+        await eventually_async(lambda: _is_refused(wrong))
+        assert (await asked(wrong, "/v1/models/tags", 503))["code"] == "fold_differs"
+        assert await asyncio.to_thread(old[0].is_ready)
+        assert await asyncio.to_thread(wrong.stop) == 0
+        states = [await own_state(old[1], traffic)]
+        await replace(old[0], new, balancer, traffic)
+        states.append(await own_state(new, traffic))
+        versions = await asked(new, "/v1/replicas")
+        assert (versions["form"], {one["release"] for one in versions["replicas"]} >= {"next"}) == (1, True)
+        await replace(old[1], None, balancer, traffic)
+        await eventually_async(lambda: _uses(new, 2))
+        await traffic.go_on()
+        late.start(wait=False)
+        assert await asyncio.to_thread(late.process.wait, 120) == 1
+        assert "run the newer release" in late.log_tail()
+        states.append(await own_state(new, traffic))
+    forms = await check(redis_server.url, states, traffic)
+    assert forms == sorted(forms), "never back to the older form"
+    assert set(forms) == {1, 2}
+    assert "fold_agrees" in new.log.read_text()
+    assert await asyncio.to_thread(new.stop) == 0
+
+
+@pytest.mark.long
+async def test_this_release_takes_over_from_the_commit_before(
+    server_process: Start, redis_server: Any, tmp_path: Path
+) -> None:
+    release = at_commit(tmp_path, "HEAD~1")
+    if release is None:
+        pytest.skip("there is no history here")
+    flags = ("--store", redis_server.url, *FLAGS)
+    old = [server_process(*flags, release=release) for _ in range(2)]
+    new = [server_process(*flags) for _ in range(2)]
+    async with under_load(old) as (balancer, traffic):
+        states = [await own_state(server, traffic) for server in old]
+        for one, other in zip(old, new, strict=True):
+            other.start(wait=False)
+            await replace(one, other, balancer, traffic)
+            states.append(await own_state(other, traffic))
+        states += [await own_state(server, traffic) for server in new]
+    await check(redis_server.url, states, traffic)
+    for server in new:
+        assert await asyncio.to_thread(server.stop) == 0
+
+
+async def _alone(client: AsyncClient) -> bool:
+    return len((await client.replicas()).replicas) == 1
+
+
+async def _withheld(client: AsyncClient) -> dict[bool, Any]:
+    """What the server that is asked and the other say of themselves, once the other has said what it withholds."""
+    told = {one.this: one for one in (await client.replicas()).replicas}
+    return told if told[False].withheld else {}
+
+
+async def _is_refused(server: Any) -> bool:
+    try:
+        async with httpx2.AsyncClient(base_url=server.url, timeout=60) as http:
+            answer = (await http.get("/readyz")).json()
+    except httpx2.TransportError:
+        return False
+    assert "ready" not in answer, "it must not get ready"
+    return bool(answer["code"] == "fold_differs")
+
+
+async def _uses(server: Any, form: int) -> bool:
+    return bool((await asked(server, "/v1/replicas"))["form"] == form)
