@@ -8,7 +8,7 @@ import sys
 import tomllib
 from collections.abc import Sequence
 from importlib import import_module
-from ipaddress import ip_address
+from ipaddress import ip_address, ip_network
 from pathlib import Path
 from typing import Annotated, Any, Literal, NoReturn
 
@@ -95,6 +95,11 @@ class Settings(BaseSettings):
     """Names of this server that requests may come under, besides localhost and the address that it listens on (and any
     IP address where it listens on every interface); separated by commas, *.example.org for all below one, * for any.
     Others are answered 421: a web page could have made a name of its own resolve to this server."""
+
+    trusted_proxies: Names = ()
+    """Addresses, or networks as 10.0.0.0/8, of balancers in front of this server, separated by commas. Where a request
+    comes from one of them, its address is what the header X-Forwarded-For says, the last that is none of theirs: for
+    the audit, and for the limit of wrong keys."""
 
     allowed_origins: Names = ()
     """Origins of web pages of other sites that may use this server, as https://tags.example.org, separated by commas;
@@ -344,6 +349,16 @@ class Settings(BaseSettings):
         if runner == "rq" and not is_redis(info.data.get("store", EMBEDDED)):
             raise ValueError("must be local unless the store is a redis:// address, which RQ workers share")
         return runner
+
+    @field_validator("trusted_proxies")
+    @classmethod
+    def _name_networks(cls, proxies: tuple[str, ...]) -> tuple[str, ...]:
+        for proxy in proxies:
+            try:
+                ip_network(proxy)
+            except ValueError:
+                raise ValueError(f"must be addresses, or networks as 10.0.0.0/8, not {proxy!r}") from None
+        return proxies
 
     @field_validator("otel_endpoint")
     @classmethod

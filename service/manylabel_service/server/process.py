@@ -120,7 +120,8 @@ def _config(settings: Settings, app: FastAPI, limits: ConnectionLimits) -> uvico
         log_config=None,
         access_log=False,
         server_header=False,
-        proxy_headers=False,  # nobody asks where a request is from
+        proxy_headers=bool(settings.trusted_proxies),
+        forwarded_allow_ips=list(settings.trusted_proxies),
         backlog=BACKLOG,
         timeout_graceful_shutdown=settings.drain_seconds,
     )

@@ -26,7 +26,8 @@ class Sender:
 
     def __call__(self, method: str, path: str, body: Any = None, kind: str = "application/json") -> Any:
         data = body if body is None or isinstance(body, bytes) else json.dumps(body).encode()
-        request = urllib.request.Request(f"{self._url}{path}", data, {"Content-Type": kind}, method=method)
+        headers = {"Content-Type": kind, "User-Agent": MARK, "Cookie": MARK, "Authorization": f"Bearer {MARK}"}
+        request = urllib.request.Request(f"{self._url}{path}", data, headers, method=method)
         try:
             with urllib.request.urlopen(request, timeout=60) as answer:
                 status, text = answer.status, answer.read()

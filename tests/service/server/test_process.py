@@ -178,3 +178,25 @@ def test_a_wrong_flag_ends_with_2() -> None:
 def test_who_lets_in_everybody_is_warned(host: str, insecure: bool, capsys: pytest.CaptureFixture[str]) -> None:
     warn_if_open(Settings(host=host, insecure=insecure))
     assert ("open_to_others" in capsys.readouterr().out) == (insecure and host == "0.0.0.0")
+
+
+@pytest.mark.parametrize(
+    ("flags", "address"), [(("--trusted-proxies", "127.0.0.1,10.0.0.0/8"), "9.9.9.9"), ((), "127.0.0.1")]
+)
+def test_a_trusted_balancer_says_where_a_request_is_from_and_nobody_else(
+    server_process: Any, flags: tuple[str, ...], address: str
+) -> None:
+    server = server_process(*flags).start()
+    chain = {"X-Forwarded-For": "6.6.6.6, 9.9.9.9, 10.1.2.3"}  # the first is whatever a client says of itself
+    with contextlib.closing(http.client.HTTPConnection("127.0.0.1", server.port, timeout=30)) as connection:
+        connection.request("DELETE", "/v1/models/nobody", headers=chain)
+        assert connection.getresponse().status == 404
+    assert server.stop() == 0
+    assert json.loads((server.data_dir / "audit.jsonl").read_text())["address"] == address
+
+
+def test_a_trusted_proxy_is_an_address(tmp_path: Path) -> None:
+    done = finished("--data-dir", str(tmp_path / "data"), "--trusted-proxies", "balancer")
+    assert done.returncode == 2
+    assert "trusted_proxies" in done.stderr
+    assert "10.0.0.0/8" in done.stderr

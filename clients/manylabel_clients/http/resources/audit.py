@@ -19,7 +19,7 @@ class AuditedCall:
     """When it ended: RFC 3339, UTC."""
     key_id: str | None
     address: str | None
-    """The network address that it came from: behind a balancer, that of the balancer."""
+    """The network address that it came from, or that a trusted balancer says it came from."""
     request_id: str
     method: str
     route: str | None

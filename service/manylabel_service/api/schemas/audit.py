@@ -11,7 +11,7 @@ class AuditedCall(Answer):
     key_id: str | None
     """The id of the key that it came with; null without one."""
     address: str | None
-    """The network address that it came from: behind a balancer, that of the balancer."""
+    """The network address that it came from, or that a trusted balancer says it came from."""
     request_id: str
     """The id is that of the header X-Request-ID."""
     method: str

@@ -23,6 +23,9 @@ PAGE_ENTRIES = 1_000
 PAGE_BYTES = 8 << 20
 """Most that one answer of Redis has, about."""
 
+COUNTED_AT_ONCE = 32
+"""Logs whose entries are counted at the same time: asking for all of a thousand at once would hold up others."""
+
 LINK_BYTES = 4
 """The value of an entry is its payload, and its link after it."""
 
@@ -103,8 +106,14 @@ class RedisLogs(Part):
 
     @gated
     async def entries_after(self, positions: Mapping[ModelRecord, str], most: int) -> dict[ModelRecord, int]:
-        counts = await asyncio.gather(*(self._count(record, after, most) for record, after in positions.items()))
-        return {record: count for record, count in zip(positions, counts, strict=True) if count is not None}
+        counted: dict[ModelRecord, int] = {}
+        asked = list(positions.items())
+        for begin in range(0, len(asked), COUNTED_AT_ONCE):
+            some = asked[begin : begin + COUNTED_AT_ONCE]
+            counts = await asyncio.gather(*(self._count(record, after, most) for record, after in some))
+            pairs = zip(some, counts, strict=True)
+            counted.update((record, count) for (record, _), count in pairs if count is not None)
+        return counted
 
     async def _count(self, record: ModelRecord, after: str, most: int) -> int | None:
         """Return how many entries there are after a position, a page at a time; None where the model is gone."""
