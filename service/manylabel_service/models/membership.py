@@ -238,7 +238,7 @@ class Membership:
                 )
             await self._look()
             due = self._raised(used)
-            if document is None or document.damaged or entering or due != used:
+            if document is None or document.damaged or due != used or (entering and self._shared):
                 revision = None if document is None else document.revision
                 try:
                     await self._documents.put(IN_USE, IN_USE, json.dumps(due._asdict()).encode(), revision=revision)

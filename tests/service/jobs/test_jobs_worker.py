@@ -1,6 +1,8 @@
 """Workers as processes of their own, over a real Redis and RQ."""
 
 import asyncio
+import contextlib
+import json
 import os
 import signal
 import subprocess
@@ -21,9 +23,11 @@ from tests.service.jobs.conftest import (
 from tests.support.processes import processes
 from tests.support.waiting import eventually_async
 
+from manylabel_service.errors import DocumentChanged
 from manylabel_service.jobs import training
 from manylabel_service.jobs.job_service import JobService
 from manylabel_service.jobs.runners.rq import RQRunner, connect, queue_of
+from manylabel_service.models.membership import IN_USE, KIND
 from manylabel_service.settings import Settings
 from manylabel_service.storage import Address
 from manylabel_service.storage.redis import RedisStore
@@ -158,3 +162,25 @@ def test_a_worker_needs_a_store_that_it_can_share(tmp_path):
     assert "store: must be the redis:// address" in done.stderr
     with pytest.raises(ValueError, match="must be local unless the store is a redis"):
         Settings(job_runner="rq")
+
+
+@pytest.mark.long
+async def test_a_worker_takes_part_and_ends_when_it_is_too_old(jobs, workers):
+    """As one that hung while the last replicas of its release went."""
+    documents = jobs._context.store.documents
+    worker = workers.start()
+
+    async def told():
+        return [one for one in await documents.all(KIND) if json.loads(one.value)["role"] == "worker"]
+
+    (one,) = await eventually_async(told)
+    (used,) = await documents.all(IN_USE)
+    await documents.put(IN_USE, IN_USE, b'{"form": 99, "fold": 1}', revision=used.revision)
+    with contextlib.suppress(DocumentChanged):  # it has just sent a heartbeat, and will see it all the same
+        await documents.delete(KIND, one.name, revision=one.revision)
+    assert await asyncio.to_thread(worker.wait, WAIT_SECONDS) == 0
+    assert "release_too_old" in workers.log()
+    assert await told() == []
+    refused = workers.start()
+    assert await asyncio.to_thread(refused.wait, WAIT_SECONDS) == 1
+    assert "run the newer release" in workers.log()

@@ -1,6 +1,8 @@
 """Processes of several releases on one store: what is written, each of them reads."""
 
 import json
+import time
+import types
 from collections.abc import Callable
 from typing import Any
 
@@ -118,7 +120,7 @@ async def test_the_old_one_that_comes_while_the_versions_are_raised_is_refused(
 
 async def test_one_that_hung_is_told_when_it_goes_on(shared: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     now = 100.0
-    monkeypatch.setattr(membership.time, "monotonic", lambda: now)
+    monkeypatch.setattr(membership, "time", types.SimpleNamespace(monotonic=lambda: now, time_ns=time.time_ns))
     old, new = await joined(shared, OLD), await joined(shared, NEW)
     for _ in range(2):
         now += membership.MAX_PASSED_SECONDS
@@ -138,7 +140,7 @@ async def test_one_that_hung_is_told_when_it_goes_on(shared: Store, monkeypatch:
 
 async def test_the_time_does_not_count_while_the_store_is_gone(shared: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     now = 100.0
-    monkeypatch.setattr(membership.time, "monotonic", lambda: now)
+    monkeypatch.setattr(membership, "time", types.SimpleNamespace(monotonic=lambda: now, time_ns=time.time_ns))
     await joined(shared, OLD)
     new = await joined(shared, NEW)
     for _ in range(10):

@@ -7,6 +7,8 @@ are, and whose worker has died, is looked after by the monitors of the servers.
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
 import subprocess
 import sys
 import threading
@@ -58,6 +60,7 @@ class RQWorkerProcess:
         self._task: asyncio.Task[None] | None = None
         # A worker reads logs to train from: as long as it lives, nothing is written that it cannot read.
         self._membership = Membership(self._store, "worker", InUse(), lambda: {"ready": not self.stopping})
+        self._taking_part: Future[None] | None = None
         self._warming: subprocess.Popen[bytes] | None = None
         self.stopping = False
 
@@ -71,7 +74,7 @@ class RQWorkerProcess:
                     self._run(self._store.open()).result()
                 is_open = True
                 self._run(self._membership.join()).result()
-                self._run(self._take_part())
+                self._taking_part = self._run(self._take_part())
                 return
             except StorageGone as error:
                 if not error.heals:
@@ -116,7 +119,7 @@ class RQWorkerProcess:
 
     async def _take_part(self) -> None:
         await self._membership.run()
-        self.stop()  # it is too old
+        os.kill(os.getpid(), signal.SIGTERM)  # it is too old, and ends as if it was told to
 
     async def _supervised(self, id: str, number: int) -> None:
         self._task = asyncio.current_task()
@@ -139,6 +142,8 @@ class RQWorkerProcess:
         if self._warming is not None:
             self._warming.kill()
             self._warming.wait()
+        if self._taking_part is not None:
+            self._taking_part.cancel()
         self._run(self._membership.leave()).result()
         self._run(self._store.close()).result()
         self._loop.call_soon_threadsafe(self._loop.stop)

@@ -135,6 +135,7 @@ async def test_it_waits_for_a_snapshot_as_long_as_another_has_the_model(
     new = await fleet.start()
     with pytest.raises(FoldDiffers):
         new.check_compatible()
+    monkeypatch.setattr(agreement, "ASKED_SECONDS", 60.0)
     old._evict(await old.get("m"))
     await eventually_async(lambda: not any("m" in one.models for one in new.membership.members))
     newer = await fleet.start()
