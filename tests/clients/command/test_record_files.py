@@ -8,9 +8,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from manylabel_clients import Client
+from manylabel_core.metrics import Prequential
+from manylabel_core.rows import as_targets
 
 Command = Callable[..., Any]
 WORDS = ["war at sea", "love in spring", "a war of words", "spring tide", "sea of love"]
@@ -105,7 +108,7 @@ def test_what_is_text_must_be_so_for_the_model(manylabel: Command, client: Clien
 def test_rows_weigh_what_a_column_says(
     manylabel: Command, client: Client, name: str, tmp_path: Path, kind: str
 ) -> None:
-    """Fed and updated from a file as posted one by one; a data set keeps the weights."""
+    """Fed and updated from a file as posted one by one; evaluated, and kept as a data set, with the weights."""
     weights = [(1.0, 0.5, 40.0)[i % 3] for i in range(30)]
     path = tmp_path / f"weighted.{kind}"
     options = ["--labels", "tags", "--separator", ";", "--weight", "price"]
@@ -136,6 +139,16 @@ def test_rows_weigh_what_a_column_says(
     assert [one.scores for one in fed.predict_many(xs)] == scores
     assert [one.scores for one in updated.predict_many(xs)] == scores
     assert fed.metrics() == posted.metrics()
+    measured = json.loads(manylabel("evaluate", fed.name, str(path), *options, "--json").out)
+    prequential = Prequential(window=1)
+    labels = sorted({label for _, y in ROWS for label in y})
+    Y = np.array([[label in y for label in labels] for _, y in ROWS[:30]])
+    found = [[0.0, *(one.get(label, 0.0) for label in labels)] for one in scores[:30]]
+    targets = as_targets(Y)._replace(weights=np.array(weights))
+    prequential.update(np.array(found), targets, np.full(30, len(labels)))
+    expected = prequential.measures()["cumulative"]
+    assert measured["micro_f1"] == pytest.approx(expected["micro_f1"])
+    assert measured["hamming_loss"] == pytest.approx(expected["hamming_loss"])
     dataset = f"{name[-40:].strip('-.')}-weighted"
     added = manylabel("datasets", "add", dataset, str(path), *options)
     assert added.status == 0, added.err

@@ -13,6 +13,7 @@ from manylabel_clients.command.data.files import (
     TableOptions,
     Tags,
     Text,
+    WeightColumn,
     ZeroBased,
     open_for,
     readable,
@@ -43,6 +44,7 @@ def evaluate(
     separator: Separator = None,
     ignore: Ignore = None,
     text: Text = None,
+    weight: WeightColumn = None,
     batch_size: BatchSize = 64,
     as_json: AsJson = False,
     url: Url = DEFAULT_URL,
@@ -51,14 +53,15 @@ def evaluate(
     """Show how well a model predicts, beside what the labels that are frequent would reach whatever the features.
 
     Without a file: its prequential measures, of predictions made just before each example was learnt. With
-    a file: it predicts that, learns nothing of it, and is measured on the labels of the file.
+    a file: it predicts that, learns nothing of it, and is measured on the labels of the file, where rows count
+    by their weights.
     """
     with connect(url, api_key) as client:
         handle = client.model(model)
         if file is None:
             metrics = handle.metrics()
             return print_json(metrics) if as_json else print_metrics(metrics)
-        stream = open_for(handle, file, labels, zero_based, TableOptions(tags, separator, ignore, text))
+        stream = open_for(handle, file, labels, zero_based, TableOptions(tags, separator, ignore, text, weight))
         measures = _measured(handle, stream, batch_size)
     if as_json:
         return print_json(measures)
@@ -73,8 +76,8 @@ def _measured(model: Model, stream: "FileStream", batch_size: int) -> dict[str, 
     prequential = Prequential(window=1)
     columns: dict[str, int] = {}
     with readable():
-        for rows in chunks(stream, batch_size):
-            predictions = model.predict_many([x for x, _ in rows], batch_size=batch_size)
+        for rows in chunks(stream.examples(), batch_size):
+            predictions = model.predict_many([x for x, *_ in rows], batch_size=batch_size)
             if not columns:
                 # Labels the model knows come first: only they can be predicted. Those it learns from
                 # others meanwhile do not count, so that all rows are measured alike.
@@ -82,7 +85,9 @@ def _measured(model: Model, stream: "FileStream", batch_size: int) -> dict[str, 
                 names = sorted(stream.labels, key=lambda name: name not in known)
                 columns = {name: column for column, name in enumerate(names)}
                 n_known = sum(name in known for name in names)
-            _measure(prequential, columns, n_known, predictions, [y for _, y in rows])
+            truths = [_truth(y, stream.labels) for _, y, *_ in rows]
+            weights = [float(weight[0]) if weight else 1.0 for _, _, *weight in rows]
+            _measure(prequential, columns, n_known, predictions, truths, weights)
     measures: dict[str, Any] = prequential.measures()["cumulative"]
     return measures
 
@@ -93,11 +98,12 @@ def _measure(
     n_known: int,
     predictions: Sequence[Prediction],
     truths: Iterable[dict[str, bool]],
+    weights: Sequence[float],
 ) -> None:
     """Measure predictions on the labels whose truth is given; the model's other labels do not count."""
     import numpy as np
 
-    from manylabel_core.rows import as_targets
+    from manylabel_core.rows import as_targets, as_weights
 
     shape = (len(predictions), len(columns))
     scores = np.zeros((shape[0], 1 + shape[1]))
@@ -108,4 +114,10 @@ def _measure(
                 scores[row, 1 + columns[name]] = score
         for name, truth in y.items():
             known[row, columns[name]], Y[row, columns[name]] = True, truth
-    prequential.update(scores, as_targets(Y, known), np.full(shape[0], n_known))
+    targets = as_targets(Y, known)._replace(weights=as_weights(weights, shape[0]))
+    prequential.update(scores, targets, np.full(shape[0], n_known))
+
+
+def _truth(y: dict[str, bool] | list[str], labels: Iterable[str]) -> dict[str, bool]:
+    """Return whether each label is relevant; where a row lists the relevant ones, the others are not."""
+    return y if isinstance(y, dict) else {**dict.fromkeys(labels, False), **dict.fromkeys(y, True)}
