@@ -1,6 +1,7 @@
 """Real servers, ours and Redis, for every test that needs one."""
 
 import contextlib
+import ssl
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -28,10 +29,14 @@ def server_process(
     with contextlib.ExitStack() as stack:
 
         def make(
-            *flags: str, data_dir: Path | None = None, port: int | None = None, release: Path | None = None
+            *flags: str,
+            data_dir: Path | None = None,
+            port: int | None = None,
+            release: Path | None = None,
+            tls: ssl.SSLContext | None = None,
         ) -> ServerProcess:
             directory = data_dir or tmp_path_factory.mktemp("server") / "data"
-            return stack.enter_context(ServerProcess(directory, flags, port, release))
+            return stack.enter_context(ServerProcess(directory, flags, port, release, tls))
 
         yield make
 

@@ -91,6 +91,13 @@ class Settings(BaseSettings):
     """Most keys, with those that were revoked; beyond it the oldest of these are forgotten, and while there are none,
     who makes a key is answered 507."""
 
+    tls_cert_file: Path | None = None
+    """Certificate of this server (PEM), with those between it and its authority: the server then speaks https alone.
+    Read again when it changes, as is the key; connections that are there go on."""
+
+    tls_key_file: Annotated[Path | None, Field(validate_default=True)] = None
+    """Key of the certificate (PEM), not encrypted, in a file that only the server can read."""
+
     allowed_hosts: Names = ()
     """Names of this server that requests may come under, besides localhost and the address that it listens on (and any
     IP address where it listens on every interface); separated by commas, *.example.org for all below one, * for any.
@@ -115,6 +122,12 @@ class Settings(BaseSettings):
 
     redis_ca_file: Path | None = None
     """Certificates (PEM) of the authorities trusted for rediss://, instead of those of the system."""
+
+    redis_cert_file: Path | None = None
+    """Certificate (PEM) that is shown to a Redis which asks for one, over rediss://."""
+
+    redis_key_file: Annotated[Path | None, Field(validate_default=True)] = None
+    """Key (PEM) of that certificate, not encrypted."""
 
     redis_timeout_seconds: Annotated[float, Field(ge=0.1, le=300)] = 5.0
     """How long to wait for a connection to Redis, and for an answer; a request that needs it is then answered 503."""
@@ -335,6 +348,14 @@ class Settings(BaseSettings):
     def record_limits(self) -> RecordLimits:
         """The limits of one record."""
         return RecordLimits(self.max_record_characters, self.max_record_tokens, self.max_record_depth)
+
+    @field_validator("tls_key_file", "redis_key_file")
+    @classmethod
+    def _go_with_a_certificate(cls, key_file: Path | None, info: ValidationInfo) -> Path | None:
+        other = str(info.field_name).replace("key", "cert")
+        if (key_file is None) != (info.data.get(other) is None):
+            raise ValueError(f"must be given together with {other}")
+        return key_file
 
     @field_validator("workers")
     @classmethod

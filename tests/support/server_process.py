@@ -4,6 +4,7 @@ import os
 import random
 import signal
 import socket
+import ssl
 import subprocess
 import sys
 import urllib.error
@@ -28,16 +29,23 @@ class ServerProcess:
     flags : further flags, as for ``manylabel serve``.
     port : None takes a free one, and keeps it over restarts.
     release : a directory with another release of the package, to run in place of this one.
+    tls : what a client has that trusts the server, where it speaks https.
     """
 
     def __init__(
-        self, data_dir: Path, flags: tuple[str, ...] = (), port: int | None = None, release: Path | None = None
+        self,
+        data_dir: Path,
+        flags: tuple[str, ...] = (),
+        port: int | None = None,
+        release: Path | None = None,
+        tls: ssl.SSLContext | None = None,
     ) -> None:
+        self.tls = tls
         self.data_dir = data_dir
         self.flags = flags
         self.release = release
         self.port = port or free_port()
-        self.url = f"http://127.0.0.1:{self.port}"
+        self.url = f"{'http' if tls is None else 'https'}://127.0.0.1:{self.port}"
         self.log = data_dir.with_name(f"{data_dir.name}.log")
         self.process: subprocess.Popen[bytes] | ForkedServer | None = None
 
@@ -80,7 +88,7 @@ class ServerProcess:
 
     def is_ready(self) -> bool:
         try:
-            with urllib.request.urlopen(f"{self.url}/readyz", timeout=5) as answer:
+            with urllib.request.urlopen(f"{self.url}/readyz", timeout=5, context=self.tls) as answer:
                 return bool(answer.status == 200)
         except urllib.error.HTTPError as error:
             error.close()

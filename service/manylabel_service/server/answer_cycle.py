@@ -9,8 +9,10 @@ from typing import Any
 from uvicorn.protocols.http.httptools_impl import HEADER_RE, HEADER_VALUE_RE, STATUS_LINE, RequestResponseCycle
 
 from manylabel_service.api.web.middleware import HEADERS
+from manylabel_service.server.tls import HSTS
 
-_CONSTANT = {header: b"%b: %b\r\n" % header for header in (*HEADERS, (b"content-type", b"application/json"))}
+_ALIKE = (*HEADERS, (b"content-type", b"application/json"), tuple(part.encode() for part in HSTS))
+_CONSTANT = {header: b"%b: %b\r\n" % header for header in _ALIKE}
 """Lines of headers that need no check."""
 _SANE = frozenset({b"date", b"x-request-id"})
 """Names whose values were made here, or checked."""

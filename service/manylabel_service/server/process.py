@@ -5,8 +5,10 @@ import gc
 import signal
 import socket
 import sys
+import time
 from collections.abc import Callable
 from types import FrameType
+from typing import Any
 
 import structlog
 import uvicorn
@@ -18,6 +20,7 @@ from manylabel_service.server.connections import ConnectionLimits
 from manylabel_service.server.protocol import protocol_for
 from manylabel_service.server.sockets import BACKLOG, listen, url_of, warn_if_open
 from manylabel_service.server.threads import background_threads
+from manylabel_service.server.tls import HSTS, SHUTDOWN_SECONDS, Certificate, certificate_of
 from manylabel_service.server.worker_place import WorkerPlace
 from manylabel_service.settings import Settings
 from manylabel_service.storage import open_store, store_address
@@ -99,12 +102,19 @@ def run(
     # uvicorn takes these signals over, stops in good order, then hands them on to the handlers it found.
     for number in _ENDING:
         signal.signal(number, end)
+    try:
+        certificate = certificate_of(settings)
+    except (OSError, ValueError) as error:
+        log.error("cannot_start", error=f"cannot use tls_cert_file and tls_key_file: {error}")
+        return 1
     workers = None if place is None else WorkerMetrics(place.directory, place.number, place.count)
     tracing.start(settings.otel_endpoint, settings.otel_sample_ratio)
     try:
         app = create_app(settings, open_store(settings), workers=workers, on_ready=ready, on_failure=fail)
         limits = ConnectionLimits(settings, app.state.context.telemetry)
-        _Server(_config(settings, app, limits), app, place, limits).run(sockets=[listener])
+        if certificate is not None:
+            app.state.context.telemetry.watch_certificate(lambda: certificate.expires_at - time.time())
+        _Server(_config(settings, app, limits), app, place, limits, certificate).run(sockets=[listener])
         return status
     finally:
         tracing.stop()
@@ -122,6 +132,7 @@ def _config(settings: Settings, app: FastAPI, limits: ConnectionLimits) -> uvico
         server_header=False,
         proxy_headers=bool(settings.trusted_proxies),
         forwarded_allow_ips=list(settings.trusted_proxies),
+        headers=[] if settings.tls_cert_file is None else [HSTS],
         backlog=BACKLOG,
         timeout_graceful_shutdown=settings.drain_seconds,
     )
@@ -136,12 +147,20 @@ class _Server(uvicorn.Server):
     app : the same application; its state has the functions `drain` and `is_ready`.
     place : as of `run`.
     limits : of the connections.
+    certificate : shown to clients, which then have to speak TLS; None if they are not to.
     """
 
     def __init__(
-        self, config: uvicorn.Config, app: FastAPI, place: WorkerPlace | None, limits: ConnectionLimits
+        self,
+        config: uvicorn.Config,
+        app: FastAPI,
+        place: WorkerPlace | None,
+        limits: ConnectionLimits,
+        certificate: Certificate | None,
     ) -> None:
         super().__init__(config)
+        self._certificate = certificate
+        self._watching: asyncio.Task[None] | None = None
         self._limits = limits
         self._drain, self._is_ready = app.state.drain, app.state.is_ready
         self._held = place is not None and place.held
@@ -159,13 +178,40 @@ class _Server(uvicorn.Server):
             self.lifespan = _HeldLifespan(self.config, lambda: self._is_ready() or self.should_exit)
         self._limits.start(self.server_state.connections)
         asyncio.get_running_loop().set_default_executor(background_threads())
-        await super().startup(sockets)
+        if self._certificate is None:
+            await super().startup(sockets)
+            return
+        await super().startup([])
+        self.servers = [await self._listen(each, self._certificate) for each in sockets or ()]
+        self._watching = asyncio.create_task(self._certificate.watch(), name="certificate")
+
+    async def _listen(self, listener: socket.socket, certificate: Certificate) -> asyncio.Server:
+        """Accept connections as uvicorn does, but with bounds on how long TLS takes to begin and to end."""
+        config = self.config
+
+        def make() -> asyncio.Protocol:
+            protocol: Any = config.http_protocol_class
+            made: asyncio.Protocol = protocol(
+                config=config, server_state=self.server_state, app_state=self.lifespan.state
+            )
+            return made
+
+        return await asyncio.get_running_loop().create_server(
+            make,
+            sock=listener,
+            backlog=BACKLOG,
+            ssl=certificate.context,
+            ssl_handshake_timeout=self._limits.head_seconds,
+            ssl_shutdown_timeout=SHUTDOWN_SECONDS,
+        )
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Stop as uvicorn does, which waits for answers under way; those that would go on for ever end now."""
         self._drain()
         await super().shutdown(sockets)
         self._limits.stop()
+        if self._watching is not None:
+            self._watching.cancel()
 
 
 class _HeldLifespan(LifespanOn):

@@ -287,7 +287,8 @@ class BoundedProtocol(HttpToolsProtocol):
             cycle.disconnected, cycle.response_complete = True, True
             cycle.message_event.set()
         self.transport.write(self._rendered(problem))
-        self.transport.write_eof()
+        if self.transport.can_write_eof():  # TLS cannot; there the answer says how long it is
+            self.transport.write_eof()
 
     def _rendered(self, problem: Problem) -> bytes:
         path = "/" if self.scope is None else self.scope.get("path", "/")

@@ -68,8 +68,9 @@ def reserve(settings: Settings) -> socket.socket:
 
 def url_of(settings: Settings, bound: socket.socket) -> str:
     """Return where the socket is reached, with the port it got."""
+    scheme = "http" if settings.tls_cert_file is None else "https"
     host = f"[{settings.host}]" if ":" in settings.host else settings.host
-    return f"http://{host}:{bound.getsockname()[1]}"
+    return f"{scheme}://{host}:{bound.getsockname()[1]}"
 
 
 def _family(settings: Settings) -> socket.AddressFamily:

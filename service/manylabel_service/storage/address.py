@@ -31,6 +31,7 @@ class Address:
     tls : whether the connection is encrypted, and the server's certificate checked.
     username, password : None where there is none.
     ca_file : certificates of the authorities to be trusted, instead of those of the system.
+    cert_file, key_file : what is shown to a server that asks for a certificate; None where there is none.
     """
 
     host: str
@@ -40,9 +41,18 @@ class Address:
     username: str | None = None
     password: str | None = field(default=None, repr=False)
     ca_file: Path | None = None
+    cert_file: Path | None = None
+    key_file: Path | None = None
 
     @classmethod
-    def parse(cls, url: str, password: str | None = None, ca_file: Path | None = None) -> Address:
+    def parse(
+        cls,
+        url: str,
+        password: str | None = None,
+        ca_file: Path | None = None,
+        cert_file: Path | None = None,
+        key_file: Path | None = None,
+    ) -> Address:
         """Parse a URL; a password in it goes before the other.
 
         Raises
@@ -63,6 +73,8 @@ class Address:
                 unquote(parts.username) if parts.username else None,
                 unquote(parts.password) if parts.password else password,
                 ca_file,
+                cert_file,
+                key_file,
             )
         except ValueError:
             raise ValueError(f"the address of a Redis has the form {FORM}") from None
@@ -75,5 +87,6 @@ class Address:
         """Return the arguments of a redis-py client, but for the host and the database."""
         arguments: dict[str, Any] = {"port": self.port, "username": self.username, "password": self.password}
         if self.tls:
-            arguments |= {"ssl_ca_certs": str(self.ca_file) if self.ca_file else None}
+            files = {"ssl_ca_certs": self.ca_file, "ssl_certfile": self.cert_file, "ssl_keyfile": self.key_file}
+            arguments |= {name: None if file is None else str(file) for name, file in files.items()}
         return arguments

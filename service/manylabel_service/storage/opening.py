@@ -24,6 +24,10 @@ class StoreSettings(Protocol):
     @property
     def redis_ca_file(self) -> Path | None: ...
     @property
+    def redis_cert_file(self) -> Path | None: ...
+    @property
+    def redis_key_file(self) -> Path | None: ...
+    @property
     def redis_timeout_seconds(self) -> float: ...
 
 
@@ -42,9 +46,14 @@ def open_store(settings: StoreSettings) -> Store:
     # Only here: the client library takes a tenth of a second to import.
     from manylabel_service.storage.redis import RedisStore
 
+    return RedisStore(redis_address(settings), settings.redis_timeout_seconds)
+
+
+def redis_address(settings: StoreSettings) -> Address:
+    """Return the address of the Redis that the settings name, with its secrets."""
     password = settings.redis_password.get_secret_value() if settings.redis_password else None
-    address = Address.parse(settings.store, password, settings.redis_ca_file)
-    return RedisStore(address, settings.redis_timeout_seconds)
+    files = settings.redis_ca_file, settings.redis_cert_file, settings.redis_key_file
+    return Address.parse(settings.store, password, *files)
 
 
 def store_address(settings: StoreSettings) -> str:

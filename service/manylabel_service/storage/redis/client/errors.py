@@ -47,7 +47,9 @@ def gone(error: BaseException, address: str) -> StorageGone:
         return StorageFull(detail) if refusal == _WORDS["OOM"] else StorageGone(detail, heals)
     if isinstance(error, failed.TimeoutError | TimeoutError):
         return StorageGone(f"Redis at {address} did not answer in time; see that it runs, and the network", heals=True)
-    return StorageGone(f"no connection to Redis at {address} ({_text(error)}); see that it runs", heals=True)
+    # Whoever asks for a certificate, and is shown none that it takes, ends the connection, and seldom says why.
+    asked = ", and that it takes our certificate, if it asks for one (redis_cert_file)" if "rediss:" in address else ""
+    return StorageGone(f"no connection to Redis at {address} ({_text(error)}); see that it runs{asked}", heals=True)
 
 
 def unusable(error: StorageGone, address: str) -> StoreUnusable | None:

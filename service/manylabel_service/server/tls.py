@@ -1,0 +1,120 @@
+"""TLS in the process: the certificate that the server shows, read anew when its files change."""
+
+import asyncio
+import re
+import ssl
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import NoReturn
+
+import structlog
+
+from manylabel_service.settings import Settings
+
+POLL_SECONDS = 1.0
+"""How often the files are looked at."""
+
+SHUTDOWN_SECONDS = 2.0
+"""How long a client may take to end TLS, once its connection is closed."""
+
+HSTS = ("strict-transport-security", "max-age=31536000")
+"""Tells browsers to ask this host by https alone, for a year."""
+
+_PEM = re.compile("-----BEGIN CERTIFICATE-----.+?-----END CERTIFICATE-----", re.DOTALL)
+_VALIDITY = re.compile(rb"\x30.(?:\x17\x0d\d{12}Z|\x18\x0f\d{14}Z)(?:\x17\x0d(\d{12})Z|\x18\x0f(\d{14})Z)", re.DOTALL)
+"""The validity in a certificate (RFC 5280, 4.1.2.5): two times, the second of which is its end."""
+
+log = structlog.get_logger()
+
+
+class Certificate:
+    """The certificate that a server shows, with its chain and its key.
+
+    Connections that are there keep the one that they began with.
+
+    Parameters
+    ----------
+    cert_file : the certificate and those between it and its authority, in PEM.
+    key_file : its key, in PEM, not encrypted.
+
+    Attributes
+    ----------
+    context : for sockets that listen; it shows the certificate that was read last.
+    expires_at : when that one ends, in seconds since 1970.
+
+    Raises
+    ------
+    OSError, ValueError
+        The files cannot be read, are no certificate and key, or do not belong together.
+    """
+
+    def __init__(self, cert_file: Path, key_file: Path) -> None:
+        self._cert_file, self._key_file = cert_file, key_file
+        self._seen = self._stamps()
+        self._current = self.context = self._read()
+        self.context.sni_callback = self._show
+
+    async def watch(self) -> None:
+        """Read the files when they change, for ever. A pair that cannot be used is logged, and the one before shown."""
+        while True:
+            await asyncio.sleep(POLL_SECONDS)
+            stamps = self._stamps()
+            if stamps != self._seen:
+                self._seen = stamps
+                self._read_again()
+
+    def _read_again(self) -> None:
+        try:
+            self._current = self._read()
+        except (OSError, ValueError) as error:
+            action = "the one before is shown until these files can be used"
+            log.error("tls_certificate_unusable", error=str(error), file=str(self._cert_file), action=action)
+        else:
+            expires = datetime.fromtimestamp(self.expires_at, UTC).isoformat()
+            log.info("tls_certificate_read", file=str(self._cert_file), expires=expires)
+
+    def _read(self) -> ssl.SSLContext:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        context.set_alpn_protocols(["http/1.1"])
+        context.load_cert_chain(self._cert_file, self._key_file, password=_refuse_encrypted)
+        self.expires_at = expiry(self._cert_file.read_text())
+        return context
+
+    def _show(self, connection: ssl.SSLObject, name: str | None, context: ssl.SSLContext) -> None:
+        """Have a connection that begins show the certificate that was read last."""
+        connection.context = self._current
+
+    def _stamps(self) -> tuple[tuple[int, int, int] | None, ...]:
+        """Return what changes when the files do, or when a link on the way leads elsewhere."""
+        return tuple(_stamp(path) for path in (self._cert_file, self._key_file))
+
+
+def certificate_of(settings: Settings) -> Certificate | None:
+    """Return the certificate that the settings name, if they name one; raises as `Certificate`."""
+    if settings.tls_cert_file is None or settings.tls_key_file is None:
+        return None
+    return Certificate(settings.tls_cert_file, settings.tls_key_file)
+
+
+def _stamp(path: Path) -> tuple[int, int, int] | None:
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return status.st_ino, status.st_size, status.st_mtime_ns
+
+
+def _refuse_encrypted() -> NoReturn:
+    raise ValueError("the key is encrypted: give one that is not, in a file that only the server can read")
+
+
+def expiry(pem: str) -> float:
+    """Return when the first certificate of a file ends, in seconds since 1970; raise ValueError if there is none."""
+    first = _PEM.search(pem)
+    found = None if first is None else _VALIDITY.search(ssl.PEM_cert_to_DER_cert(first[0]))
+    if found is None:
+        raise ValueError("there is no certificate in it")
+    short, long = (None if each is None else each.decode() for each in found.groups())
+    text = long or f"{'19' if short >= '50' else '20'}{short}"  # type: ignore[operator]  # one of them is there
+    return datetime.strptime(text, "%Y%m%d%H%M%S").replace(tzinfo=UTC).timestamp()
