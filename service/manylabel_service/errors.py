@@ -77,6 +77,25 @@ class ModelNotAllowed(AccessError):
     """A name, or a pattern of names."""
 
 
+class RateLimited(ServiceError):
+    """The key has asked for as much as it may, for now."""
+
+    code = "rate_limited"
+    message = "{self.detail}: retry in {self.retry_after:.3g} s"
+    detail: str
+    retry_after: float
+    """Seconds after which another attempt makes sense."""
+
+
+class TooManyAttempts(AccessError):
+    """More wrong keys come from an address than are looked at."""
+
+    code = "too_many_attempts"
+    message = "too many wrong keys came from your address; retry with a right one, which is let in at any time"
+    retry_after: float
+    """Seconds after which another wrong one is answered as such."""
+
+
 class KeyNotFound(ServiceError):
     """No key has this id."""
 

@@ -58,7 +58,7 @@ async def _init(given: argparse.Namespace, settings: Settings) -> None:
     await store.open()
     try:
         key_store = KeyStore(store.documents, settings.max_keys)
-        keys, _ = await key_store.changed()
+        keys = await key_store.changed()
         if keys and (given.if_none or is_redis(settings.store)):
             raise HasKeys(len(keys))
         key, text = new_key(given.name, (ADMIN,))

@@ -1,8 +1,9 @@
 """An access says what the caller of a request may do."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 
 from manylabel_service.access.patterns import ANY, Patterns
+from manylabel_service.access.rates import Limits
 from manylabel_service.access.scopes import SCOPES, Scope, included
 from manylabel_service.errors import ModelNotAllowed, ScopeMissing, ServiceError
 
@@ -16,9 +17,15 @@ class Access:
     scopes : admin includes all others.
     models : names of models, data sets and targets of jobs, or their beginnings with ``*`` at the end.
     refusal : raised by `require` in place of what is missing: of a caller whose key does not count, say.
+    limits : of what is asked for with the key; None for none.
+    standing : returns what to raise if the key does not count any more.
+
+    Attributes
+    ----------
+    key_id, limits : as given.
     """
 
-    __slots__ = ("_names", "_refusal", "_scopes", "key_id")
+    __slots__ = ("_names", "_refusal", "_scopes", "_standing", "key_id", "limits")
 
     def __init__(
         self,
@@ -26,8 +33,12 @@ class Access:
         scopes: Collection[Scope] = (),
         models: Iterable[str] = (),
         refusal: ServiceError | None = None,
+        limits: Limits | None = None,
+        standing: Callable[[], ServiceError | None] | None = None,
     ) -> None:
         self.key_id = key_id
+        self.limits = limits
+        self._standing = standing
         self._scopes = included(scopes)
         self._names = Patterns(models)
         self._refusal = refusal
@@ -58,6 +69,16 @@ class Access:
         for name in names:
             if not self._names.match(name):
                 raise ModelNotAllowed(name)
+
+    def check(self) -> None:
+        """Raise KeyInvalid if the key of a request that goes on and on has expired, or was revoked, since it began."""
+        if self._standing is not None and (refusal := self._standing()) is not None:
+            raise refusal
+
+    def charge(self, n_examples: int) -> None:
+        """Count examples that are to be predicted or learnt; raise RateLimited if they are more than the key may."""
+        if self.limits is not None:
+            self.limits.charge(n_examples)
 
     def covers(self, scopes: Collection[Scope], models: Iterable[str]) -> bool:
         """Return whether the caller may do all that a key with these scopes and models may."""

@@ -1,5 +1,6 @@
 """A key as it is kept: who may do what with it, until when, and the hash of its secret."""
 
+import math
 from collections.abc import Iterable
 from typing import Annotated, Literal
 
@@ -50,6 +51,13 @@ class Key(BaseModel):
     created_unix_ms: int
     expires_unix_ms: int | None = None
     revoked_unix_ms: int | None = None
+
+    @property
+    def usable_until_unix_ms(self) -> float:
+        """The time from which on the key opens nothing."""
+        if self.revoked_unix_ms is not None:
+            return -math.inf
+        return math.inf if self.expires_unix_ms is None else self.expires_unix_ms
 
     def state(self, unix_ms: int) -> State:
         """Return whether the key can be used at a time; one that was revoked stays so."""

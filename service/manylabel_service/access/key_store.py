@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from typing import NamedTuple
 
 import structlog
 from pydantic import ValidationError
@@ -14,6 +15,14 @@ from manylabel_service.storage import Document, Documents
 KIND = "key"
 
 log = structlog.get_logger()
+
+
+class KeptKey(NamedTuple):
+    """A key at a revision of the store; None if it is damaged: it is there, and nobody has it."""
+
+    id: str
+    revision: int
+    key: Key | None
 
 
 class KeyStore:
@@ -30,24 +39,21 @@ class KeyStore:
         self.max_keys = max_keys
         self._adding = asyncio.Lock()
 
-    async def changed(self, after: int = 0) -> tuple[dict[str, Key | None], int]:
-        """Return the keys that were made or changed after a revision, by id, and the last revision.
-
-        One that is damaged is None: it is there, and nobody has it.
-        """
+    async def changed(self, after: int = 0) -> list[KeptKey]:
+        """Return the keys that were made or changed after a revision."""
         documents = await self._documents.all(KIND, after)
-        return {each.name: _read(each) for each in documents}, documents[-1].revision if documents else after
+        return [KeptKey(each.name, each.revision, _read(each)) for each in documents]
 
     async def find(self, id: str) -> Key:
         """Return a key; raise KeyNotFound."""
         return _known(await self._document(id), id)
 
-    async def add(self, key: Key) -> None:
+    async def add(self, key: Key) -> KeptKey:
         """Keep a new key; raise KeysFull where there are as many as may be, and none is revoked."""
         async with self._adding:
             documents = await self._documents.all(KIND)
             await self._make_room(documents)
-            await self._documents.put(KIND, key.id, key.model_dump_json().encode(), revision=None)
+            return KeptKey(key.id, await self._put(key, None), key)
 
     async def _make_room(self, documents: list[Document]) -> None:
         excess = len(documents) + 1 - self.max_keys
@@ -63,19 +69,24 @@ class KeyStore:
         for _, each in sorted(revoked, key=lambda pair: pair[0])[:excess]:
             await self._documents.delete(KIND, each.name, revision=each.revision)
 
-    async def change(self, id: str, changed: Callable[[Key], Key]) -> Key:
-        """Put in place of a key what a function makes of it; raise KeyNotFound, and what the function raises."""
+    async def change(self, id: str, changed: Callable[[Key], Key]) -> tuple[KeptKey, Key]:
+        """Put in place of a key what a function makes of it, and return that.
+
+        Raises KeyNotFound, and what the function raises.
+        """
         while True:
             document = await self._document(id)
             known = _known(document, id)
             key = changed(known)
-            if key == known or document is None:
-                return known
+            assert document is not None, "_known raises for none"
             try:
-                await self._documents.put(KIND, id, key.model_dump_json().encode(), revision=document.revision)
+                revision = document.revision if key == known else await self._put(key, document.revision)
             except DocumentChanged:
                 continue
-            return key
+            return KeptKey(id, revision, key), key
+
+    async def _put(self, key: Key, revision: int | None) -> int:
+        return await self._documents.put(KIND, key.id, key.model_dump_json().encode(), revision=revision)
 
     async def _document(self, id: str) -> Document | None:
         return await self._documents.get(KIND, id) if key_text.is_id(id) else None

@@ -20,7 +20,8 @@ SECRET_LENGTH = 43
 
 ID_PATTERN = rf"^[a-z0-9]{{{ID_LENGTH}}}$"
 _ID = re.compile(ID_PATTERN)
-_TEXT = re.compile(rf"ml_([a-z0-9]{{{ID_LENGTH}}})_([A-Za-z0-9]{{{SECRET_LENGTH}}})")
+_ID_ENDS = len(BEGINNING) + ID_LENGTH
+_LENGTH = _ID_ENDS + 1 + SECRET_LENGTH
 
 DIGEST_OF_NONE = bytes(hashlib.sha256().digest_size)
 """A digest that no secret is known to have."""
@@ -56,9 +57,10 @@ def is_id(text: str) -> bool:
 
 
 def parse(text: str) -> KeyText | None:
-    """Return the parts of a text; None if it is no key."""
-    found = _TEXT.fullmatch(text)
-    return None if found is None else KeyText(*found.groups())
+    """Return the parts of a text; None if it has not the form of a key."""
+    if len(text) != _LENGTH or not text.startswith(BEGINNING) or text[_ID_ENDS] != "_":
+        return None
+    return KeyText(text[len(BEGINNING) : _ID_ENDS], text[_ID_ENDS + 1 :])
 
 
 def digest_of(secret: str) -> bytes:

@@ -1,33 +1,65 @@
 """The keys as this process knows them, and what they let callers do."""
 
 import asyncio
-from typing import Any, NamedTuple
+import time
+from typing import Any
 
 import structlog
 
-from manylabel_service.access import key_text
+from manylabel_service.access import key_text, token_text
+from manylabel_service.access.attempts import FailedAttempts
 from manylabel_service.access.grant import ANYONE, Access
-from manylabel_service.access.key import Key
-from manylabel_service.access.key_store import KeyStore
+from manylabel_service.access.key import NO_RATES, Key
+from manylabel_service.access.key_store import KeptKey, KeyStore
+from manylabel_service.access.rates import Limits
 from manylabel_service.clock import now_ms
-from manylabel_service.errors import CannotServeOpenly, KeyInvalid, KeyRequired, NotReady, StorageError
+from manylabel_service.errors import CannotServeOpenly, KeyInvalid, KeyRequired, NotReady, StorageError, TooManyAttempts
 
 POLL_SECONDS = 0.25
 """Between two looks for what other processes have done to the keys: no store tells of that by itself."""
 
+MAX_TOKEN_MODELS = 100
+"""Models of which it is remembered, for each key, what tokens open."""
+
 log = structlog.get_logger()
 
 
-class _Holder(NamedTuple):
-    """Whoever holds a key, with what is looked at for each request."""
+class _Holder:
+    """Whoever holds a key, with what is looked at for each request.
 
-    key: Key
-    digest: bytes
-    access: Access
+    Parameters
+    ----------
+    key : at this `revision` of the store.
+    limits : of the key; None for none.
+    access : what it opens.
+    """
 
-    @classmethod
-    def of(cls, key: Key) -> "_Holder":
-        return cls(key, bytes.fromhex(key.digest), Access(key.id, key.scopes, key.models))
+    __slots__ = ("access", "digest", "key", "limits", "revision", "token_key", "tokens", "until_unix_ms")
+
+    def __init__(self, key: Key, revision: int, limits: Limits | None, access: Access) -> None:
+        self.key, self.revision, self.limits, self.access = key, revision, limits, access
+        self.digest = bytes.fromhex(key.digest)
+        self.token_key = token_text.key_of(self.digest)
+        self.until_unix_ms = key.usable_until_unix_ms
+        self.tokens: dict[str, Access] = {}
+        """What tokens for each model open, of those seen last."""
+
+    def refusal(self) -> KeyInvalid | None:
+        """Return why the key opens nothing; None if it does."""
+        if time.time() * 1000 < self.until_unix_ms:
+            return None
+        return KeyInvalid("was revoked" if self.key.revoked_unix_ms is not None else "has expired")
+
+    def by_token(self, model: str) -> Access:
+        """Return what a token for a model opens."""
+        access = self.tokens.get(model)
+        if access is None:
+            if len(self.tokens) >= MAX_TOKEN_MODELS:
+                self.tokens.clear()
+            scopes = [token_text.SCOPE] if self.access.allows(token_text.SCOPE) else []
+            models = [model] if self.access.may_see(model) else []
+            access = self.tokens[model] = Access(self.key.id, scopes, models, limits=self.limits)
+        return access
 
 
 class Keyring:
@@ -46,7 +78,8 @@ class Keyring:
     def __init__(self, key_store: KeyStore, reached_at: str | None) -> None:
         self._key_store = key_store
         self._reached_at = reached_at
-        self._holders: dict[str, _Holder | None] = {}
+        self._holders: dict[str, _Holder] = {}
+        self._attempts = FailedAttempts()
         self._seen = 0
         self._open = False
         self._known = False
@@ -67,7 +100,7 @@ class Keyring:
             There are none, and others could reach the server.
         StorageError
         """
-        found, self._seen = await self._key_store.changed()
+        found = await self._key_store.changed()
         if check and not found and self._reached_at is not None:
             raise CannotServeOpenly(self._reached_at)
         self._open, self._known = self._reached_at is None, True
@@ -86,9 +119,9 @@ class Keyring:
         while True:
             await asyncio.sleep(POLL_SECONDS)
             # Of those that made room for others nothing is heard; now and then all are read anew.
-            whole = away or len(self._holders) > 2 * self._key_store.max_keys
+            whole, known = away or len(self._holders) > 2 * self._key_store.max_keys, set(self._holders)
             try:
-                found, seen = await self._key_store.changed(0 if whole else self._seen)
+                found = await self._key_store.changed(0 if whole else self._seen)
             except StorageError:
                 away = True  # it may come back with another past
                 continue
@@ -96,35 +129,74 @@ class Keyring:
                 log.exception("keys_not_followed")
                 continue
             if whole:
-                self._holders.clear()
-            away, self._seen = False, seen
+                for id in known.difference(kept.id for kept in found):
+                    del self._holders[id]
+            away = False
             self._note(found)
 
-    def _note(self, found: dict[str, Key | None]) -> None:
-        for id, key in found.items():
-            self._holders[id] = None if key is None else _Holder.of(key)
+    def _note(self, found: list[KeptKey]) -> None:
+        """Take in keys as they were read from the store, unless something newer is known of them."""
+        for id, revision, key in found:
+            self._seen = max(self._seen, revision)
+            known = self._holders.get(id)
+            if key is None:
+                self._holders.pop(id, None)
+            elif known is None or known.revision < revision:
+                self._holders[id] = self._holder(key, revision, known)
         if found:
             self._open = False  # and never open again: keys that are lost must not let in everybody
 
+    def _holder(self, key: Key, revision: int, known: _Holder | None) -> _Holder:
+        limits = None if key.rates == NO_RATES else Limits(key.rates)
+        if limits is not None and known is not None and known.limits is not None and known.key.rates == key.rates:
+            limits = known.limits
+        access = Access(key.id, key.scopes, key.models, limits=limits, standing=lambda: self._standing(key.id))
+        return _Holder(key, revision, limits, access)
+
+    def _standing(self, id: str) -> KeyInvalid | None:
+        holder = self._holders.get(id)
+        return KeyInvalid() if holder is None else holder.refusal()
+
     # -- who asks ---------------------------------------------------------------------------------
 
-    def access(self, text: str | None) -> Access:
-        """Return what a caller may do who has shown this text, or nothing."""
+    def access(self, text: str | None, address: str) -> Access:
+        """Return what a caller may do.
+
+        Parameters
+        ----------
+        text : of the key, or of the token, that the caller has shown; None for none.
+        address : of the caller.
+        """
         if self._open:
             return ANYONE
         if not self._known:
             return Access(None, refusal=NotReady("the server is starting"))
         if text is None:
             return Access(None, refusal=KeyRequired())
+        found = self._by_token(text) if text.startswith(token_text.BEGINNING) else self._by_key(text)
+        if found is not None:
+            return found
+        seconds = self._attempts.count(address)
+        return Access(None, refusal=TooManyAttempts(seconds) if seconds else KeyInvalid())
+
+    def _by_key(self, text: str) -> Access | None:
+        """Return what the key with this text opens; None if there is none."""
         parts = key_text.parse(text)
         holder = None if parts is None else self._holders.get(parts.id)
-        if not key_text.is_secret("" if parts is None else parts.secret, None if holder is None else holder.digest):
-            return Access(None, refusal=KeyInvalid())
-        assert holder is not None
-        state = holder.key.state(now_ms())
-        if state != "active":
-            return Access(holder.key.id, refusal=KeyInvalid("has expired" if state == "expired" else "was revoked"))
-        return holder.access
+        is_right = key_text.is_secret("" if parts is None else parts.secret, None if holder is None else holder.digest)
+        if holder is None or not is_right:
+            return None
+        refusal = holder.refusal()
+        return holder.access if refusal is None else Access(holder.key.id, refusal=refusal)
+
+    def _by_token(self, text: str) -> Access | None:
+        """Return what the token with this text opens; None if no key gives it."""
+        token = token_text.parse(text)
+        holder = None if token is None else self._holders.get(token.key_id)
+        if token is None or not token.is_signed_by(None if holder is None else holder.token_key) or holder is None:
+            return None
+        refusal = holder.refusal() or (KeyInvalid(token_text.OVER) if token.is_over(now_ms()) else None)
+        return holder.by_token(token.model) if refusal is None else Access(token.key_id, refusal=refusal)
 
     # -- keys -------------------------------------------------------------------------------------
 
@@ -135,9 +207,9 @@ class Keyring:
 
     async def list(self, access: Access) -> list[Key]:
         """Return the keys that a caller may see, the newest first."""
-        keys, _ = await self._key_store.changed()
+        found = await self._key_store.changed()
         return sorted(
-            (key for key in keys.values() if key is not None and access.covers(key.scopes, key.models)),
+            (key for _, _, key in found if key is not None and access.covers(key.scopes, key.models)),
             key=lambda key: (key.created_unix_ms, key.id),
             reverse=True,
         )
@@ -158,8 +230,7 @@ class Keyring:
         KeysFull, StorageError
         """
         access.require_cover(key.scopes, key.models)
-        await self._key_store.add(key)
-        self._note({key.id: key})
+        self._note([await self._key_store.add(key)])
 
     async def change(self, id: str, fields: dict[str, Any], access: Access) -> Key:
         """Change some fields of a key; raise as `get`."""
@@ -168,8 +239,8 @@ class Keyring:
             access.require_cover(key.scopes, key.models)
             return key.model_copy(update=fields)
 
-        key = await self._key_store.change(id, changed)
-        self._note({id: key})
+        kept, key = await self._key_store.change(id, changed)
+        self._note([kept])
         return key
 
     async def revoke(self, id: str, access: Access) -> Key:

@@ -2,9 +2,11 @@
 
 import logging
 import sys
+from typing import Any
 
 import structlog
 
+from manylabel_service.redaction import redacted
 from manylabel_service.settings import Settings
 
 _PROCESSORS: tuple[structlog.typing.Processor, ...] = (
@@ -31,6 +33,7 @@ def configure_logging(settings: Settings, **always: object) -> None:
     else:
         plain = structlog.dev.plain_traceback
         last = (structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty(), exception_formatter=plain),)
+    last = (*last, _redacting)
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
@@ -46,6 +49,11 @@ def configure_logging(settings: Settings, **always: object) -> None:
         wrapper_class=structlog.make_filtering_bound_logger(settings.log_level),
         logger_factory=structlog.stdlib.LoggerFactory(),
     )
+
+
+def _redacting(_: object, __: str, line: Any) -> str:
+    """Leave keys out of a line: somebody may have put one into an address."""
+    return redacted(line)
 
 
 def _adding(always: dict[str, object]) -> structlog.typing.Processor:

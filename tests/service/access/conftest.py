@@ -13,5 +13,5 @@ STORES = ("sqlite", "redis")
 def keyed(request: pytest.FixtureRequest, serve: Callable[..., Any]) -> Iterator[Keyed]:
     """An application with keys of every kind, which the tests of one file share."""
     store = {"store": request.getfixturevalue("shared_redis")()} if request.param == "redis" else {}
-    with serve(**store) as client:
+    with serve(**store, job_slots=0) as client:  # jobs stay queued
         yield Keyed(client)

@@ -7,6 +7,9 @@ from starlette.testclient import TestClient
 from tests.service.access.calls import ALL_SCOPES
 from tests.support.waiting import eventually
 
+from manylabel_service.access.attempts import FailedAttempts
+from manylabel_service.access.keyring import Keyring
+
 UNKNOWN = f"ml_{'a' * 12}_{'A' * 43}"
 
 
@@ -18,10 +21,14 @@ class Keyed:
     admin : a key for everything.
     keys : further ones: by the scope that each has, and ``other`` for all scopes and models of other names.
     wrong : texts that open nothing, by what is wrong with them.
+    keyring : of the application.
     """
 
     def __init__(self, client: TestClient) -> None:
         self.client = client
+        app: Any = client.app
+        self.keyring: Keyring = app.state.context.keyring
+        self.keyring._attempts = FailedAttempts(at_once=10**6)  # tables have many wrong keys
         made = client.post("/v1/keys", json={"name": "first", "scopes": ["admin"]})
         assert made.status_code == 201, made.text
         self.admin: str = made.json()["key"]

@@ -176,7 +176,7 @@ def test_there_are_no_more_keys_than_may_be(serve: Callable[..., Any], refused: 
 def test_a_damaged_key_opens_nothing(serve: Callable[..., Any], tmp_path: Any) -> None:
     with serve(data_dir=tmp_path) as client:
         keyed = Keyed(client)
-        store = client.app.state.context.keyring._key_store._documents
+        store = keyed.keyring._key_store._documents
 
         async def damage() -> None:
             for each in await store.all("key"):

@@ -1,12 +1,13 @@
 """Servers and their keys: the first one, restarts, replicas, a store that is away, an address that others reach."""
 
+import http.client
 import json
 import re
 import stat
 import sys
 import threading
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from tests.support.server_process import ServerProcess
 from tests.support.waiting import eventually
 
 from manylabel_service.access import __main__ as program
-from manylabel_service.access.key_store import KIND, KeyStore
+from manylabel_service.access.key_store import KIND, KeptKey, KeyStore
 from manylabel_service.access.keyring import Keyring
 from manylabel_service.app import create_app
 from manylabel_service.settings import Settings
@@ -108,7 +109,7 @@ def test_it_starts_if_it_is_told_to_be_insecure(tmp_path: Path) -> None:
 async def test_only_one_worker_looks_and_none_is_open(store: Store) -> None:
     keyring = Keyring(KeyStore(store.documents, 10), "0.0.0.0")
     await keyring.start(check=False)
-    assert not keyring.access(None).allows("read")
+    assert not keyring.access(None, "").allows("read")
     await keyring.stop()
 
 
@@ -164,9 +165,88 @@ async def test_a_server_that_has_seen_a_key_never_opens_again(tmp_path: Path) ->
     await store.open()
     keyring = Keyring(KeyStore(store.documents, 10), None)
     await keyring.start()
-    assert keyring.access(None).allows("admin")
-    keyring._note({"a" * 12: None})
+    assert keyring.access(None, "").allows("admin")
+    keyring._note([KeptKey("a" * 12, 1, None)])
     keyring._holders.clear()
-    assert not keyring.access(None).allows("admin")
+    assert not keyring.access(None, "").allows("admin")
     await keyring.stop()
     await store.close()
+
+
+def test_what_goes_on_ends_when_its_key_is_revoked_and_no_log_has_a_key(
+    server_process: Callable[..., ServerProcess], run: Run, tmp_path: Path
+) -> None:
+    directory = tmp_path / "data"
+    admin = run("--data-dir", str(directory))[1].strip()
+    with server_process("--log-level", "debug", data_dir=directory).start() as server, ExitStack() as stack:
+
+        def connect(key: str) -> Asker:
+            return stack.enter_context(closing(Asker(server.port, key)))
+
+        asker = connect(admin)
+        asker.answer("POST", "/v1/models", {"name": "m", "algorithm": "falt"})
+        rates = {"requests_at_a_time": 2}
+        made = asker.answer("POST", "/v1/keys", {"name": "n", "scopes": ["learn", "read"], "rates": rates})
+        events, lines, third = (connect(made["key"]) for _ in range(3))
+        listening = events.begin("GET", "/v1/models/m/events")
+        assert b"events" in listening.readline()
+        lines.begin_lines("/v1/models/m/stream")
+        lines.send(b'{"x": [1.0], "y": ["a"]}\n')
+        assert json.loads(lines.begun().readline())["updates"] == 1
+        assert third.answer("GET", "/v1/models")["code"] == "rate_limited"
+        asker.answer("DELETE", f"/v1/keys/{made['id']}")
+        lines.send(b'{"x": [1.0], "y": ["a"]}\n')
+        refused = json.loads(lines.begun().readline())
+        assert (refused["line"], refused["error"]["code"]) == (2, "key_invalid")
+        assert lines.begun().readline() == b""
+        asker.answer("POST", "/v1/models/m/update", {"x": [1.0], "y": ["a"]})
+        told = listening.read().decode()  # to its end
+        assert "event: update" in told
+        assert '"updates":2' not in told
+        path = f"/v1/keys/{admin}"  # somebody's mistake
+        answer = json.dumps(asker.answer("GET", path))
+        logs = server.log.read_text() + (directory / "audit.jsonl").read_text() + answer + asker.text("/metrics")
+    assert "/v1/keys/ml_" in logs
+    for key in (admin, made["key"]):
+        assert key.rsplit("_")[-1] not in logs
+
+
+class Asker:
+    """A connection to a server, with a key."""
+
+    def __init__(self, port: int, key: str) -> None:
+        self._connection = http.client.HTTPConnection("127.0.0.1", port, timeout=120)
+        self._headers = {"Authorization": f"Bearer {key}"}
+        self._answer: http.client.HTTPResponse | None = None
+
+    def close(self) -> None:
+        if self._answer is not None:
+            self._answer.close()
+        self._connection.close()
+
+    def begin(self, method: str, path: str, body: Any = None) -> http.client.HTTPResponse:
+        content = None if body is None else json.dumps(body)
+        self._connection.request(method, path, content, {**self._headers, "Content-Type": "application/json"})
+        self._answer = self._connection.getresponse()
+        return self._answer
+
+    def answer(self, method: str, path: str, body: Any = None) -> Any:
+        text = self.begin(method, path, body).read()
+        return json.loads(text) if text else None
+
+    def text(self, path: str) -> str:
+        return self.begin("GET", path).read().decode()
+
+    def begin_lines(self, path: str) -> None:
+        self._connection.putrequest("POST", path)
+        for name, value in {**self._headers, "Content-Type": "application/x-ndjson"}.items():
+            self._connection.putheader(name, value)
+        self._connection.putheader("Transfer-Encoding", "chunked")
+        self._connection.endheaders()
+
+    def send(self, line: bytes) -> None:
+        self._connection.send(b"%x\r\n%s\r\n" % (len(line), line))
+
+    def begun(self) -> http.client.HTTPResponse:
+        self._answer = self._answer or self._connection.getresponse()
+        return self._answer

@@ -11,11 +11,12 @@ from pydantic import BaseModel, ValidationError
 from starlette.requests import Request
 from starlette.responses import Response
 
+from manylabel_service.access.grant import Access
 from manylabel_service.api import schemas
 from manylabel_service.api.context import Context, ContextOf
 from manylabel_service.api.translation.label_studio import TaskReader, to_config
 from manylabel_service.api.translation.model_access import counting_refusals, online
-from manylabel_service.api.web.access import needs
+from manylabel_service.api.web.access import access_of, needs
 from manylabel_service.api.web.bodies import read_json
 from manylabel_service.api.web.problems import Problem, invalid
 from manylabel_service.api.web.routes import GuardedRoute, body, json_answer, problems
@@ -102,6 +103,7 @@ async def predict(request: Request, context: ContextOf, name: str) -> Response:
     if len(sent.tasks) > most:
         raise Problem("batch_too_large", f"a batch has at most {most:,} tasks, this one {len(sent.tasks):,}")
     config = to_config(sent.label_config, ("label_config",))
+    access_of(request).charge(len(sent.tasks))
     reader = TaskReader(replica, config, context.settings.max_features)
     started, results = time.perf_counter(), list[dict[str, Any]]()
     for begin in range(0, len(sent.tasks), TASKS_AT_ONCE):
@@ -126,7 +128,7 @@ async def webhook(request: Request, context: ContextOf, name: str) -> Response:
     those of the project that were not: a message is never sent again. Other messages change nothing."""
     with counting_refusals(context, name):
         replica, sent = await _sent(request, context, name, schemas.WebhookRequest)
-        learner = _Learner(context, replica, sent.project or {})
+        learner = _Learner(context, replica, access_of(request), sent.project or {})
         if sent.action in _LEARNT:
             for annotation, task in _pairs(sent):
                 await learner.learn(annotation, task)
@@ -200,6 +202,7 @@ class _Learner:
 
     context: Context
     replica: Replica
+    access: Access
     project: Mapping[str, Any]
     learnt: int = 0
     known: int = 0
@@ -220,6 +223,7 @@ class _Learner:
             key = annotation_key(annotation)
         except AnnotationRefused as error:
             raise invalid(at, str(error)) from error
+        self.access.charge(1)
         started = time.perf_counter()
         try:
             updated = await self._update(example, key)

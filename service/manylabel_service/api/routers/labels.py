@@ -18,7 +18,7 @@ from manylabel_service.api.translation.from_json import path_in_item, to_labels
 from manylabel_service.api.translation.model_access import counting_refusals, labelled, online
 from manylabel_service.api.translation.to_json import answer, check_numbers, numbers, receipt, unlabelled
 from manylabel_service.api.web import idempotency
-from manylabel_service.api.web.access import needs
+from manylabel_service.api.web.access import access_of, needs
 from manylabel_service.api.web.bodies import JSON, read_body
 from manylabel_service.api.web.large_json import read_value
 from manylabel_service.api.web.parameters import Parameters, described, one_of, read_parameters, up_to
@@ -114,6 +114,7 @@ async def labels(request: Request, name: str) -> Response:
             key = idempotency.idempotency_key(request, "labels", raw)
             items = await to_items(document, _to_truth, context.settings.max_batch_examples)
         _check_repeats(items)
+        access_of(request).charge(len(items.values))
         updated = await _learn(context, hosted, items, key, deadline)
         content = await answer(None, items.batch, receipt(updated, request.scope))
         seconds = time.perf_counter() - started

@@ -19,7 +19,7 @@ from manylabel_service.api.translation.from_json import read_position, to_exampl
 from manylabel_service.api.translation.model_access import counting_refusals, online
 from manylabel_service.api.translation.to_json import answer, check_size, posted, receipt
 from manylabel_service.api.web import idempotency
-from manylabel_service.api.web.access import needs
+from manylabel_service.api.web.access import access_of, needs
 from manylabel_service.api.web.bodies import JSON, read_body
 from manylabel_service.api.web.large_json import read_value
 from manylabel_service.api.web.parameters import (
@@ -120,6 +120,7 @@ async def predict(request: Request, name: str) -> Response:
         del document
     check_size(items, len(items.values) * hosted.n_labels, probabilities, context)
     explainer = Explainer(k, settings.max_answer_scores) if k else None
+    access_of(request).charge(len(items.values))
     predicted = await _predict(context, hosted, items, wanted.at_least, probabilities, explainer)
     facts: dict[str, Any] = {"position": predicted.position}
     if predicted.stale_seconds is not None:
@@ -227,6 +228,7 @@ async def _learn_with(replica: Replica, request: Request, operation: str, contex
         del document
     if want_predictions and (key is None or not replica.has_seen(key)):  # a retry gets what it got
         check_size(items, sum(replica.answer_sizes(items.values)), probabilities, context)
+    access_of(request).charge(len(items.values))
     updated = await _update(context, replica, items, key, want_predictions, probabilities, deadline)
     seconds = time.perf_counter() - started
     content = await answer(updated.predictions, items.batch, receipt(updated, request.scope))

@@ -27,7 +27,7 @@ from manylabel_service.api.translation.inference import (
 )
 from manylabel_service.api.translation.model_access import trained
 from manylabel_service.api.translation.to_json import check_numbers
-from manylabel_service.api.web.access import OPEN, needs
+from manylabel_service.api.web.access import OPEN, access_of, needs
 from manylabel_service.api.web.bodies import read_body
 from manylabel_service.api.web.problems import invalid
 from manylabel_service.api.web.routes import DirectRoute, GuardedRoute, JSONAnswer, body, json_answer
@@ -193,6 +193,7 @@ async def _infer(request: Request, name: str, version: int | None) -> Response:
     n_examples = len(examples.values)
     if n_examples > 1:
         check_numbers(n_examples, n_numbers(outputs, n_examples, len(signature.labels)), context)
+    access_of(request).charge(n_examples)
     likely = any(output.name == "probabilities" for output in outputs)
     predicted = await _predict(context, hosted, examples, likely, version)
     facts: dict[str, Any] = {"model_name": name}

@@ -8,6 +8,8 @@ from typing import Any, NamedTuple
 import pydantic_core
 from starlette.types import Scope
 
+from manylabel_service.access.grant import Access
+from manylabel_service.access.rates import Limits
 from manylabel_service.api.context import Context
 from manylabel_service.api.translation.batches import SLICE_SECONDS
 from manylabel_service.api.translation.line_reader import Line
@@ -78,12 +80,14 @@ class LineLearner:
         if self._n_refused >= MAX_REFUSED:
             detail = f"{self._n_refused:,} lines in a row were refused: mend them before the stream goes on here"
             raise StreamFailed(lines[0].number, Problem("too_many_refused", detail))
+        access: Access = self._scope["access"]
         try:
             replica = await self._hosted()
+            access.check()
         except ServiceError as error:
             raise StreamFailed(lines[0].number, problem_of(error)) from error
-        for part in self._parts(replica, lines):
-            async for learnt in self._learn(replica, part):
+        for part in self._parts(replica, lines, access.limits):
+            async for learnt in self._learn(replica, part, access.limits):
                 async for portion in _portions(self._answered(learnt)):
                     yield portion
 
@@ -113,25 +117,31 @@ class LineLearner:
                 self._n_refused = 0
                 yield next(good)
 
-    def _parts(self, replica: Replica, lines: list[Line]) -> Iterator[list[Line]]:
-        """Yield the lines in parts whose answers have a bounded number of scores: one for each label known by then."""
+    def _parts(self, replica: Replica, lines: list[Line], limits: Limits | None) -> Iterator[list[Line]]:
+        """Yield the lines in parts whose answers have a bounded number of scores, one for each label known by then, and
+        of which a key lets so many through together."""
+        most = len(lines) if limits is None else limits.most_at_once or len(lines)
         sizes = iter(replica.answer_sizes(line.content for line in lines if isinstance(line.content, Example)))
         part: list[Line] = []
         scores = 0
         for line in lines:
             part.append(line)
             scores += next(sizes) if isinstance(line.content, Example) else 0
-            if numbers(scores, self._probabilities) >= self._context.settings.max_answer_scores:
+            is_large = numbers(scores, self._probabilities) >= self._context.settings.max_answer_scores
+            if is_large or len(part) >= most:
                 yield part
                 part, scores = [], 0
         if part:
             yield part
 
-    async def _learn(self, replica: Replica, lines: list[Line]) -> AsyncIterator[_Learnt]:
+    async def _learn(self, replica: Replica, lines: list[Line], limits: Limits | None) -> AsyncIterator[_Learnt]:
         """Learn the good lines as one update; those of them that are refused get what is wrong with them."""
         good = [line for line in lines if isinstance(line.content, Example)]
         started = time.perf_counter()
         try:
+            if good and limits is not None:
+                await limits.hold(len(good))
+                started = time.perf_counter()
             updated = await self._update(replica, good) if good else None
         except ServiceError as error:
             problem = problem_of(error)

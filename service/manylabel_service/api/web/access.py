@@ -49,6 +49,10 @@ def guarded(app: ASGIApp, needed: tuple[scopes.Scope, ...]) -> ASGIApp:
         access = scope["access"]
         if access is not ANYONE:
             access.require(needed, scope["path_params"].get(NAME))
+            if access.limits is not None:
+                with access.limits:
+                    await app(scope, receive, send)
+                return
         await app(scope, receive, send)
 
     return guard if needed else app
@@ -74,16 +78,17 @@ class AccessMiddleware:
     Parameters
     ----------
     app : is asked in any case: its routes are guarded, and some are for everybody.
-    access : returns what a caller may do who has shown a key, or nothing.
+    access : returns what a caller may do, by the key shown (None for none) and the address.
     """
 
-    def __init__(self, app: ASGIApp, access: Callable[[str | None], Access]) -> None:
+    def __init__(self, app: ASGIApp, access: Callable[[str | None, str], Access]) -> None:
         self._app = app
         self._access = access
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
-            scope["access"] = self._access(_shown(scope["headers"]))
+            client = scope.get("client")
+            scope["access"] = self._access(_shown(scope["headers"]), client[0] if client else "")
         await self._app(scope, receive, send)
 
 
@@ -98,7 +103,9 @@ def _shown(headers: Iterable[tuple[bytes, bytes]]) -> str | None:
 
 
 def _authorization(value: bytes) -> str:
-    """Return the key in the header Authorization; what is none stands for itself."""
+    """Return the key in the header Authorization; an empty text for none."""
+    if value.startswith(b"Bearer ml"):
+        return value[7:].decode("latin-1").rstrip()
     scheme, _, rest = value.decode("latin-1").partition(" ")
     if scheme.lower() == "basic":
         try:

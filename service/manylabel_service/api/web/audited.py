@@ -5,6 +5,7 @@ import time
 from starlette.types import Scope
 
 from manylabel_service.audit.call import Call
+from manylabel_service.redaction import redacted
 
 _CHANGING = frozenset({"learn", "train", "export", "admin"})
 """Scopes of calls that change or export something."""
@@ -58,7 +59,7 @@ def call_of(scope: Scope, method: str, status: int, created: str | None) -> Call
         scope["request_id"],
         method,
         None if route is None else route.path,
-        created or scope["path"],
+        redacted(created or scope["path"]),
         status,
         scope.get("problem"),
         **scope.get("audit", {}),

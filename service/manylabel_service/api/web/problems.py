@@ -19,6 +19,7 @@ from starlette.responses import Response
 from starlette.types import Scope
 
 from manylabel_service.errors import InvalidField, ServiceError, StorageError
+from manylabel_service.redaction import redacted
 
 MEDIA_TYPE = "application/problem+json"
 
@@ -72,6 +73,8 @@ STATUS_AND_TITLE: Mapping[str, tuple[int, str]] = {
     "too_many_refused": (422, "Too many lines refused"),
     "idempotency_key_reused": (422, "Idempotency key reused"),
     "predictions_full": (429, "Too many predictions kept"),
+    "rate_limited": (429, "Rate limited"),
+    "too_many_attempts": (429, "Too many attempts"),
     "queue_full": (429, "Queue full"),
     "jobs_full": (429, "Too many jobs"),
     "headers_too_large": (431, "Headers too large"),
@@ -211,7 +214,7 @@ def problem_response(problem: Problem, scope: MutableMapping[str, Any]) -> Respo
     """
     scope["problem"] = problem.code
     if OPEN_INFERENCE.match(scope["path"]):
-        content = pydantic_core.to_json({"error": problem.detail})
+        content = pydantic_core.to_json({"error": redacted(problem.detail)})
         return Response(content, problem.status, problem.headers, "application/json")
     return Response(
         pydantic_core.to_json(problem_document(problem, scope)), problem.status, problem.headers, MEDIA_TYPE
@@ -224,11 +227,11 @@ def problem_document(problem: Problem, scope: Scope) -> dict[str, Any]:
         "type": "about:blank",
         "title": problem.title,
         "status": problem.status,
-        "detail": problem.detail,
+        "detail": redacted(problem.detail),
         "code": problem.code,
-        "instance": quote(scope["path"]),
+        "instance": redacted(quote(scope["path"])),
         "request_id": scope.get("request_id", ""),
-        "errors": list(problem.errors),
+        "errors": [{name: redacted(text) for name, text in each.items()} for each in problem.errors],
     }
 
 

@@ -57,7 +57,7 @@ class GuardedRoute(APIRoute):
         self.app = guarded(self.app, self.scopes)
 
 
-REFUSALS = ("key_required", "key_invalid", "scope_missing", "model_not_allowed")
+REFUSALS = ("key_required", "key_invalid", "scope_missing", "model_not_allowed", "rate_limited", "too_many_attempts")
 """Codes that callers are answered who may not ask."""
 
 

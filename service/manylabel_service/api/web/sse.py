@@ -12,6 +12,7 @@ from starlette.types import Receive, Scope, Send
 
 from manylabel_service.api.web.problems import Problem
 from manylabel_service.api.web.streaming import Writer, beside
+from manylabel_service.errors import AccessError
 
 HEADER = "Last-Event-ID"
 COMMENT_SECONDS = 15.0
@@ -69,6 +70,8 @@ class EventStream(Response, Generic[E]):
                 await writer.write(format_sse_event(comment=self._greeting))
                 async with aclosing(self._until(over)) as events:
                     async for event in events:
+                        if not _may_go_on(scope):
+                            break
                         await writer.write(_COMMENT if event is None else self._to_bytes(event))
                 await writer.end()
         finally:
@@ -97,6 +100,15 @@ class EventStream(Response, Generic[E]):
                 if asked is not None:
                     asked.cancel()
                     await asyncio.gather(asked, return_exceptions=True)
+
+
+def _may_go_on(scope: Scope) -> bool:
+    """Return whether the key that the request came with still counts."""
+    try:
+        scope["access"].check()
+    except AccessError:
+        return False
+    return True
 
 
 class _Over(Exception):

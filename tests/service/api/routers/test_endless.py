@@ -15,6 +15,7 @@ import pytest
 from tests.support.server_process import open_scratch_files
 from tests.support.waiting import eventually
 
+from manylabel_service.access.grant import ANYONE
 from manylabel_service.api.routers import events
 from manylabel_service.api.web import sse
 from manylabel_service.datasets.upload_slots import MAX_UPLOADS
@@ -454,7 +455,7 @@ def test_a_comment_comes_when_nothing_happens(monkeypatch: pytest.MonkeyPatch) -
         response = sse.EventStream(
             recent.subscribe(), events._event_bytes, "events follow", asyncio.Event(), idle_seconds=60.0
         )
-        await asyncio.wait_for(response({"type": "http", "path": "/"}, receive, send), 20)
+        await asyncio.wait_for(response({"type": "http", "path": "/", "access": ANYONE}, receive, send), 20)
         assert recent.subscribers == 0
 
     asyncio.run(run())

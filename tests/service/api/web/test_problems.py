@@ -75,6 +75,8 @@ RAISED: list[tuple[errors.ServiceError, int, str, str | None]] = [
     (errors.KeyInvalid(), 401, "key_invalid", None),
     (errors.ScopeMissing("learn"), 403, "scope_missing", None),
     (errors.ModelNotAllowed("a"), 403, "model_not_allowed", None),
+    (errors.RateLimited("your key is for 2 requests a second", 0.4), 429, "rate_limited", "1"),
+    (errors.TooManyAttempts(2.5), 429, "too_many_attempts", "3"),
     (errors.KeyNotFound("a" * 12), 404, "key_not_found", None),
     (errors.KeysFull(1_000), 507, "limit_exceeded", None),
     (errors.HasKeys(2), 500, "internal_error", None),

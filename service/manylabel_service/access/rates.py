@@ -1,0 +1,92 @@
+"""What is asked for with a key, held to its rates: in each process by itself."""
+
+import asyncio
+import time
+from collections.abc import Callable
+from types import TracebackType
+
+from manylabel_service.access.key import Rates
+from manylabel_service.errors import RateLimited
+
+MAX_HOLD_SECONDS = 10.0
+"""Longest that a stream is held back; one that would have to wait longer ends."""
+BUSY_SECONDS = 1.0
+"""After which another attempt makes sense where too many requests are under way."""
+
+
+class TokenBucket:
+    """A token bucket fills at a rate, up to its size, and is full at first.
+
+    Whoever takes more than it can hold needs a full one, and leaves a debt: on average no more is taken than comes.
+
+    Parameters
+    ----------
+    rate : tokens a second.
+    size : what it holds; None for what comes in a second, at least 1.
+    clock : seconds.
+    """
+
+    __slots__ = ("_at", "_clock", "_level", "_rate", "size")
+
+    def __init__(self, rate: float, size: float | None = None, clock: Callable[[], float] = time.monotonic) -> None:
+        self._rate, self._clock = rate, clock
+        self.size = max(1.0, rate) if size is None else size
+        self._level, self._at = self.size, clock()
+
+    def take(self, n: float) -> float:
+        """Take tokens; return 0, or, where nothing was taken, the seconds until so many will be there."""
+        now = self._clock()
+        self._level = min(self.size, self._level + (now - self._at) * self._rate)
+        self._at = now
+        lacking = min(n, self.size) - self._level
+        if lacking > 0:
+            return lacking / self._rate
+        self._level -= n
+        return 0.0
+
+
+class Limits:
+    """Limits hold what is asked for with one key to its rates.
+
+    Each request is made inside ``with limits``, which raises RateLimited on entering.
+    """
+
+    def __init__(self, rates: Rates) -> None:
+        self.rates = rates
+        self._requests = rates.requests_per_second and TokenBucket(rates.requests_per_second)
+        self._examples = rates.examples_per_second and TokenBucket(rates.examples_per_second)
+        self._under_way = 0
+
+    def __enter__(self) -> None:
+        most = self.rates.requests_at_a_time
+        if most is not None and self._under_way >= most:
+            raise RateLimited(f"your key has {most:,} requests under way, as many as it may at a time", BUSY_SECONDS)
+        if self._requests and (seconds := self._requests.take(1)):
+            rate = self.rates.requests_per_second
+            raise RateLimited(f"your key is for {rate:,g} requests a second", seconds)
+        self._under_way += 1
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._under_way -= 1
+
+    @property
+    def most_at_once(self) -> int | None:
+        """The number of examples that can be let through together; None for any."""
+        return int(self._examples.size) if self._examples else None
+
+    def charge(self, n_examples: int) -> None:
+        """Count examples that are to be predicted or learnt; raise RateLimited if they are too many now."""
+        if self._examples and (seconds := self._examples.take(n_examples)):
+            raise self._too_many(seconds)
+
+    async def hold(self, n_examples: int) -> None:
+        """Count examples as soon as they are not too many; raise RateLimited if that takes too long."""
+        while self._examples and (seconds := self._examples.take(n_examples)):
+            if seconds > MAX_HOLD_SECONDS:
+                raise self._too_many(seconds)
+            await asyncio.sleep(seconds)
+
+    def _too_many(self, seconds: float) -> RateLimited:
+        return RateLimited(f"your key is for {self.rates.examples_per_second:,g} examples a second", seconds)

@@ -1,0 +1,79 @@
+"""Tokens that whoever has a key derives from it, without asking the server: to predict by one model, for a while.
+
+A token is ``mlt_<id>_<expires>_<model>_<signature>``: the id of the key, the Unix time in seconds at which it expires,
+the name of the model as base64url without padding, and in hexadecimal the HMAC-SHA256 of ``<id>_<expires>_<model>`` as
+they stand there. Its key is the HMAC-SHA256 of ``manylabel token`` under the SHA-256 of the secret, which is what the
+server has of it.
+"""
+
+import hmac
+import re
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from typing import NamedTuple
+
+from manylabel_service import names
+from manylabel_service.access.key_text import DIGEST_OF_NONE, ID_LENGTH
+from manylabel_service.access.scopes import Scope
+
+BEGINNING = "mlt_"
+MAX_SECONDS = 3600
+"""Longest that a token counts."""
+SKEW_SECONDS = 30
+"""A clock of whoever makes tokens may be ahead by so much."""
+
+SCOPE: Scope = "predict"
+"""A token is for this alone."""
+OVER = "is a token that has expired, or that is for longer than 60 minutes"
+
+_PURPOSE = b"manylabel token"
+_TEXT = re.compile(rf"mlt_(([a-z0-9]{{{ID_LENGTH}}})_([0-9]{{1,12}})_([A-Za-z0-9_-]{{1,86}}))_([0-9a-f]{{64}})")
+
+
+class Token(NamedTuple):
+    """A token as it is sent."""
+
+    key_id: str
+    expires_unix_seconds: int
+    model: str
+    signed: str
+    """The part of the text that is signed."""
+    signature: str
+
+    def is_signed_by(self, key: bytes | None) -> bool:
+        """Return whether it was signed with a key (as of `key_of`), in a time that tells nothing; None is none."""
+        same = hmac.compare_digest(_signature(self.signed, key or DIGEST_OF_NONE), self.signature)
+        return same and key is not None
+
+    def is_over(self, unix_ms: int) -> bool:
+        """Return whether it has expired, or is for longer than a token may be."""
+        left = self.expires_unix_seconds - unix_ms / 1000
+        return not 0 < left <= MAX_SECONDS + SKEW_SECONDS
+
+
+def derive(key_id: str, digest: bytes, model: str, expires_unix_seconds: int) -> str:
+    """Return the token for a model that the key with this id, and this digest of its secret, gives."""
+    name = urlsafe_b64encode(model.encode()).decode().rstrip("=")
+    signed = f"{key_id}_{expires_unix_seconds}_{name}"
+    return f"{BEGINNING}{signed}_{_signature(signed, key_of(digest))}"
+
+
+def key_of(digest: bytes) -> bytes:
+    """Return what tokens are signed with, by the digest of the secret of a key."""
+    return hmac.digest(digest, _PURPOSE, "sha256")
+
+
+def parse(text: str) -> Token | None:
+    """Return the parts of a text; None if it is no token."""
+    found = _TEXT.fullmatch(text)
+    if found is None:
+        return None
+    signed, key_id, expires, name, signature = found.groups()
+    try:
+        model = urlsafe_b64decode(name + "=" * (-len(name) % 4)).decode("ascii")
+    except ValueError:
+        return None
+    return Token(key_id, int(expires), model, signed, signature) if names.valid(model) else None
+
+
+def _signature(signed: str, key: bytes) -> str:
+    return hmac.digest(key, signed.encode(), "sha256").hex()

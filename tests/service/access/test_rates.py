@@ -1,0 +1,172 @@
+"""Rates of keys, and wrong keys that come too often."""
+
+import json
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from tests.service.access.keyed import UNKNOWN, Keyed
+
+from manylabel_service.access import attempts
+from manylabel_service.access.attempts import FailedAttempts
+from manylabel_service.access.key import Rates
+from manylabel_service.access.rates import Limits, TokenBucket
+from manylabel_service.errors import RateLimited
+
+Refused = Callable[..., dict[str, Any]]
+SELDOM = 0.01
+"""A rate at which nothing comes while a test runs, however slow the machine is."""
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_a_bucket_gives_what_comes_and_no_more() -> None:
+    clock = Clock()
+    bucket = TokenBucket(10, clock=clock)
+    assert [bucket.take(1) for _ in range(10)] == [0.0] * 10
+    assert bucket.take(1) == pytest.approx(0.1)
+    clock.now += 0.25
+    assert [bucket.take(1), bucket.take(1)] == [0.0, 0.0]
+    assert bucket.take(1) == pytest.approx(0.05)
+    clock.now += 3600
+    assert [bucket.take(1) for _ in range(10)] == [0.0] * 10  # no more than a second's
+    assert bucket.take(1) > 0
+
+
+def test_more_than_a_bucket_holds_needs_a_full_one_and_is_made_up_for() -> None:
+    clock = Clock()
+    bucket = TokenBucket(10, clock=clock)
+    assert bucket.take(50) == 0.0
+    assert bucket.take(1) == pytest.approx(4.1)
+    clock.now += 4.5
+    assert bucket.take(50) == pytest.approx(0.5)  # full only then
+    assert bucket.take(5) == 0.0
+
+
+def test_a_slow_bucket_holds_one() -> None:
+    bucket = TokenBucket(SELDOM)
+    assert bucket.take(1) == 0.0
+    assert 0 < bucket.take(1) <= 100
+
+
+def test_requests_under_way_are_counted_however_they_end() -> None:
+    limits = Limits(Rates(requests_at_a_time=2))
+    for _ in range(3):
+        with pytest.raises(ZeroDivisionError), limits:
+            raise ZeroDivisionError
+    with limits, limits:
+        with pytest.raises(RateLimited, match="2 requests under way"), limits:
+            pass
+        limits.charge(10**6)
+    with limits:
+        pass
+
+
+def test_too_many_requests_are_answered_when_to_come_back(keyed: Keyed, refused: Refused) -> None:
+    key = keyed.make(rates={"requests_per_second": SELDOM})
+    assert keyed.call("get", "/v1/models", key["key"]).status_code == 200
+    answer = keyed.call("get", "/v1/models", key["key"])
+    refused(answer, 429, "rate_limited")
+    assert 1 <= int(answer.headers["retry-after"]) <= 100
+    assert keyed.call("get", "/v1/models").status_code == 200  # others do not feel it
+    keyed.call("patch", f"/v1/keys/{key['id']}", json={"note": "has nothing to do with the rates"})
+    refused(keyed.call("get", "/v1/models", key["key"]), 429, "rate_limited")
+    keyed.call("patch", f"/v1/keys/{key['id']}", json={"rates": None})
+    assert keyed.call("get", "/v1/models", key["key"]).status_code == 200
+
+
+@pytest.fixture
+def model(keyed: Keyed) -> Any:
+    spec = {"name": "m", "algorithm": "falt", "labels": ["a", "b"]}
+    assert keyed.call("post", "/v1/models", json=spec).status_code == 201
+    yield "/v1/models/m"
+    keyed.call("delete", "/v1/models/m")
+
+
+EXAMPLE = {"x": [1.0, 2.0], "y": ["a"]}
+KEPT = {"examples": [{"x": [1.0]}, {"x": [2.0]}]}
+V2 = {"inputs": [{"name": "x", "shape": [1], "datatype": "BYTES", "data": ["[1, 2]"]}]}
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/v1/models/m/predict", {"x": [1.0, 2.0]}),
+        ("/v1/models/m/predict", KEPT),
+        ("/v1/models/m/update", EXAMPLE),
+        ("/v1/models/m/predict-update", EXAMPLE),
+        ("/v2/models/m/infer", V2),
+    ],
+)
+def test_examples_are_counted(keyed: Keyed, model: str, path: str, body: Any) -> None:
+    key = keyed.make(rates={"examples_per_second": SELDOM})["key"]
+    assert keyed.call("post", path, key, json=body).status_code == 200
+    late = keyed.call("post", path, key, json=body)
+    assert late.status_code == 429
+    assert "examples a second" in late.text
+    assert int(late.headers["retry-after"]) >= 1
+    assert keyed.call("get", model, key).status_code == 200
+
+
+def test_labels_of_kept_predictions_are_counted(keyed: Keyed, model: str) -> None:
+    ids = [item["id"] for item in keyed.call("post", f"{model}/predict?keep=true", json=KEPT).json()["predictions"]]
+    key = keyed.make(rates={"examples_per_second": SELDOM})["key"]
+    answers = [keyed.call("post", f"{model}/labels", key, json={"id": id, "y": ["a"]}).status_code for id in ids]
+    assert answers == [200, 429]
+
+
+def stream(keyed: Keyed, key: str, n_lines: int) -> list[dict[str, Any]]:
+    lines = "".join(json.dumps(EXAMPLE) + "\n" for _ in range(n_lines))
+    headers = {"api-key": key, "Content-Type": "application/x-ndjson"}
+    answer = keyed.client.post("/v1/models/m/stream", content=lines, headers=headers)
+    assert answer.status_code == 200
+    return [json.loads(line) for line in answer.text.splitlines()]
+
+
+def test_a_stream_is_held_back(keyed: Keyed, model: str) -> None:
+    key = keyed.make(rates={"examples_per_second": 200.0})["key"]
+    started = time.monotonic()
+    answers = stream(keyed, key, 400)
+    assert time.monotonic() - started >= 0.99
+    assert [answer["updates"] for answer in answers] == list(range(1, 401))
+
+
+def test_a_stream_that_would_have_to_wait_too_long_ends(keyed: Keyed, model: str) -> None:
+    key = keyed.make(rates={"examples_per_second": SELDOM})["key"]
+    learnt, refused = stream(keyed, key, 5)
+    assert learnt["updates"] == 1
+    assert (refused["line"], refused["error"]["code"]) == (2, "rate_limited")
+    assert refused["retry_after"] >= 1
+
+
+def test_wrong_keys_are_answered_as_such_only_so_often(keyed: Keyed, refused: Refused) -> None:
+    keyed.keyring._attempts = FailedAttempts()
+    try:
+        answers = [keyed.call("get", "/v1/models", UNKNOWN) for _ in range(attempts.AT_ONCE)]
+        assert {answer.status_code for answer in answers} == {401}
+        late = next(late for _ in range(10**4) if (late := keyed.call("get", "/v1/models", UNKNOWN)).status_code == 429)
+        refused(late, 429, "too_many_attempts")
+        assert int(late.headers["retry-after"]) >= 1
+        assert keyed.call("get", "/v1/models").status_code == 200  # a right one is let in
+        assert keyed.client.get("/livez", headers={"api-key": UNKNOWN}).status_code == 200
+    finally:
+        keyed.keyring._attempts = FailedAttempts(at_once=10**6)
+
+
+def test_attempts_are_counted_for_each_address_and_forgotten() -> None:
+    failed = FailedAttempts(at_once=2)
+    assert [failed.count("10.0.0.1") > 0 for _ in range(3)] == [False, False, True]
+    assert failed.count("10.0.0.2") == 0
+    assert [failed.count(f"2001:db8::{number}") > 0 for number in range(3)] == [False, False, True]
+    assert failed.count("2001:db8:0:1::1") == 0  # of another network
+    assert failed.count("") == 0
+    for number in range(attempts.MAX_ADDRESSES + 10):
+        failed.count(f"host-{number}")
+    assert len(failed._buckets) == attempts.MAX_ADDRESSES
