@@ -27,6 +27,10 @@ _FILE = re.compile(r"(?:[a-z0-9][a-z0-9._-]*/)+[a-z0-9][a-z0-9._-]*")
 """How files are called: below a folder, and never outside the archive."""
 
 
+_UNREADABLE = (zipfile.BadZipFile, ValueError, KeyError, FileNotFoundError, RuntimeError)
+"""Raised by reading a file that is not there, or not whole; the last where zipfile does not know how it is written."""
+
+
 class BadArchive(ValueError):
     """An archive cannot be read, or written."""
 
@@ -113,7 +117,7 @@ class ArchiveReader:
             known = self.contents["format"] == FORMAT and self.contents["version"] == VERSION
             whole = all(_FILE.fullmatch(name) for name in files)
             self._files = {name: (int(file["bytes"]), str(file["sha256"])) for name, file in files.items()}
-        except (zipfile.BadZipFile, ValueError, KeyError, TypeError, AttributeError, FileNotFoundError) as error:
+        except (*_UNREADABLE, TypeError, AttributeError) as error:
             raise BadArchive(path, f"it is not one of ManyLabel: {error}") from error
         if not known:
             raise BadArchive(path, f"it is not of version {VERSION}, which this program reads")
@@ -132,7 +136,7 @@ class ArchiveReader:
         size_bytes, digest = self._files[name]
         try:
             data = self._bytes(name, size_bytes)
-        except (KeyError, FileNotFoundError, ValueError, zipfile.BadZipFile) as error:
+        except _UNREADABLE as error:
             raise BadArchive(self._path, f"{name} cannot be read: {error}") from error
         if len(data) != size_bytes or hashlib.sha256(data).hexdigest() != digest:
             raise BadArchive(self._path, f"{name} does not match its checksum")

@@ -144,3 +144,10 @@ def test_a_state_without_its_fitted_attributes_is_refused():
     header = {**state.header, "model": {k: v for k, v in state.header["model"].items() if k != "duality_gap_"}}
     with pytest.raises(DamagedState, match="lacks duality_gap_"):
         M3L.from_bytes(State(state.arrays, header).to_bytes())
+
+
+def test_a_value_that_is_no_plain_one_is_refused():
+    state = State.from_bytes(M3L().fit(X, Y).to_bytes())
+    header = {**state.header, "model": {**state.header["model"], "dual_objective_": ["plain", {}]}}
+    with pytest.raises(DamagedState, match="unknown kind 'plain'"):
+        M3L.from_bytes(State(state.arrays, header).to_bytes())

@@ -23,6 +23,9 @@ from manylabel_core.priors import Prior
 from manylabel_core.scaling.fitted import FITTED_SCALINGS, FittedScaling
 from manylabel_core.state import DamagedState, State
 
+Plain = bool | int | float | str | None
+"""What JSON holds as it is."""
+
 FITTED_LAST = "duality_gap_"
 """An attribute that is there once a fit has come to its end."""
 
@@ -123,7 +126,7 @@ def _taken_apart(name: str, value: Any) -> tuple[str, Arrays, Any]:
         value = value.item()
     if isinstance(value, float) and not math.isfinite(value):
         return "number", {"": np.array(value)}, None
-    if value is None or isinstance(value, bool | int | float | str):
+    if isinstance(value, Plain):
         return "plain", {}, value
     if isinstance(value, Prior):
         return "prior", {"": value.R}, value.eps
@@ -148,7 +151,7 @@ def _taken_apart(name: str, value: Any) -> tuple[str, Arrays, Any]:
 
 
 def _put_together(kind: str, plain: Any, part: Any) -> Any:
-    if kind == "plain":
+    if kind == "plain" and isinstance(plain, Plain):
         return plain
     if kind == "number":
         return part("").item()
@@ -170,4 +173,4 @@ def _put_together(kind: str, plain: Any, part: Any) -> Any:
         return np.array(texts, dtype=object)
     if kind == "array":
         return part("")
-    raise ValueError(f"unknown kind {kind!r}")
+    raise ValueError(f"unknown kind {kind!r}, or not of it")
