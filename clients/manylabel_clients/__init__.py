@@ -53,7 +53,7 @@ from manylabel_clients.http.resources.replicas import KnownVersions, Replica, Re
 from manylabel_clients.http.resources.snapshots import RolledBack, Snapshot
 from manylabel_clients.http.resources.stream import LineAnswer
 from manylabel_clients.http.resources.versions import ModelDetail, Promoted, Version
-from manylabel_clients.http.transport.credentials import Secret
+from manylabel_clients.http.transport.credentials import Secret, derive_token
 from manylabel_clients.http.transport.retry import Retry
 
 __all__ = [
@@ -125,4 +125,5 @@ __all__ = [
     "Updated",
     "Version",
     "WindowMeasures",
+    "derive_token",
 ]

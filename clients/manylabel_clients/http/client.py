@@ -52,8 +52,8 @@ class Client(SyncResource[ClientRequests]):
     headers : mapping, optional
         Sent with each request.
     api_key : str or Secret, optional
-        The key that a server with keys asks for; sent as a Bearer token, and never shown. None: what the environment
-        variable ``MANYLABEL_API_KEY`` says, if anything.
+        The key that a server with keys asks for, or a token derived from one (`derive_token`); sent as a Bearer
+        token, and never shown. None: what the environment variable ``MANYLABEL_API_KEY`` says, if anything.
     transport : httpx2.BaseTransport, optional
         Carries the requests in place of real connections.
     sleep, clock : callable

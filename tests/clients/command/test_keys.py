@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from manylabel_clients import Client
+from manylabel_clients import Client, Denied, Retry
 
 SCRIPT = Path(sys.executable).with_name("manylabel")
 
@@ -122,6 +122,29 @@ def test_a_key_is_shown_once_on_a_line_of_its_own(run: Run, key_file: Path, tmp_
     assert not absent.exists()
     told = json.loads(run("keys", "create", "x", "--scope", "read", "--file", str(absent), "--json", *options).out)
     assert "key" not in told
+
+
+def test_a_token_is_for_predictions_of_one_model(
+    run: Run, keyed: tuple[str, str], key_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = run("keys", "token", "tags", "--seconds", "600", "--api-key-file", str(key_file))
+    token = made.out.strip()
+    assert token.startswith(f"mlt_{keyed[1].split('_')[1]}_")
+    monkeypatch.setenv("MANYLABEL_API_KEY", token)
+    assert run("predict", "tags", '{"x": {"a": 1}}').status == 0
+    with Client(keyed[0], api_key=token, retry=Retry(attempts=1)) as client:
+        for call in (
+            lambda: client.model("other").predict({"a": 1}),
+            lambda: client.model("tags").update({"a": 1}, []),
+        ):
+            with pytest.raises(Denied):
+                call()
+    derived = run("keys", "token", "tags")
+    assert "key must be a key of a server" in derived.err
+    monkeypatch.delenv("MANYLABEL_API_KEY")
+    assert (
+        "a token is derived from a key: give --api-key-file, or MANYLABEL_API_KEY" in run("keys", "token", "tags").err
+    )
 
 
 def test_the_first_key_is_made_without_a_server(server_process: Run, tmp_path: Path) -> None:

@@ -1,9 +1,13 @@
-"""Keys in the clients: sent, never shown; made, listed, changed and revoked."""
+"""Keys in the clients: sent, never shown; made, listed, changed and revoked; tokens derived from them."""
 
+import base64
 import copy
+import hashlib
+import hmac
 import logging
 import pickle
 import re
+import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -17,6 +21,7 @@ from manylabel_clients import (
     ApiError,
     ApiKey,
     AsyncClient,
+    Busy,
     Client,
     ConnectionFailed,
     Denied,
@@ -26,6 +31,7 @@ from manylabel_clients import (
     Retry,
     Secret,
     Unauthorized,
+    derive_token,
 )
 from manylabel_clients.http.resources.keys import KeyRequests
 from manylabel_clients.river import RemoteModel, feed
@@ -185,6 +191,18 @@ def test_what_is_wrong_with_a_key_is_told_apart(keyed: tuple[str, str], admin: C
         client.keys.create("more", scopes=["admin"])
 
 
+def test_more_than_the_rates_of_a_key_allow_is_busy(keyed: tuple[str, str], admin: Client) -> None:
+    """At once, since the server asks for a longer wait than a client has patience for."""
+    slow = admin.keys.create("slow", scopes=["predict"], rates={"requests_per_second": 0.001})
+    with Client(keyed[0], api_key=slow.key) as client:
+        client.model("tags").predict({"a": 1})
+        with pytest.raises(Busy) as caught:
+            client.model("tags").predict({"a": 1})
+    assert (caught.value.status, caught.value.code) == (429, "rate_limited")
+    assert caught.value.retry_after_seconds is not None
+    assert caught.value.retry_after_seconds > 60
+
+
 def test_wrong_keys_are_refused_with_their_fields(admin: Client) -> None:
     with pytest.raises(Invalid) as caught:
         admin.keys.create("x", scopes=["everything"])
@@ -234,3 +252,39 @@ def test_remote_models_have_a_key(keyed: tuple[str, str], monkeypatch: pytest.Mo
         assert feed([({"a": 1.0}, ["x"])] * 3, client.model("tags")).examples == 3
         with pytest.raises(ValueError, match="api_key is for an address"):
             RemoteModel(client, "tags", api_key=key)
+
+
+# -- tokens ------------------------------------------------------------------------------------------------------------
+
+
+def test_a_token_is_signed_with_the_hash_of_the_secret() -> None:
+    key = f"ml_abcdefghijkl_{'Ab0' * 14}z"
+    before = int(time.time())
+    token = derive_token(key, "tags.v1", 60)
+    beginning, id, expires, name, signature = token.split("_")
+    assert (beginning, id) == ("mlt", "abcdefghijkl")
+    assert before + 60 <= int(expires) <= int(time.time()) + 60
+    assert base64.urlsafe_b64decode(name + "=" * (-len(name) % 4)) == b"tags.v1"
+    secret = hashlib.sha256(key.rsplit("_", 1)[1].encode()).digest()
+    signing_key = hmac.new(secret, b"manylabel token", hashlib.sha256).digest()
+    signed = f"abcdefghijkl_{expires}_{name}".encode()
+    assert signature == hmac.new(signing_key, signed, hashlib.sha256).hexdigest()
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"key": "ml_short_xyz"}, "key must be a key"),
+        ({"key": derive_token(UNKNOWN, "tags")}, "key must be a key"),
+        ({"model": "tags*"}, "model must be the name of one model"),
+        ({"model": ""}, "model must be the name of one model"),
+        ({"seconds": 0}, "seconds must be an integer from 1 to 3600"),
+        ({"seconds": 3601}, "seconds must be an integer from 1 to 3600"),
+        ({"seconds": 1.5}, "seconds must be an integer from 1 to 3600"),
+        ({"seconds": True}, "seconds must be an integer from 1 to 3600"),
+    ],
+)
+def test_tokens_that_no_server_would_take(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message) as caught:
+        derive_token(**{"key": UNKNOWN, "model": "tags", "seconds": 60, **changes})
+    assert "xyz" not in str(caught.value)

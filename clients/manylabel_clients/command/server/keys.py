@@ -14,6 +14,7 @@ from manylabel_clients.command.options import (
     DEFAULT_URL,
     ApiKeyFile,
     AsJson,
+    ModelName,
     Url,
     Yes,
     confirm,
@@ -22,6 +23,7 @@ from manylabel_clients.command.options import (
 )
 from manylabel_clients.command.output.text import print_as, print_facts, print_json, print_table
 from manylabel_clients.http.resources.keys import SCOPES, ApiKey, NewApiKey, Rates
+from manylabel_clients.http.transport.credentials import KEY_VARIABLE, MAX_TOKEN_SECONDS, derive_token
 
 KeyId = Annotated[str, typer.Argument(metavar="ID", help="Id of the key: what stands between its two underscores.")]
 _Note = Annotated[str | None, typer.Option(help="For people.", show_default=False)]
@@ -51,7 +53,7 @@ def register(app: typer.Typer) -> None:
     keys = typer.Typer(invoke_without_command=True)
     keys.callback()(list_keys)
     keys.command("list")(list_again)
-    for command in (create, show, change, revoke):
+    for command in (create, show, change, revoke, token):
         keys.command()(command)
     # Everything after `init` belongs to the program of the server, which knows its stores.
     settings = {"ignore_unknown_options": True, "allow_extra_args": True, "help_option_names": []}
@@ -177,6 +179,21 @@ def revoke(id: KeyId, yes: Yes = False, url: Url = DEFAULT_URL, api_key: ApiKeyF
     with connect(url, api_key) as client:
         client.keys.revoke(id)
     typer.echo(f"revoked {id}")
+
+
+def token(
+    model: ModelName,
+    seconds: Annotated[int, typer.Option(min=1, max=MAX_TOKEN_SECONDS, help="How long it counts.")] = 300,
+    api_key: ApiKeyFile = None,
+) -> None:
+    """Derive a short-lived token from a key, for predictions of one model: for a browser, say. No server is asked."""
+    key = os.environ.get(KEY_VARIABLE) if api_key is None else api_key.text
+    if not key:
+        raise Failure(f"a token is derived from a key: give --api-key-file, or {KEY_VARIABLE}")
+    try:
+        typer.echo(derive_token(key, model, seconds))
+    except ValueError as error:
+        raise Failure(str(error)) from None
 
 
 def init(context: typer.Context) -> None:

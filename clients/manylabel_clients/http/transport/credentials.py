@@ -1,14 +1,23 @@
-"""The key that a client sends with each request, and never shows."""
+"""The key that a client sends with each request, and tokens that are derived from it; neither is ever shown."""
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import hmac
 import os
 import re
+import time
 from typing import NoReturn, Self
 
 KEY_VARIABLE = "MANYLABEL_API_KEY"
 """Environment variable that has the key where none is given, for the command as for the clients."""
+
+MAX_TOKEN_SECONDS = 3600
+"""A server takes no token that counts for longer."""
+
+_KEY = re.compile(r"ml_([a-z0-9]{12})_([A-Za-z0-9]{43})")
+_NAME = re.compile(r"[a-z0-9](?:[a-z0-9._-]{0,62}[a-z0-9])?")
 
 
 class Secret:
@@ -45,7 +54,7 @@ class Secret:
 
 
 def authorization(api_key: str | Secret | None) -> dict[str, str]:
-    """Return the header that shows a key; none where there is none.
+    """Return the header that shows a key, or a token; none where there is neither.
 
     Parameters
     ----------
@@ -65,3 +74,49 @@ def authorization(api_key: str | Secret | None) -> dict[str, str]:
     if not re.fullmatch("[!-~]{1,4096}", text):
         raise ValueError(f"{name} must consist of visible ASCII characters, as a key does; what it has is not shown")
     return {"Authorization": f"Bearer {text}"}
+
+
+def derive_token(key: str, model: str, seconds: int = 300) -> str:
+    """Return a short-lived token for predictions of one model, for a browser or anybody who should not have the key.
+
+    No server is asked: whoever has a key with the scope ``predict`` can make tokens of it. A token opens nothing when
+    its time is over, and no longer than the key: it ends when that is revoked or expires, and shares its rates.
+
+    Parameters
+    ----------
+    key : str
+        A key, ``ml_...``.
+    model : str
+        The name of the model.
+    seconds : int, default=300
+        How long it counts from now on, by this machine's clock: 1 to 3600.
+
+    Returns
+    -------
+    str
+        The token, ``mlt_<id of the key>_<Unix time of its end>_<model as base64url>_<HMAC-SHA256>``, which is sent as a
+        key is.
+
+    Raises
+    ------
+    ValueError
+        For something that is no key, no name of a model, or a time that is not allowed.
+
+    Examples
+    --------
+    >>> token = derive_token("ml_abcdefghijkl_" + 43 * "A", "tags", seconds=60)
+    >>> token.rsplit("_", 2)[1], token[:16]
+    ('dGFncw', 'mlt_abcdefghijkl')
+    """
+    found = _KEY.fullmatch(key)
+    if found is None:
+        raise ValueError("key must be a key of a server, ml_ and so on; what was given is not shown")
+    if not _NAME.fullmatch(model):
+        raise ValueError(f"model must be the name of one model, not {model!r}")
+    if type(seconds) is not int or not 1 <= seconds <= MAX_TOKEN_SECONDS:
+        raise ValueError(f"seconds must be an integer from 1 to {MAX_TOKEN_SECONDS}, not {seconds!r}")
+    id, secret = found.groups()
+    name = base64.urlsafe_b64encode(model.encode()).decode().rstrip("=")
+    about = f"{id}_{int(time.time()) + seconds}_{name}"
+    signing_key = hmac.digest(hashlib.sha256(secret.encode()).digest(), b"manylabel token", "sha256")
+    return f"mlt_{about}_{hmac.digest(signing_key, about.encode(), 'sha256').hex()}"
