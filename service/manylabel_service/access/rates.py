@@ -1,4 +1,4 @@
-"""What is asked for with a key, held to its rates: in each process by itself."""
+"""Requests that are made with a key are held to its rates: in each process by itself."""
 
 import asyncio
 import time
