@@ -17,14 +17,11 @@ from manylabel_service.storage.redis.engine import Engine, Part
 from manylabel_service.storage.redis.keys import Keys, entry_id
 from manylabel_service.storage.redis.refusals import check
 from manylabel_service.storage.redis.scripts import APPEND, COUNT, READ, TRIM
-from manylabel_service.storage.redis.watcher import Watcher
+from manylabel_service.storage.redis.watcher import ASKED_AT_ONCE, Watcher, is_beyond
 
 PAGE_ENTRIES = 1_000
 PAGE_BYTES = 8 << 20
 """Most that one answer of Redis has, about."""
-
-COUNTED_AT_ONCE = 32
-"""Logs whose entries are counted at the same time: asking for all of a thousand at once would hold up others."""
 
 LINK_BYTES = 4
 """The value of an entry is its payload, and its link after it."""
@@ -106,14 +103,15 @@ class RedisLogs(Part):
 
     @gated
     async def entries_after(self, positions: Mapping[ModelRecord, str], most: int) -> dict[ModelRecord, int]:
-        counted: dict[ModelRecord, int] = {}
-        asked = list(positions.items())
-        for begin in range(0, len(asked), COUNTED_AT_ONCE):
-            some = asked[begin : begin + COUNTED_AT_ONCE]
+        ends = zip(positions.items(), await self._watcher.ends(positions), strict=True)
+        there = [(record, after, end) for (record, after), end in ends if end is not None]
+        counted: dict[ModelRecord, int | None] = {record: 0 for record, _, _ in there}
+        behind = [(record, after) for record, after, end in there if is_beyond(end, after)]
+        for begin in range(0, len(behind), ASKED_AT_ONCE):
+            some = behind[begin : begin + ASKED_AT_ONCE]
             counts = await asyncio.gather(*(self._count(record, after, most) for record, after in some))
-            pairs = zip(some, counts, strict=True)
-            counted.update((record, count) for (record, _), count in pairs if count is not None)
-        return counted
+            counted.update((record, count) for (record, _), count in zip(some, counts, strict=True))
+        return {record: count for record, count in counted.items() if count is not None}
 
     async def _count(self, record: ModelRecord, after: str, most: int) -> int | None:
         """Return how many entries there are after a position, a page at a time; None where the model is gone."""

@@ -132,6 +132,15 @@ return {'ok', found, known_link}
 """,
 )
 
+# KEYS heads. The last entry of each log, nothing for a model that is gone. They share no hash tag: not for a cluster.
+ENDS = Script(
+    """
+local ends = {}
+for i, head in ipairs(KEYS) do ends[i] = redis.call('HGET', head, 'last') end
+return {'ok', ends}
+""",
+)
+
 # KEYS head, log. ARGV after, most entries, most bytes. How many there are, the last of them, and whether those are all.
 COUNT = Script(
     _POSITIONS,

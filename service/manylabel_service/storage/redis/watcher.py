@@ -12,12 +12,16 @@ from manylabel_service.storage.redis.client.connection import BLOCK_SECONDS
 from manylabel_service.storage.redis.engine import Engine
 from manylabel_service.storage.redis.keys import DELETIONS, Keys, entry_id, log_key, position_of
 from manylabel_service.storage.redis.models import RedisModels
+from manylabel_service.storage.redis.scripts import ENDS
 
 CHECK_SECONDS = 5.0
 """Deletions are told by a stream; this often it is looked anyway."""
 
 POLL_SECONDS = 0.1
 """Between two looks on a Redis Cluster, where no command waits for keys of several nodes."""
+
+ASKED_AT_ONCE = 100
+"""Logs that are asked about at the same time: all of a thousand would hold up others."""
 
 RESTING = 5
 """At least so many times as long as a look takes, which asks for each model."""
@@ -69,7 +73,7 @@ class Watcher:
         if not positions or not (lost != self._lost or now - self._checked > CHECK_SECONDS):
             return set()
         self._remember(await self._models.missing(list(positions)))
-        ends = await self._ends(positions)
+        ends = await self.ends(positions)
         self._checked, self._lost = now, lost
         return {record for record, end in zip(positions, ends, strict=True) if _short_of(end, positions[record])}
 
@@ -95,21 +99,28 @@ class Watcher:
         until = time.monotonic() + min(seconds, CHECK_SECONDS)
         while True:
             started = time.monotonic()
-            ends = await self._ends(positions)
-            changed = {record for record, end in zip(positions, ends, strict=True) if _beyond(end, positions[record])}
+            ends = await self.ends(positions)
+            changed = {record for record, end in zip(positions, ends, strict=True) if is_beyond(end, positions[record])}
             left = until - time.monotonic()
             if changed or left <= 0:
                 return changed
             rest = max(POLL_SECONDS, RESTING * (time.monotonic() - started))
             await asyncio.sleep(min(rest, left))
 
-    async def _ends(self, records: Iterable[ModelRecord]) -> list[bytes | None]:
+    async def ends(self, records: Iterable[ModelRecord]) -> list[bytes | None]:
         """Return the id of the last entry of each log; None where the model is gone."""
-        heads = [self._engine.connection.command("HGET", Keys.of(record).head, "last") for record in records]
-        return list(await asyncio.gather(*heads))
+        connection, heads = self._engine.connection, [Keys.of(record).head for record in records]
+        found: list[bytes | None] = []
+        for begin in range(0, len(heads), ASKED_AT_ONCE):
+            some = heads[begin : begin + ASKED_AT_ONCE]
+            if connection.is_cluster:
+                found += await asyncio.gather(*(connection.command("HGET", head, "last") for head in some))
+            else:
+                found += (await connection.run(ENDS, some))[1]
+        return found
 
 
-def _beyond(end: bytes | None, position: str) -> bool:
+def is_beyond(end: bytes | None, position: str) -> bool:
     """Return whether a log ends after a position; one that is not there has changed too."""
     return end is None or position_key(position_of(end.decode())) > position_key(position)
 
