@@ -157,9 +157,15 @@ class Membership:
     async def leave(self) -> None:
         """Take part no longer."""
         revision, self._revision = self._revision, None
-        if revision is not None:
-            with suppress(StorageError):
+        while revision is not None:
+            try:
                 await self._documents.delete(KIND, self.id, revision=revision)
+            except DocumentChanged as error:  # a heartbeat was cut off
+                revision = error.found
+            except StorageError:
+                return  # it goes when it expires
+            else:
+                return
 
     async def run(self) -> None:
         """Send heartbeats and look after the versions in use, until cancelled."""

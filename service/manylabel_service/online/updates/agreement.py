@@ -68,16 +68,15 @@ class Agreement:
         """
         deadline, lost = time.monotonic() + ASKED_SECONDS, 0
         while True:
-            snapshots = await self._reader.list()
             try:
-                compared = await self._compare(snapshots)
-            except (DamagedState, LogTrimmed, LogLost, TargetLost) as error:
-                lost += 1  # others have dropped what was being read, or it is damaged
+                snapshots = await self._reader.list()
+                if await self._compare(snapshots) or not await self._entries_after(snapshots):
+                    return
+            except (LogTrimmed, LogLost, TargetLost) as error:
+                lost += 1  # others have dropped what was being read
                 if lost == RESTORES:
                     raise FoldDiffers(f"model {self._record.name!r} could not be compared: {error}") from error
                 continue
-            if compared or not await self._entries_after(snapshots):
-                return
             if not ask():
                 return
             if time.monotonic() > deadline:
@@ -91,17 +90,22 @@ class Agreement:
         return bool(await self._store.logs.read(self._record, newest, 1))
 
     async def _compare(self, snapshots: Sequence[SnapshotRecord]) -> bool:
-        """Compare at the newest snapshot; return False if there is none with entries before it."""
+        """Compare at the newest snapshot that can be read; return False if there is none with entries before it."""
         begin = await self._begin(snapshots)
         if begin is None:
             return False
-        newest = snapshots[0].position
-        header = await self._reader.header(newest)
-        form = header.get("version")
-        if type(form) is not int or form not in FORMS:
-            raise DamagedState(f"the snapshot at {newest} has form {form}")
-        is_stored = any(snapshot.position == begin for snapshot in snapshots)
-        model = await self._reader.load(begin) if is_stored else OnlineModel(self._spec)
+        reading = newest = snapshots[0].position
+        try:
+            header = await self._reader.header(newest)
+            form = header.get("version")
+            if type(form) is not int or form not in FORMS:
+                raise DamagedState(f"the snapshot at {newest} has form {form}")
+            reading = begin
+            is_stored = any(snapshot.position == begin for snapshot in snapshots)
+            model = await self._reader.load(begin) if is_stored else OnlineModel(self._spec)
+        except DamagedState as error:
+            log.warning("snapshot_damaged", model=self._record.name, position=reading, error=str(error))
+            return await self._compare([snapshot for snapshot in snapshots if snapshot.position != reading])
         await self._fold(model, newest)
         if await asyncio.to_thread(model.checksum, form) != header.get("checksum"):
             raise FoldDiffers(f"model {self._record.name!r}, folded from {begin} to {newest}, has other bits there")

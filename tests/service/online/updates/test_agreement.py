@@ -75,6 +75,23 @@ async def test_it_folds_between_two_snapshots_and_serves(fleet: Any, old: Regist
     assert told(logs, "fold_agrees"), "the other way round, too: there is one of another build"
 
 
+async def test_a_damaged_snapshot_is_passed_over(fleet: Any, old: Registry, build: Build) -> None:
+    replica: Any = await old.get("m")
+    positions = [(await replica.take_snapshot()).position]
+    for begin in (30, 40):
+        await learn(fleet, old, begin, begin + 10)
+        positions.append((await replica.take_snapshot()).position)
+    store = fleet.store(old)
+    for position in (positions[0], positions[2]):
+        await store.snapshots.put(replica.record, position, b"no snapshot")
+    build("new")
+    with structlog.testing.capture_logs() as logs:
+        await fleet.start()
+    (agreed,) = told(logs, "fold_agrees")
+    assert (agreed["begin"], agreed["position"]) == ("0", positions[1])
+    assert await fleet.agreed() == replica.model.to_bytes()
+
+
 async def test_one_of_the_same_build_need_not_agree(fleet: Any, old: Registry) -> None:
     await (await old.get("m")).take_snapshot()  # type: ignore[attr-defined]
     with structlog.testing.capture_logs() as logs:
