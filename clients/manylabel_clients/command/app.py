@@ -10,7 +10,7 @@ from manylabel_clients.command.failures import REFUSED, UNREACHABLE, Failure
 from manylabel_clients.command.models import evaluate, models, predict, snapshots, update
 from manylabel_clients.command.server import audit, demo, keys, replicas, serve, transfer, worker
 from manylabel_clients.command.training import jobs, train
-from manylabel_clients.http.errors import ConnectionFailed, ManyLabelError, Unavailable
+from manylabel_clients.http.errors import ConnectionFailed, ManyLabelError, Unauthorized, Unavailable
 
 app = typer.Typer(
     name="manylabel",
@@ -48,7 +48,8 @@ def main() -> NoReturn:
     try:
         app()
     except (ManyLabelError, Failure, OSError) as error:
-        message = "; ".join([str(error), *getattr(error, "__notes__", [])])
+        hints = ["give --api-key-file, or MANYLABEL_API_KEY"] if isinstance(error, Unauthorized) else []
+        message = "; ".join([str(error), *getattr(error, "__notes__", []), *hints])
         sys.stderr.write(f"manylabel: {message}\n")
         sys.exit(UNREACHABLE if isinstance(error, ConnectionFailed | Unavailable) else REFUSED)
     sys.exit(0)

@@ -40,6 +40,7 @@ def test_a_command_finds_its_key(
     refused = run("models", "show", "tags")
     assert (refused.status, refused.err) == (1, refused.err.splitlines()[0] + "\n")
     assert "401 key_required" in refused.err
+    assert refused.err.endswith("; give --api-key-file, or MANYLABEL_API_KEY\n")
     assert run("models", "show", "tags", "--api-key-file", str(key_file)).status == 0
     assert run("predict", "tags", '{"x": {"a": 1}}', "--api-key-file", str(key_file)).out
     with monkeypatch.context() as there:
