@@ -47,6 +47,12 @@ class Predictor:
         self.text = artifact.text
         self.records = RecordEncoder(self.text, limits)
         self.views = {view: Columns.of(features) for view, features in artifact.features.items()}
+        try:
+            self._look_at_estimator()
+        except (AttributeError, IndexError, KeyError, StopIteration, TypeError, ValueError) as error:
+            raise DamagedState(f"the estimator does not fit its names: {error}") from error
+
+    def _look_at_estimator(self) -> None:
         self._takes_views = takes_views(self.estimator)
         self._columns = {label: column for column, label in enumerate(self.labels)}
         arrays = self.estimator.state().values()
@@ -157,10 +163,7 @@ class Predictor:
     def _try(self) -> None:
         """Predict an example of zeros: what does not fit together is found before anybody asks."""
         blank = Features(None, np.zeros(0, dtype=np.int32), np.zeros(0, dtype=np.float32))
-        try:
-            self.predict([Views(dict.fromkeys(self.views, blank)) if self._takes_views else blank])
-        except (ValueError, TypeError, IndexError, StopIteration) as error:
-            raise DamagedState(f"the estimator does not fit its names: {error}") from error
+        self.predict([Views(dict.fromkeys(self.views, blank)) if self._takes_views else blank])
 
     def _check(self, index: int, inputs: Features | Views) -> None:
         if isinstance(inputs, Features):
