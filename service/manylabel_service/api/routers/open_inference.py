@@ -30,7 +30,7 @@ from manylabel_service.api.translation.to_json import check_numbers
 from manylabel_service.api.web.access import OPEN, access_of, needs
 from manylabel_service.api.web.bodies import read_body
 from manylabel_service.api.web.problems import invalid
-from manylabel_service.api.web.routes import DirectRoute, GuardedRoute, JSONAnswer, body, json_answer
+from manylabel_service.api.web.routes import DirectRoute, GuardedRoute, JSONAnswer, body, content, json_answer
 from manylabel_service.api.web.routes import problems as problems_as
 from manylabel_service.errors import InvalidExample
 from manylabel_service.hosting.hosted_model import HostedModel
@@ -50,6 +50,10 @@ _READING = (
     *("malformed_json", "body_too_large", "batch_too_large", "unsupported_media_type", "invalid_request"),
     "queue_full",
 )
+_BINARY = {
+    "description": "Predictions; if binary data were asked for, the JSON with these behind it",
+    **content(media_type="application/octet-stream"),
+}
 _EXAMPLE = {
     "id": "42",
     "inputs": [{"name": "x", "shape": [1], "datatype": "BYTES", "data": ['{"word=cat": 1}']}],
@@ -81,7 +85,7 @@ for _path, _endpoint, _codes in (
         summary="Predict, as the Open Inference Protocol asks",
         response_model=schemas.InferAnswer,
         response_model_exclude_unset=True,
-        responses=problems(*_codes, *_READING),
+        responses={200: _BINARY, **problems(*_codes, *_READING)},
         openapi_extra=body(schemas.InferRequest, example=_EXAMPLE),
     )
 
@@ -204,12 +208,12 @@ async def _infer(request: Request, name: str, version: int | None) -> Response:
     facts["parameters"] = {"position": predicted.position}
     if predicted.stale_seconds is not None:
         facts["parameters"]["stale_seconds"] = round(predicted.stale_seconds, 3)
-    content, binary = await to_answer(predicted.predictions, outputs, facts)
+    document, binary = await to_answer(predicted.predictions, outputs, facts)
     context.telemetry.predicted(name, n_examples, time.perf_counter() - started)
     if not any(output.binary for output in outputs):
-        return JSONAnswer(content)
-    headers = {HEADER_LENGTH: str(len(content)), "content-type": "application/octet-stream"}
-    return Response(content + binary, headers=headers)
+        return JSONAnswer(document)
+    headers = {HEADER_LENGTH: str(len(document)), "content-type": "application/octet-stream"}
+    return Response(document + binary, headers=headers)
 
 
 async def _predict(

@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from starlette.requests import Request
 from starlette.testclient import TestClient
 from tests.support.server_process import ServerProcess
@@ -138,8 +140,11 @@ class TestRequests:
             answer = small.post(f"{model}/update", content=pack(coding, body + b" "), headers=headers)
             refused(answer, 413, "body_too_large")
 
-    def test_a_stream_that_unfolds_too_far_ends(self, client: TestClient, model: str, coding: str) -> None:
-        lines = json.dumps(ITEM).encode() + b"\n" * (6 * MIB)
+    def test_a_stream_that_unfolds_too_far_ends(
+        self, client: TestClient, model: str, coding: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(unpacked_body, "FREE_BYTES", MIB // 4)
+        lines = json.dumps(ITEM).encode() + b"\n" * MIB
         headers = {**NDJSON, "Content-Encoding": coding}
         content = gzip.compress(lines, 9) if coding == "gzip" else pack(coding, lines)
         answer = client.post(f"{model}/stream", content=content, headers=headers)
@@ -179,6 +184,23 @@ class TestRequests:
         assert counted.n_bytes == 0
 
 
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    coding=st.sampled_from(NAMES),
+    at=st.floats(0, 1, exclude_max=True),
+    inserted=st.binary(max_size=5),
+    n_removed=st.integers(0, 5),
+)
+def test_any_damage_is_refused_or_changes_nothing(
+    client: TestClient, model: str, coding: str, at: float, inserted: bytes, n_removed: int
+) -> None:
+    packed = pack(coding, json.dumps(ITEM).encode())
+    begin = int(at * len(packed))
+    content = packed[:begin] + inserted + packed[begin + n_removed :]
+    answer = client.post(f"{model}/predict", content=content, headers={**JSON, "Content-Encoding": coding})
+    assert answer.status_code in (200, 400, 413, 422), answer.text
+
+
 def held(max_bytes: int = 2**28) -> HeldBodies:
     return HeldBodies(max_bytes, lambda: None)
 
@@ -204,7 +226,7 @@ async def everything(body: UnpackedBody) -> bytes:
             return bytes(found)
 
 
-async def test_a_bomb_is_cut_off_before_it_has_come(serve: Any) -> None:
+async def test_a_bomb_is_cut_off_before_it_has_come() -> None:
     content = bomb(b"{}", 4096)
     assert len(content) < 4.5 * MIB
     receive = messages(content)

@@ -147,6 +147,41 @@ def test_any_lines_are_learnt_or_refused_one_by_one(
     assert client.get(address).json()["updates"] == before + learnt
 
 
+tensors = st.fixed_dictionaries(
+    {
+        "name": st.just("x") | names,
+        "shape": st.lists(st.integers(0, 3), max_size=3) | anything,
+        "datatype": st.sampled_from(["FP32", "INT8", "BOOL", "BYTES"]) | names,
+    },
+    optional={
+        "data": st.lists(numbers | names | st.booleans(), max_size=6) | st.lists(st.lists(numbers)) | anything,
+        "parameters": st.dictionaries(st.sampled_from(["binary_data_size", "content_type"]), scalars) | anything,
+    },
+)
+inferences = st.fixed_dictionaries(
+    {"inputs": st.lists(tensors, max_size=2) | anything},
+    optional={
+        "id": scalars,
+        "outputs": st.lists(st.fixed_dictionaries({"name": st.sampled_from(["labels", "scores"]) | names})) | anything,
+        "parameters": st.dictionaries(st.sampled_from(["probabilities", "binary_data_output"]), scalars) | anything,
+    },
+)
+
+
+@FUZZ
+@given(body=inferences | anything, which=st.integers(0, 5), behind=st.binary(max_size=12), cut=st.integers(-3, 3))
+def test_any_tensors_are_predicted_or_refused(
+    client: TestClient, fuzzed: dict[str, str], body: Any, which: int, behind: bytes, cut: int
+) -> None:
+    address = list(fuzzed.values())[which].replace("/v1/", "/v2/")
+    content = json.dumps(body).encode()
+    headers = {"Inference-Header-Content-Length": str(len(content) + cut)} if behind or cut else {}
+    answer = client.post(f"{address}/infer", content=content + behind, headers=headers)
+    assert answer.status_code in (200, 400, 413, 422), answer.text
+    if answer.status_code != 200:
+        assert answer.json().keys() == {"error"}
+
+
 labelled = st.one_of(
     st.fixed_dictionaries({"id": names | scalars, "y": labels}), st.fixed_dictionaries({"position": scalars}), anything
 )
