@@ -78,9 +78,10 @@ class _Connection(asyncio.Protocol):
             self.done.set_exception(error)
 
 
-def post(path: str, body: bytes) -> bytes:
-    """The bytes of a POST request with a JSON body."""
+def post(path: str, body: bytes, key: str = "") -> bytes:
+    """The bytes of a POST request with a JSON body, and a key if one is given."""
     head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+    head += f"Authorization: Bearer {key}\r\n" if key else ""
     return f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body
 
 

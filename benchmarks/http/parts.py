@@ -7,7 +7,7 @@ the others. Only beside jobs all of them share all cores.
 import argparse
 import os
 
-from benchmarks.http import hostile, jobs, replicas, requests, servers, soak, start, storm, stream
+from benchmarks.http import hostile, jobs, keys, replicas, requests, servers, soak, start, storm, stream
 
 PARTS = {
     "requests": requests,
@@ -15,11 +15,12 @@ PARTS = {
     "start": start,
     "replicas": replicas,
     "jobs": jobs,
+    "keys": keys,
     "storm": storm,
     "soak": soak,
 }
 """Each has a docstring and `run(args)`."""
-QUICK = [name for name in PARTS if name not in ("storm", "soak")]
+QUICK = [name for name in PARTS if name not in ("keys", "storm", "soak")]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

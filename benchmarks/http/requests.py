@@ -76,12 +76,12 @@ def bodies(n_bodies: int = 64) -> list[bytes]:
     return made
 
 
-def create(port: int, name: str, durability: str, body: bytes) -> None:
+def create(port: int, name: str, durability: str, body: bytes, key: str = "") -> None:
     """A model that knows every label before the measurement."""
     spec = {"name": name, "algorithm": "falt", "scaling": "unit", "durability": durability}
-    servers.post(port, "/v1/models", json.dumps(spec).encode())
+    servers.post(port, "/v1/models", json.dumps(spec).encode(), key)
     all_labels = json.dumps({"x": json.loads(body)["x"], "y": [f"Class{i + 1}" for i in range(N_LABELS)]}).encode()
-    servers.post(port, f"/v1/models/{name}/update", all_labels)
+    servers.post(port, f"/v1/models/{name}/update", all_labels, key)
 
 
 def _measure(

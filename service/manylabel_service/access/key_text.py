@@ -24,7 +24,7 @@ _ID_ENDS = len(BEGINNING) + ID_LENGTH
 _LENGTH = _ID_ENDS + 1 + SECRET_LENGTH
 
 DIGEST_OF_NONE = bytes(hashlib.sha256().digest_size)
-"""A digest that no secret is known to have."""
+"""A digest that no secret is known to have: what is compared where there is no key, so that it takes as long."""
 
 
 class KeyText(NamedTuple):
@@ -38,6 +38,10 @@ class KeyText(NamedTuple):
 
     def __repr__(self) -> str:
         return f"KeyText({self.id!r}, ...)"
+
+
+NO_KEY = KeyText("", "")
+"""What stands for a text that is none."""
 
 
 def make() -> KeyText:
@@ -68,7 +72,6 @@ def digest_of(secret: str) -> bytes:
     return hashlib.sha256(secret.encode()).digest()
 
 
-def is_secret(secret: str, digest: bytes | None) -> bool:
-    """Return whether a digest is that of a secret, in a time that tells neither; nor, with None, that there is none."""
-    same = hmac.compare_digest(digest_of(secret), digest or DIGEST_OF_NONE)
-    return same and digest is not None
+def is_secret(secret: str, digest: bytes) -> bool:
+    """Return whether a digest is that of a secret, in a time that tells neither."""
+    return hmac.compare_digest(digest_of(secret), digest)

@@ -181,10 +181,10 @@ class Keyring:
 
     def _by_key(self, text: str) -> Access | None:
         """Return what the key with this text opens; None if there is none."""
-        parts = key_text.parse(text)
-        holder = None if parts is None else self._holders.get(parts.id)
-        is_right = key_text.is_secret("" if parts is None else parts.secret, None if holder is None else holder.digest)
-        if holder is None or not is_right:
+        parts = key_text.parse(text) or key_text.NO_KEY
+        holder = self._holders.get(parts.id)
+        is_right = key_text.is_secret(parts.secret, key_text.DIGEST_OF_NONE if holder is None else holder.digest)
+        if not is_right or holder is None:
             return None
         refusal = holder.refusal()
         return holder.access if refusal is None else Access(holder.key.id, refusal=refusal)
@@ -193,7 +193,8 @@ class Keyring:
         """Return what the token with this text opens; None if no key gives it."""
         token = token_text.parse(text)
         holder = None if token is None else self._holders.get(token.key_id)
-        if token is None or not token.is_signed_by(None if holder is None else holder.token_key) or holder is None:
+        signing = key_text.DIGEST_OF_NONE if holder is None else holder.token_key
+        if token is None or not token.is_signed_by(signing) or holder is None:
             return None
         refusal = holder.refusal() or (KeyInvalid(token_text.OVER) if token.is_over(now_ms()) else None)
         return holder.by_token(token.model) if refusal is None else Access(token.key_id, refusal=refusal)

@@ -12,7 +12,7 @@ from base64 import urlsafe_b64decode, urlsafe_b64encode
 from typing import NamedTuple
 
 from manylabel_service import names
-from manylabel_service.access.key_text import DIGEST_OF_NONE, ID_LENGTH
+from manylabel_service.access.key_text import ID_LENGTH
 from manylabel_service.access.scopes import Scope
 
 BEGINNING = "mlt_"
@@ -39,10 +39,9 @@ class Token(NamedTuple):
     """The part of the text that is signed."""
     signature: str
 
-    def is_signed_by(self, key: bytes | None) -> bool:
-        """Return whether it was signed with a key (as of `key_of`), in a time that tells nothing; None is none."""
-        same = hmac.compare_digest(_signature(self.signed, key or DIGEST_OF_NONE), self.signature)
-        return same and key is not None
+    def is_signed_by(self, key: bytes) -> bool:
+        """Return whether it was signed with a key (as of `key_of`), in a time that tells nothing."""
+        return hmac.compare_digest(_signature(self.signed, key), self.signature)
 
     def is_over(self, unix_ms: int) -> bool:
         """Return whether it has expired, or is for longer than a token may be."""

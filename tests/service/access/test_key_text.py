@@ -28,8 +28,8 @@ def test_a_secret_is_known_by_its_hash() -> None:
     assert len(digest) == 32
     assert key_text.is_secret(secret, digest)
     assert not key_text.is_secret(secret[::-1], digest)
-    assert not key_text.is_secret(secret, None)
-    assert not key_text.is_secret("", None)
+    assert not key_text.is_secret(secret, key_text.DIGEST_OF_NONE)
+    assert not key_text.is_secret("", key_text.DIGEST_OF_NONE)
 
 
 @pytest.mark.parametrize("pattern", ["tags", "t", "tags-*", "*", "t*", "tags.*", "a" * 64, "a" * 63 + "*"])

@@ -1,0 +1,129 @@
+"""Predictions with a key, with rates and with a token, against those of a server without keys; and wrong keys timed.
+
+The two servers are alike but for a key, share a core and take turns. Their processor time is less disturbed by what
+else the machine does than their requests per second. Wrong keys are timed in this process, where nothing of the network
+hides a difference: by the median of many, taken in turns, and by how often one kind takes longer than another.
+"""
+
+import argparse
+import json
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from functools import partial
+from typing import Any
+
+import numpy as np
+import uvloop
+from scipy.stats import mannwhitneyu
+
+from benchmarks.http import servers
+from benchmarks.http.load import Load, apply_load, post
+from benchmarks.http.requests import bodies, create
+from manylabel_service.access import key_text, token_text
+from manylabel_service.access.attempts import FailedAttempts
+from manylabel_service.access.key import new_key
+from manylabel_service.access.key_store import KeptKey, KeyStore
+from manylabel_service.access.keyring import Keyring
+
+AIM = 0.95
+"""Least share of the requests per second of a server without keys."""
+RATES = {"requests_per_second": 1e6, "examples_per_second": 1e6, "requests_at_a_time": 1000}
+Shown = dict[str, tuple[servers.Server, str]]
+Runs = dict[str, list[tuple[Load, float]]]
+"""Each run with the processor seconds of a request, by the name of the table's row."""
+N_TIMED = 50_000
+"""Wrong keys of each kind."""
+
+
+def run(args: argparse.Namespace) -> None:
+    """Measure, and print a table for each number of connections, and one of wrong keys."""
+    examples = bodies()
+    with ExitStack() as stack:
+        flags = [stack.enter_context(servers.sqlite()) for _ in range(2)]
+        command = [sys.executable, "-m", "manylabel_service.access", "init", *flags[1]]
+        admin = subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+        ports = (args.port, args.port + 1)
+        bare, keyed = (stack.enter_context(servers.manylabel(*each)) for each in zip(ports, flags, strict=True))
+        create(bare.port, "m", "log", examples[0])
+        create(keyed.port, "m", "log", examples[0], key=admin)
+        shown = {"without keys": (bare, ""), **_keys(keyed, admin)}
+        for n_connections in args.connections:
+            _print(n_connections, _measure(shown, examples, n_connections, args.requests, args.repeats))
+    _time_wrong_keys()
+
+
+def _keys(server: servers.Server, admin: str) -> Shown:
+    """The server, and what it is shown, by the name of the table's row."""
+
+    def made(**fields: Any) -> str:
+        wanted = json.dumps({"name": "benchmark", "scopes": ["predict"], **fields}).encode()
+        return str(json.loads(servers.post(server.port, "/v1/keys", wanted, key=admin))["key"])
+
+    key = made()
+    id, secret = key_text.parse(key) or ("", "")
+    token = token_text.derive(id, key_text.digest_of(secret), "m", int(time.time()) + token_text.MAX_SECONDS)
+    return {"with a key": (server, key), "with rates": (server, made(rates=RATES)), "with a token": (server, token)}
+
+
+def _measure(shown: Shown, examples: list[bytes], n_connections: int, n_requests: int, repeats: int) -> Runs:
+    runs: Runs = {name: [] for name in shown}
+    for repeat in range(repeats + 1):
+        for name, (server, key) in shown.items():
+            requests = [post("/v1/models/m/predict", body, key=key) for body in examples]
+            before = server.cpu_seconds()
+            load = uvloop.run(apply_load(server.port, requests, n_connections, n_requests))
+            if repeat:  # the first is a warm-up
+                runs[name].append((load, (server.cpu_seconds() - before) / n_requests))
+    return runs
+
+
+def _print(n_connections: int, runs: Runs) -> None:
+    title = f"{n_connections} connections: predict"
+    print(f"\n{title:28} requests/s   of those without keys (min..max)   p50 ms   processor us")
+    for name, pairs in runs.items():
+        rates, bare = ([load.requests_per_second for load, _ in runs[each]] for each in (name, "without keys"))
+        shares = [ours / theirs for ours, theirs in zip(rates, bare, strict=True)]
+        share, p50 = statistics.median(shares), statistics.median(load.p50_ms for load, _ in pairs)
+        cpu = 1e6 * statistics.mean(seconds for _, seconds in pairs)
+        verdict = f"   aim {AIM}: {'met' if share >= AIM else 'MISSED'}" if name == "with a key" else ""
+        spread = f"{share:5.2f} ({min(shares):.2f}..{max(shares):.2f})"
+        print(f"{name:25} {statistics.median(rates):13,.0f}   {spread:32} {p50:8.2f} {cpu:14.0f}{verdict}")
+
+
+def _time_wrong_keys() -> None:
+    key, text = new_key("benchmark", ["predict"])
+    keyring = Keyring(KeyStore(None, 1), None)  # type: ignore[arg-type]  # whose store nobody asks
+    keyring._known, keyring._attempts = True, FailedAttempts(at_once=10**9)
+    keyring._note([KeptKey(key.id, 1, key)])
+    other = {character: "a" if character != "a" else "b" for character in (text[16], text[-1])}
+    kinds = {
+        "secret wrong in its first character": text[:16] + other[text[16]] + text[17:],
+        "secret wrong in its last character": text[:-1] + other[text[-1]],
+        "secret wrong everywhere": text[:16] + key_text.make().secret,
+        "id not known": str(key_text.make()),
+    }
+    times = _timed({name: partial(keyring.access, wrong, "127.0.0.1") for name, wrong in kinds.items()})
+    first = next(iter(times.values()))
+    title = f"wrong keys, {N_TIMED:,} of each"
+    print(f"\n{title:38}    median us   how often longer than the first kind (0.5: no difference)")
+    for name, found in times.items():
+        longer = mannwhitneyu(found, first).statistic / (len(found) * len(first))
+        print(f"{name:38} {np.median(found) / 1e3:12.3f}   {longer:.3f}")
+
+
+def _timed(calls: dict[str, Callable[[], object]]) -> dict[str, np.ndarray]:
+    """Nanoseconds of each call, taken in turns whose order is drawn."""
+    rng = np.random.default_rng(0)
+    times = {name: np.empty(N_TIMED) for name in calls}
+    names = list(calls)
+    for number in range(N_TIMED):
+        for name in rng.permutation(names):
+            call = calls[name]
+            started = time.perf_counter_ns()
+            call()
+            times[name][number] = time.perf_counter_ns() - started
+    return times
