@@ -45,6 +45,7 @@ from manylabel_service.api.web.traces import TracingMiddleware
 from manylabel_service.api.web.turns import Turns
 from manylabel_service.audit.files import AuditFiles
 from manylabel_service.audit.log import AuditLog
+from manylabel_service.audit.output import AuditOutput
 from manylabel_service.datasets.dataset_store import DatasetStore
 from manylabel_service.jobs.job_service import open_jobs
 from manylabel_service.label_studio.connection import Connections
@@ -151,7 +152,10 @@ def create_app(
 
 
 def _audit_log(settings: Settings, telemetry: Telemetry) -> AuditLog | None:
-    if settings.audit_path is None:
+    place = settings.audit_place
+    if place is None:
         return None
-    files = AuditFiles(settings.audit_path, settings.audit_file_bytes, settings.audit_files_kept)
+    if place == "stdout":
+        return AuditLog(AuditOutput(), telemetry.lost_audit)
+    files = AuditFiles(place, settings.audit_file_bytes, settings.audit_files_kept)
     return AuditLog(files, telemetry.lost_audit)

@@ -317,8 +317,8 @@ class Settings(BaseSettings):
 
     audit_file: str | None = None
     """File that calls which change or export anything are written to, and refused ones, a JSON line for each; several
-    servers of one machine may share it; none for no audit. If not given, it is audit.jsonl in the data directory, and
-    with a redis:// store there is none."""
+    servers of one machine may share it; none for no audit, stdout for standard output. If not given, it is audit.jsonl
+    in the data directory, and with a redis:// store there is none."""
 
     audit_file_bytes: PositiveInt = 2**26
     """An audit file that would get larger is put aside, with a number behind its name, and a new one is begun."""
@@ -330,10 +330,12 @@ class Settings(BaseSettings):
     """How long a stopping server lets requests in flight finish before it takes the last snapshots."""
 
     @property
-    def audit_path(self) -> Path | None:
-        """The audit file; None for no audit."""
+    def audit_place(self) -> Path | Literal["stdout"] | None:
+        """The audit file, or standard output; None for no audit."""
         if self.audit_file is None:
             return self.data_dir / "audit.jsonl" if self.store == EMBEDDED else None
+        if self.audit_file == "stdout":
+            return "stdout"
         return None if self.audit_file == "none" else Path(self.audit_file)
 
     @property

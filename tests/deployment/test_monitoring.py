@@ -1,5 +1,6 @@
 """The rules and the dashboard ask for what a server exposes: every metric, label and state that they name exists."""
 
+import asyncio
 import json
 import re
 import urllib.request
@@ -12,7 +13,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from tests.support.server_process import ServerProcess
 
 from manylabel_service.api.web.problems import STATUS_AND_TITLE
-from manylabel_service.telemetry.worker_metrics import join
+from manylabel_service.telemetry.metrics import Telemetry
+from manylabel_service.telemetry.worker_metrics import WorkerMetrics, join
 
 MONITORING = Path(__file__).parents[2] / "deploy" / "monitoring"
 RULES = (MONITORING / "rules.yml").read_text()
@@ -32,7 +34,7 @@ class Exposed(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def exposed(server_process: Callable[..., ServerProcess]) -> Exposed:
+def exposed(server_process: Callable[..., ServerProcess], tmp_path_factory: pytest.TempPathFactory) -> Exposed:
     """A scrape of a real server whose model has learnt, predicted, kept a prediction and refused a request."""
     server = server_process().start()
 
@@ -54,7 +56,7 @@ def exposed(server_process: Callable[..., ServerProcess]) -> Exposed:
     with urllib.request.urlopen(f"{server.url}/metrics") as answer:
         text = answer.read()
     assert server.stop() == 0
-    several = text + join([b"# HELP manylabel_worker_up x\n# TYPE manylabel_worker_up gauge\nmanylabel_worker_up 1\n"])
+    several = join([text, at_times(tmp_path_factory.mktemp("workers"))])
     names: set[str] = set()
     labels: dict[str, dict[str, set[str]]] = {}
     for family in text_string_to_metric_families(several.decode()):
@@ -64,6 +66,17 @@ def exposed(server_process: Callable[..., ServerProcess]) -> Exposed:
             for label, value in sample.labels.items():
                 labels.setdefault(sample.name, {}).setdefault(label, set()).add(value)
     return Exposed(names, labels)
+
+
+def at_times(directory: Path) -> bytes:
+    """What only a server with several workers, or with a certificate, exposes."""
+
+    async def scrape() -> bytes:
+        telemetry = Telemetry(workers := WorkerMetrics(directory, 0, 2))
+        telemetry.watch_certificate(lambda: 1.0)
+        return await workers.joined(await telemetry.exposition())
+
+    return asyncio.run(scrape())
 
 
 def recorded() -> set[str]:

@@ -7,6 +7,7 @@ import structlog
 
 from manylabel_service.audit.call import Call
 from manylabel_service.audit.files import AuditFiles, Cursor, Keep, Page
+from manylabel_service.audit.output import AuditOutput
 
 WRITE_SECONDS = 0.1
 """How long a call waits to be written, with those that come meanwhile; a killed process loses those that wait."""
@@ -28,12 +29,12 @@ class AuditLog:
 
     Parameters
     ----------
-    files : where they are written to, and read from.
+    place : where they are written to, and read from if it has files.
     on_lost : called with how many calls were lost.
     """
 
-    def __init__(self, files: AuditFiles, on_lost: Callable[[int], None]) -> None:
-        self._files = files
+    def __init__(self, place: AuditFiles | AuditOutput, on_lost: Callable[[int], None]) -> None:
+        self._place = place
         self._on_lost = on_lost
         self._waiting: list[Call] = []
         self._timer: asyncio.TimerHandle | None = None
@@ -50,9 +51,14 @@ class AuditLog:
         if self._timer is None:
             self._schedule(WRITE_SECONDS)
 
+    @property
+    def files(self) -> AuditFiles | None:
+        """The files that calls can be read from; None if they are written elsewhere."""
+        return self._place if isinstance(self._place, AuditFiles) else None
+
     async def check(self) -> None:
-        """Raise OSError if the file cannot be written to."""
-        await asyncio.to_thread(self._files.append, b"")
+        """Raise OSError if the place cannot be written to."""
+        await asyncio.to_thread(self._place.append, b"")
 
     async def flush(self) -> None:
         """Write all that waits now; what cannot be written goes on waiting."""
@@ -69,15 +75,15 @@ class AuditLog:
             self._timer.cancel()
         await self.flush()
 
-    async def read_back(self, before: Cursor | None, keep: Keep, limit: int) -> Page:
+    async def read_back(self, files: AuditFiles, before: Cursor | None, keep: Keep, limit: int) -> Page:
         """Return the newest calls, as `AuditFiles.read_back`; all of this process that are over by now are written."""
         await self.flush()
-        return await asyncio.to_thread(self._files.read_back, before, keep, limit, MAX_READ_BYTES)
+        return await asyncio.to_thread(files.read_back, before, keep, limit, MAX_READ_BYTES)
 
-    async def read_on(self, after: Cursor, keep: Keep, limit: int) -> Page:
+    async def read_on(self, files: AuditFiles, after: Cursor, keep: Keep, limit: int) -> Page:
         """Return the calls after a cursor, as `AuditFiles.read_on`."""
         await self.flush()
-        return await asyncio.to_thread(self._files.read_on, after, keep, limit, MAX_READ_BYTES)
+        return await asyncio.to_thread(files.read_on, after, keep, limit, MAX_READ_BYTES)
 
     def _schedule(self, seconds: float) -> None:
         self._timer = asyncio.get_running_loop().call_later(seconds, self._begin)
@@ -105,4 +111,4 @@ class AuditLog:
         return True
 
     def _write(self, calls: list[Call]) -> None:
-        self._files.append(b"".join(call.to_json() for call in calls))
+        self._place.append(b"".join(call.to_json() for call in calls))

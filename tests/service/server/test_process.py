@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support.server_process import free_port
 from tests.support.waiting import eventually
 
 from manylabel_service.server.sockets import warn_if_open
@@ -193,6 +194,24 @@ def test_a_trusted_balancer_says_where_a_request_is_from_and_nobody_else(
         assert connection.getresponse().status == 404
     assert server.stop() == 0
     assert json.loads((server.data_dir / "audit.jsonl").read_text())["address"] == address
+
+
+def test_the_audit_may_go_to_standard_output(tmp_path: Path) -> None:
+    port = free_port()
+    flags = ("--port", str(port), "--data-dir", str(tmp_path / "data"), "--audit-file", "stdout")
+    with subprocess.Popen([*COMMAND, *flags], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
+        eventually(lambda: request(port, "GET", "/readyz")[0] == 200, ignore=OSError)
+        status, problem = request(port, "GET", "/v1/audit")
+        assert (status, problem["code"]) == (404, "audit_not_kept")
+        assert request(port, "POST", "/v1/models", '{"name": "m", "algorithm": "falt"}')[0] == 201
+        process.send_signal(signal.SIGTERM)
+        told, _ = process.communicate(timeout=WAIT_SECONDS)
+    lines = [json.loads(line) for line in told.splitlines()]
+    assert [(line["route"], line["model"], line["status"]) for line in lines] == [
+        ("/v1/audit", None, 404),
+        ("/v1/models", "m", 201),
+    ]
+    assert not (tmp_path / "data" / "audit.jsonl").exists()
 
 
 def test_a_trusted_proxy_is_an_address(tmp_path: Path) -> None:

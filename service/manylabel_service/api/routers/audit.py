@@ -65,16 +65,17 @@ async def read_audit(request: Request, context: ContextOf, query: Annotated[Audi
     """Lists calls from the audit file of this server, the newest first, or those that came after a place, the oldest
     first. Other servers have files of their own. An answer may have fewer calls than asked for and yet say that there
     are more: of a large file it looks at a part."""
-    if context.audit is None:
-        raise Problem("audit_not_kept", "this server keeps no audit; its operator can set audit_file")
+    audit = context.audit
+    if audit is None or (files := audit.files) is None:
+        raise Problem("audit_not_kept", "this server keeps no audit that can be read; its operator can set audit_file")
     if query.before is not None and query.after is not None:
         raise wrong("before", "must not be given together with after")
     keep = _wanted(query, request.scope["access"])
     if query.after is not None:
-        page = await context.audit.read_on(read_cursor(query.after), keep, query.limit)
+        page = await audit.read_on(files, read_cursor(query.after), keep, query.limit)
     else:
         before = None if query.before is None else read_cursor(query.before)
-        page = await context.audit.read_back(before, keep, query.limit)
+        page = await audit.read_back(files, before, keep, query.limit)
     before_text = None if page.before is None else str(page.before)
     return json_answer({"calls": page.lines, "before": before_text, "after": str(page.after)})
 

@@ -150,10 +150,11 @@ def test_without_an_audit_file_there_is_none(serve: Callable[..., Any], refused:
 
 
 def test_where_the_file_is() -> None:
-    assert Settings(data_dir=Path("/d")).audit_path == Path("/d/audit.jsonl")
-    assert Settings(store="redis://localhost").audit_path is None
-    assert Settings(store="redis://localhost", audit_file="/a").audit_path == Path("/a")
-    assert Settings(audit_file="none").audit_path is None
+    assert Settings(data_dir=Path("/d")).audit_place == Path("/d/audit.jsonl")
+    assert Settings(store="redis://localhost").audit_place is None
+    assert Settings(store="redis://localhost", audit_file="/a").audit_place == Path("/a")
+    assert Settings(audit_file="none").audit_place is None
+    assert Settings(audit_file="stdout").audit_place == "stdout"
 
 
 def test_every_call_that_needs_more_than_to_predict_and_to_read_is_audited(client: TestClient) -> None:
