@@ -77,7 +77,8 @@ class Membership:
     role : ``"server"`` or ``"worker"``.
     in_use : told of the versions in use.
     describe : gives `ready`, `models` and `withheld` of a `Member`.
-    on_asked : is called with the name and the incarnation of each model of which another needs a snapshot.
+    on_asked : is called with the name and the incarnation of each model of which another needs a snapshot, until it
+        returns that one is on its way.
     known : the first and the last versions that this process knows.
 
     Attributes
@@ -91,7 +92,7 @@ class Membership:
         role: str,
         in_use: InUse,
         describe: Callable[[], dict[str, Any]] = dict,
-        on_asked: Callable[[str, int], None] = lambda name, incarnation: None,
+        on_asked: Callable[[str, int], bool] = lambda name, incarnation: False,
         known: tuple[Versions, Versions] = (LOWEST, HIGHEST),
     ) -> None:
         self._first, self._last = known
@@ -112,6 +113,7 @@ class Membership:
         )
         self._revision: int | None = None
         self._others: dict[str, _Seen] = {}
+        self._answered: set[tuple[str, str, int]] = set()
         self._told_before: dict[str, dict[str, int]] = {}
         self._looked_at = 0.0
         self._wake = asyncio.Event()
@@ -186,9 +188,9 @@ class Membership:
 
     async def _beat(self) -> None:
         await self._settle(entering=await self._tell())
-        for member in self._servers():
-            for name, incarnation in member.asks.items():
-                self._on_asked(name, incarnation)
+        asked = {(member.id, *ask) for member in self._servers() for ask in member.asks.items()}
+        self._answered &= asked
+        self._answered |= {ask for ask in asked - self._answered if self._on_asked(*ask[1:])}
 
     # -- snapshots to compare with ----------------------------------------------------------------
 

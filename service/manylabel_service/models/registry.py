@@ -206,11 +206,13 @@ class Registry:
             "withheld": {model.name: model.incompatible for model in resident if model.incompatible},
         }
 
-    def _asked(self, name: str, incarnation: int) -> None:
-        """Have a snapshot taken soon of a model that another process has to compare with its own."""
+    def _asked(self, name: str, incarnation: int) -> bool:
+        """Have a snapshot taken soon of a model that another process has to compare with; return whether it is here."""
         model = self._replicas.get(name)
-        if model is not None and model.record.incarnation == incarnation and model.serving:
-            model.snapshot_soon()
+        if model is None or model.record.incarnation != incarnation or not model.serving:
+            return False
+        model.snapshot_soon()
+        return True
 
     def require_ready(self) -> None:
         """Raise NotReady until the server has started, and once it is stopping."""

@@ -23,7 +23,7 @@ from manylabel_service.storage import START, ModelRecord, SnapshotRecord, Store,
 
 ENOUGH_EXAMPLES = 1_000
 """So many examples are folded anew, where the log has them: it goes back to an older snapshot for it."""
-ASKED_SECONDS = 30.0
+ASKED_SECONDS = 120.0
 """How long another replica may take to store the first snapshot of a model."""
 POLL_SECONDS = 0.2
 

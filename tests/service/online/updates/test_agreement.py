@@ -130,6 +130,7 @@ async def test_a_snapshot_is_asked_for_where_there_is_none(fleet: Any, old: Regi
     assert (await new.get("m")).serving
     assert len(await fleet.store(old).snapshots.all((await old.get("m")).record)) == 1
     assert not new.membership._own.asks
+    await eventually_async(lambda: not old.membership._answered)
 
 
 async def test_of_several_builds_one_that_differs_is_found_without_a_snapshot(
@@ -145,8 +146,7 @@ async def test_of_several_builds_one_that_differs_is_found_without_a_snapshot(
 async def test_it_waits_for_a_snapshot_as_long_as_another_has_the_model(
     fleet: Any, old: Registry, build: Build, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(old, "_asked", lambda *_: None)
-    monkeypatch.setattr(old.membership, "_on_asked", lambda *_: None)
+    monkeypatch.setattr(old.membership, "_on_asked", lambda *_: False)
     monkeypatch.setattr(agreement, "ASKED_SECONDS", 0.3)
     build("new")
     new = await fleet.start()
