@@ -25,24 +25,12 @@ Url = Annotated[
 ]
 
 
-def _read_key(name: str) -> Secret:
-    """Return the key in a file."""
-    try:
-        text = Path(name).read_text()
-    except (OSError, UnicodeDecodeError) as error:
-        raise typer.BadParameter(f"cannot be read: {error}") from error
-    if not (key := text.strip()):
-        raise typer.BadParameter(f"{name} is empty")
-    return Secret(key)
-
-
 ApiKeyFile = Annotated[
-    Secret | None,
+    Path | None,
     typer.Option(
         "--api-key-file",
         envvar="MANYLABEL_API_KEY_FILE",
         metavar="FILE",
-        parser=_read_key,
         help="File with the key that the server asks for. Default: what MANYLABEL_API_KEY says. There is no option for "
         "the key itself, which others on this machine would see.",
         show_default=False,
@@ -68,12 +56,25 @@ PATIENT = Retry(attempts=15, base_seconds=0.2)
 """For long work: rides out a restart of the server, about a minute."""
 
 
-def connect(url: str, api_key: Secret | None = None, retry: Retry = _IMPATIENT) -> Client:
+def connect(url: str, api_key_file: Path | None = None, retry: Retry = _IMPATIENT) -> Client:
     """Return a client that soon gives up: a person is waiting."""
     try:
-        return Client(url, retry=retry, api_key=api_key)
+        return Client(url, retry=retry, api_key=None if api_key_file is None else read_key(api_key_file))
     except ValueError as error:  # of the key: the address has been looked at
         raise Failure(str(error)) from None
+
+
+def read_key(path: Path) -> Secret:
+    """Return the key in a file; raise a Failure, which does not have what is in it."""
+    try:
+        text = path.read_text().strip()
+    except UnicodeDecodeError:
+        raise Failure(f"--api-key-file: {path} has no key, it is no text") from None
+    except OSError as error:
+        raise Failure(f"--api-key-file cannot be read: {error}") from error
+    if not text:
+        raise Failure(f"--api-key-file: {path} is empty")
+    return Secret(text)
 
 
 def confirm(question: str, yes: bool) -> None:

@@ -19,6 +19,7 @@ from manylabel_clients.command.options import (
     Yes,
     confirm,
     connect,
+    read_key,
     refuse_options_of,
 )
 from manylabel_clients.command.output.text import print_as, print_facts, print_json, print_table
@@ -187,7 +188,7 @@ def token(
     api_key: ApiKeyFile = None,
 ) -> None:
     """Derive a short-lived token from a key, for predictions of one model: for a browser, say. No server is asked."""
-    key = os.environ.get(KEY_VARIABLE) if api_key is None else api_key.text
+    key = os.environ.get(KEY_VARIABLE) if api_key is None else read_key(api_key).text
     if not key:
         raise Failure(f"a token is derived from a key: give --api-key-file, or {KEY_VARIABLE}")
     try:
