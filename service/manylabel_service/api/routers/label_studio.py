@@ -272,7 +272,8 @@ class _Learner:
         try:
             await self.learn({"project": self.project["id"], **annotation}, data if isinstance(data, dict) else {})
         except (Problem, LimitExceeded) as error:
-            log.warning("annotation_refused", model=self.replica.name, id=annotation.get("id"), error=str(error))
+            # Not what is wrong with it: that may quote the annotation.
+            log.warning("annotation_refused", model=self.replica.name, id=annotation.get("id"), code=error.code)
             self.refused += 1
 
 

@@ -9,6 +9,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import pytest
+import structlog
 from starlette.testclient import TestClient
 
 from manylabel_service.api import schemas
@@ -308,6 +309,16 @@ def test_lost_messages_are_made_up_for(backend: Backend, studio: Any) -> None:
     assert len(studio.asked) == 4
     studio.tasks[1] = annotated(2, updated_at="2027-01-01T00:00:00Z", result=chosen("topic", "dogs"))
     assert backend.learnt(TRAIN) == (1, 111, 1)
+
+
+def test_nothing_of_an_annotation_that_is_refused_is_logged(backend: Backend, studio: Any) -> None:
+    backend.ok("setup", {**SETUP, "hostname": studio.address})
+    studio.tasks = [{**annotated(7), "data": {"text": "a dog", "zebra": [["zebra"]]}}]
+    with structlog.testing.capture_logs() as logs:
+        assert backend.learnt(TRAIN) == (0, 0, 1)
+    (logged,) = [line for line in logs if line["event"] == "annotation_refused"]
+    assert (logged["id"], logged["code"]) == (7, "invalid_request")
+    assert "zebra" not in str(logs)
 
 
 @pytest.mark.parametrize("status", [301, 401, 500])
