@@ -27,7 +27,7 @@ _FILE = re.compile(r"(?:[a-z0-9][a-z0-9._-]*/)+[a-z0-9][a-z0-9._-]*")
 """How files are called: below a folder, and never outside the archive."""
 
 
-_UNREADABLE = (zipfile.BadZipFile, ValueError, KeyError, FileNotFoundError, RuntimeError)
+_UNREADABLE = (zipfile.BadZipFile, EOFError, ValueError, KeyError, FileNotFoundError, RuntimeError)
 """Raised by reading a file that is not there, or not whole; the last where zipfile does not know how it is written."""
 
 
