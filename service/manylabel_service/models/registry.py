@@ -191,7 +191,7 @@ class Registry:
         codes = [replica.incompatible for replica in self._replicas.values() if replica.incompatible]
         if codes:
             error = ReleaseTooOld if ReleaseTooOld.code in codes else FoldDiffers
-            raise error(f"{len(codes)} models have to be served by another release, see the log")
+            raise error(f"another release has to serve {len(codes)} of the models, see the log")
 
     def check_ready(self) -> None:
         """Raise what a server that must not get requests says: NotReady, or as `check_compatible`."""
