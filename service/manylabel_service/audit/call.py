@@ -1,8 +1,9 @@
 """A call as a line of the audit: what is told of it, and what is not."""
 
-import json
 import re
 from typing import NamedTuple
+
+import pydantic_core
 
 from manylabel_service import names
 from manylabel_service.clock import rfc3339
@@ -59,7 +60,7 @@ class Call(NamedTuple):
         }
         if self.route is not None:
             line |= subject(self.path)
-        return json.dumps(line, separators=(",", ":")).encode() + b"\n"
+        return pydantic_core.to_json(line) + b"\n"
 
 
 def subject(path: str) -> dict[str, str]:

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 
 import structlog
 
@@ -40,6 +41,8 @@ class AuditLog:
         self._timer: asyncio.TimerHandle | None = None
         self._task: asyncio.Task[None] | None = None
         self._writing = asyncio.Lock()
+        # Those of `asyncio.to_thread` give way to others of the machine, also while they hold the interpreter.
+        self._thread = ThreadPoolExecutor(1, "manylabel-audit")
         self._failing = False
 
     def add(self, call: Call) -> None:
@@ -58,7 +61,7 @@ class AuditLog:
 
     async def check(self) -> None:
         """Raise OSError if the place cannot be written to."""
-        await asyncio.to_thread(self._place.append, b"")
+        await asyncio.get_running_loop().run_in_executor(self._thread, self._place.append, b"")
 
     async def flush(self) -> None:
         """Write all that waits now; what cannot be written goes on waiting."""
@@ -74,6 +77,7 @@ class AuditLog:
         if self._timer is not None:
             self._timer.cancel()
         await self.flush()
+        self._thread.shutdown()
 
     async def read_back(self, files: AuditFiles, before: Cursor | None, keep: Keep, limit: int) -> Page:
         """Return the newest calls, as `AuditFiles.read_back`; all of this process that are over by now are written."""
@@ -99,7 +103,7 @@ class AuditLog:
 
     async def _written(self, calls: list[Call]) -> bool:
         try:
-            await asyncio.to_thread(self._write, calls)
+            await asyncio.get_running_loop().run_in_executor(self._thread, self._write, calls)
         except OSError as error:
             if not self._failing:
                 log.error("audit_failed", error=str(error), action="requests go on; trying again until there is room")
