@@ -130,3 +130,7 @@ async def test_few_versions_stay_in_memory(servers: Any, one: Any, two: Any) -> 
     assert small < sizes[0] < sizes[-1]
     assert sizes[-1] - small <= MAX_OTHER_VERSIONS * max(sizes[0] - small, sizes[1] - sizes[0])
     assert await registry._eviction.resident_bytes() == model.nbytes
+    await model.retire(MAX_OTHER_VERSIONS + 2)
+    assert model.nbytes < sizes[-1]
+    await model.promote(MAX_OTHER_VERSIONS + 1)
+    assert len(model._others.ids.split()) == MAX_OTHER_VERSIONS - 2  # served now, or deleted
