@@ -38,6 +38,6 @@ RUN python -W error -c "from manylabel_service.online.warmup import warm_up; war
 EXPOSE 8000
 # Alive, not ready: a replica that waits for its Redis must not be restarted for it.
 HEALTHCHECK --interval=5s --timeout=3s --start-period=60s --retries=3 \
-    CMD ["python", "-S", "-c", "import os, urllib.request as r; r.urlopen('http://127.0.0.1:' + os.environ['MANYLABEL_PORT'] + '/livez', timeout=2)"]
+    CMD ["python", "-S", "-c", "import os, ssl, urllib.request as r; r.urlopen('http' + 's' * ('MANYLABEL_TLS_CERT_FILE' in os.environ) + '://127.0.0.1:' + os.environ['MANYLABEL_PORT'] + '/livez', timeout=2, context=ssl._create_unverified_context())"]
 # What `manylabel serve` becomes, without loading the rest of the command; both take the same flags.
 CMD ["python", "-P", "-m", "manylabel_service"]
