@@ -1,8 +1,9 @@
 """Predictions with a key, with rates and with a token, against those of a server without keys; and wrong keys timed.
 
-The two servers are alike but for a key, share a core and take turns. Their processor time is less disturbed by what
-else the machine does than their requests per second. Wrong keys are timed in this process, where nothing of the network
-hides a difference: by the median of many, taken in turns, and by how often one kind takes longer than another.
+The two servers are alike but for a key, share a core and take turns, many of them where the machine has other work: a
+turn of one is held against that of the other beside it. Beside requests a second stands the processor time of the event
+loop, whose inverse is how many a server can answer at most. Wrong keys are timed in this process, where nothing of the
+network hides a difference: by the median of many, taken in turns, and by how often one kind takes longer than another.
 """
 
 import argparse
@@ -74,24 +75,31 @@ def _measure(shown: Shown, examples: list[bytes], n_connections: int, n_requests
     for repeat in range(repeats + 1):
         for name, (server, key) in shown.items():
             requests = [post("/v1/models/m/predict", body, key=key) for body in examples]
-            before = server.cpu_seconds()
+            before = server.loop_seconds()
             load = uvloop.run(apply_load(server.port, requests, n_connections, n_requests))
             if repeat:  # the first is a warm-up
-                runs[name].append((load, (server.cpu_seconds() - before) / n_requests))
+                runs[name].append((load, (server.loop_seconds() - before) / n_requests))
     return runs
 
 
 def _print(n_connections: int, runs: Runs) -> None:
     title = f"{n_connections} connections: predict"
-    print(f"\n{title:28} requests/s   of those without keys (min..max)   p50 ms   processor us")
-    for name, pairs in runs.items():
-        rates, bare = ([load.requests_per_second for load, _ in runs[each]] for each in (name, "without keys"))
-        shares = [ours / theirs for ours, theirs in zip(rates, bare, strict=True)]
-        share, p50 = statistics.median(shares), statistics.median(load.p50_ms for load, _ in pairs)
-        cpu = 1e6 * statistics.mean(seconds for _, seconds in pairs)
+    print(f"\n{title:26} requests/s   of without (quartiles)   processor us   of without (quartiles)")
+    bare = runs["without keys"]
+    for name, found in runs.items():
+        pairs = list(zip(found, bare, strict=True))
+        rates = [ours.requests_per_second / theirs.requests_per_second for (ours, _), (theirs, _) in pairs]
+        times = [theirs / ours for (_, ours), (_, theirs) in pairs]
+        rate = statistics.median(load.requests_per_second for load, _ in found)
+        cpu = 1e6 * statistics.median(seconds for _, seconds in found)
+        share = statistics.median(times)
         verdict = f"   aim {AIM}: {'met' if share >= AIM else 'MISSED'}" if name == "with a key" else ""
-        spread = f"{share:5.2f} ({min(shares):.2f}..{max(shares):.2f})"
-        print(f"{name:25} {statistics.median(rates):13,.0f}   {spread:32} {p50:8.2f} {cpu:14.0f}{verdict}")
+        print(f"{name:24} {rate:12,.0f}   {_spread(rates):22} {cpu:14.1f}   {_spread(times)}{verdict}")
+
+
+def _spread(values: list[float]) -> str:
+    first, median, third = statistics.quantiles(values, n=4)
+    return f"{median:.3f} ({first:.3f}..{third:.3f})"
 
 
 def _time_wrong_keys() -> None:
