@@ -14,12 +14,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from opentelemetry.proto.collector.trace.v1 import trace_service_pb2 as messages
 from tests.support.server_process import ServerProcess, free_port
 
 from manylabel_service.telemetry import tracing
 from manylabel_service.telemetry.tracing import MAX_TRACED_UPDATES
-
-messages = pytest.importorskip("opentelemetry.proto.collector.trace.v1.trace_service_pb2", reason="an extra: otel")
 
 TRACE, PARENT = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
 MARK = "zq7secret"

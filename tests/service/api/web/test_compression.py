@@ -253,7 +253,6 @@ async def test_the_ratio_of_a_body_without_a_limit_is_bounded(monkeypatch: pytes
     assert len(receive.portions) > 190
 
 
-@pytest.mark.skipif(zstd is None, reason="a Python without zstd")
 def test_zstd_may_not_refer_too_far_back() -> None:
     def packed(window_bytes: int) -> bytes:
         options = {zstd.CompressionParameter.window_log: window_bytes.bit_length() - 1}
@@ -354,7 +353,6 @@ class TestAnswers:
         (b"gzip;q=0.4, identity;q=0.5", None),
     ],
 )
-@pytest.mark.skipif(zstd is None, reason="a Python without zstd")
 def test_the_coding_that_is_liked_best(header: bytes, due: bytes | None) -> None:
     coding = accepted(header)
     assert (None if coding is None else coding.name) == due
