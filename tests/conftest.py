@@ -7,8 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, settings
 from tests.support.redis_server import RedisServer
 from tests.support.server_process import ServerProcess
+
+# How long an example takes, or making it, says nothing: the first may compile a kernel, and the machine may be busy.
+settings.register_profile("manylabel", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("manylabel")
 
 LONG = ("tests/faults", "tests/clients/command", "tests/test_documentation.py")
 
