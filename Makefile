@@ -3,10 +3,10 @@
 #   make test   install and run every check
 PYTHON ?= python3
 BIN := .venv/bin
-# Of the tests, which wait for others a third of their time: one more than two cores. With 0 they run in pytest's own
+# Of the tests, which wait for others almost half of their time: two for each of two cores. With 0 they run in pytest's own
 # process, where a debugger can be used.
 # MANYLABEL_TEST_REDIS_SERVER=path runs the tests on another Redis than the one they bring along (docs/design.md).
-TEST_PROCESSES ?= 3
+TEST_PROCESSES ?= 4
 INSTALLED := .venv/installed
 
 .PHONY: demo test types compiled test-long test-label-studio test-open-inference test-openapi fuzz format bench-online bench-http bench-batch bench-streams bench-budget bench-calibration deploy-check clean
