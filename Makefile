@@ -3,8 +3,8 @@
 #   make test   install and run every check
 PYTHON ?= python3
 BIN := .venv/bin
-# Of the tests, which wait for others almost half of their time: two for each of two cores. With 0 they run in pytest's own
-# process, where a debugger can be used.
+# Of the tests, which wait for others a good part of their time: two for each of two cores, so each has one thread for products
+# of matrices. With 0 they run in pytest's own process, where a debugger can be used.
 # MANYLABEL_TEST_REDIS_SERVER=path runs the tests on another Redis than the one they bring along (docs/design.md).
 TEST_PROCESSES ?= 4
 INSTALLED := .venv/installed
@@ -18,7 +18,7 @@ test: $(INSTALLED)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(MAKE) --no-print-directory --jobs 2 types compiled
-	$(BIN)/pytest -n $(TEST_PROCESSES) --dist worksteal --durations 25
+	OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -n $(TEST_PROCESSES) --dist worksteal --durations 25
 
 types: $(INSTALLED)
 	$(BIN)/mypy
