@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import functools
 import os
 import random
 import signal
@@ -272,10 +273,14 @@ async def _all_weights(http: httpx2.AsyncClient, reader: LogReader) -> list[Any]
     answers = []
     for begin in range(0, len(names), 2_000):
         examples = [{"x": {name: 1.0}} for name in names[begin : begin + 2_000]]
-        response = await http.post("/predict", json={"examples": examples})
-        answers.append(response.raise_for_status().json())
-        assert "stale_seconds" not in answers[-1]
+        answers.append(await eventually_async(functools.partial(_fresh_answer, http, examples), SETTLED_SECONDS))
     return answers
+
+
+async def _fresh_answer(http: httpx2.AsyncClient, examples: Sequence[Any]) -> Any:
+    """Predictions; None while the replica has not found Redis again."""
+    answer = (await http.post("/predict", json={"examples": examples})).raise_for_status().json()
+    return None if "stale_seconds" in answer else answer
 
 
 async def _snapshot_of(url: str, reader: LogReader, history: History) -> tuple[str, bytes]:
@@ -283,11 +288,22 @@ async def _snapshot_of(url: str, reader: LogReader, history: History) -> tuple[s
     async with httpx2.AsyncClient(base_url=f"{url}/v1/models/{reader.record.name}", timeout=30) as http:
         own = f"{reader.record.name}/last of {url}"
         history.sent.add(own)
-        answer = await http.post("/update", json={"x": {own: 1.0}, "y": ["last"]})
-        history.acknowledge([own], answer.raise_for_status().json()["position"])
-        position = (await http.post("/snapshots", json={})).raise_for_status().json()["position"]
-        data = (await http.get(f"/snapshots/{position}")).raise_for_status().content
+        update = {"json": {"x": {own: 1.0}, "y": ["last"]}, "headers": {"Idempotency-Key": own.replace(" ", "-")}}
+        answer = await _answered(http, "POST", "/update", **update)
+        history.acknowledge([own], answer.json()["position"])
+        position = (await _answered(http, "POST", "/snapshots", json={})).json()["position"]
+        data = (await _answered(http, "GET", f"/snapshots/{position}")).content
     return position, data
+
+
+async def _answered(http: httpx2.AsyncClient, method: str, path: str, **how: Any) -> httpx2.Response:
+    """The answer, asked for again while a Redis that syncs to a busy disk does not answer in time."""
+
+    async def answer() -> httpx2.Response | None:
+        response = await http.request(method, path, **how)
+        return None if response.status_code == 503 else response.raise_for_status()
+
+    return await eventually_async(answer, SETTLED_SECONDS)
 
 
 async def _fold(store: Store, reader: LogReader, positions: Sequence[str]) -> Folded:
