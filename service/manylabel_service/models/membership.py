@@ -151,7 +151,7 @@ class Membership:
         self._own.build = await asyncio.to_thread(build_id)
         try:
             await self._tell()
-            await self._settle(entering=True)
+            await self._follow_versions(entering=True)
         except (ReleaseTooOld, StoreUnusable):
             await self.leave()
             raise
@@ -187,7 +187,7 @@ class Membership:
                 log.exception("membership_failed")
 
     async def _beat(self) -> None:
-        await self._settle(entering=await self._tell())
+        await self._follow_versions(entering=await self._tell())
         asked = {(member.id, *ask) for member in self._servers() for ask in member.asks.items()}
         self._answered &= asked
         self._answered |= {ask for ask in asked - self._answered if self._on_asked(*ask[1:])}
@@ -233,7 +233,7 @@ class Membership:
             else:
                 return entering
 
-    async def _settle(self, entering: bool) -> None:
+    async def _follow_versions(self, entering: bool) -> None:
         """Read the versions in use, and raise them if all know later ones; write them if this member is `entering`."""
         while True:
             document = next(iter(await self._documents.all(IN_USE)), None)
