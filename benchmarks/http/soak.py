@@ -29,6 +29,8 @@ PAUSE_SECONDS = 0.04
 SAMPLE_SECONDS = 5.0
 JOB_SECONDS = 60.0
 """Between the ends of jobs and the orders of the next."""
+N_PARTS = 10
+"""Of the time, for each of which a line is printed."""
 AIM = 0.02
 """Most of the memory by which its trend may rise over the time measured."""
 
@@ -52,10 +54,11 @@ def run(args: argparse.Namespace) -> None:
             samples = _samples(started, 60 * args.minutes, load.over)
         finally:
             load.stop()
+    load.print()
     print(f"\nsoak ({args.store}), {args.warm_up:g} minutes before      MB (min..max)    descriptors  threads")
     for server, lines in zip(started, samples, strict=True):
-        _print(server.port, np.array(lines))
-    load.print()
+        if len(lines) >= N_PARTS:  # it ends early where a client fails
+            _print(server.port, np.array(lines))
 
 
 def _spec(algorithm: str) -> dict[str, object]:
@@ -103,9 +106,9 @@ class _Load:
             thread.join()
 
     def print(self) -> None:
-        p50, p99 = 1e3 * np.percentile(self.took, [50, 99])
+        p50, p99, longest = 1e3 * np.percentile(self.took or [np.nan], [50, 99, 100])
         print(
-            f"{len(self.took):,} calls, p50 {p50:.1f} ms, p99 {p99:.1f} ms, longest {1e3 * max(self.took):,.0f} ms; "
+            f"\n{len(self.took):,} calls, p50 {p50:.1f} ms, p99 {p99:.1f} ms, longest {longest:,.0f} ms; "
             f"{self._events:,} events, {self._jobs} jobs; errors: {len(self._failures)}"
         )
         for failure in self._failures:
@@ -137,13 +140,14 @@ class _Load:
     def _train(self, _: int) -> None:
         """Order jobs on the stream of a model, one after the other."""
         order = {"trainer": "m3l", "data": {"stream": ALGORITHMS[0], "last": 500}, "model": "trained"}
-        connection = HTTPConnection("127.0.0.1", self._ports[0], timeout=60)
         while not self.over.wait(JOB_SECONDS):
+            connection = HTTPConnection("127.0.0.1", self._ports[0], timeout=60)  # an idle one would have been closed
             job = json.loads(_post(connection, "/v1/jobs", order))
             while job["state"] in ("queued", "running") and not self.over.wait(1.0):
                 job = json.loads(_send(connection, "GET", f"/v1/jobs/{job['id']}"))
             if job["state"] == "failed":
                 raise RuntimeError(f"a job failed: {job}")
+            connection.close()
             self._jobs += 1
 
 
@@ -193,7 +197,7 @@ def _send(connection: HTTPConnection, method: str, path: str, body: bytes = b"",
 
 def _print(port: int, samples: np.ndarray[tuple[int, int], np.dtype[np.float64]]) -> None:
     print(f"server on port {port}")
-    for part in np.array_split(samples, 10):
+    for part in np.array_split(samples, N_PARTS):
         seconds, mb, descriptors, threads = part.T
         memory = f"{np.median(mb):24.1f} ({mb.min():.1f}..{mb.max():.1f})"
         print(f"to minute {seconds[-1] / 60:5.1f} {memory:44} {descriptors.max():6.0f} {threads.max():8.0f}")
