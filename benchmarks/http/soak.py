@@ -179,7 +179,8 @@ def _look(connection: HTTPConnection, model: str, rng: random.Random) -> None:
     for path in ("/metrics", "/v1/models", model, f"{model}/metrics"):
         _send(connection, "GET", path)
     if rng.random() < 0.01:
-        _send(connection, "POST", f"{model}/snapshots")
+        taken = json.loads(_send(connection, "POST", f"{model}/snapshots"))
+        _send(connection, "DELETE", f"{model}/snapshots/{taken['position']}")  # only so many may stay
 
 
 def _post(connection: HTTPConnection, path: str, document: object) -> bytes:
