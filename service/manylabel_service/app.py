@@ -26,6 +26,7 @@ from manylabel_service.api.routers import (
     model_labels,
     models,
     open_inference,
+    page,
     server,
     snapshots,
     stream,
@@ -56,6 +57,7 @@ from manylabel_service.storage import Store
 from manylabel_service.telemetry import tracing
 from manylabel_service.telemetry.metrics import Telemetry
 from manylabel_service.telemetry.worker_metrics import WorkerMetrics
+from manylabel_service.ui import Files
 
 _PARTS = (
     learning,
@@ -74,6 +76,7 @@ _PARTS = (
     audit_calls,
     keys,
     server,
+    page,
 )
 
 
@@ -110,7 +113,7 @@ def create_app(
     audit = _audit_log(settings, telemetry)
     reached_at = None if settings.is_local or settings.insecure else settings.host
     keyring = Keyring(KeyStore(store.documents, settings.max_keys), reached_at)
-    context = Context(settings, registry, telemetry, datasets, jobs, connections, keyring, audit)
+    context = Context(settings, registry, telemetry, datasets, jobs, connections, keyring, Files.read(), audit)
     app = FastAPIOffline(
         title="ManyLabel",
         version=version("manylabel"),

@@ -6,6 +6,7 @@
 - `snapshots`: list, take, download, go back to; `versions`, `version_detail`: what jobs have made of a trained model
 - `datasets`: files to train from; `jobs`: trainings, and the trainers there are
 - `server`: /livez, /readyz and /metrics
+- `page`: the page that people look at
 
 An endpoint reads the request with `web`, makes domain values of it with `translation`, and asks the registry for the
 model.

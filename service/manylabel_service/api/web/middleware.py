@@ -32,6 +32,16 @@ _POLICY_OF_DOCS = (
 )
 _HEADERS_OF_DOCS = (*HEADERS[:-1], (b"content-security-policy", _POLICY_OF_DOCS))
 """FastAPI's page has its script and styles inline; it loads nothing from elsewhere."""
+PAGE = (
+    *HEADERS[:3],
+    (
+        b"content-security-policy",
+        b"default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
+        b"worker-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+    ),
+)
+"""What the files of the page at / tell in place of `HEADERS`, where their route sets ``scope["told_to_browsers"]``:
+how long they may be kept, they say themselves."""
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 _CLIENT_GONE = 499
 _CREATED = frozenset({201, 202})
@@ -66,7 +76,7 @@ class RequestMiddleware:
         started = time.perf_counter()
         request_id = _request_id(scope)
         scope["request_id"] = request_id.decode()
-        own_headers = _HEADERS_OF_DOCS if scope["path"] == "/docs" else HEADERS
+        usual = _HEADERS_OF_DOCS if scope["path"] == "/docs" else HEADERS
         is_head = scope["method"] == "HEAD"
         inner = {**scope, "method": "GET"} if is_head else scope
         status, created = 0, None
@@ -78,7 +88,11 @@ class RequestMiddleware:
                 status = message["status"]
                 if status in _CREATED:
                     created = next((value for name, value in message["headers"] if name == b"location"), None)
-                message["headers"] = [*message["headers"], *own_headers, (b"x-request-id", request_id)]
+                message["headers"] = [
+                    *message["headers"],
+                    *inner.get("told_to_browsers", usual),
+                    (b"x-request-id", request_id),
+                ]
             await send(message)
             if is_head:
                 await send({"type": "http.response.body"})

@@ -134,6 +134,13 @@ def accepted(header: bytes) -> Coding | None:
     return coding if weight > 0 and weight >= weights.get(b"identity", 0.0) else None
 
 
+@lru_cache(maxsize=256)
+def takes(header: bytes, name: bytes) -> bool:
+    """Return whether a header Accept-Encoding allows a coding."""
+    weights = dict(_weights(header))
+    return weights.get(name, weights.get(b"*", 0.0)) > 0
+
+
 def _weights(header: bytes) -> Iterator[tuple[bytes, float]]:
     for each in header.lower().split(b","):
         name, _, parameter = each.partition(b";")

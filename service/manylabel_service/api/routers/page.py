@@ -1,0 +1,68 @@
+"""/ and /ui: the page that people look at. It holds no data; what it shows it asks for by the public interface."""
+
+from collections.abc import Iterable
+
+from fastapi import APIRouter
+from starlette.requests import Request
+from starlette.responses import Response
+
+from manylabel_service.api.context import context_of
+from manylabel_service.api.web.access import OPEN
+from manylabel_service.api.web.compression.codings import takes
+from manylabel_service.api.web.middleware import PAGE
+from manylabel_service.api.web.problems import Problem
+from manylabel_service.api.web.routes import DirectRoute, RawHeaders
+from manylabel_service.ui import INDEX, UiFile
+
+router = APIRouter(route_class=DirectRoute, include_in_schema=False)
+
+_ALWAYS_ASK = b"no-cache"
+_FOR_GOOD = b"public, max-age=31536000, immutable"
+
+
+@router.get("/")
+@OPEN
+async def index(request: Request) -> Response:
+    """Answers the page itself, which names the version of its files: browsers ask each time whether it changed."""
+    files = context_of(request).page
+    found = files.get(INDEX)
+    assert found is not None
+    tag = f'W/"{files.version}"'.encode()  # of its content, however it is packed
+    if any(each.strip() in (tag, b"*") for each in _header(request, b"if-none-match").split(b",")):
+        return _answer(request, 304, b"", [(b"etag", tag), (b"cache-control", _ALWAYS_ASK)])
+    return _file(request, found, [(b"etag", tag), (b"cache-control", _ALWAYS_ASK)])
+
+
+@router.get("/ui/{version}/{path:path}")
+@OPEN
+async def file(request: Request, version: str, path: str) -> Response:
+    """Answers a file of this release's page, which never changes at its address."""
+    files = context_of(request).page
+    if version != files.version:
+        detail = f"this server has the page of another release, {files.version}: reload the page"
+        raise Problem("not_found", detail)
+    found = files.get(path)
+    if found is None:
+        raise Problem("not_found", "the page has no such file")
+    return _file(request, found, [(b"cache-control", _FOR_GOOD)])
+
+
+def _file(request: Request, file: UiFile, headers: RawHeaders) -> Response:
+    packed = takes(_header(request, b"accept-encoding"), b"gzip")
+    own = [(b"content-type", file.media_type), (b"vary", b"accept-encoding"), *headers]
+    if packed:
+        own.append((b"content-encoding", b"gzip"))
+    return _answer(request, 200, file.packed if packed else file.content, own)
+
+
+def _answer(request: Request, status: int, content: bytes, headers: Iterable[tuple[bytes, bytes]]) -> Response:
+    request.scope["told_to_browsers"] = PAGE
+    answer = Response(content, status)
+    answer.raw_headers = [*headers]
+    if status != 304:
+        answer.raw_headers.append((b"content-length", b"%d" % len(content)))
+    return answer
+
+
+def _header(request: Request, name: bytes) -> bytes:
+    return b",".join(value for each, value in request.scope["headers"] if each == name)

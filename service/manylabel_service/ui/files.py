@@ -1,0 +1,97 @@
+"""The files of the page, read once."""
+
+import gzip
+import hashlib
+from collections.abc import Iterator, Mapping
+from importlib.metadata import version
+from pathlib import Path
+from typing import NamedTuple, Self
+
+STATIC = Path(__file__).parent / "static"
+INDEX = "index.html"
+"""It names the others by way of `{version}`, and is the only one that has an address without a version."""
+
+MEDIA_TYPES: Mapping[str, str] = {
+    ".html": "text/html; charset=utf-8",
+    ".css": "text/css; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".json": "application/json",
+    ".svg": "image/svg+xml",
+}
+"""A browser that is told not to guess runs and shows a file by its type alone."""
+
+DIGEST_DIGITS = 10
+
+
+class UiFile(NamedTuple):
+    """A file of the page.
+
+    Attributes
+    ----------
+    media_type : for the header Content-Type.
+    content : its bytes.
+    packed : the same as gzip.
+    """
+
+    media_type: bytes
+    content: bytes
+    packed: bytes
+
+
+class Files:
+    """The files of the page by their paths, and the version that stands in their addresses.
+
+    Attributes
+    ----------
+    version : the release and a digest of all files, so that modules of two releases never mix.
+
+    Parameters
+    ----------
+    contents : the bytes of each file, by its path below `static`.
+
+    Raises
+    ------
+    ValueError
+        A file has a suffix that no media type is known for.
+    """
+
+    def __init__(self, contents: Mapping[str, bytes]) -> None:
+        self.version = f"{version('manylabel')}-{_digest(contents)}"
+        self._files = {path: _file(path, self._named(path, content)) for path, content in contents.items()}
+
+    @classmethod
+    def read(cls, folder: Path = STATIC) -> Self:
+        """Return the files of a folder, without those that are hidden."""
+        return cls({path: (folder / path).read_bytes() for path in sorted(_paths(folder))})
+
+    def get(self, path: str) -> UiFile | None:
+        """Return the file at a path; None if there is none."""
+        return self._files.get(path)
+
+    def __iter__(self) -> Iterator[str]:
+        """Iterate over the paths."""
+        return iter(self._files)
+
+    def _named(self, path: str, content: bytes) -> bytes:
+        return content.replace(b"{version}", self.version.encode()) if path == INDEX else content
+
+
+def _paths(folder: Path) -> Iterator[str]:
+    for file in folder.rglob("*"):
+        path = file.relative_to(folder)
+        if file.is_file() and not any(part.startswith(".") for part in path.parts):
+            yield path.as_posix()
+
+
+def _digest(contents: Mapping[str, bytes]) -> str:
+    digest = hashlib.sha256()
+    for path, content in sorted(contents.items()):
+        digest.update(f"{path} {len(content)}\n".encode() + content)
+    return digest.hexdigest()[:DIGEST_DIGITS]
+
+
+def _file(path: str, content: bytes) -> UiFile:
+    media_type = MEDIA_TYPES.get(Path(path).suffix)
+    if media_type is None:
+        raise ValueError(f"{path} of the page has a suffix without a media type; known are {', '.join(MEDIA_TYPES)}")
+    return UiFile(media_type.encode(), content, gzip.compress(content, 9, mtime=0))

@@ -1,0 +1,19 @@
+/** Bars at the top of every page: what is amiss, or goes on whatever page is shown. */
+
+import { h } from './dom.js';
+
+/** Where they stand. */
+export const bars = h('div', { class: 'bars' });
+
+/**
+ * Show a bar until it is taken away.
+ *
+ * @param {'bad'|'note'|'info'} kind
+ * @param {...any} content
+ * @returns {() => void} takes it away
+ */
+export function bar(kind, ...content) {
+  const element = h('div', { class: `bar ${kind}`, role: kind === 'bad' ? 'alert' : 'status' }, content);
+  bars.append(element);
+  return () => element.remove();
+}

@@ -1,0 +1,75 @@
+"""The files of the page: types, versions, and what may not stand in them."""
+
+import gzip
+import re
+import subprocess
+from importlib.metadata import version
+from pathlib import Path
+
+import pytest
+
+from manylabel_service.ui import INDEX, Files
+from manylabel_service.ui.files import MEDIA_TYPES, STATIC
+
+FILES = Files.read()
+MARKUP = re.compile(
+    r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\(|new Function|setAttribute\('style'"
+)
+IMPORT = re.compile(r"""(?:from|import)\s*\(?\s*['"]([^'"]+)['"]""")
+
+
+@pytest.mark.parametrize("path", list(FILES))
+def test_a_file_is_there_in_both_forms_with_its_type(path: str) -> None:
+    file = FILES.get(path)
+    assert file is not None
+    assert file.media_type.decode() == MEDIA_TYPES[Path(path).suffix]
+    assert gzip.decompress(file.packed) == file.content
+    if path != INDEX:
+        assert file.content == (STATIC / path).read_bytes()
+
+
+def test_the_version_names_the_release_and_follows_every_byte() -> None:
+    contents = {"index.html": b"ui/{version}/main.js", "main.js": b"1"}
+    first, other = Files(contents), Files(contents | {"main.js": b"2"})
+    assert first.version == Files(contents).version
+    assert first.version.startswith(f"{version('manylabel')}-")
+    assert len({first.version, other.version, Files(contents | {"more.js": b""}).version}) == 3
+    index = first.get("index.html")
+    assert index is not None
+    assert index.content == f"ui/{first.version}/main.js".encode()
+
+
+def test_a_file_without_a_known_type_is_refused(tmp_path: Path) -> None:
+    (tmp_path / ".hidden.bin").touch()
+    assert list(Files.read(tmp_path)) == []
+    (tmp_path / "data.bin").touch()
+    with pytest.raises(ValueError, match=r"data\.bin of the page has a suffix without a media type"):
+        Files.read(tmp_path)
+
+
+@pytest.mark.parametrize("path", [path for path in FILES if path.endswith(".js")])
+def test_a_module_makes_no_markup_and_imports_what_is_there(path: str) -> None:
+    text = (STATIC / path).read_text()
+    assert not MARKUP.search(text)
+    for module in IMPORT.findall(text):
+        assert module.startswith("."), f"{module} is not a file of the page"
+        assert (STATIC / path).parent.joinpath(module).resolve().is_relative_to(STATIC)
+        if "${" not in module:
+            assert (STATIC / path).parent.joinpath(module).is_file(), f"{path} imports {module}"
+
+
+def test_the_page_itself_has_no_script_or_style_inline() -> None:
+    text = (STATIC / INDEX).read_text()
+    assert re.findall(r"<script(?![^>]*\bsrc=)|<style|\bstyle=|\son\w+=", text) == []
+    named = re.findall(r'(?:src|href)="([^"]*)"', text)
+    assert named
+    for address in named:
+        assert address.startswith("ui/{version}/"), "relative, so that a prefix is kept"
+        assert (STATIC / address.removeprefix("ui/{version}/")).is_file()
+
+
+def test_every_file_gets_into_the_wheel() -> None:
+    """Hatchling takes all files of a package but those that git ignores."""
+    paths = [str(STATIC / path) for path in FILES]
+    ignored = subprocess.run(["git", "check-ignore", *paths], capture_output=True, text=True, cwd=STATIC)
+    assert ignored.stdout == ""
