@@ -9,7 +9,7 @@ BIN := .venv/bin
 TEST_PROCESSES ?= 4
 INSTALLED := .venv/installed
 
-.PHONY: demo test types compiled test-long test-label-studio test-open-inference test-openapi fuzz format bench-online bench-http bench-batch bench-streams bench-budget bench-calibration deploy-check clean
+.PHONY: demo test browser types compiled test-long test-label-studio test-open-inference test-openapi fuzz format bench-online bench-http bench-batch bench-streams bench-budget bench-calibration deploy-check clean
 
 demo: $(INSTALLED)
 	$(BIN)/manylabel demo
@@ -19,6 +19,12 @@ test: $(INSTALLED)
 	$(BIN)/ruff format --check .
 	$(MAKE) --no-print-directory --jobs 2 types compiled
 	OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -n $(TEST_PROCESSES) --dist worksteal --durations 25
+
+# The browser of tests/browser, which are part of `make test` where there is one: Debian's chromium, and a font for its pages.
+# MANYLABEL_TEST_CHROMIUM=path runs them in another; with MANYLABEL_TEST_BROWSER=required they fail where there is none.
+browser:
+	$(if $(filter 0,$(shell id -u)),,sudo) apt-get update
+	$(if $(filter 0,$(shell id -u)),,sudo) apt-get install --yes --no-install-recommends chromium fonts-dejavu-core
 
 types: $(INSTALLED)
 	$(BIN)/mypy

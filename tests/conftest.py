@@ -15,7 +15,7 @@ from tests.support.server_process import ServerProcess
 settings.register_profile("manylabel", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("manylabel")
 
-LONG = ("tests/faults", "tests/clients/command", "tests/test_documentation.py")
+LONG = ("tests/browser", "tests/faults", "tests/clients/command", "tests/test_documentation.py")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -65,3 +65,15 @@ def redis_server(new_redis: Callable[..., RedisServer]) -> Iterator[RedisServer]
     """A running Redis server for one test: append-only file on, synced every second."""
     with new_redis() as server:
         yield server.start()
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say that tests in a browser were left out, and why: among thousands of dots nobody would see it."""
+    left_out = [
+        report.longrepr[2]
+        for report in terminalreporter.stats.get("skipped", [])
+        if report.nodeid.startswith("tests/browser/")
+    ]
+    if left_out:
+        terminalreporter.section("left out")
+        terminalreporter.line(f"{len(left_out)} tests in a browser: {left_out[0]}")

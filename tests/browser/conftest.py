@@ -1,0 +1,183 @@
+"""A browser, servers for it, and pages that are watched.
+
+Tests use locators, and functions where they have something evaluated: a string to wait for would be `eval`, which the
+policy of the page forbids, and no test goes round it.
+"""
+
+import itertools
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx2
+import pytest
+from playwright.sync_api import Browser, Page, sync_playwright
+from tests.browser.elements.site import ElementsSite
+from tests.browser.watched import DESK, WAIT_MS, Watched
+from tests.support.redis_server import RedisServer
+from tests.support.server_process import ServerProcess
+
+from manylabel_clients.http.client import Client
+
+CHROMIUM = os.environ.get("MANYLABEL_TEST_CHROMIUM") or shutil.which("chromium")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.nodeid.startswith("tests/browser/"):
+            item.add_marker(pytest.mark.browser)
+
+
+@dataclass(frozen=True)
+class Site:
+    """A running server, and a client of it that may do everything."""
+
+    process: ServerProcess
+    client: Client
+    key: str | None = None
+
+    @property
+    def url(self) -> str:
+        return self.process.url
+
+    def at(self, route: str = "/") -> str:
+        """The address of a page, as ``/models/tags/try``."""
+        return f"{self.url}/#{route}"
+
+
+# Its event loop is gone when the last test of this folder has run: tests elsewhere have loops of their own.
+@pytest.fixture(scope="package")
+def browser() -> Iterator[Browser]:
+    """Debian's chromium, or the one that MANYLABEL_TEST_CHROMIUM names."""
+    if CHROMIUM is None:
+        missing = "no chromium: `make browser` installs one, MANYLABEL_TEST_CHROMIUM names another"
+        if os.environ.get("MANYLABEL_TEST_BROWSER") == "required":
+            pytest.fail(missing)
+        pytest.skip(missing)
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, timeout=WAIT_MS)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def watched(browser: Browser) -> Iterator[Watched]:
+    """Make pages: ``watched.new_page(server.url, viewport=PHONE)``."""
+    watched = Watched(browser)
+    yield watched
+    watched.close()
+
+
+@pytest.fixture(scope="package")
+def _elements(browser: Browser, elements_site: ElementsSite) -> Iterator[tuple[Watched, Page]]:
+    watched = Watched(browser)
+    yield watched, watched.new_page(elements_site.url)
+    watched.close()
+
+
+@pytest.fixture
+def elements(_elements: tuple[Watched, Page], elements_site: ElementsSite) -> Iterator[Page]:
+    """A page with all elements loaded, as ``parts.line``, and none of them in it."""
+    watched, page = _elements
+    page.set_viewport_size(DESK)
+    page.emulate_media(color_scheme="light")
+    page.mouse.move(0, 0)
+    page.goto(f"{elements_site.url}/elements.html")
+    page.locator("main[data-ready]").wait_for()
+    yield page
+    watched.check()
+
+
+@pytest.fixture(scope="package")
+def elements_site() -> Iterator[ElementsSite]:
+    with ElementsSite() as site:
+        yield site
+
+
+@pytest.fixture(scope="package")
+def start_site(
+    server_process: Callable[..., ServerProcess],
+    new_redis: Callable[..., RedisServer],
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[Callable[..., Site]]:
+    """Start servers: ``start_site("redis")``; with `keys`, one that wants a key, and a client that has it."""
+    clients: list[Client] = []
+    started: list[ServerProcess | RedisServer] = []
+
+    def start(store: str = "sqlite", *flags: str, keys: bool = False) -> Site:
+        directory: Path = tmp_path_factory.mktemp("browser")
+        if store == "redis":
+            redis = new_redis(directory / "redis").start()
+            started.append(redis)
+            flags = ("--store", redis.url, *flags)
+        process = server_process(*flags, data_dir=directory / "data").start()
+        started.append(process)
+        client = _client(process.url)
+        key = None
+        if keys:
+            key = client.keys.create("tests", ["admin"]).key
+            client.close()
+            client = _client(process.url, key)
+        clients.append(client)
+        return Site(process, client, key)
+
+    yield start
+    for client in clients:
+        client.close()
+    for each in reversed(started):
+        if each.process is not None:
+            each.kill()
+
+
+def _client(url: str, key: str | None = None) -> Client:
+    return Client(url, api_key=key, transport=httpx2.HTTPTransport())
+
+
+@pytest.fixture(scope="package")
+def sites(start_site: Callable[..., Site]) -> Callable[[str], Site]:
+    """The server of each kind of store that these tests share, started when first asked for."""
+    running: dict[str, Site] = {}
+
+    def site(store: str) -> Site:
+        if store not in running:
+            running[store] = start_site(store)
+        return running[store]
+
+    return site
+
+
+@pytest.fixture
+def site(sites: Callable[[str], Site]) -> Site:
+    """A server that wants no key, over SQLite; tests share it, so each takes a name of its own for its models."""
+    return sites("sqlite")
+
+
+@pytest.fixture(params=["sqlite", "redis"])
+def any_site(request: pytest.FixtureRequest, sites: Callable[[str], Site]) -> Site:
+    """Likewise, over each kind of store."""
+    return sites(request.param)
+
+
+@pytest.fixture(scope="package")
+def keyed_site(start_site: Callable[..., Site]) -> Site:
+    """A server that wants keys; `site.key` may do everything."""
+    return start_site(keys=True)
+
+
+@pytest.fixture
+def page(watched: Watched, site: Site) -> Page:
+    """A page of `site`, nowhere yet."""
+    return watched.new_page(site.url)
+
+
+@pytest.fixture(scope="package")
+def numbers() -> Iterator[int]:
+    return itertools.count()
+
+
+@pytest.fixture
+def name(numbers: Iterator[int]) -> str:
+    """A name for a model that no other test has."""
+    return f"model-{next(numbers)}"

@@ -1,0 +1,105 @@
+"""Pages of a browser that are watched: what must never happen on any of them is asserted when a test ends."""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import urlsplit
+
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, Request, WebError
+
+WAIT_MS = 60_000
+"""Only a test that fails waits this long."""
+PHONE = {"width": 360, "height": 740}
+DESK = {"width": 1280, "height": 900}
+
+_REPORT = """
+document.addEventListener('securitypolicyviolation',
+  (event) => window.reportViolation(`${event.violatedDirective}: ${event.blockedURI} ${event.sample}`));
+"""
+
+
+class Watched:
+    """Browser contexts, one a person, whose pages neither break the policy, nor throw, nor ask another origin."""
+
+    def __init__(self, browser: Browser) -> None:
+        self._browser = browser
+        self._contexts: list[BrowserContext] = []
+        self.violations: list[str] = []
+        self.errors: list[str] = []
+        self.foreign: list[str] = []
+
+    def new_page(self, origin: str, **options: Any) -> Page:
+        """Open a page of a new browser context for one origin, as ``http://127.0.0.1:8000``.
+
+        Parameters
+        ----------
+        origin : the only one that may be asked.
+        options : of `Browser.new_context`, as ``viewport=PHONE`` or ``color_scheme="dark"``.
+        """
+        options.setdefault("viewport", DESK)
+        context = self._browser.new_context(**options)
+        self._contexts.append(context)
+        context.set_default_timeout(WAIT_MS)
+        context.expose_binding("reportViolation", lambda _, text: self.violations.append(text))
+        context.add_init_script(_REPORT)
+        context.on("console", self._hear)
+        context.on("weberror", self._note)
+        context.on("request", lambda request: self._check(request, origin))
+        return context.new_page()
+
+    def _hear(self, message: ConsoleMessage) -> None:
+        if "Content Security Policy" in message.text:
+            self.violations.append(message.text)
+
+    def _note(self, error: WebError) -> None:
+        self.errors.append(f"{error.error.message}\n{error.error.stack}")
+
+    def _check(self, request: Request, origin: str) -> None:
+        where = urlsplit(request.url)
+        if f"{where.scheme}://{where.netloc}" != origin:
+            self.foreign.append(request.url)
+
+    def close(self) -> None:
+        """Close all pages; AssertionError if one of them did what none may do."""
+        try:
+            self.check()
+        finally:
+            for context in self._contexts:
+                context.close()
+
+    def check(self) -> None:
+        """AssertionError if a page did what none may do."""
+        for context in self._contexts:
+            for page in context.pages:
+                page.evaluate("() => 0")  # what it had to report before has been heard then
+        assert not self.violations, f"the Content-Security-Policy was violated: {self.violations}"
+        assert not self.errors, f"the page threw: {self.errors}"
+        assert not self.foreign, f"another origin was asked: {self.foreign}"
+
+
+def assert_accessible(page: Page) -> None:
+    """Hold the page, as it is now, against axe's rules."""
+    found = Axe().run(page).response["violations"]
+    told = [
+        f"{rule['id']}: {rule['help']}\n    "
+        + "\n    ".join(node["html"][:200] + " " + node["failureSummary"] for node in rule["nodes"][:5])
+        for rule in found
+    ]
+    assert not told, "\n".join(told)
+
+
+def assert_no_sideways_scrolling(page: Page) -> None:
+    """Hold a narrow page against its width: tables and charts scroll by themselves, the page does not."""
+    wide = page.evaluate(
+        """() => [...document.querySelectorAll('body *')]
+          .filter((each) => each.getBoundingClientRect().right > document.documentElement.clientWidth + 1)
+          .filter((each) => { // unless something around it scrolls, or clips
+            for (let at = each.parentElement; at; at = at.parentElement) {
+              if (getComputedStyle(at).overflowX !== 'visible') return false;
+            }
+            return true;
+          }).map((each) => each.outerHTML.slice(0, 120))"""
+    )
+    assert not wide, f"wider than the screen: {wide[:5]}"
+    assert page.evaluate("() => document.documentElement.scrollWidth <= document.documentElement.clientWidth")
