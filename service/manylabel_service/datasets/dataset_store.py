@@ -36,7 +36,7 @@ from manylabel_service.errors import (
     StorageFull,
 )
 from manylabel_service.settings import Settings
-from manylabel_service.storage import Document, Store, blob_bytes, blob_to_file, pieces_of
+from manylabel_service.storage import Document, Store, blob_bytes, blob_to_file, open_in_thread, pieces_of
 
 KIND = "datasets"
 PIECE_BYTES = 2**22
@@ -124,7 +124,7 @@ class DatasetStore:
         DatasetExists, LimitExceeded, StorageFull
         """
         await self.check_free(name)
-        with await asyncio.to_thread(self.scratch_file) as result:
+        with await open_in_thread(self.scratch_file) as result:
             report = await self._read(upload, result, format, options or {}, labels)
             now_ms = time.time_ns() // 1_000_000
             record = DatasetRecord(name=name, format=format, created=rfc3339(now_ms), **report["record"])
@@ -144,7 +144,7 @@ class DatasetStore:
         """
         await self.check_free(record.name)
         id = ulid.make(time.time_ns() // 1_000_000, secrets.token_bytes(ulid.N_RANDOM_BYTES))
-        with await asyncio.to_thread(self.scratch_file) as file:
+        with await open_in_thread(self.scratch_file) as file:
             await asyncio.to_thread(file.write, data)
             await self._keep(DatasetDocument(id=id, record=record), file, details)
         log.info("dataset_restored", dataset=record.name, rows=record.rows, bytes=record.bytes)

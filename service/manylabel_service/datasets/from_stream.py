@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import aclosing
+from functools import partial
 from pathlib import Path
 from typing import IO, NamedTuple
 
@@ -22,7 +23,7 @@ from manylabel_service.online.spec.spec import ModelSpec
 from manylabel_service.online.spec.trained import is_trained
 from manylabel_service.online.state.log_entries import Rollback, decode
 from manylabel_service.settings import Settings
-from manylabel_service.storage import SEED, START, Entry, ModelRecord, SnapshotRecord, Store
+from manylabel_service.storage import SEED, START, Entry, ModelRecord, SnapshotRecord, Store, open_in_thread
 
 READ_ENTRIES = 1_000
 """Entries read from the log at a time."""
@@ -138,8 +139,8 @@ async def _folded(
     """Return the rows from one beginning on; None if a snapshot is damaged that is needed for it."""
     most = settings.max_dataset_bytes
     with (
-        await asyncio.to_thread(scratch_file, settings.data_dir) as log,
-        await asyncio.to_thread(to.open, "w+b") as file,
+        await open_in_thread(partial(scratch_file, settings.data_dir)) as log,
+        await open_in_thread(partial(to.open, "w+b")) as file,
     ):
         try:
             await _gather(store, record, base, log)

@@ -2,6 +2,7 @@
 
 from manylabel_service.storage.address import Address
 from manylabel_service.storage.blob_pieces import blob_bytes, blob_to_file, pieces_of, pieces_of_file
+from manylabel_service.storage.opened_files import open_in_thread
 from manylabel_service.storage.opening import open_store, store_address
 from manylabel_service.storage.protocol import (
     MAX_DOCUMENT_BYTES,
@@ -39,6 +40,7 @@ __all__ = [
     "Store",
     "blob_bytes",
     "blob_to_file",
+    "open_in_thread",
     "open_store",
     "pieces_of",
     "pieces_of_file",

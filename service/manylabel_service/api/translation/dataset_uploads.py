@@ -19,6 +19,7 @@ from manylabel_service.datasets.dataset_store import DatasetStore
 from manylabel_service.datasets.upload_slots import Upload
 from manylabel_service.errors import DISK_FULL, NotReady, StorageFull
 from manylabel_service.settings import Settings
+from manylabel_service.storage import open_in_thread
 
 UPLOAD_SECONDS = 3_600.0
 """Longest upload."""
@@ -99,7 +100,7 @@ async def receive(
     max_bytes = {FILE: settings.max_dataset_bytes, LABELS: MAX_XML_BYTES}
     names = [FILE, LABELS] if essence == MULTIPART else [FILE]
     upload = stack.enter_context(datasets.uploads.upload())
-    parts = {name: Part(await _scratch(datasets, stack), max_bytes[name]) for name in names}
+    parts = {name: Part(await scratch_file(datasets, stack), max_bytes[name]) for name in names}
     multipart = Multipart(boundary_of(content_type), names) if essence == MULTIPART else None
     async with giving_way(upload, UPLOAD_SECONDS):
         async for chunk in chunks(request, settings.stream_idle_seconds):
@@ -142,9 +143,10 @@ def _complete(multipart: Multipart) -> list[str]:
     return multipart.seen
 
 
-async def _scratch(datasets: DatasetStore, stack: ExitStack) -> IO[bytes]:
+async def scratch_file(datasets: DatasetStore, stack: ExitStack) -> IO[bytes]:
+    """Return a new file, which `stack` closes; raise StorageFull."""
     try:
-        return stack.enter_context(await asyncio.to_thread(datasets.scratch_file))
+        return stack.enter_context(await open_in_thread(datasets.scratch_file))
     except OSError as error:
         raise full_or(error) from error
 

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import IO
 
 from starlette.requests import Request
 
-from manylabel_service.api.translation.dataset_uploads import UPLOAD_SECONDS, Part, chunks, full_or, giving_way
+from manylabel_service.api.translation.dataset_uploads import (
+    UPLOAD_SECONDS,
+    Part,
+    chunks,
+    full_or,
+    giving_way,
+    scratch_file,
+)
 from manylabel_service.api.web.bodies import check_headers
 from manylabel_service.datasets.dataset_store import DatasetStore
-
-
-async def scratch_file(datasets: DatasetStore, stack: ExitStack) -> IO[bytes]:
-    """Return a new file, which `stack` closes; raise StorageFull."""
-    with full_disk():
-        return stack.enter_context(await asyncio.to_thread(datasets.scratch_file))
 
 
 @contextmanager

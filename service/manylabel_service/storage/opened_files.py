@@ -1,0 +1,28 @@
+"""Files that are opened in a thread, and closed also where nobody waits for them any longer."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import IO
+
+
+async def open_in_thread(open_file: Callable[[], IO[bytes]]) -> IO[bytes]:
+    """Open a file in a thread, and return it; where the caller is cancelled meanwhile, the file is closed again.
+
+    Raises
+    ------
+    OSError
+        It cannot be opened.
+    """
+    opening = asyncio.ensure_future(asyncio.to_thread(open_file))
+    try:
+        return await asyncio.shield(opening)
+    except asyncio.CancelledError:
+        opening.add_done_callback(_close)
+        raise
+
+
+def _close(opening: asyncio.Future[IO[bytes]]) -> None:
+    if not opening.cancelled() and opening.exception() is None:
+        opening.result().close()

@@ -1,0 +1,41 @@
+"""Files opened in a thread are closed also where their caller is cancelled while they are opened."""
+
+import asyncio
+import threading
+from functools import partial
+
+import pytest
+from tests.support.waiting import eventually_async
+
+from manylabel_service.storage import open_in_thread
+
+
+async def test_it_is_returned_open(tmp_path):
+    (tmp_path / "file").write_bytes(b"12")
+    with await open_in_thread(partial((tmp_path / "file").open, "rb")) as file:
+        assert file.read() == b"12"
+
+
+async def test_one_that_is_not_there_is_an_error(tmp_path):
+    with pytest.raises(FileNotFoundError):
+        await open_in_thread(partial((tmp_path / "file").open, "rb"))
+
+
+async def test_a_cancelled_caller_leaves_no_file_open(tmp_path):
+    opened, begun, may_go_on = [], asyncio.Event(), threading.Event()
+    loop = asyncio.get_running_loop()
+
+    def open_slowly():
+        loop.call_soon_threadsafe(begun.set)
+        may_go_on.wait(30)
+        opened.append((tmp_path / "file").open("wb"))
+        return opened[0]
+
+    caller = asyncio.create_task(open_in_thread(open_slowly))
+    await begun.wait()
+    caller.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await caller
+    assert not opened
+    may_go_on.set()
+    await eventually_async(lambda: opened and opened[0].closed)
