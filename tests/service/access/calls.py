@@ -1,6 +1,12 @@
-"""All calls of the interface, with what they need."""
+"""All calls of the interface, with what they need, and what each kind of caller is answered."""
+
+import json
+from collections.abc import Iterable
 
 ALL_SCOPES = ("predict", "learn", "read", "train", "export", "admin")
+
+OTHER = "other"
+"""A caller who may do everything, with models of other names."""
 
 MODEL = "/v1/models/{name}"
 V2_MODEL = "/v2/models/{name}"
@@ -70,3 +76,45 @@ SCOPES: dict[tuple[str, str], tuple[str, ...]] = {
     ("post", f"{V2_MODEL}/versions/{{version}}/infer"): ("predict",),
 }
 """What each call needs: a new one needs a row, so that somebody has thought about it."""
+
+PLACES = {"name": "absent", "position": "7", "version": "7", "id": "0" * 26, "key_id": "a" * 12}
+"""What stands in addresses: nothing that is there, so that whoever is let in changes nothing."""
+REFUSALS = {"key_required", "key_invalid", "scope_missing", "model_not_allowed"}
+IN_WORDS = {
+    "this needs a key with": "scope_missing",
+    "this needs a key": "key_required",
+    "the key": "key_invalid",
+    "your key": "model_not_allowed",
+}
+"""How the messages begin: the errors of the Open Inference Protocol have no codes."""
+LET_IN = (0, "let in")
+
+
+def outcome(path: str, status: int, media_type: str, body: bytes) -> tuple[int, str]:
+    """Return the status and the code of an answer that refuses; of any other, that it is none."""
+    told = json.loads(body) if "json" in media_type else {}
+    words = told.get("error", "") if path.startswith("/v2") else ""
+    code = next((code for begin, code in IN_WORDS.items() if words.startswith(begin)), told.get("code"))
+    if code in REFUSALS:
+        return status, code
+    assert status < 500, body
+    return LET_IN
+
+
+def expected(method: str, path: str, wrong: Iterable[str]) -> dict[str, tuple[int, str]]:
+    """Return what each kind of caller is answered.
+
+    Parameters
+    ----------
+    method, path : of the call, as in `SCOPES`.
+    wrong : kinds of keys that open nothing.
+    """
+    needed = SCOPES[method, path]
+    kinds = ["no key", *wrong, *ALL_SCOPES, OTHER]
+    if not needed:
+        return dict.fromkeys(kinds, LET_IN)
+    found = dict.fromkeys(kinds, (401, "key_invalid")) | dict.fromkeys(ALL_SCOPES, LET_IN)
+    found["no key"] = (401, "key_required")
+    found |= {scope: (403, "scope_missing") for scope in ALL_SCOPES if scope != "admin" and {scope} != set(needed)}
+    found[OTHER] = (403, "model_not_allowed") if "{name}" in path else LET_IN
+    return found

@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from starlette.testclient import TestClient
-from tests.service.access.calls import ALL_SCOPES
+from tests.service.access.calls import ALL_SCOPES, OTHER
 from tests.support.waiting import eventually
 
 from manylabel_service.access.attempts import FailedAttempts
@@ -19,7 +19,7 @@ class Keyed:
     Attributes
     ----------
     admin : a key for everything.
-    keys : further ones: by the scope that each has, and ``other`` for all scopes and models of other names.
+    keys : further ones: by the scope that each has, and `OTHER` for all scopes and models of other names.
     wrong : texts that open nothing, by what is wrong with them.
     keyring : of the application.
     """
@@ -33,7 +33,7 @@ class Keyed:
         assert made.status_code == 201, made.text
         self.admin: str = made.json()["key"]
         self.keys = {scope: self.make(scopes=[scope])["key"] for scope in ALL_SCOPES}
-        self.keys["other"] = self.make(models=["other", "other-*"])["key"]
+        self.keys[OTHER] = self.make(models=["other", "other-*"])["key"]
         revoked, expired = self.make(), self.make(expires_at=in_seconds(0.05))
         assert self.call("delete", f"/v1/keys/{revoked['id']}").status_code == 204
         eventually(lambda: self.shown(expired["id"])["state"] == "expired")
