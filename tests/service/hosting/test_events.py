@@ -212,6 +212,21 @@ class TestBounds:
         gc.collect()
         events.subscribe()
 
+    async def test_only_so_many_write_within_one_turn_of_the_loop(self) -> None:
+        model = OnlineModel(ModelSpec.model_validate({"name": "m", "algorithm": "falt"}))
+        events = Events("m", lambda: model)
+        watchers = [events.subscribe() for _ in range(3 * events_module.WOKEN_AT_ONCE + 1)]
+        waiting = [asyncio.create_task(taken(watcher, 1)) for watcher in watchers]
+        await eventually_async(lambda: all(watcher._wake._waiters for watcher in watchers))
+        events.record(Event("update", "1", {}))
+        events.notify()
+        ready = [sum(watcher._wake.is_set() for watcher in watchers)]
+        while ready[-1] and len(ready) < 100:
+            await asyncio.sleep(0)
+            ready.append(sum(watcher._wake.is_set() for watcher in watchers))
+        assert 0 < max(ready) <= 2 * events_module.WOKEN_AT_ONCE
+        assert await asyncio.gather(*waiting) == [[Event("update", "1", {})]] * len(watchers)
+
     async def test_one_that_closes_leaves(self, replica: Any) -> None:
         watched = replica.events.subscribe()
         reading = asyncio.create_task(_all(watched))
