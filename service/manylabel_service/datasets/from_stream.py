@@ -140,7 +140,7 @@ async def _folded(
     most = settings.max_dataset_bytes
     with (
         await open_in_thread(partial(scratch_file, settings.data_dir)) as log,
-        await open_in_thread(partial(to.open, "w+b")) as file,
+        await open_in_thread(lambda: to.open("w+b")) as file,
     ):
         try:
             await _gather(store, record, base, log)

@@ -8,7 +8,6 @@ import secrets
 from collections.abc import AsyncGenerator, AsyncIterable
 from contextlib import aclosing
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import Any, Protocol, Self
 
@@ -101,7 +100,7 @@ async def pieces_of(data: bytes) -> AsyncGenerator[bytes, None]:
 
 async def pieces_of_file(path: Path) -> AsyncGenerator[bytes, None]:
     """Read a file in pieces, in a thread."""
-    file = await open_in_thread(partial(path.open, "rb"))
+    file = await open_in_thread(lambda: path.open("rb"))
     try:
         while piece := await asyncio.to_thread(file.read, PIECE_BYTES):
             yield piece
@@ -120,7 +119,7 @@ async def blob_to_file(blobs: _Readable, key: str, path: Path) -> int:
         The file cannot be written.
     """
     size = 0
-    file = await open_in_thread(partial(path.open, "wb"))
+    file = await open_in_thread(lambda: path.open("wb"))
     try:
         async with aclosing(blobs.read(key)) as pieces:
             async for piece in pieces:
