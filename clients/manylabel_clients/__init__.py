@@ -38,7 +38,21 @@ from manylabel_clients.http.resources.jobs import (
 )
 from manylabel_clients.http.resources.keys import ApiKey, AsyncKeys, Keys, NewApiKey, Rates
 from manylabel_clients.http.resources.labels import LabelMeasures, LabelPage, LabelStatus
-from manylabel_clients.http.resources.metrics import Alarms, BaselineMeasures, Drift, Measures, Metrics, WindowMeasures
+from manylabel_clients.http.resources.metrics import (
+    Alarms,
+    BaselineColumns,
+    BaselineMeasures,
+    Drift,
+    LabelColumns,
+    LabelHistory,
+    MeasureColumns,
+    Measures,
+    Metrics,
+    MetricsHistory,
+    PastAlarms,
+    WindowColumns,
+    WindowMeasures,
+)
 from manylabel_clients.http.resources.model_status import ModelStatus, ModelSummary, TrainedStatus, TrainedSummary
 from manylabel_clients.http.resources.models import AsyncModel, Event, Model
 from manylabel_clients.http.resources.predictions import (
@@ -66,6 +80,7 @@ __all__ = [
     "AsyncModel",
     "AuditPage",
     "AuditedCall",
+    "BaselineColumns",
     "BaselineMeasures",
     "Busy",
     "Client",
@@ -89,20 +104,25 @@ __all__ = [
     "JobStatus",
     "Keys",
     "KnownVersions",
+    "LabelColumns",
+    "LabelHistory",
     "LabelMeasures",
     "LabelPage",
     "LabelStatus",
     "LineAnswer",
     "LogLine",
     "ManyLabelError",
+    "MeasureColumns",
     "Measures",
     "Metrics",
+    "MetricsHistory",
     "Model",
     "ModelDetail",
     "ModelStatus",
     "ModelSummary",
     "NewApiKey",
     "NotFound",
+    "PastAlarms",
     "Prediction",
     "Promoted",
     "Rates",
@@ -124,6 +144,7 @@ __all__ = [
     "UnlabelledPrediction",
     "Updated",
     "Version",
+    "WindowColumns",
     "WindowMeasures",
     "derive_token",
 ]

@@ -32,6 +32,8 @@ MODEL, BASELINE = 0, 1
 EXAMPLES, ONE_ERRORS, EXACT, WEIGHED, COMPLETE, GIVEN, LABELS, OLDEST, LENGTH, FIRST_CODE, N_CODES, N_TOTALS = range(12)
 PRECISION, RECALL, HAMMING, RANKING, N_SUMS = range(5)
 PARTIAL, FIRST, LAST, ORDER, N_SEEN = range(5)
+N_MEASURES = 9
+"""Measures, in the order of `prequential.NAMES`."""
 
 UNIT = 2**16
 """So many units are a weight of 1. A weight is rounded to units, and is at least one."""
@@ -68,6 +70,7 @@ def advance(  # type: ignore[no-untyped-def]
     weights,
     n_known,
     first,
+    last,
     window,
     counts,
     totals,
@@ -76,7 +79,7 @@ def advance(  # type: ignore[no-untyped-def]
     codes,
     seen,
 ):
-    """Measure the examples from `first` on; return the first without room in the rings, or their number."""
+    """Measure the examples from `first` to before `last`; return the first without room in the rings, or `last`."""
     width = scores.shape[1] - 1
     truth = np.empty(width, dtype=np.bool_)
     labels = np.empty(width, dtype=np.int32)
@@ -84,7 +87,7 @@ def advance(  # type: ignore[no-untyped-def]
     ranked = np.empty((2, width), dtype=np.float64)
     row = np.empty((2, N_FIELDS), dtype=np.int64)
     frequent = np.empty(1 + max(width, totals[MODEL, LABELS]), dtype=np.float64)
-    for i in range(first, len(scores)):
+    for i in range(first, last):
         listed, weight = slice(indptr[i], indptr[i + 1]), units(weights, i)
         known = list_known(indices[listed], signs[listed], complete[i], n_labels[i], labels, truth)
         if known > 0:
@@ -106,7 +109,7 @@ def advance(  # type: ignore[no-untyped-def]
                 remember(row[of], found[of], counts[of], totals[of], ring[of], codes[of])
                 add(row[of], totals[of], sums[of])
         note(indices[listed], signs[listed], complete[i], n_labels[i], weight, totals, seen)
-    return len(scores)
+    return last
 
 
 @compiled
@@ -361,6 +364,32 @@ def recent(totals, ring):  # type: ignore[no-untyped-def]
     for j in range(totals[LENGTH]):
         add(ring[(totals[OLDEST] + j) % len(ring)], window_totals, window_sums)
     return window_totals, window_sums
+
+
+@compiled
+def measure(counts, totals, sums, ring):  # type: ignore[no-untyped-def]
+    """Return the measures, shape (2, 2, N_MEASURES): whose they are, of which part, which; 0 of no examples."""
+    measures = np.zeros((2, 2, N_MEASURES), dtype=np.float64)
+    n_labels = totals[MODEL, LABELS]
+    for of in range(2):
+        define(totals[of], sums[of], counts[of, ALL], n_labels, measures[of, ALL])
+        window_totals, window_sums = recent(totals[of], ring[of])
+        define(window_totals, window_sums, counts[of, RECENT], n_labels, measures[of, RECENT])
+    return measures
+
+
+@compiled
+def define(totals, sums, counts, n_labels, measures):  # type: ignore[no-untyped-def]
+    """Write the measures of some examples, by what was added up over them."""
+    weighed = totals[WEIGHED]
+    if weighed == 0:
+        return
+    examples = weighed / UNIT
+    precision, recall = sums[PRECISION] / examples, sums[RECALL] / examples
+    measures[:3] = precision, recall, ratio(2 * precision * recall, precision + recall)
+    measures[3:5] = f1_scores(counts, n_labels)
+    measures[5:7] = sums[HAMMING] / examples, totals[ONE_ERRORS] / weighed
+    measures[7:9] = sums[RANKING] / examples, totals[EXACT] / weighed
 
 
 @compiled

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from manylabel_core.metrics import _prequential
+from manylabel_core.metrics.history import History, LabelHistory, MeasureHistory
 from manylabel_core.metrics.prequential_state import check_state, code_weights, codes_of
 from manylabel_core.rows import Targets, as_weights
 
@@ -95,6 +96,8 @@ class Prequential:
     Nothing depends on how the examples are grouped into calls, bit for bit. The window is exact: its counts
     are integers, and its sums are added anew whenever they are asked for, so they do not drift.
 
+    It keeps what the measures were (`history`), at fewer than 256 numbers of examples given, equally far apart.
+
     Parameters
     ----------
     window : int, default=1000
@@ -127,6 +130,7 @@ class Prequential:
         self._ring: NDArray[np.int64] = np.zeros((2, min(self._window, 16), _prequential.N_FIELDS), dtype=np.int64)
         self._codes: NDArray[np.int32] = np.zeros((2, 64), dtype=np.int32)
         self._seen = np.zeros((16, _prequential.N_SEEN), dtype=np.int64)
+        self._history = History()
 
     @property
     def window(self) -> int:
@@ -142,7 +146,7 @@ class Prequential:
     def nbytes(self) -> int:
         """Return the bytes of the arrays held."""
         arrays = (self._counts, self._totals, self._sums, self._ring, self._codes, self._seen)
-        return sum(array.nbytes for array in arrays)
+        return sum(array.nbytes for array in arrays) + self._history.nbytes
 
     def update(self, scores: NDArray[Any], targets: Targets, n_known: NDArray[np.int64]) -> None:
         """Measure examples, in their order.
@@ -164,9 +168,12 @@ class Prequential:
         scores = np.ascontiguousarray(scores)  # numba would compile anew for another layout
         _check(scores, targets, n_known)
         self._widen(scores.shape[1] - 1)
-        first = 0
-        while (first := self._advance(scores, targets, n_known, first)) < len(scores):
-            self._make_room()
+        first, end = 0, len(scores)
+        while first < end:
+            last = min(end, first + self._history.until_next(self.given))
+            while (first := self._advance(scores, targets, n_known, first, last)) < last:
+                self._make_room()
+            self._take_point()
 
     def update_part(
         self, scores: NDArray[Any], targets: Targets, n_known: NDArray[np.int64], before: PartialTruth | None = None
@@ -206,7 +213,18 @@ class Prequential:
         listed = slice(targets.indptr[0], targets.indptr[1])
         told = targets.indices[listed], targets.signs[listed]
         _prequential.note(*told, False, targets.n_labels[0], weight, self._totals, self._seen)
+        self._take_point()
         return joined
+
+    def note_alarm(self, number: int, column: int) -> None:
+        """Keep in the history that a detector of drift sounded.
+
+        Parameters
+        ----------
+        number : of the example given at which it did, from 1; no lower than that of the last call.
+        column : 0 of the detector of all labels together, else 1 + the column of its label.
+        """
+        self._history.alarms.append((number, column))
 
     def _part(self, number: int, scores: NDArray[Any], targets: Targets, n_known: int, weight: int) -> PartialTruth:
         """Return the truth and the margins of the labels that the targets of one example list."""
@@ -252,9 +270,29 @@ class Prequential:
         place = number - 1 - int(totals[_prequential.EXAMPLES] - totals[_prequential.LENGTH])
         return place if place >= 0 else None
 
-    def _advance(self, scores: NDArray[Any], targets: Targets, n_known: NDArray[np.int64], first: int) -> int:
+    def _advance(
+        self, scores: NDArray[Any], targets: Targets, n_known: NDArray[np.int64], first: int, last: int
+    ) -> int:
         own = self._counts, self._totals, self._sums, self._ring, self._codes, self._seen
-        return int(_prequential.advance(scores, *targets, n_known, first, self._window, *own))
+        return int(_prequential.advance(scores, *targets, n_known, first, last, self._window, *own))
+
+    def _take_point(self) -> None:
+        """Keep the measures in the history if this is the place of a point."""
+        if self._history.has_place(self.given):
+            self._history.add(self.given, self._covered, self._measured(), self._label_counts())
+
+    @property
+    def _covered(self) -> int:
+        return int(self._totals[_MODEL, _prequential.EXAMPLES])
+
+    def _measured(self) -> NDArray[np.float64]:
+        """Return the measures as they are now, as `_prequential.measure`."""
+        measured: NDArray[np.float64] = _prequential.measure(self._counts, self._totals, self._sums, self._ring)
+        return measured
+
+    def _label_counts(self) -> NDArray[np.int64]:
+        """Return the counts of the labels, shape (2, n_labels, 3), from the start and in the window; not copied."""
+        return self._counts[_MODEL, :, : int(self._totals[_MODEL, _prequential.LABELS])]
 
     def measures(self) -> dict[str, dict[str, Any]]:
         """Return the measures so far.
@@ -268,23 +306,25 @@ class Prequential:
             examples. `baseline` has the measures of predicting the labels frequent so far. "window" also has its
             `size`.
         """
-        totals = self._totals[_MODEL]
-        pairs = zip(*map(self._both, _SYSTEMS), strict=True)
-        examples = [int(totals[at]) for at in (_prequential.EXAMPLES, _prequential.LENGTH)]
+        measured, covered = self._measured(), self._covered
         cumulative, window = (
-            {"examples": n, **measures, "baseline": baseline}
-            for n, (measures, baseline) in zip(examples, pairs, strict=True)
+            {"examples": n, **_named(measured[_MODEL, part], n), "baseline": _named(measured[_BASELINE, part], n)}
+            for part, n in enumerate((covered, min(covered, self._window)))
         )
         return {"cumulative": cumulative, "window": {"size": self._window, **window}}
 
-    def _both(self, of: int) -> tuple[dict[str, float | None], dict[str, float | None]]:
-        """Return the cumulative measures and those of the window, of the predictions or of the baseline."""
-        counts, totals, sums = self._counts[of], self._totals[of], self._sums[of]
-        n_labels = int(totals[_prequential.LABELS])
-        cumulative = _named(totals, sums, counts[_prequential.ALL], n_labels)
-        recent = _prequential.recent(totals, self._ring[of])
-        window = _named(recent[0], recent[1], counts[_prequential.RECENT], n_labels)
-        return cumulative, window
+    def history(self) -> MeasureHistory:
+        """Return the measures as they were at some numbers of examples given; the last are those of now."""
+        return self._history.of_measures(self.given, self._covered, self._measured())
+
+    def label_history(self, label: int) -> LabelHistory:
+        """Return the counts of a label, by its column, at fewer numbers of examples given; the last are of now."""
+        return self._history.of_label(self.given, label, self._label_counts())
+
+    @property
+    def alarms(self) -> list[tuple[int, int]]:
+        """Return the latest calls of `note_alarm`, at most `MAX_ALARMS`, oldest first."""
+        return list(self._history.alarms)
 
     def labels(self) -> LabelCounts:
         """Return the counts of each label, copied."""
@@ -310,6 +350,7 @@ class Prequential:
             "codes": self._held_codes(_MODEL),
             "baseline_codes": self._held_codes(_BASELINE),
             "seen": self._seen[:n_labels, : _prequential.ORDER].copy(),
+            **self._history.state(),
         }
 
     def restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
@@ -337,6 +378,7 @@ class Prequential:
         capacity = min(self._window, max(16, length))
         self._ring = np.stack([_moved(arrays["ring"][of], capacity) for of in _SYSTEMS])
         self._codes = np.stack([_moved(held, max(64, *map(len, codes))) for held in codes])
+        self._history = History.restored(arrays)
 
     def _widen(self, n_labels: int) -> None:
         capacity = len(self._seen)
@@ -405,25 +447,8 @@ def _judged(part: PartialTruth, of: int) -> tuple[NDArray[np.int64], NDArray[np.
     return row, ((found & 3) | (part.labels[found >> 2] << 2)).astype(np.int32)
 
 
-def _named(
-    totals: NDArray[np.int64], sums: NDArray[np.float64], counts: NDArray[np.int64], n_labels: int
-) -> dict[str, float | None]:
-    examples = int(totals[_prequential.EXAMPLES])
-    if not examples:
-        return dict.fromkeys(NAMES)
-    weighed = int(totals[_prequential.WEIGHED])
-    precision, recall, hamming_loss, ranking_loss = (sums / (weighed / _prequential.UNIT)).tolist()
-    micro_f1, macro_f1 = _prequential.f1_scores(counts, n_labels)
-    one_error, subset_accuracy = (int(totals[at]) / weighed for at in (_prequential.ONE_ERRORS, _prequential.EXACT))
-    values = (
-        *(precision, recall, _ratio(2 * precision * recall, precision + recall), micro_f1, macro_f1),
-        *(hamming_loss, one_error, ranking_loss, subset_accuracy),
-    )
-    return dict(zip(NAMES, values, strict=True))
-
-
-def _ratio(part: float, whole: float) -> float:
-    return part / whole if whole else 0.0
+def _named(measures: NDArray[np.float64], examples: int) -> dict[str, float | None]:
+    return dict(zip(NAMES, measures.tolist(), strict=True)) if examples else dict.fromkeys(NAMES)
 
 
 def _moved(held: NDArray[Any], capacity: int) -> NDArray[Any]:

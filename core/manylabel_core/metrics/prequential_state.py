@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from manylabel_core.metrics import _prequential
+from manylabel_core.metrics.history import check_history
 from manylabel_core.rows import MAX_EXAMPLE_WEIGHT
 
 _FIELDS = {
@@ -20,6 +21,11 @@ _FIELDS = {
     "codes": (np.int32, (None,)),
     "baseline_codes": (np.int32, (None,)),
     "seen": (np.int64, (None, _prequential.ORDER)),
+    "covered": (np.int64, (None,)),
+    "points": (np.float64, (None, 2, 2, _prequential.N_MEASURES)),
+    "point_labels": (np.int64, (None,)),
+    "point_counts": (np.int64, (2, None, 3)),
+    "alarms": (np.int64, (None, 2)),
 }
 _MODEL, _BASELINE = _prequential.MODEL, _prequential.BASELINE
 
@@ -58,6 +64,7 @@ def check_state(arrays: Mapping[str, NDArray[Any]], window: int) -> None:
         _check_ring(arrays["ring"][of], arrays["counts"].shape[1])
         _check_codes(codes, arrays["ring"][of], arrays["counts"][of])
     _check_seen(arrays["seen"], arrays["totals"][_MODEL])
+    check_history(arrays)
 
 
 def _check_totals(arrays: Mapping[str, NDArray[Any]], window: int) -> None:

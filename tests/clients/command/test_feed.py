@@ -170,6 +170,24 @@ def test_evaluate_shows_the_measures_of_a_model(manylabel: Command, client: Clie
     assert shown.out.count("baseline") == 2
 
 
+def test_evaluate_shows_the_past_of_the_measures(manylabel: Command, client: Client, name: str, tmp_path: Path) -> None:
+    model = client.create_model(name, window=10, params={"drift": "adwin"})
+    assert manylabel("evaluate", name, "--history").status == 0
+    model.update_many([({"a": 1}, ["b"])] * 99)
+    shown = manylabel("evaluate", name, "--history")
+    assert shown.status == 0, shown.err
+    rows = [
+        line.split() for line in shown.out.splitlines() if line.strip()[:1].isdigit()
+    ]  # the first is unknown before
+    assert (len(rows), rows[0][0], rows[-1]) == (16, "1", ["99", *[f"{196 / 197:.4f}"] * 2, "1.0000", "1.0000"])
+    answer = json.loads(manylabel("evaluate", name, "--history", "--json").out)
+    assert answer["examples"] == list(range(1, 100))
+    assert answer["cumulative"]["micro_f1"][-1] == model.metrics().cumulative.micro_f1
+    file = tmp_path / "rows.csv"
+    file.touch()
+    assert manylabel("evaluate", name, str(file), "--history").status == 2
+
+
 def test_evaluate_a_file_measures_without_learning(
     manylabel: Command, client: Client, name: str, tmp_path: Path
 ) -> None:

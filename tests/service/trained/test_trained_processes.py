@@ -88,6 +88,7 @@ def test_measures_outlive_kills_and_are_alike_everywhere(
     with server_process(*flags) as a, server_process(*flags) as b:
         a.start(), b.start()
         due: dict[int, Any] = {}
+        past: dict[int, Any] = {}
         for version, trained in ((1, one), (2, two)):
             if version == 2:
                 put(two, "job-2")
@@ -104,9 +105,15 @@ def test_measures_outlive_kills_and_are_alike_everywhere(
             assert receipt["updates"] == 30 * version
             due[version] = eventually_alike(a, b, f"/v1/models/m/metrics?version={version}")
             assert (due[version]["updates"], due[version]["cumulative"]["examples"]) == (30, 30)
+            past[version] = eventually_alike(a, b, f"/v1/models/m/metrics/history?version={version}&label=unheard+of")
+            assert (past[version]["version"], past[version]["examples"]) == (version, list(range(1, 31)))
+            assert past[version]["window"]["micro_f1"][-1] == due[version]["window"]["micro_f1"]
+            assert past[version]["labels"]["unheard of"]["cumulative"]["recall"] == [0.0] * 30
         for version in (1, 2):
             again = eventually_alike(a, b, f"/v1/models/m/metrics?version={version}")
             assert {**again, "position": ""} == {**due[version], "position": ""}
+            again = eventually_alike(a, b, f"/v1/models/m/metrics/history?version={version}&label=unheard+of")
+            assert {**again, "position": ""} == {**past[version], "position": ""}
         eventually_alike(a, b, "/v1/models/m/labels?version=1")
 
 

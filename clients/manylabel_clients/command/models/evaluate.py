@@ -1,7 +1,7 @@
 """`manylabel evaluate`: how well a model predicts, on its stream or on a labelled file."""
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -20,8 +20,8 @@ from manylabel_clients.command.data.files import (
 )
 from manylabel_clients.command.inputs import chunks
 from manylabel_clients.command.options import DEFAULT_URL, ApiKeyFile, AsJson, BatchSize, ModelName, Url, connect
-from manylabel_clients.command.output.measures import measure_rows, print_metrics
-from manylabel_clients.command.output.text import print_json, print_table
+from manylabel_clients.command.output.measures import measure_rows, print_history, print_metrics
+from manylabel_clients.command.output.text import print_as, print_json, print_table
 from manylabel_clients.http.resources.models import Model
 from manylabel_clients.http.resources.predictions import Prediction
 
@@ -46,6 +46,9 @@ def evaluate(
     text: Text = None,
     weight: WeightColumn = None,
     batch_size: BatchSize = 64,
+    history: Annotated[
+        bool, typer.Option("--history", help="What they were over the examples so far; --json has all points.")
+    ] = False,
     as_json: AsJson = False,
     url: Url = DEFAULT_URL,
     api_key: ApiKeyFile = None,
@@ -56,9 +59,13 @@ def evaluate(
     a file: it predicts that, learns nothing of it, and is measured on the labels of the file, where rows count
     by their weights.
     """
+    if file is not None and history:
+        raise typer.BadParameter("is about the stream of a model, not about a file", param_hint="--history")
     with connect(url, api_key) as client:
         handle = client.model(model)
         if file is None:
+            if history:
+                return print_as(as_json, handle.metrics_history(), print_history)
             metrics = handle.metrics()
             return print_json(metrics) if as_json else print_metrics(metrics)
         stream = open_for(handle, file, labels, zero_based, TableOptions(tags, separator, ignore, text, weight))

@@ -6,7 +6,7 @@ from typing import Any
 import typer
 
 from manylabel_clients.command.output.text import MAX_LABELS, print_table
-from manylabel_clients.http.resources.metrics import Drift, Metrics
+from manylabel_clients.http.resources.metrics import Drift, Metrics, MetricsHistory
 
 
 def print_metrics(metrics: Metrics, title: str = "predicted before learnt") -> None:
@@ -17,6 +17,24 @@ def print_metrics(metrics: Metrics, title: str = "predicted before learnt") -> N
     print_table(columns, [counts, *measure_rows(*(asdict(one) for each in both for one in (each, each.baseline)))])
     if metrics.drift is not None:
         print_drift(metrics.drift)
+
+
+MAX_POINTS = 16
+"""Most points of the past shown to a person; JSON has all."""
+
+
+def print_history(history: MetricsHistory) -> None:
+    """Print micro-F1 in the past, overall and over the window, each beside its baseline, and the alarms of drift."""
+    parts = (history.cumulative, history.window)
+    columns = [column for part in parts for column in (part.micro_f1, part.baseline.micro_f1)]
+    last = len(history.examples) - 1
+    shown = sorted({round(last * at / (MAX_POINTS - 1)) for at in range(MAX_POINTS)}) if last >= 0 else []
+    rows = [(f"{history.examples[at]:,}", *(number(column[at]) for column in columns)) for at in shown]
+    print_table(("micro-F1 after", "all", "baseline", f"last {history.window.size:,}", "baseline"), rows)
+    if history.drift is not None and history.drift.examples:
+        alarms = zip(history.drift.labels, history.drift.examples, strict=True)
+        latest = [("(all labels)" if label is None else label, f"{after:,}") for label, after in alarms][-MAX_LABELS:]
+        print_table(("drift of", "after examples"), latest)
 
 
 def _last(metrics: Metrics) -> str:

@@ -1,14 +1,15 @@
-"""Measures of how well a model predicts its stream, and alarms of drift."""
+"""Measures of how well a model predicts its stream, now and in the past, and alarms of drift."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 from manylabel_clients.http.resources.records import from_json
 
 M = TypeVar("M", bound="Measures")
+C = TypeVar("C", bound="MeasureColumns")
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +74,114 @@ class Metrics:
     """None of a model that does not watch for it."""
     version: int | None = None
     """Of a model that jobs train: the version whose answers are measured."""
+
+
+Column: TypeAlias = "list[float | None]"
+"""A number for each point."""
+
+
+@dataclass(frozen=True, slots=True)
+class BaselineColumns:
+    """Columns of baseline measures have a number for each point in the past; None while there were no examples."""
+
+    precision: Column
+    recall: Column
+    f1: Column
+    micro_f1: Column
+    macro_f1: Column
+    hamming_loss: Column
+    one_error: Column
+    ranking_loss: Column
+    subset_accuracy: Column
+
+
+@dataclass(frozen=True, slots=True)
+class MeasureColumns(BaselineColumns):
+    """Columns of measures have a number for each point in the past; None while there were no examples."""
+
+    examples: list[int]
+    """How many examples were covered."""
+    baseline: BaselineColumns
+
+
+@dataclass(frozen=True, slots=True)
+class WindowColumns(MeasureColumns):
+    """Columns of window measures count, at each point, the latest examples only."""
+
+    size: int
+    """Most examples in the window."""
+
+
+@dataclass(frozen=True, slots=True)
+class LabelColumns:
+    """Columns of label measures say how well one label was predicted; None where there is nothing to divide by."""
+
+    precision: Column
+    recall: Column
+    f1: Column
+
+
+@dataclass(frozen=True, slots=True)
+class LabelHistory:
+    """A label's history has points of its own, fewer than those of the model."""
+
+    stride: int
+    """Examples from one point to the next; to the last there may be fewer."""
+    examples: list[int]
+    """How many had been learnt at each point."""
+    cumulative: LabelColumns
+    window: LabelColumns
+
+
+@dataclass(frozen=True, slots=True)
+class PastAlarms:
+    """Past alarms are the latest ones of drift, oldest first."""
+
+    examples: list[int]
+    """How many had been learnt with the one at which it sounded."""
+    labels: list[str | None]
+    """Whose detector it was; None for the one of all labels."""
+
+
+@dataclass(frozen=True, slots=True)
+class MetricsHistory:
+    """A history of metrics has what they were, in columns: one number for each point, the last for now."""
+
+    stride: int
+    """Examples from one point to the next; to the last there may be fewer."""
+    examples: list[int]
+    """How many had been learnt at each point."""
+    cumulative: MeasureColumns
+    window: WindowColumns
+    labels: dict[str, LabelHistory]
+    """Those asked for."""
+    position: str
+    updates: int
+    drift: PastAlarms | None = None
+    """None of a model that does not watch for it."""
+    version: int | None = None
+    """Of a model that jobs train: the version whose answers are measured."""
+
+
+def metrics_history(answer: Mapping[str, Any]) -> MetricsHistory:
+    """Return the past of measures from its JSON."""
+    drift = answer.get("drift")
+    parts = {
+        "cumulative": _columns(MeasureColumns, answer["cumulative"]),
+        "window": _columns(WindowColumns, answer["window"]),
+        "labels": {name: _label_history(past) for name, past in answer["labels"].items()},
+        "drift": None if drift is None else from_json(PastAlarms, drift),
+    }
+    return from_json(MetricsHistory, {**answer, **parts})
+
+
+def _columns(kind: type[C], answer: Mapping[str, Any]) -> C:
+    return from_json(kind, {**answer, "baseline": from_json(BaselineColumns, answer["baseline"])})
+
+
+def _label_history(answer: Mapping[str, Any]) -> LabelHistory:
+    parts = {part: from_json(LabelColumns, answer[part]) for part in ("cumulative", "window")}
+    return from_json(LabelHistory, {**answer, **parts})
 
 
 def metrics(answer: Mapping[str, Any]) -> Metrics:

@@ -20,7 +20,7 @@ from manylabel_clients.http.resources.examples import (
     encode_truth,
 )
 from manylabel_clients.http.resources.labels import LabelRequests
-from manylabel_clients.http.resources.metrics import Metrics, metrics
+from manylabel_clients.http.resources.metrics import Metrics, MetricsHistory, metrics, metrics_history
 from manylabel_clients.http.resources.model_status import AnyStatus, model_status
 from manylabel_clients.http.resources.predictions import (
     Keep,
@@ -283,6 +283,31 @@ class ModelRequests(LabelRequests, SnapshotRequests, VersionRequests):
         which = "" if version is None else f"?version={version}"
         return (yield from self._get(f"{self._path}/metrics{which}", metrics))
 
+    def metrics_history(self, *, labels: Iterable[str] = (), version: int | None = None) -> Exchange[MetricsHistory]:
+        """Return how well the model predicted what it then learnt, over its examples so far.
+
+        The measures are those that `metrics` gave at each point, exactly: fewer than 256, equally far apart, and now.
+
+        Parameters
+        ----------
+        labels
+            Labels whose own measures are wanted too, at fewer points; up to 16.
+        version
+            Of a model that jobs train: the version whose answers are meant, the one served without it.
+
+        Raises
+        ------
+        NotFound
+            If the model does not know one of the labels.
+        Conflict
+            If a version is asked for of a model that learns online, or none is served.
+        """
+        query = [("label", label) for label in labels]
+        if version is not None:
+            query.append(("version", str(version)))
+        path = f"{self._path}/metrics/history"
+        return (yield from self._get(f"{path}?{urlencode(query)}" if query else path, metrics_history))
+
     def status(self) -> Exchange[AnyStatus]:
         """Return what the server says about the model."""
         return (yield from self._get(self._path, model_status))
@@ -361,6 +386,7 @@ class Model(SyncResource[ModelRequests]):
     label = sync(ModelRequests.label)
     events = sync_events(ModelRequests.events)
     metrics = sync(ModelRequests.metrics)
+    metrics_history = sync(ModelRequests.metrics_history)
     labels = sync(ModelRequests.labels)
     rename_label = sync(ModelRequests.rename_label)
     retire_label = sync(ModelRequests.retire_label)
@@ -462,6 +488,7 @@ class AsyncModel(AsyncResource[ModelRequests]):
     label = awaited(ModelRequests.label)
     events = async_events(ModelRequests.events)
     metrics = awaited(ModelRequests.metrics)
+    metrics_history = awaited(ModelRequests.metrics_history)
     labels = awaited(ModelRequests.labels)
     rename_label = awaited(ModelRequests.rename_label)
     retire_label = awaited(ModelRequests.retire_label)

@@ -7,7 +7,7 @@ from mmap import MAP_PRIVATE, mmap
 from typing import IO, Annotated, Any
 
 from fastapi import APIRouter, Depends, Query
-from pydantic import ValidationError
+from pydantic import Field, ValidationError
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -20,7 +20,7 @@ from manylabel_service.api.translation.scratch_files import receive_file
 from manylabel_service.api.web.access import AccessOf, needs
 from manylabel_service.api.web.audited import note
 from manylabel_service.api.web.bodies import BYTES, read_json
-from manylabel_service.api.web.parameters import each_once, wrong
+from manylabel_service.api.web.parameters import each_once, each_once_but, wrong
 from manylabel_service.api.web.problems import invalid
 from manylabel_service.api.web.routes import GuardedRoute, body, json_answer, problems
 from manylabel_service.api.web.validation import Path, invalid_body
@@ -29,6 +29,7 @@ from manylabel_service.models.warm_start import warm_start
 from manylabel_service.online.size_limits import check_arrays
 from manylabel_service.online.spec.params import PARAMS
 from manylabel_service.online.spec.spec import ModelSpec
+from manylabel_service.online.state.metrics_history import metrics_history
 from manylabel_service.online.state.model import OnlineModel
 from manylabel_service.settings import Settings
 
@@ -149,6 +150,32 @@ async def show_metrics(context: ContextOf, name: str, query: Annotated[WhichVers
     model are of the answers that one of its versions gave, by the labels that came later."""
     found = await measured(context, name, query.version)
     return json_answer({**found.state.measures(), **found.place})
+
+
+MAX_LABELS_OF_HISTORY = 16
+
+
+class WhichHistory(WhichVersion):
+    """The past of which measures is shown."""
+
+    label: Annotated[list[str], Field(max_length=MAX_LABELS_OF_HISTORY)] = Field(default_factory=list)
+    """The measures of this label are shown too; given again, of another one, up to 16."""
+
+
+@router.get(
+    "/v1/models/{name}/metrics/history",
+    summary="Show how well a model predicted, over its examples so far",
+    response_model=schemas.MetricsHistory,
+    responses=problems("label_not_found", *MEASURED),
+    dependencies=[Depends(each_once_but("label"))],
+)
+@needs("read")
+async def show_history(context: ContextOf, name: str, query: Annotated[WhichHistory, Query()]) -> Response:
+    """Shows the measures as the call without `/history` answered them after so many examples, in columns: at fewer than
+    256 points that are equally far apart, and now. The points are part of the model: every replica has the same, and a
+    rollback goes back to those of its snapshot."""
+    found = await measured(context, name, query.version)
+    return json_answer({**metrics_history(found.state.label_facts, query.label), **found.place})
 
 
 def to_dict(replica: HostedModel) -> dict[str, Any]:

@@ -85,6 +85,87 @@ class Metrics(BothMeasures, At):
     """The version of a trained model whose answers are measured; only there for one."""
 
 
+_Column = list[float | None]
+"""A number at each point; null while there were no examples, or nothing to divide by."""
+
+
+class BaselineColumns(Answer):
+    """Measures of the baseline in the past, a column each; null while there were no examples."""
+
+    precision: _Column
+    recall: _Column
+    f1: _Column
+    micro_f1: _Column
+    macro_f1: _Column
+    hamming_loss: _Column
+    one_error: _Column
+    ranking_loss: _Column
+    subset_accuracy: _Column
+
+
+class MeasureColumns(BaselineColumns):
+    """Measures in the past, a column each; null while there were no examples."""
+
+    examples: list[int]
+    """The measures covered so many examples."""
+    baseline: BaselineColumns
+    """The labels frequent so far, predicted for the same examples, would have reached this."""
+
+
+class WindowColumns(MeasureColumns):
+    """Measures over the latest examples of each point."""
+
+    size: int
+    """The window holds so many examples at most."""
+
+
+class LabelColumns(Answer):
+    """Measures of one label in the past; null where there is nothing to divide by."""
+
+    precision: _Column
+    recall: _Column
+    f1: _Column
+
+
+class HistoryOfLabel(Answer):
+    """The past of one label, at points of its own."""
+
+    stride: int
+    """So many examples lie between two points; to the last one there may be fewer."""
+    examples: list[int]
+    """So many examples had been learnt at each point."""
+    cumulative: LabelColumns
+    window: LabelColumns
+
+
+class PastAlarms(Answer):
+    """The latest alarms of drift, the oldest first."""
+
+    examples: list[int]
+    """So many examples had been learnt with the one at which it sounded."""
+    labels: list[str | None]
+    """The detector was that of this label; null means the one of all labels."""
+
+
+class MetricsHistory(At):
+    """Prequential measures of a model in the past, a column each: a number for every point."""
+
+    updates: int
+    """The model has learnt so many examples in all; a trained one has been told the labels of so many answers."""
+    version: int | None = None
+    """The version of a trained model whose answers are measured; only there for one."""
+    stride: int
+    """So many examples lie between two points; to the last one there may be fewer. It doubles as the stream grows."""
+    examples: list[int]
+    """So many examples had been learnt at each point; the last one is now."""
+    cumulative: MeasureColumns
+    window: WindowColumns
+    labels: dict[str, HistoryOfLabel]
+    """The labels that were asked for."""
+    drift: PastAlarms | None = None
+    """Alarms are there only for a model that watches for drift."""
+
+
 class MeasuresOfLabel(Answer):
     """Measures of one label; null where there is nothing to divide by."""
 

@@ -1,7 +1,7 @@
 """Parameters in the query string of an address: each once, and none that is not known."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Annotated, Any, TypeVar
 from urllib.parse import parse_qsl
 
@@ -53,6 +53,15 @@ async def each_once(request: Request) -> None:
     _values(request)
 
 
+def each_once_but(repeated: str) -> Callable[[Request], Awaitable[None]]:
+    """Return what `each_once` is for calls that take one parameter more than once."""
+
+    async def check(request: Request) -> None:
+        _values(request, repeated)
+
+    return check
+
+
 async def answer_wrong_parameters(request: Request, error: RequestValidationError) -> Response:
     """Answer what FastAPI did not accept: it reads parameters alone."""
     operation = request.app.openapi()["paths"][request.scope["route"].path][request.method.lower()]
@@ -83,11 +92,11 @@ def described(model: type[Parameters]) -> list[dict[str, Any]]:
     ]
 
 
-def _values(request: Request) -> dict[str, str]:
+def _values(request: Request, repeated: str | None = None) -> dict[str, str]:
     text: bytes = request.scope["query_string"]
     values: dict[str, str] = {}
     for name, value in _pairs(text.decode("latin-1")) if text else ():
-        if name in values:
+        if name in values and name != repeated:
             raise wrong(name[:100], "must be given once")
         values[name] = value
     return values

@@ -198,7 +198,10 @@ class Answers:
         else:
             parts.measure(id, version.prequential, *given, version=answered.version)
         version.detectors.grow(len(names))
-        return [names[column - 1] if column else None for _, column in version.detectors.watch(scores, targets)]
+        sounded = [column for _, column in version.detectors.watch(scores, targets)]
+        for column in sounded:
+            version.prequential.note_alarm(version.updates, column)
+        return [names[column - 1] if column else None for column in sounded]
 
     def _of(self, answered: Answered, parts: PartialTruths) -> VersionMeasures:
         """Return the measures of a version, begun if need be; where there are too many, one makes way."""

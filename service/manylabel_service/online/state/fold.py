@@ -349,6 +349,7 @@ class Fold:
     ) -> None:
         """Hand what was predicted just before, and the alarms, to the measures and to the entries."""
         model = self._model
+        n_given = model.prequential.given
         _measure(model, block, scores, block.targets())
         for row, (n_known, entry) in enumerate(zip(block.n_known, block.entries, strict=True)):
             if entry.update.want_predictions:
@@ -357,6 +358,7 @@ class Fold:
                 entry.probabilities.append(probabilities[row, :n_known].copy())
         for row, column in alarms:
             label = model.labels.names[column - 1] if column else None
+            model.prequential.note_alarm(n_given + 1 + row, column)
             block.entries[row].alarms.append((block.numbers[row], label))
 
     def _finish(self, entry: _Entry) -> ApplyResult:

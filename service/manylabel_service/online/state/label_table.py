@@ -77,9 +77,15 @@ def _columns(facts: LabelFacts) -> dict[str, Column]:
 
 
 def _measured(prefix: str, counts: NDArray[np.float64], n: int) -> dict[str, Column]:
-    tp, fp, fn = (_padded(column, n) for column in counts.T)
+    measures = measures_of_labels(np.column_stack([_padded(column, n) for column in counts.T]))
+    return {prefix + name: column for name, column in measures.items()}
+
+
+def measures_of_labels(counts: NDArray[np.float64]) -> dict[str, Column]:
+    """Return precision, recall and F1 by true positives, false positives and false negatives; NaN where it is 0/0."""
+    tp, fp, fn = counts.T
     values = (_ratio(tp, tp + fp), _ratio(tp, tp + fn), _ratio(2 * tp, 2 * tp + fp + fn))
-    return {prefix + name: value for name, value in zip(_MEASURES, values, strict=True)}
+    return dict(zip(_MEASURES, values, strict=True))
 
 
 def _padded(array: NDArray[Any], n: int) -> Column:

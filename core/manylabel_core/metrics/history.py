@@ -1,0 +1,207 @@
+"""The past of a stream's measures: a bounded number of points, which thin out as the stream grows."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from manylabel_core.metrics._prequential import EXAMPLES, GIVEN, LABELS, MODEL, N_MEASURES, UNIT, WEIGHED
+
+MAX_POINTS = 256
+"""Of the measures, fewer points than this are kept; half as many at least, once there were so many examples."""
+
+MAX_LABEL_POINTS = 32
+"""Likewise of the counts of each label, of which a point takes 48 bytes for each label."""
+
+MAX_ALARMS = 256
+"""So many alarms of drift are kept, the latest."""
+
+T = TypeVar("T")
+
+
+class MeasureHistory(NamedTuple):
+    """Measures in the past, oldest first.
+
+    Attributes
+    ----------
+    stride : examples given from one point to the next; to the last one there may be fewer.
+    given, covered : examples given, and those of them that were measured, at each point.
+    measures : ndarray of shape (n_points, 2, 2, n_measures), float64
+        By whose they are (of the predictions, of the baseline), from the start and in the window, in the order of
+        `prequential.NAMES`; 0 where no example was measured.
+    """
+
+    stride: int
+    given: list[int]
+    covered: list[int]
+    measures: NDArray[np.float64]
+
+
+class LabelHistory(NamedTuple):
+    """Counts of a label in the past, oldest first: true positives, false positives, false negatives.
+
+    Attributes
+    ----------
+    stride, given : as of `MeasureHistory`.
+    cumulative, window : ndarray of shape (n_points, 3), float64
+        They count examples as often as they weigh; 0 while the label did not exist.
+    """
+
+    stride: int
+    given: list[int]
+    cumulative: NDArray[np.float64]
+    window: NDArray[np.float64]
+
+
+class History:
+    """A history has the measures as they were at equal steps, and the counts of each label at larger ones.
+
+    A point stands at each multiple of a stride, in examples given. When there are as many points as there may be, every
+    second one goes, and the stride doubles: where points are depends on the number of examples given alone.
+
+    Attributes
+    ----------
+    alarms : the number of the example and the column of the detector of each, oldest first.
+    """
+
+    def __init__(self) -> None:
+        self._measures = _Points[tuple[int, NDArray[np.float64]]](MAX_POINTS)
+        self._counts = _Points[NDArray[np.int64]](MAX_LABEL_POINTS)
+        self.alarms: deque[tuple[int, int]] = deque(maxlen=MAX_ALARMS)
+
+    @property
+    def nbytes(self) -> int:
+        """Return the bytes of the numbers held."""
+        measures = len(self._measures) * 8 * (1 + 4 * N_MEASURES)
+        return measures + sum([counts.nbytes for counts in self._counts]) + 16 * len(self.alarms)
+
+    def until_next(self, given: int) -> int:
+        """Return how many examples more there are until the next point, at least 1."""
+        stride = self._measures.stride(given)
+        return stride - given % stride
+
+    def has_place(self, given: int) -> bool:
+        """Return whether a point stands at so many examples."""
+        return given % self._measures.stride(given) == 0
+
+    def add(self, given: int, covered: int, measures: NDArray[np.float64], counts: NDArray[np.int64]) -> None:
+        """Keep the point at so many examples; the one before it was added before.
+
+        Parameters
+        ----------
+        given, covered, measures : as of `MeasureHistory`, of this point; the measures are not copied.
+        counts : of the labels that exist, shape (2, n_labels, 3), from the start and in the window; copied.
+        """
+        self._measures.add(given, (covered, measures))
+        if given % self._counts.stride(given) == 0:
+            self._counts.add(given, counts.copy())
+
+    def of_measures(self, given: int, covered: int, measures: NDArray[np.float64]) -> MeasureHistory:
+        """Return the measures in the past, and those of now, which are handed in."""
+        stride, numbers, points = self._measures.until(given, (covered, measures))
+        past = np.array([each for _, each in points]).reshape(-1, 2, 2, N_MEASURES)
+        return MeasureHistory(stride, numbers, [covered for covered, _ in points], past)
+
+    def of_label(self, given: int, label: int, counts: NDArray[np.int64]) -> LabelHistory:
+        """Return the counts of a label in the past, and those of now; `counts` has those of all labels."""
+        stride, numbers, points = self._counts.until(given, counts)
+        past = np.zeros((2, len(points), 3))
+        for at, each in enumerate(points):
+            if label < each.shape[1]:
+                past[:, at] = each[:, label] / UNIT
+        return LabelHistory(stride, numbers, *past)
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        """Return all of it, as named arrays that share no memory with this object."""
+        counts, none = list(self._counts), np.zeros((2, 0, 3), dtype=np.int64)
+        measures = [each for _, each in self._measures]
+        return {
+            "covered": np.array([covered for covered, _ in self._measures], dtype=np.int64),
+            "points": np.array(measures, dtype=np.float64).reshape(-1, 2, 2, N_MEASURES),
+            "point_labels": np.array([each.shape[1] for each in counts], dtype=np.int64),
+            "point_counts": np.concatenate([none, *counts], axis=1),
+            "alarms": np.array(self.alarms, dtype=np.int64).reshape(-1, 2),
+        }
+
+    @classmethod
+    def restored(cls, arrays: Mapping[str, NDArray[Any]]) -> History:
+        """Return what `state` described; the arrays have passed `check_history`."""
+        history = cls()
+        covered = arrays["covered"].tolist()
+        history._measures.extend(zip(covered, map(np.copy, arrays["points"]), strict=True))
+        begin = 0
+        for n_labels in arrays["point_labels"].tolist():
+            history._counts.append(arrays["point_counts"][:, begin : begin + n_labels].copy())
+            begin += n_labels
+        history.alarms.extend((number, column) for number, column in arrays["alarms"].tolist())
+        return history
+
+
+class _Points(list[T]):
+    """A list of points, of which there are always fewer than `most`: one at each multiple of the stride."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+
+    def stride(self, given: int) -> int:
+        return stride_of(given, self._most)
+
+    def add(self, given: int, point: T) -> None:
+        if len(self) == self._most - 1:  # the stride is twice as large from here on
+            self[:] = self[1::2]
+        self.append(point)
+
+    def until(self, given: int, now: T) -> tuple[int, list[int], list[T]]:
+        """Return the stride, at how many examples given each point stands, and the points; the last is of now."""
+        stride = self.stride(given)
+        numbers, points = [stride * number for number in range(1, 1 + len(self))], list(self)
+        if given % stride:
+            numbers.append(given)
+            points.append(now)
+        return stride, numbers, points
+
+
+def stride_of(given: int, most: int) -> int:
+    """Return the least power of two of which fewer than `most` multiples, but 0, are within so many examples."""
+    return 1 << (given // most).bit_length()
+
+
+def check_history(arrays: Mapping[str, NDArray[Any]]) -> None:
+    """Raise ValueError unless these can be the points and alarms of the measurement whose totals stand beside them."""
+    totals = arrays["totals"][MODEL]
+    given = int(totals[GIVEN])
+    _check_points(arrays["covered"], arrays["points"], given, int(totals[EXAMPLES]))
+    _check_counts(arrays["point_labels"], arrays["point_counts"], given, totals)
+    alarms = arrays["alarms"]
+    if len(alarms) > MAX_ALARMS or not _ascend(alarms[:, 0], given):
+        raise ValueError("alarms: expected the numbers of examples, the oldest first")
+    if ((alarms[:, 1] < 0) | (alarms[:, 1] > totals[LABELS])).any():
+        raise ValueError("alarms: names a label that does not exist")
+
+
+def _check_points(covered: NDArray[np.int64], points: NDArray[np.float64], given: int, examples: int) -> None:
+    stride = stride_of(given, MAX_POINTS)
+    if not len(covered) == len(points) == given // stride:
+        raise ValueError(f"points: expected one for every {stride} examples")
+    if not _ascend(covered, examples) or (covered > stride * np.arange(1, 1 + len(covered))).any():
+        raise ValueError("covered: expected how many examples had been measured")
+    if not ((points >= 0) & (points <= 1)).all() or points[covered == 0].any():
+        raise ValueError("points: expected measures from 0 to 1, and 0 of no examples")
+
+
+def _check_counts(labels: NDArray[np.int64], counts: NDArray[np.int64], given: int, totals: NDArray[np.int64]) -> None:
+    if len(labels) != given // stride_of(given, MAX_LABEL_POINTS):
+        raise ValueError("point_labels: expected one for each point of the labels")
+    if not _ascend(labels, int(totals[LABELS])) or int(labels.sum()) != counts.shape[1]:
+        raise ValueError("point_labels: expected how many labels existed")
+    if not ((counts >= 0) & (counts <= totals[WEIGHED])).all() or (counts[1] > counts[0]).any():
+        raise ValueError("point_counts: outside 0 to the number of examples")
+
+
+def _ascend(numbers: NDArray[np.int64], most: int) -> bool:
+    """Return whether numbers are at least 0, none below the one before it, and at most `most`."""
+    return bool((numbers >= 0).all() and (np.diff(numbers, append=most) >= 0).all())
