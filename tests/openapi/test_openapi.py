@@ -94,18 +94,16 @@ def test_a_client_can_be_generated(server: ServerProcess, tmp_path: Path) -> Non
 USE = """
 import sys
 from many_label_client import Client, models
-from many_label_client.api.learning import predict_v1_models_name_predict_post as predict
-from many_label_client.api.learning import update_v1_models_name_update_post as update
-from many_label_client.api.models import create_model_v1_models_post as create
-from many_label_client.api.models import list_models_v1_models_get as all_models
+from many_label_client.api.learning import predict, update
+from many_label_client.api.models import create_model, list_models
 
 client = Client(sys.argv[1], raise_on_unexpected_status=True)
-create.sync(client=client, body=models.ModelRequest.from_dict({"name": "online", "algorithm": "falt"}))
+create_model.sync(client=client, body=models.ModelRequest.from_dict({"name": "online", "algorithm": "falt"}))
 example = {"x": {"a": 1.0}, "y": ["red"]}
 for _ in range(5):
     update.sync("online", client=client, body=models.UpdateItem.from_dict(example))
 answer = predict.sync("online", client=client, body=models.PredictRequest.from_dict({"x": {"a": 1.0}}))
-print(answer.labels, [model.name for model in all_models.sync(client=client).models])
+print(answer.labels, [model.name for model in list_models.sync(client=client).models])
 """
 
 

@@ -106,6 +106,16 @@ def test_every_operation_is_described(document: dict[str, Any]) -> None:
             assert parameter["in"] == "path" or (parameter["description"] and parameter["schema"])
 
 
+def test_operations_are_named_as_programs_call_them(document: dict[str, Any]) -> None:
+    """The names become functions in clients that are generated, so each is there once and says what is done to what."""
+    named = {operation["operationId"]: key for key, operation in operations(document).items()}
+    assert len(named) == len(OPERATIONS)
+    assert [name for name in named if not re.fullmatch(r"[a-z]+(_[a-z]+)*", name)] == []
+    assert named["predict"] == ("post", "/v1/models/{name}/predict")
+    assert named["create_model"] == ("post", "/v1/models")
+    assert named["label_predictions"] == ("post", "/v1/models/{name}/labels")
+
+
 def test_every_operation_lists_its_problems(document: dict[str, Any]) -> None:
     for key, operation in operations(document).items():
         errors = {int(s): answer for s, answer in operation["responses"].items() if int(s) >= 400}

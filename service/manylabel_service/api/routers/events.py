@@ -42,7 +42,7 @@ router = APIRouter(route_class=GuardedRoute, tags=["models"])
     openapi_extra=sse.described(POSITION),
 )
 @needs("read")
-async def watch(request: Request, context: ContextOf, name: str) -> Response:
+async def watch_model(request: Request, context: ContextOf, name: str) -> Response:
     """Sends an `update` for each update, before it a `drift` for each detector that sounded in it, a `rollback`,
     `promoted` (of a trained model: another version predicts from here on), `metrics` at most once a second, and
     `dropped` where some are missing: the client was too slow, or away for too long. The id of an event is the position

@@ -80,7 +80,7 @@ _EXAMPLE = {
     openapi_extra={**body(JobSpec, example=_EXAMPLE), **idempotency.PARAMETER},
 )
 @needs("train")
-async def submit(request: Request, context: ContextOf, access: AccessOf) -> Response:
+async def submit_job(request: Request, context: ContextOf, access: AccessOf) -> Response:
     """The job is queued; its address is in the header Location. What comes of it is a new version of the model that
     it names."""
     document, raw = await read_json(request, context.settings.max_body_bytes)
@@ -108,7 +108,7 @@ async def list_jobs(context: ContextOf, access: AccessOf, query: Annotated[Listi
 
 @router.get("/v1/jobs/{id}", summary="Show a job", response_model=Job, responses=problems(*_STORED))
 @needs("read")
-async def show(context: ContextOf, access: AccessOf, id: str) -> Response:
+async def show_job(context: ContextOf, access: AccessOf, id: str) -> Response:
     """Shows how far the job is, and what came of it."""
     return json_answer(await _job(context, access, id))
 
@@ -117,7 +117,7 @@ async def show(context: ContextOf, access: AccessOf, id: str) -> Response:
     "/v1/jobs/{id}/log", summary="Read a job's log", response_model=schemas.JobLog, responses=problems(*_STORED)
 )
 @needs("read")
-async def read_log(context: ContextOf, access: AccessOf, id: str) -> Response:
+async def read_job_log(context: ContextOf, access: AccessOf, id: str) -> Response:
     """Shows what the job has written so far."""
     await _job(context, access, id)
     return json_answer({"lines": await context.jobs.log(id)})
@@ -137,7 +137,7 @@ async def read_log(context: ContextOf, access: AccessOf, id: str) -> Response:
     openapi_extra=sse.described(r"^[0-9]+$"),
 )
 @needs("read")
-async def watch(request: Request, context: ContextOf, access: AccessOf, id: str) -> Response:
+async def watch_job(request: Request, context: ContextOf, access: AccessOf, id: str) -> Response:
     """Sends `state` when it changes, `progress` (of several at once the latest), and `log` for each line: from where
     the job stands, or after the event named. The answer ends when the job has."""
     after = last_event_id(request, _read_revision, "must be the id of an event of this job, given once")
@@ -153,7 +153,7 @@ async def watch(request: Request, context: ContextOf, access: AccessOf, id: str)
 
 @router.delete("/v1/jobs/{id}", summary="Cancel a job", response_model=Job, responses=problems(*_STORED, "job_ended"))
 @needs("train")
-async def cancel(context: ContextOf, access: AccessOf, id: str) -> Response:
+async def cancel_job(context: ContextOf, access: AccessOf, id: str) -> Response:
     """The job stops within two seconds, and nothing comes of it."""
     await _job(context, access, id)
     return json_answer(await context.jobs.cancel(id))
@@ -167,7 +167,7 @@ async def cancel(context: ContextOf, access: AccessOf, id: str) -> Response:
     responses=problems(*_STORED, "job_not_retryable", "dataset_not_found", "jobs_full"),
 )
 @needs("train")
-async def retry(context: ContextOf, access: AccessOf, id: str) -> Response:
+async def retry_job(context: ContextOf, access: AccessOf, id: str) -> Response:
     """A job that failed or was cancelled is queued again, and goes on from its last checkpoint if it has one."""
     await _job(context, access, id)
     return json_answer(await context.jobs.retry(id), 202)

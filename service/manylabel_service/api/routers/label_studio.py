@@ -55,7 +55,7 @@ Sent = TypeVar("Sent", bound=BaseModel)
     responses=problems("model_not_found", "not_ready", "storage_unavailable"),
 )
 @needs("predict")
-async def health(context: ContextOf, name: str) -> Response:
+async def label_studio_health(context: ContextOf, name: str) -> Response:
     """The model need not be in memory for that: Label Studio waits for a second only."""
     context.registry.require_ready()
     if not await context.registry.existing({name}):
@@ -71,7 +71,7 @@ async def health(context: ContextOf, name: str) -> Response:
     openapi_extra=body(schemas.SetupRequest),
 )
 @needs("predict")
-async def setup(request: Request, context: ContextOf, name: str) -> Response:
+async def label_studio_setup(request: Request, context: ContextOf, name: str) -> Response:
     """Label Studio calls this when the backend is added, and again before it asks for predictions. Where it is, and the
     token of its user, are kept for START_TRAINING."""
     replica, sent = await _sent(request, context, name, schemas.SetupRequest)
@@ -95,7 +95,7 @@ async def setup(request: Request, context: ContextOf, name: str) -> Response:
     openapi_extra=body(schemas.PredictTasksRequest),
 )
 @needs("predict")
-async def predict(request: Request, context: ContextOf, name: str) -> Response:
+async def label_studio_predict(request: Request, context: ContextOf, name: str) -> Response:
     """The answer has one prediction for each task. A task that is no record, or does not fit the model, has no choices
     and the score 0."""
     replica, sent = await _sent(request, context, name, schemas.PredictTasksRequest)
@@ -123,7 +123,7 @@ async def predict(request: Request, context: ContextOf, name: str) -> Response:
     openapi_extra=body(schemas.WebhookRequest),
 )
 @needs("learn")
-async def webhook(request: Request, context: ContextOf, name: str) -> Response:
+async def label_studio_webhook(request: Request, context: ContextOf, name: str) -> Response:
     """An annotation is learnt once as it is, and again with its new truth when it was edited. START_TRAINING learns
     those of the project that were not: a message is never sent again. Other messages change nothing."""
     with counting_refusals(context, name):
@@ -145,7 +145,7 @@ async def webhook(request: Request, context: ContextOf, name: str) -> Response:
     responses=problems("model_not_found", "model_is_trained", "not_ready", "storage_unavailable"),
 )
 @needs("predict")
-async def versions(context: ContextOf, name: str) -> Response:
+async def label_studio_versions(context: ContextOf, name: str) -> Response:
     """A version is the model from one number of examples learnt to the next: 0, 1, 2, 5, 10, 20, 50 and so on."""
     return json_answer({"versions": _versions(online(await context.registry.get(name)))})
 

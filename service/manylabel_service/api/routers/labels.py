@@ -98,7 +98,7 @@ class _Truth(NamedTuple):
     },
 )
 @needs("learn")
-async def labels(request: Request, name: str) -> Response:
+async def label_predictions(request: Request, name: str) -> Response:
     """The features that were kept are learnt with their labels, and the measures count what was answered then. The
     truth of one id may come in parts: `y` as an object with some of the labels, the others later, each of them once. A
     batch is learnt in its order, all or none. A trained model learns nothing; its measures count the answers."""

@@ -197,7 +197,7 @@ def created(replica: HostedModel) -> Response:
     openapi_extra=body(media_type="application/octet-stream"),
 )
 @needs("export")
-async def upload(request: Request, context: ContextOf, name: str) -> Response:
+async def upload_model(request: Request, context: ContextOf, name: str) -> Response:
     """The body is a snapshot as it was downloaded, from this server or another. The new model predicts as the old one
     did then, and goes on from there; it knows none of the old one's idempotency keys and kept predictions."""
     _check_name(name)

@@ -50,7 +50,7 @@ _TOTALS = {
 
 @router.get("/livez", summary="Does the process serve?", response_model=schemas.Alive, responses=problems())
 @OPEN
-async def live() -> Response:
+async def is_live() -> Response:
     """Answers 200 as soon as the process answers at all."""
     return json_answer({"live": True})
 
@@ -62,7 +62,7 @@ async def live() -> Response:
     responses=problems("not_ready", "release_too_old", "fold_differs"),
 )
 @OPEN
-async def ready(context: ContextOf, access: AccessOf) -> Response:
+async def is_ready(context: ContextOf, access: AccessOf) -> Response:
     """Answers 503 while the server starts or stops, and while another release has to serve what this one cannot
     (`release_too_old`, `fold_differs`), so that a rolling upgrade goes no further. A model that cannot be restored, or
     whose version cannot be loaded, is in `failed` and does not hold up the others; without the store, predictions go
@@ -84,7 +84,7 @@ async def ready(context: ContextOf, access: AccessOf) -> Response:
     responses=problems(),
 )
 @needs("read")
-async def replicas(context: ContextOf, access: AccessOf) -> Response:
+async def list_replicas(context: ContextOf, access: AccessOf) -> Response:
     """Lists the servers and workers that share the store, of which releases they are, and which versions of forms and
     folds are in use. What it says of others is up to two seconds old; one that died goes after ten."""
     registry = context.registry
@@ -118,7 +118,7 @@ def _bounds(versions: tuple[int, int]) -> dict[str, int]:
     responses={200: {"content": {"text/plain": {"schema": {"type": "string"}}}}, **problems()},
 )
 @needs("read")
-async def metrics(context: ContextOf, access: AccessOf) -> Response:
+async def scrape_metrics(context: ContextOf, access: AccessOf) -> Response:
     """The answer is in Prometheus' text format. Labels name models, routes and measures; never a label or a feature."""
     content, workers = await exposition(context), context.telemetry.workers
     if workers is not None:

@@ -137,7 +137,7 @@ async def delete_snapshot(context: ContextOf, name: str, position: str) -> Respo
     openapi_extra={**body(schemas.RollbackRequest, example={"position": "1"}), **idempotency.PARAMETER},
 )
 @needs("admin")
-async def roll_back(request: Request, context: ContextOf, name: str) -> Response:
+async def rollback(request: Request, context: ContextOf, name: str) -> Response:
     """The model forgets what it learnt after the snapshot, measures included, at one point of its log: on every
     server. What is learnt from then on comes on top."""
     replica = online(await context.registry.get(name), NoRollback)

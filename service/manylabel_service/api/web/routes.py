@@ -36,6 +36,8 @@ SECURITY_SCHEMES: dict[str, dict[str, str]] = {
 class GuardedRoute(APIRoute):
     """A route whose endpoint has declared the scopes that its callers need.
 
+    The name of the endpoint is the id of the operation in OpenAPI, from which programs make the names of their functions.
+
     Attributes
     ----------
     scopes : all of them are needed; none if everybody may ask.
@@ -48,6 +50,7 @@ class GuardedRoute(APIRoute):
 
     def __init__(self, path: str, endpoint: Endpoint, **description: Any) -> None:
         self.scopes: tuple[AccessScope, ...] = needed_by(endpoint)
+        description["operation_id"] = endpoint.__name__
         description["description"] = f"{cleandoc(endpoint.__doc__ or '')}\n\n{_needed(self.scopes)}"
         security = [{scheme: list(self.scopes)} for scheme in SECURITY_SCHEMES] if self.scopes else []
         description["openapi_extra"] = {**(description.get("openapi_extra") or {}), "security": security}
