@@ -9,7 +9,7 @@ BIN := .venv/bin
 TEST_PROCESSES ?= 4
 INSTALLED := .venv/installed
 
-.PHONY: demo test browser types compiled test-long test-label-studio test-open-inference test-openapi fuzz format bench-online bench-http bench-batch bench-streams bench-budget bench-calibration deploy-check clean
+.PHONY: demo test browser types compiled test-long test-label-studio test-open-inference test-openapi fuzz format docs bench-online bench-http bench-batch bench-streams bench-budget bench-calibration deploy-check clean
 
 demo: $(INSTALLED)
 	$(BIN)/manylabel demo
@@ -78,6 +78,12 @@ fuzz: $(INSTALLED)
 	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[fuzz]'
 	for target in $$($(BIN)/python -m tests.fuzz); do $(BIN)/python -m tests.fuzz $$target $(SECONDS) || exit 1; done
 
+# docs/ as a site, in build/site: open build/site/index.html. A warning fails, and so does a link that leads nowhere.
+docs: $(INSTALLED)
+	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[docs]'
+	$(BIN)/python -m docs._site.navigation
+	$(BIN)/python -m sphinx --fail-on-warning --keep-going --quiet --jobs 2 docs build/site
+
 format: $(INSTALLED)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
@@ -100,4 +106,4 @@ $(INSTALLED): pyproject.toml constraints.txt
 	touch $@
 
 clean:
-	rm -rf .venv .venv-label-studio .venv-open-inference .venv-openapi .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis dist
+	rm -rf .venv .venv-label-studio .venv-open-inference .venv-openapi .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis build dist

@@ -23,7 +23,7 @@ from manylabel_service.settings import Settings
 from manylabel_service.storage import open_store
 
 ROOT = Path(__file__).parents[1]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 ADDRESS = "http://127.0.0.1:8000"
 KNOWN = {"python", "sh", "json", "toml", "text"}
 """Languages of blocks; `text` is for what is not code."""
@@ -229,6 +229,5 @@ def test_the_rooms_that_the_design_names_are_there() -> None:
 
 
 def test_lines_of_curl_need_no_new_curl() -> None:
-    pages = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-    new = [line for page in pages for line in page.read_text().splitlines() if "curl " in line and " --json" in line]
+    new = [line for page in PAGES for line in page.read_text().splitlines() if "curl " in line and " --json" in line]
     assert new == [], "--json came with curl 7.82"

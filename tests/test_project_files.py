@@ -1,0 +1,66 @@
+"""Files for those who come from outside say what holds: CI of public hosts, the citation, forms, the list of pages."""
+
+import os
+import re
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import yaml
+from docs._site.navigation import llms, sections
+
+ROOT = Path(__file__).parents[1]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+INDEX = (ROOT / "docs/index.md").read_text()
+
+
+def read(path: str) -> Any:
+    return yaml.safe_load((ROOT / path).read_text())
+
+
+def test_the_public_ci_runs_what_ours_runs_on_each_python() -> None:
+    job = read(".github/workflows/ci.yml")["jobs"]["test"]
+    assert [step["run"] for step in job["steps"] if "run" in step] == [".ci/run"]
+    assert os.access(ROOT / ".ci/run", os.X_OK)
+    named = [re.fullmatch(r"Programming Language :: Python :: (3\.\d+)", each) for each in PROJECT["classifiers"]]
+    assert job["strategy"]["matrix"]["python"] == [found[1] for found in named if found]
+
+
+def test_the_citation_is_of_this_version() -> None:
+    citation = read("CITATION.cff")
+    assert (citation["version"], citation["license"]) == (PROJECT["version"], PROJECT["license"])
+    assert {"cff-version", "message", "title", "authors"} <= citation.keys()
+
+
+def test_the_issue_forms_are_forms() -> None:
+    """What a form has to have for GitHub to show it."""
+    forms = [path for path in sorted((ROOT / ".github/ISSUE_TEMPLATE").glob("*.yml")) if path.name != "config.yml"]
+    assert forms
+    for path in forms:
+        form = yaml.safe_load(path.read_text())
+        assert form.keys() == {"name", "description", "labels", "body"}, path.name
+        fields = [field for field in form["body"] if field["type"] != "markdown"]
+        assert all(field["type"] in ("textarea", "input") and field["attributes"]["label"] for field in fields)
+        assert len({field["id"] for field in fields}) == len(fields)
+
+
+def test_every_page_is_listed_once() -> None:
+    listed = [page.path for pages in sections(INDEX).values() for page in pages]
+    pages = {path.relative_to(ROOT / "docs").as_posix() for path in (ROOT / "docs").rglob("*.md")} - {"index.md"}
+    assert sorted(listed) == sorted(pages)
+
+
+def test_the_list_of_pages_for_programs_is_up_to_date() -> None:
+    assert (ROOT / "docs/llms.txt").read_text() == llms(INDEX), "run: python -m docs._site.navigation"
+
+
+def test_places_that_contributors_are_sent_to_are_there() -> None:
+    page = (ROOT / "docs/CONTRIBUTING.md").read_text()
+    named = set(re.findall(r"(?:`|bin/pytest -n 0 )((?:benchmarks|clients|core|service|tests)/[\w./-]+)", page))
+    assert len(named) > 25
+    assert sorted(path for path in named if not (ROOT / path).exists()) == []
+    targets = set(re.findall(r"\bmake ([\w-][\w./-]*)", page)) - {"targets"}
+    made = set(
+        re.findall(r"^([\w./-]+):", (ROOT / "Makefile").read_text().replace("$(INSTALLED)", ".venv/installed"), re.M)
+    )
+    assert targets <= made
