@@ -36,7 +36,7 @@ SECURITY_SCHEMES: dict[str, dict[str, str]] = {
 class GuardedRoute(APIRoute):
     """A route whose endpoint has declared the scopes that its callers need.
 
-    The name of the endpoint is the id of the operation in OpenAPI, from which programs make the names of their functions.
+    The name of its endpoint is the id of the operation in OpenAPI, from which programs make names of functions.
 
     Attributes
     ----------
