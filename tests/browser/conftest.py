@@ -13,7 +13,7 @@ from pathlib import Path
 
 import httpx2
 import pytest
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page, expect, sync_playwright
 from tests.browser.elements.site import ElementsSite
 from tests.browser.watched import DESK, WAIT_MS, Watched
 from tests.support.redis_server import RedisServer
@@ -21,6 +21,7 @@ from tests.support.server_process import ServerProcess
 
 from manylabel_clients.http.client import Client
 
+expect.set_options(timeout=WAIT_MS)
 CHROMIUM = os.environ.get("MANYLABEL_TEST_CHROMIUM") or shutil.which("chromium")
 
 
@@ -117,7 +118,7 @@ def start_site(
         client = _client(process.url)
         key = None
         if keys:
-            key = client.keys.create("tests", ["admin"]).key
+            key = client.keys.create("tests", scopes=["admin"]).key
             client.close()
             client = _client(process.url, key)
         clients.append(client)

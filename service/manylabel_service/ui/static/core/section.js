@@ -1,5 +1,6 @@
 /** A part of a page that asks for its own data, and shows what went wrong where it went wrong. */
 
+import { server } from './api.js';
 import { h, replace, shown } from './dom.js';
 
 let sections = 0;
@@ -24,6 +25,7 @@ export function section(title, { help, signal, ...attributes } = {}, fill) {
     } catch (error) {
       if (signal?.aborted || error.name === 'AbortError') return;
       replace(body, shown(error));
+      if (error.status === 0) server.addEventListener('back', element.fill, { once: true, signal });
       if (!error.code) throw error;
     }
   };
@@ -40,7 +42,7 @@ export function facts(pairs, style = 'facts') {
 /**
  * Call a function now and every so often while the tab is visible, until the signal.
  *
- * One call ends before the next begins.
+ * One call ends before the next begins. `milliseconds` between them may be a function, asked each time.
  */
 export function repeat(milliseconds, run, signal) {
   let timer = 0;
@@ -53,7 +55,7 @@ export function repeat(milliseconds, run, signal) {
       await run();
     } finally {
       running = false;
-      if (!signal.aborted) timer = setTimeout(next, milliseconds);
+      if (!signal.aborted) timer = setTimeout(next, typeof milliseconds === 'function' ? milliseconds() : milliseconds);
     }
   };
   document.addEventListener('visibilitychange', next, { signal });

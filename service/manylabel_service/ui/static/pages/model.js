@@ -1,0 +1,52 @@
+/** One model: how well it predicts, label by label, what happened to it, and what it is. */
+
+import { call, ofModel } from '../core/api.js';
+import { h } from '../core/dom.js';
+import { bytes, count, short, value } from '../core/format.js';
+import { facts } from '../core/section.js';
+import { replace } from '../core/dom.js';
+import { curves } from './model/curves.js';
+import { detail } from './model/detail.js';
+import { feed } from './model/feed.js';
+import { labels } from './model/labels.js';
+import { Live } from './model/live.js';
+import { settings } from './model/settings.js';
+import { snapshots } from './model/snapshots.js';
+import { versions } from './model/versions.js';
+
+export function title({ name }) {
+  return name;
+}
+
+export async function render({ name }, { signal }) {
+  const status = await call('GET', ofModel(name), { signal });
+  const live = new Live(name, status, signal);
+  const trained = status.algorithm === 'trained';
+  const top = h('div', {});
+  live.on((now) => replace(top, summary(now, live)));
+  return h('div', {},
+    top,
+    curves(live),
+    labels(live),
+    trained && versions(live),
+    trained && detail(live),
+    h('div', { class: 'grid' }, feed(live), trained ? null : snapshots(live)),
+    settings(live));
+}
+
+function summary(status, live) {
+  const { window, cumulative, drift } = status.metrics ?? {};
+  return facts([
+    window && ['Micro-F1', value(window.micro_f1), h('small', {}, ` latest ${count(window.examples)}`)],
+    window && ['Baseline', value(window.baseline.micro_f1), h('small', {}, ' without features')],
+    cumulative && ['From the start', value(cumulative.micro_f1)],
+    status.measures && ['Held out', value(status.measures.micro_f1), h('small', {}, ` baseline ${value(status.baseline?.micro_f1)}`)],
+    status.updates !== undefined && ['Examples', count(status.updates), h('small', {}, live.rate === null ? '' : ` ${short(live.rate)}/s`)],
+    ['Labels', count(status.labels)],
+    ['Features', count(status.features)],
+    ['Memory', h('span', { title: `${status.bytes} bytes` }, bytes(status.bytes))],
+    drift && ['Drift', drift.alarms === 0 ? 'no alarm' : `${count(drift.alarms)} alarm${drift.alarms === 1 ? '' : 's'}`,
+      drift.last !== null && h('small', {}, ` last at ${count(drift.last)}`)],
+    status.algorithm === 'trained' && ['Version', value(status.version), h('small', {}, ` of ${count(status.versions)}`)],
+  ]);
+}

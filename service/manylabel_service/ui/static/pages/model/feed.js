@@ -1,0 +1,41 @@
+/** What happens to a model, as it happens. */
+
+import { h } from '../../core/dom.js';
+import { count } from '../../core/format.js';
+import { section } from '../../core/section.js';
+
+const MOST = 200;
+
+export function feed(live) {
+  const list = h('ol', { class: 'feed', 'aria-live': 'polite', 'aria-relevant': 'additions' });
+  const learnt = h('p', { class: 'quiet' }, 'Nothing was learnt since this page was opened.');
+  let examples = 0;
+  live.onEvent((kind, data) => {
+    if (kind === 'update') {
+      examples += data.examples;
+      learnt.textContent = `${count(examples)} examples learnt since this page was opened; position ${data.position}.`;
+      return;
+    }
+    const now = new Date();
+    list.prepend(h('li', {}, h('time', { datetime: now.toISOString() }, now.toLocaleTimeString()), h('span', {}, told(kind, data))));
+    while (list.children.length > MOST) list.lastChild.remove();
+  });
+  return section('What happens', { signal: live.signal, help: 'Alarms of drift, new labels, rollbacks and promotions, from now on.' },
+    (body) => body.replaceChildren(learnt, h('div', { tabindex: 0, role: 'region', 'aria-label': 'Events' }, list)));
+}
+
+function told(kind, data) {
+  switch (kind) {
+    case 'drift': return [tag('drift', 'warn'), data.label === null ? ' over all labels' : ` of label ${data.label}`, `, at example ${count(data.updates)}`];
+    case 'label': return [tag('label', ''), data.change === 'new' ? ` ${data.label} is new` : data.change === 'renamed' ? ` ${data.before} is called ${data.label} now` : ` ${data.before ?? data.label} was retired`];
+    case 'rollback': return [tag('rollback', 'bad'), ` to position ${data.to}: ${count(data.updates)} examples learnt`];
+    case 'promoted': return [tag('promoted', 'good'), ` version ${data.version}${data.previous === null ? '' : `, in place of ${data.previous}`}`];
+    case 'dropped': return [tag('gap', ''), data.count === null ? ' some events were missed' : ` ${count(data.count)} events were missed`];
+    case 'refused': return [tag('error', 'bad'), ` ${data.detail}`];
+    default: return kind;
+  }
+}
+
+function tag(text, kind) {
+  return h('span', { class: `tag ${kind}` }, text);
+}

@@ -1,0 +1,177 @@
+/** All models, and whether the server is well. */
+
+import '../parts/table.js';
+import { call } from '../core/api.js';
+import { command, h, link, replace, route, shown } from '../core/dom.js';
+import { ago, bytes, count, short, value } from '../core/format.js';
+import { facts, repeat, section } from '../core/section.js';
+import { ROOT } from '../core/session.js';
+import { Rates } from './overview/rates.js';
+import { SAMPLE, sampleButton } from './overview/sample.js';
+
+const LOOK_MS = 3_000;
+const MOST_JOBS = 8;
+const COUNTERS_MS = 6_000;
+const COUNTERS_MS_PER_MODEL = 150; // the answer grows with the models: asked for the less often
+
+export function title() {
+  return 'Models';
+}
+
+export function render(_, { signal }) {
+  const rates = new Rates();
+  const top = h('div', {});
+  const table = h('ml-table', { caption: 'Models', class: 'models' });
+  table.set(COLUMNS, [], { key: 'name', sort: 'name', empty: 'No model yet.' });
+  const models = h('section', { 'aria-label': 'All models' },
+    h('p', { class: 'quiet' }, 'Micro-F1: how well the latest examples of each model were predicted before they were learnt; 1 is without an error. ',
+      'Baseline: the same measure of a predictor that looks at no feature.'), table);
+  const empty = h('div', { hidden: true }, firstSteps());
+  const jobs = section('Jobs', { signal }, fillJobs(signal));
+  const server = section('Server', { signal }, fillServer(signal));
+  let looks = 0;
+  const look = async () => {
+    try {
+      const { models: found } = await call('GET', 'v1/models', { signal });
+      rates.note(found);
+      const rows = found.map((model) => row(model, rates));
+      table.update(rows);
+      empty.hidden = found.length > 0;
+      models.hidden = found.length === 0;
+      replace(top, summary(found, rates));
+    } catch (error) {
+      if (signal.aborted || error.status === 0) return;
+      replace(top, shown(error));
+      models.hidden = true;
+    }
+    if (looks > 0) await Promise.all([jobs.fill(), server.fill()]);
+    looks += 1;
+  };
+  models.hidden = true;
+  repeat(LOOK_MS, look, signal);
+  repeat(() => Math.max(COUNTERS_MS, COUNTERS_MS_PER_MODEL * rates.models), async () => {
+    rates.notePredictions(await call('GET', 'metrics', { signal, quiet: true }).catch(() => ''));
+  }, signal);
+  return h('div', {}, top, empty, models,
+    h('p', { class: 'row' }, sampleButton(), h('span', { class: 'quiet' }, `The sample goes to a model of its own, ${SAMPLE}.`)),
+    h('div', { class: 'grid' }, jobs, server));
+}
+
+const COLUMNS = [
+  { key: 'name', title: 'Model', format: (name) => link(route('models', name), name) },
+  { key: 'kind', title: 'Kind' },
+  { key: 'f1', title: 'Micro-F1', numeric: true, format: (f1, row) => measured(f1, row), help: 'of the latest examples' },
+  { key: 'baseline', title: 'Baseline', numeric: true, format: value },
+  { key: 'updates', title: 'Examples', numeric: true, format: count, help: 'learnt so far; of a trained model: answers whose labels came' },
+  { key: 'rate', title: 'Examples/s', numeric: true, format: short },
+  { key: 'predictions', title: 'Predictions/s', numeric: true, format: short, help: 'by the server that was asked' },
+  { key: 'labels', title: 'Labels', numeric: true, format: count },
+  { key: 'drift', title: 'Drift', numeric: true, format: alarms, help: 'alarms of the detector of all labels' },
+  { key: 'bytes', title: 'Memory', numeric: true, format: (size) => h('span', { title: `${value(size)} bytes` }, bytes(size)) },
+  { key: 'changed', title: 'Last change', help: 'earlier: before this page was opened' },
+];
+
+function row(model, rates) {
+  const measures = model.metrics?.window;
+  return {
+    name: model.name,
+    kind: kind(model),
+    f1: measures?.micro_f1 ?? model.measures?.micro_f1,
+    held_out: measures?.micro_f1 == null && model.measures != null,
+    baseline: measures?.baseline.micro_f1 ?? model.baseline?.micro_f1,
+    updates: model.updates ?? model.metrics?.cumulative.examples,
+    rate: rates.learnt(model.name),
+    predictions: rates.predicted(model.name),
+    labels: model.labels,
+    drift: model.metrics?.drift?.alarms,
+    bytes: model.bytes,
+    changed: model.loaded ? rates.changed(model.name) : 'not in memory',
+  };
+}
+
+function kind(model) {
+  if (model.algorithm !== 'trained') return model.algorithm;
+  if (!model.loaded) return 'trained';
+  return model.version === null ? 'trained, none served' : `${model.trainer} version ${model.version}`;
+}
+
+function measured(f1, { held_out: heldOut }) {
+  return heldOut ? h('span', { title: 'on the rows held out from its training' }, value(f1), ' (held out)') : value(f1);
+}
+
+function alarms(n) {
+  if (n == null) return h('span', { class: 'quiet', title: 'not watched' }, '–');
+  return n === 0 ? '0' : h('span', { class: 'tag warn', title: 'see the model for when' }, `${count(n)} ▲`);
+}
+
+function summary(models, rates) {
+  const loaded = models.filter((model) => model.loaded).length;
+  return facts([
+    ['Models', count(models.length), loaded < models.length && h('small', {}, ` ${count(loaded)} in memory`)],
+    ['Examples/s', short(rates.inAll('learnt'))],
+    ['Predictions/s', short(rates.inAll('predicted'))],
+  ]);
+}
+
+function firstSteps() {
+  const url = String(ROOT).replace(/\/$/, '');
+  return section('Nothing has been learnt yet', {}, (body) => replace(body,
+    h('p', {}, 'A model learns from the first example on. Create one and send it an example: what it is about as ', h('code', {}, 'x'),
+      ', its labels as ', h('code', {}, 'y'), '.'),
+    command(`curl -X POST ${url}/v1/models -H 'Content-Type: application/json' -d '{"name": "tags", "algorithm": "falt"}'`),
+    command(`curl -X POST ${url}/v1/models/tags/update -H 'Content-Type: application/json' -d '{"x": "my invoice is wrong", "y": ["billing"]}'`),
+    h('p', {}, 'Or stream a sample: made-up messages to a help desk, whose topics the model learns within seconds.')));
+}
+
+/** Return what fills the section of jobs; its table stays, and with it the focus. */
+function fillJobs(signal) {
+  const table = h('ml-table', { caption: 'The latest jobs' });
+  table.set([
+    { key: 'what', title: 'Job', format: (text, { id }) => link(route('jobs', id), text) },
+    { key: 'state', title: 'State', format: (state) => h('span', { class: `tag ${STATES[state] ?? ''}` }, state) },
+    { key: 'when', title: 'Ordered' },
+  ], [], { key: 'id', empty: 'No model was trained by a job yet.' });
+  return async (body) => {
+    const { jobs } = await call('GET', 'v1/jobs', { query: { limit: MOST_JOBS }, signal });
+    table.update(jobs.map((job) => ({ id: job.id, what: `${job.trainer} for ${job.model}`, state: job.state, when: ago(job.created) })));
+    if (!body.contains(table)) {
+      replace(body, table, h('p', { class: 'row' }, link('#/jobs/new', 'Order a training'), link('#/jobs', 'All jobs')));
+    }
+  };
+}
+
+const STATES = { succeeded: 'good', failed: 'bad', running: 'warn' };
+
+/** Return what fills the section about the server's health. */
+function fillServer(signal) {
+  const state = h('div', {});
+  const table = h('ml-table', { caption: 'Processes that share the store' });
+  table.set([
+    { key: 'host', title: 'Host', format: (host, row) => [host, row.this && [' ', h('span', { class: 'tag' }, 'this one')]] },
+    { key: 'role', title: 'Role' },
+    { key: 'state', title: 'State', format: (text) => h('span', { class: `tag ${text === 'ready' ? 'good' : 'warn'}` }, text) },
+    { key: 'models', title: 'Models', help: 'in its memory', numeric: true, format: count },
+    { key: 'release', title: 'Release' },
+    { key: 'started', title: 'Started' },
+  ], [], { key: 'id' });
+  return async (body) => {
+    const [ready, { replicas }] = await Promise.all([
+      call('GET', 'readyz', { signal, quiet: true }).catch((error) => error), call('GET', 'v1/replicas', { signal }),
+    ]);
+    const gone = ready.storage_gone_seconds;
+    replace(state, facts([
+      ['Server', ready.ready ? h('span', { class: 'good' }, 'ready') : h('span', { class: 'bad' }, ready.title ?? 'not ready')],
+      ['Store', gone === undefined ? h('span', { class: 'good' }, 'reached') : h('span', { class: 'bad' }, `out of reach for ${short(gone)} s`)],
+    ]), ready.failed?.length > 0 && h('p', { class: 'problem' }, `Models that cannot be restored, or are damaged: ${ready.failed.join(', ')}`));
+    table.update(replicas.map((each) => ({
+      ...each, state: stateOf(each), models: Object.keys(each.models).length, started: ago(each.started_at),
+    })));
+    if (!body.contains(table)) replace(body, state, table, h('p', {}, link('#/operations', 'Operations')));
+  };
+}
+
+function stateOf({ ready, withheld }) {
+  const names = Object.keys(withheld);
+  if (names.length > 0) return `withholds ${names.join(', ')}`;
+  return ready ? 'ready' : 'not ready';
+}

@@ -1,0 +1,120 @@
+"""One model: its measures as they come, its labels, its snapshots and versions."""
+
+import random
+import re
+
+from playwright.sync_api import Locator, Page, expect
+from tests.browser.conftest import Site
+from tests.browser.watched import PHONE, Watched, assert_accessible, assert_no_sideways_scrolling
+
+LABELS = 1_000
+
+
+def fact(page: Page, term: str) -> Locator:
+    return page.locator("dl.facts dt", has_text=term).locator("xpath=following-sibling::dd").first
+
+
+def test_a_model_that_learns(watched: Watched, any_site: Site, name: str) -> None:
+    """Over each store: numbers to the digit, live, with a rollback and its past."""
+    model = any_site.client.create_model(name, algorithm="falt", params={"drift": "adwin"}, window=50)
+    draw = random.Random(7)
+    topics = [draw.randrange(6) for _ in range(80)]
+    items = [({f"w{topic}": 1.0, f"v{draw.randrange(9)}": 1.0}, [f"topic {topic}"]) for topic in topics]
+    model.update_many(items[:60])
+    page = watched.new_page(any_site.url)
+    page.goto(any_site.at(f"/models/{name}"))
+    curve = page.locator("ml-line").first
+    expect(fact(page, "Examples")).to_contain_text("60")
+    told = curve.locator("canvas")
+    expect(told).to_have_attribute("aria-label", re.compile("at 60"))
+    snapshots = page.get_by_role("region", name="Snapshots").first
+    snapshots.get_by_label("Name").fill("before")
+    snapshots.get_by_role("button", name="Keep a snapshot").click()
+    expect(snapshots.locator(".said")).to_contain_text("Kept as before")
+    model.update_many(items[60:])
+    expect(fact(page, "Examples")).to_contain_text("80")
+    metrics = model.metrics()
+    expect(fact(page, "Micro-F1")).to_contain_text(str(metrics.window.micro_f1))
+    expect(fact(page, "Baseline")).to_contain_text(str(metrics.window.baseline.micro_f1))
+    curve.hover()
+    assert_accessible(page)
+
+    page.get_by_label("Measure", exact=True).select_option("hamming_loss")
+    expect(told).to_have_attribute("aria-label", re.compile("Hamming loss"))
+    snapshots.get_by_role("button", name="Roll back to before").click()
+    dialog = page.get_by_role("dialog")
+    expect(dialog).to_contain_text("is forgotten on every server")
+    assert_accessible(page)
+    dialog.get_by_role("button", name="Roll back").click()
+    expect(fact(page, "Examples")).to_contain_text("60")
+    expect(page.get_by_role("region", name="Events")).to_contain_text("rollback")
+    assert model.status().updates == 60
+    snapshots.get_by_role("button", name="Delete before").click()
+    dialog.get_by_role("button", name="Delete").click()
+    expect(snapshots.locator(".said")).to_contain_text("Deleted before")
+
+
+def test_a_thousand_labels_and_a_model_beside(watched: Watched, site: Site, name: str) -> None:
+    model = site.client.create_model(name, algorithm="falt")
+    model.update_many([({f"w{i}": 1.0}, list({f"label {i}", f"label {i // 2}"})) for i in range(LABELS)])
+    page = watched.new_page(site.url, viewport=PHONE)
+    page.goto(site.at(f"/models/{name}"))
+    labels = page.get_by_role("region", name="Labels").first
+    rows = labels.locator("ml-table tbody tr")
+    expect(rows).to_have_count(100)
+    expect(labels).to_contain_text("100 of 1,000 shown")
+    labels.get_by_label("Filter").fill("label 777")
+    expect(rows).to_have_count(1)
+    found = next(each for each in model.labels(limit=LABELS).labels if each.label == "label 777")
+    assert found.frequency is not None
+    assert found.threshold is not None
+    expect(rows.first).to_contain_text(str(found.frequency))
+    expect(rows.first).to_contain_text(str(found.threshold))
+    labels.get_by_label("Filter").fill("")
+    labels.locator("thead").get_by_role("button", name="Label").click()
+    expect(rows.first).to_contain_text("label 0")
+    assert_accessible(page)
+    assert_no_sideways_scrolling(page)
+
+    other = f"{name}-challenger"
+    site.client.create_model(other, algorithm="salt").update_many([({"a": 1.0}, ["p"])] * 5)
+    page.reload()
+    page.get_by_label("Compare with").select_option(other)
+    page.locator("ml-line").first.scroll_into_view_if_needed()
+    expect(page.locator("ml-line").first.locator("canvas")).to_have_attribute(
+        "aria-label", re.compile(f"{other}: Window")
+    )
+
+
+def test_versions_of_a_trained_model(watched: Watched, site: Site, name: str) -> None:
+    draw = random.Random(3)
+    rows = [[draw.random() for _ in range(4)] for _ in range(120)]
+    lines = ["a,b,c,d,p,q,r"] + [
+        ",".join([*map(str, row), str(int(row[0] > 0.5)), str(int(row[0] > 0.4)), str(int(row[1] > 0.6))])
+        for row in rows
+    ]
+    client = site.client
+    client.upload_dataset(name, "\n".join(lines).encode(), format="csv", labels=3)
+    for promote in (True, False):
+        client.train("mlrl", name, name, holdout=0.3, promote=promote).wait(timeout=300)
+    page = watched.new_page(site.url)
+    page.goto(site.at(f"/models/{name}"))
+    versions = page.get_by_role("region", name="Versions").first
+    expect(versions.locator("tbody tr")).to_have_count(2)
+    detail = client.model(name).detail()
+    served = page.get_by_role("region", name="The version served").first
+    expect(served.locator("ml-heat canvas")).to_be_visible()
+    assert detail.label_scores is not None
+    expect(served.locator("ml-table")).to_contain_text(str(detail.label_scores["p"]["f1"]))
+    served.locator("ml-heat canvas").hover()
+    assert_accessible(page)
+    versions.get_by_role("button", name="Promote version 2").click()
+    dialog = page.get_by_role("dialog")
+    expect(dialog).to_contain_text("Predictions come from it")
+    dialog.get_by_role("button", name="Promote").click()
+    expect(versions.locator(".said")).to_contain_text("Version 2 is served")
+    assert client.model(name).status().version == 2
+    versions.get_by_role("button", name="Delete version 1").click()
+    dialog.get_by_role("button", name="Delete").click()
+    expect(versions.locator("tbody tr")).to_have_count(1)
+    assert_accessible(page)
