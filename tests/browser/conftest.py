@@ -14,6 +14,7 @@ from pathlib import Path
 import httpx2
 import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
+from tests.browser.articles import new_model
 from tests.browser.elements.site import ElementsSite
 from tests.browser.watched import DESK, WAIT_MS, Watched
 from tests.support.redis_server import RedisServer
@@ -22,6 +23,7 @@ from tests.support.server_process import ServerProcess
 from manylabel_clients.http.client import Client
 
 expect.set_options(timeout=WAIT_MS)
+
 CHROMIUM = os.environ.get("MANYLABEL_TEST_CHROMIUM") or shutil.which("chromium")
 
 
@@ -118,7 +120,7 @@ def start_site(
         client = _client(process.url)
         key = None
         if keys:
-            key = client.keys.create("tests", scopes=["admin"]).key
+            key = client.keys.create(name="tests", scopes=["admin"]).key
             client.close()
             client = _client(process.url, key)
         clients.append(client)
@@ -159,6 +161,16 @@ def site(sites: Callable[[str], Site]) -> Site:
 def any_site(request: pytest.FixtureRequest, sites: Callable[[str], Site]) -> Site:
     """Likewise, over each kind of store."""
     return sites(request.param)
+
+
+@pytest.fixture(scope="package")
+def trained(sites: Callable[[str], Site]) -> str:
+    """The name of a trained model on `site`, which tests share: it takes seconds to make. "articles" has its stream."""
+    client = sites("sqlite").client
+    new_model(client, "articles")
+    job = client.train("m3l", {"stream": "articles", "last": 1000}, "articles-m3l", holdout=0.2, promote=True)
+    assert job.wait().state == "succeeded"
+    return "articles-m3l"
 
 
 @pytest.fixture(scope="package")

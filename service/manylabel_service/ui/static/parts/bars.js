@@ -16,6 +16,7 @@ export class Bars extends HTMLElement {
     this.classList.toggle('ml-signed', signed);
     this.replaceChildren(h('table', { class: 'ml-bars' },
       heading ? h('caption', {}, heading) : null,
+      h('colgroup', {}, h('col', { class: 'ml-name-column' }), h('col'), h('col', { class: 'ml-value-column' })),
       h('thead', { class: 'ml-unseen' }, h('tr', {},
         h('th', { scope: 'col' }, this.getAttribute('name-title') ?? 'Name'),
         h('th', { scope: 'col' }, 'Bar'),
