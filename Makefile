@@ -9,7 +9,7 @@ BIN := .venv/bin
 TEST_PROCESSES ?= 4
 INSTALLED := .venv/installed
 
-.PHONY: demo test browser types compiled test-long test-label-studio test-open-inference test-openapi fuzz format docs bench-online bench-http bench-batch bench-streams bench-budget bench-calibration deploy-check clean
+.PHONY: demo test browser types compiled test-long test-label-studio test-open-inference test-openapi fuzz format docs sbom audit typescript test-typescript bench-online bench-http bench-batch bench-streams bench-budget bench-calibration deploy-check clean
 
 demo: $(INSTALLED)
 	$(BIN)/manylabel demo
@@ -84,6 +84,35 @@ docs: $(INSTALLED)
 	$(BIN)/python -m docs._site.navigation
 	$(BIN)/python -m sphinx --fail-on-warning --keep-going --quiet --jobs 2 docs build/site
 
+# Known weaknesses of what constraints.txt pins, and a list of what a release runs with (SBOM), in an environment of their own.
+RELEASE := .venv-release/bin
+$(RELEASE):
+	$(PYTHON) -m venv .venv-release
+	$(RELEASE)/pip install --quiet --disable-pip-version-check 'cyclonedx-bom>=7.5,<8' 'pip-audit>=2.10,<3'
+
+# Of those that the service for weaknesses does not know, or where it cannot be reached, it says so.
+audit: $(RELEASE)
+	$(RELEASE)/pip-audit --requirement constraints.txt --no-deps --disable-pip
+
+sbom: $(RELEASE)
+	mkdir -p dist
+	rm -rf build/sbom && $(PYTHON) -m venv --without-pip build/sbom
+	$(RELEASE)/pip --python build/sbom/bin/python install --quiet --disable-pip-version-check --constraint constraints.txt .
+	$(RELEASE)/cyclonedx-py environment --pyproject pyproject.toml --output-reproducible --output-file dist/manylabel.cdx.json build/sbom
+
+# Types and a client for TypeScript, made from the description of the interface: dist/manylabel-VERSION.tgz. Needs Node and npm.
+TYPESCRIPT := clients/typescript
+typescript: $(INSTALLED)
+	cd $(TYPESCRIPT) && npm ci --silent --no-fund --no-audit
+	$(BIN)/python -m docs._site.description > $(TYPESCRIPT)/openapi.json
+	cd $(TYPESCRIPT) && npm run --silent build
+	mkdir -p dist
+	cd $(TYPESCRIPT) && npm pack --silent --pack-destination ../../dist
+
+# The client compiled, and used against a server.
+test-typescript: typescript
+	$(BIN)/pytest -n 0 -m typescript
+
 format: $(INSTALLED)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
@@ -106,4 +135,4 @@ $(INSTALLED): pyproject.toml constraints.txt
 	touch $@
 
 clean:
-	rm -rf .venv .venv-label-studio .venv-open-inference .venv-openapi .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis build dist
+	rm -rf .venv .venv-label-studio .venv-open-inference .venv-openapi .venv-release .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis build dist

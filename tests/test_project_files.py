@@ -1,5 +1,6 @@
 """Files for those who come from outside say what holds: CI of public hosts, the citation, forms, the list of pages."""
 
+import json
 import os
 import re
 import tomllib
@@ -26,7 +27,9 @@ def test_the_public_ci_runs_what_ours_runs_on_each_python() -> None:
     assert job["strategy"]["matrix"]["python"] == [found[1] for found in named if found]
 
 
-def test_the_citation_is_of_this_version() -> None:
+def test_the_citation_and_the_package_for_typescript_are_of_this_version() -> None:
+    package = json.loads((ROOT / "clients/typescript/package.json").read_text())
+    assert (package["version"], package["license"]) == (PROJECT["version"], PROJECT["license"])
     citation = read("CITATION.cff")
     assert (citation["version"], citation["license"]) == (PROJECT["version"], PROJECT["license"])
     assert {"cff-version", "message", "title", "authors"} <= citation.keys()

@@ -1,0 +1,1 @@
+"""The package for TypeScript, as npm installs it, compiled against and used."""
