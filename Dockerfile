@@ -9,7 +9,8 @@ RUN python -m venv /opt/manylabel
 WORKDIR /src
 # What changes rarely first: a change of the code does not install the dependencies again.
 COPY pyproject.toml constraints.txt ./
-RUN python -c "import tomllib; print(*tomllib.load(open('pyproject.toml', 'rb'))['project']['dependencies'], sep='\n')" > dependencies.txt \
+RUN python -c "import tomllib; project = tomllib.load(open('pyproject.toml', 'rb'))['project']; extras = project['optional-dependencies']; \
+        print(*project['dependencies'], *(d for e in ('core', 'server') for d in extras[e] if not d.startswith('manylabel')), sep='\n')" > dependencies.txt \
     && /opt/manylabel/bin/pip install --constraint constraints.txt --requirement dependencies.txt
 COPY README.md LICENSE ./
 COPY core core

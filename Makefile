@@ -9,7 +9,7 @@ BIN := .venv/bin
 TEST_PROCESSES ?= 4
 INSTALLED := .venv/installed
 
-.PHONY: demo test browser types compiled test-long test-label-studio test-open-inference test-openapi fuzz format docs sbom audit typescript test-typescript bench-online bench-http bench-batch bench-streams bench-budget bench-calibration deploy-check clean
+.PHONY: demo test browser types compiled test-long test-label-studio test-open-inference test-openapi fuzz format docs sbom audit typescript test-typescript bench-online bench-http bench-batch bench-streams bench-budget bench-calibration deploy-check dist test-install command-docs clean
 
 demo: $(INSTALLED)
 	$(BIN)/manylabel demo
@@ -29,6 +29,17 @@ browser:
 types: $(INSTALLED)
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+# A wheel and an sdist in dist/, as a release has them: built, and checked for what a package index looks at.
+dist: $(INSTALLED)
+	rm -f dist/*.whl dist/*.tar.gz
+	$(BIN)/python -m build --quiet --outdir dist .
+	$(BIN)/twine check --strict dist/*.whl dist/*.tar.gz
+
+# The wheel installed, with each extra, in an empty environment of its own: minutes, and gigabytes of disk for a while.
+# MANYLABEL_TEST_PYTHON=path names another Python for these.
+test-install: dist
+	$(BIN)/pytest -n 0 -m install --durations 10
 
 # What each process of the tests would otherwise compile for itself, at the same time, in a fresh clone.
 compiled: $(INSTALLED)
@@ -97,7 +108,7 @@ audit: $(RELEASE)
 sbom: $(RELEASE)
 	mkdir -p dist
 	rm -rf build/sbom && $(PYTHON) -m venv --without-pip build/sbom
-	$(RELEASE)/pip --python build/sbom/bin/python install --quiet --disable-pip-version-check --constraint constraints.txt .
+	$(RELEASE)/pip --python build/sbom/bin/python install --quiet --disable-pip-version-check --constraint constraints.txt '.[all]'
 	$(RELEASE)/cyclonedx-py environment --pyproject pyproject.toml --output-reproducible --output-file dist/manylabel.cdx.json build/sbom
 
 # Types and a client for TypeScript, made from the description of the interface: dist/manylabel-VERSION.tgz. Needs Node and npm.
@@ -112,6 +123,10 @@ typescript: $(INSTALLED)
 # The client compiled, and used against a server.
 test-typescript: typescript
 	$(BIN)/pytest -n 0 -m typescript
+
+# The page of reference of the command, from the command itself.
+command-docs: $(INSTALLED)
+	$(BIN)/python -m manylabel_clients.command.reference docs/command.md
 
 format: $(INSTALLED)
 	$(BIN)/ruff check --fix .

@@ -6,6 +6,7 @@ from pathlib import Path
 from benchmarks import results
 from benchmarks.batch import sections
 from benchmarks.http import parts
+from benchmarks.install import extras as install
 from benchmarks.online import budget, calibration, drift, label_next, missing, speed, streams
 from benchmarks.peers import compare as peers
 from benchmarks.reproduce import papers
@@ -24,6 +25,7 @@ BENCHMARKS = {
     "http": parts,
     "batch": sections,
     "peers": peers,
+    "install": install,
     "reproduce": papers,
     "same-bits": compare,
 }

@@ -11,9 +11,12 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from manylabel_clients.http.resources.versions import ModelDetail
+from manylabel_extras import MissingExtra, require
+
+require(__name__, "plots")
+
+import numpy as np
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -210,7 +213,7 @@ def _figure(width: float, height: float, detail: ModelDetail, model: str | None)
     try:
         from matplotlib.figure import Figure
     except ImportError as error:
-        raise ImportError("drawing needs matplotlib: pip install 'manylabel[plots]'") from error
+        raise MissingExtra(__name__, "plots") from error
     figure = Figure(figsize=(width, height), layout="constrained", facecolor="white")
     version = f"version {detail.version} ({detail.trainer})"
     title = _readable(version if model is None else f"{model}, {version}", MAX_TITLE_CHARACTERS)

@@ -3,12 +3,16 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from manylabel_extras import require
+
 if TYPE_CHECKING:
     from manylabel_core.batch import LSAMML, M3L, MLRL, SSMLRL, PrBR, PrML
     from manylabel_core.metrics import Prequential
     from manylabel_core.online import FALT, SALT, KernelFALT, KernelPassiveAggressive, KernelSALT, PassiveAggressive
     from manylabel_core.records.vectorizer import RecordVectorizer
     from manylabel_core.vocabulary import Vocabulary
+
+require(__name__, "core")
 
 __all__ = [
     "FALT",

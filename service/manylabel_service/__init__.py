@@ -1,1 +1,5 @@
 """The HTTP service around the learners of manylabel_core."""
+
+from manylabel_extras import require
+
+require(__name__, "server")

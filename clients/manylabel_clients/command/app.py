@@ -1,27 +1,30 @@
-"""The command as a whole: its subcommands, and the exit status of errors."""
+"""The command as a whole: its subcommands, its version and completion, and the exit status of errors."""
 
 import sys
 from typing import NoReturn
 
-import typer
+import click
 
+from manylabel_clients.command.completion import install_completion, show_completion
 from manylabel_clients.command.data import datasets, feed
+from manylabel_clients.command.declaring import Commands
 from manylabel_clients.command.failures import REFUSED, UNREACHABLE, Failure
 from manylabel_clients.command.models import evaluate, models, predict, snapshots, update
 from manylabel_clients.command.server import audit, demo, keys, replicas, serve, transfer, worker
 from manylabel_clients.command.training import jobs, train
 from manylabel_clients.http.errors import ConnectionFailed, ManyLabelError, Unauthorized, Unavailable
+from manylabel_extras import MissingExtra
 
-app = typer.Typer(
-    name="manylabel",
+NAME = "manylabel"
+
+app = Commands(
+    NAME,
     help="Multi-label models that learn from a stream, served over HTTP.",
     epilog="Exit status: 0 done, 1 refused or failed, 2 wrong usage, 3 no server there or not ready.",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    rich_markup_mode="markdown",  # reflows the paragraphs of the help
+    params=[show_completion, install_completion],
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+click.version_option(package_name=NAME, prog_name=NAME, message="%(prog)s %(version)s")(app)
 for module in (
     serve,
     worker,
@@ -46,10 +49,28 @@ for module in (
 def main() -> NoReturn:
     """Run the command and leave with its exit status; an expected error is one line, without a traceback."""
     try:
-        app()
+        app(prog_name=NAME)
+    except MissingExtra as error:
+        _leave(str(MissingExtra(f"`{_called()}`", error.extra)), REFUSED)
     except (ManyLabelError, Failure, OSError) as error:
         hints = ["give --api-key-file, or MANYLABEL_API_KEY"] if isinstance(error, Unauthorized) else []
         message = "; ".join([str(error), *getattr(error, "__notes__", []), *hints])
-        sys.stderr.write(f"manylabel: {message}\n")
-        sys.exit(UNREACHABLE if isinstance(error, ConnectionFailed | Unavailable) else REFUSED)
+        _leave(message, UNREACHABLE if isinstance(error, ConnectionFailed | Unavailable) else REFUSED)
     sys.exit(0)
+
+
+def _leave(message: str, status: int) -> NoReturn:
+    sys.stderr.write(f"{NAME}: {message}\n")
+    sys.exit(status)
+
+
+def _called() -> str:
+    """Return the command that was called, with those that it is a part of, without what was given to it."""
+    found: click.Command | None = app
+    words = [NAME]
+    for word in sys.argv[1:]:
+        found = found.commands.get(word) if isinstance(found, click.Group) else None
+        if found is None:
+            break
+        words.append(word)
+    return " ".join(words)

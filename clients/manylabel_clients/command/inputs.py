@@ -10,7 +10,15 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn, TypeVar
 
-from manylabel_clients.command.data.files import PLAIN, RECORDS, TABLES, TableOptions, check_labelled, read_rows
+from manylabel_clients.command.data.files import (
+    PLAIN,
+    RECORDS,
+    TABLES,
+    TableOptions,
+    check_labelled,
+    read_rows,
+    record_format,
+)
 from manylabel_clients.command.failures import Failure
 from manylabel_clients.http.errors import ApiError
 
@@ -120,9 +128,7 @@ def _has_rows(source: str, are_parts_named: bool) -> bool:
     """Return whether a source is a file to be read row by row: a table, or JSON lines in gzip or with parts named."""
     format, is_packed = None, source.lower().endswith(".gz")
     if not (source == "-" or _is_json(source)):
-        from manylabel_core.datasets.reading import format_of
-
-        format = format_of(source)
+        format = record_format(source)
     if are_parts_named and format not in RECORDS:
         options = "--labels, --tags, --separator, --ignore, --text and --weight"
         raise Failure(f"{options} are for files that end with .csv, .tsv, .jsonl or .ndjson, or these and .gz")

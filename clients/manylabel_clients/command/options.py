@@ -4,8 +4,9 @@ import json
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
+import click
 
+from manylabel_clients.command.declaring import Argument, Option
 from manylabel_clients.command.failures import Failure
 from manylabel_clients.http.client import Client
 from manylabel_clients.http.transport.connections import DEFAULT_URL as DEFAULT_URL
@@ -15,19 +16,19 @@ from manylabel_clients.http.transport.retry import Retry
 
 def _checked_url(url: str) -> str:
     if not url.startswith(("http://", "https://")):
-        raise typer.BadParameter(f"must start with http:// or https://, not {url!r}")
+        raise click.BadParameter(f"must start with http:// or https://, not {url!r}")
     return url
 
 
 Url = Annotated[
     str,
-    typer.Option("--url", envvar="MANYLABEL_URL", metavar="URL", help="Address of the server.", callback=_checked_url),
+    Option("--url", envvar="MANYLABEL_URL", metavar="URL", help="Address of the server.", callback=_checked_url),
 ]
 
 
 ApiKeyFile = Annotated[
     Path | None,
-    typer.Option(
+    Option(
         "--api-key-file",
         envvar="MANYLABEL_API_KEY_FILE",
         metavar="FILE",
@@ -36,20 +37,18 @@ ApiKeyFile = Annotated[
         show_default=False,
     ),
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="Answer in JSON, for scripts.")]
-ModelName = Annotated[str, typer.Argument(metavar="MODEL", help="Name of the model.")]
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+AsJson = Annotated[bool, Option("--json", help="Answer in JSON, for scripts.")]
+ModelName = Annotated[str, Argument(metavar="MODEL", help="Name of the model.")]
+Yes = Annotated[bool, Option("--yes", "-y", help="Do not ask.")]
 Input = Annotated[
     str,
-    typer.Argument(
+    Argument(
         metavar="INPUT",
         help="JSON itself, a file of it, or - for standard input: one example, "
         '{"examples": [...]}, or an example on each line. Or a file that ends with .csv.',
     ),
 ]
-BatchSize = Annotated[
-    int, typer.Option(min=1, max=10_000, help="Examples in one request; 1 answers each line at once.")
-]
+BatchSize = Annotated[int, Option(min=1, max=10_000, help="Examples in one request; 1 answers each line at once.")]
 
 _IMPATIENT = Retry(attempts=4, base_seconds=0.2)
 PATIENT = Retry(attempts=15, base_seconds=0.2)
@@ -80,15 +79,15 @@ def read_key(path: Path) -> Secret:
 def confirm(question: str, yes: bool) -> None:
     """Ask a person, unless the answer was given; end the command if it is no."""
     if not yes:
-        typer.confirm(question, abort=True)
+        click.confirm(question, abort=True)
 
 
-def refuse_options_of(context: typer.Context, command: str) -> None:
+def refuse_options_of(context: click.Context, command: str) -> None:
     """Refuse options before the subcommand: they would be those of the list, and silently be ignored."""
     for name, option in (("url", "--url"), ("api_key", "--api-key-file"), ("as_json", "--json"), ("state", "--state")):
         source = context.get_parameter_source(name)
         if source is not None and source.name == "COMMANDLINE":
-            raise typer.BadParameter(f"give it after {command}", param_hint=option)
+            raise click.BadParameter(f"give it after {command}", param_hint=option)
 
 
 def named_values(pairs: list[str] | None, option: str = "--param") -> dict[str, Any]:
@@ -99,7 +98,7 @@ def named_values(pairs: list[str] | None, option: str = "--param") -> dict[str, 
 def _named_value(text: str, option: str) -> tuple[str, Any]:
     name, given, value = text.partition("=")
     if not given:
-        raise typer.BadParameter(f"must be NAME=VALUE, not {text!r}", param_hint=option)
+        raise click.BadParameter(f"must be NAME=VALUE, not {text!r}", param_hint=option)
     try:
         return name, json.loads(value)
     except ValueError:

@@ -2,6 +2,10 @@
 
 from typing import TYPE_CHECKING, Any
 
+from manylabel_extras import require
+
+require(__name__, "river")
+
 from manylabel_clients.river.feed import FeedInterrupted, FeedResult, feed
 from manylabel_clients.river.files import (
     ArffFile,

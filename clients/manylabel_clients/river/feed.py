@@ -14,6 +14,7 @@ from manylabel_clients.http.resources.metrics import Metrics
 from manylabel_clients.http.resources.model_status import TrainedStatus
 from manylabel_clients.http.resources.models import Model
 from manylabel_clients.http.resources.predictions import Updated
+from manylabel_clients.progress import ProgressBar, counted
 from manylabel_clients.river.encoding import named_truths, named_values
 from manylabel_clients.river.files.stream import FileStream
 from manylabel_core.rows import MAX_EXAMPLE_WEIGHT
@@ -190,11 +191,13 @@ def _bar(stream: Any, start: int, wanted: bool) -> Iterator[Callable[[int], obje
     if not wanted:
         yield lambda rows: None
         return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+    n_samples, done = getattr(stream, "n_samples", None), start
+    with ProgressBar(stays=True) as bar:
 
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    n_samples = getattr(stream, "n_samples", None)
-    with Progress(*columns, console=Console(stderr=True)) as bar:
-        task = bar.add_task("feeding", total=n_samples, completed=start)
-        yield lambda rows: bar.advance(task, rows)
+        def advance(rows: int) -> None:
+            nonlocal done
+            done += rows
+            share, count = counted(done, n_samples)
+            bar.draw(share, f"{count} rows fed")
+
+        yield advance

@@ -8,13 +8,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import typer.main
-from typer.testing import CliRunner
+from click.testing import CliRunner
 
 from manylabel_clients import plots
 from manylabel_clients.command.app import app
+from manylabel_clients.command.data.files import RECORD_EXTENSIONS, RECORDS
 from manylabel_clients.command.models import plot
+from manylabel_clients.command.output.measures import TITLES
 from manylabel_core.batch.catalogue import TRAINERS
+from manylabel_core.datasets.reading import EXTENSIONS
+from manylabel_core.metrics.measures import MEASURES
 
 SCRIPT = Path(sys.executable).with_name("manylabel")
 
@@ -25,7 +28,7 @@ def commands(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[s
         yield from commands(sub, (*path, name))
 
 
-ALL = dict(commands(typer.main.get_command(app)))
+ALL = dict(commands(app))
 
 
 def test_the_commands_are_these() -> None:
@@ -46,7 +49,7 @@ def test_the_commands_are_these() -> None:
 )
 def test_every_command_and_parameter_is_described(path: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "300")
-    result = CliRunner().invoke(app, [*path, "--help"])
+    result = CliRunner().invoke(app, [*path, "--help"], terminal_width=300)
     assert result.exit_code == 0
     command = ALL[path]
     text = " ".join(result.output.split())
@@ -73,6 +76,11 @@ def test_the_kinds_of_plots_in_the_help_are_all_there_are() -> None:
 def test_the_trainers_in_the_help_are_all_there_are() -> None:
     (option,) = (parameter for parameter in ALL["train",].params if parameter.name == "trainer")
     assert re.findall(r"\w+", option.help.replace(" or ", " ")) == list(TRAINERS)
+
+
+def test_names_that_need_no_core_are_those_of_core() -> None:
+    assert [(name, measure.title) for name, measure in MEASURES.items()] == list(TITLES.items())
+    assert {end: format for end, format in EXTENSIONS.items() if format in RECORDS} == RECORD_EXTENSIONS
 
 
 def test_serve_hands_help_and_unknown_flags_on_to_the_server() -> None:

@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import typer.main
 from river import compose, datasets, evaluate, metrics, preprocessing
 
 import manylabel_core as core
@@ -56,7 +55,7 @@ def test_every_algorithm_is_named_where_one_chooses_it(wanted: str) -> None:
 
 
 def create_command() -> Any:
-    return typer.main.get_command(app).commands["models"].commands["create"]  # type: ignore[attr-defined]
+    return app.commands["models"].commands["create"]  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("estimator", ESTIMATORS)

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
+import click
 
 from manylabel_clients.command.data.files import (
     LABELS_HELP,
@@ -17,6 +17,7 @@ from manylabel_clients.command.data.files import (
     WeightColumn,
     label_columns,
 )
+from manylabel_clients.command.declaring import Argument, Commands, Option, group
 from manylabel_clients.command.options import (
     DEFAULT_URL,
     ApiKeyFile,
@@ -28,25 +29,26 @@ from manylabel_clients.command.options import (
     refuse_options_of,
 )
 from manylabel_clients.command.output.models import text_facts
-from manylabel_clients.command.output.text import human_size, print_as, print_facts, print_table
+from manylabel_clients.command.output.tables import print_facts, print_table
+from manylabel_clients.command.output.text import human_size, print_as
 from manylabel_clients.http.resources.datasets import DatasetInfo
 from manylabel_clients.http.transport.upload import ReportBytes
+from manylabel_clients.progress import ProgressBar
 
-DatasetName = Annotated[str, typer.Argument(metavar="NAME", help="Name of the data set.")]
+DatasetName = Annotated[str, Argument(metavar="NAME", help="Name of the data set.")]
 
 
-def register(app: typer.Typer) -> None:
+def register(app: Commands) -> None:
     """Add the commands."""
-    datasets = typer.Typer(invoke_without_command=True)
-    datasets.callback()(list_datasets)
-    datasets.command()(add)
-    datasets.command()(show)
-    datasets.command()(delete)
-    app.add_typer(datasets, name="datasets")
+    datasets = group(list_datasets, "datasets")
+    datasets.add(add)
+    datasets.add(show)
+    datasets.add(delete)
+    app.add_command(datasets)
 
 
 def list_datasets(
-    context: typer.Context, as_json: AsJson = False, url: Url = DEFAULT_URL, api_key: ApiKeyFile = None
+    context: click.Context, as_json: AsJson = False, url: Url = DEFAULT_URL, api_key: ApiKeyFile = None
 ) -> None:
     """List the data sets of a server; add, show or delete one."""
     if context.invoked_subcommand is not None:
@@ -58,14 +60,14 @@ def list_datasets(
 
 def add(
     name: DatasetName,
-    file: Annotated[Path, typer.Argument(metavar="FILE", exists=True, dir_okay=False, help="Labelled examples.")],
+    file: Annotated[Path, Argument(metavar="FILE", exists=True, dir_okay=False, help="Labelled examples.")],
     format: Annotated[
         str | None,
-        typer.Option(help="libsvm, arff, npz, ndjson, csv or tsv. Default: by the ending of the file's name."),
+        Option(help="libsvm, arff, npz, ndjson, csv or tsv. Default: by the ending of the file's name."),
     ] = None,
     labels: Annotated[
         str | None,
-        typer.Option(metavar="XML|N|A,B,...", help=LABELS_HELP),
+        Option(metavar="XML|N|A,B,...", help=LABELS_HELP),
     ] = None,
     tags: Tags = None,
     separator: Separator = None,
@@ -73,7 +75,7 @@ def add(
     text: Text = None,
     weight: WeightColumn = None,
     train_rows: Annotated[
-        int | None, typer.Option(min=1, help="So many rows, the first, are the split train, and the others test.")
+        int | None, Option(min=1, help="So many rows, the first, are the split train, and the others test.")
     ] = None,
     as_json: AsJson = False,
     url: Url = DEFAULT_URL,
@@ -92,7 +94,7 @@ def add(
         )
     told = f"added {name}: {added.rows:,} rows, {added.features:,} features, {added.labels:,} labels"
     told += ", with weights" if added.weighted else ""
-    print_as(as_json, added, lambda _: typer.echo(told))
+    print_as(as_json, added, lambda _: click.echo(told))
 
 
 def show(name: DatasetName, as_json: AsJson = False, url: Url = DEFAULT_URL, api_key: ApiKeyFile = None) -> None:
@@ -112,12 +114,12 @@ def delete(
     confirm(f"Delete {name}?", yes)
     with connect(url, api_key) as client:
         client.delete_dataset(name)
-    typer.echo(f"deleted {name}")
+    click.echo(f"deleted {name}")
 
 
 def _print_all(found: list[DatasetInfo]) -> None:
     if not found:
-        return typer.echo("no data sets; manylabel datasets add NAME FILE makes one")
+        return click.echo("no data sets; manylabel datasets add NAME FILE makes one")
     columns = ("data set", "rows", "features", "labels", "labels a row", "size")
     return print_table(columns, [_row(one) for one in found])
 
@@ -151,9 +153,6 @@ def _counted(counts: dict[str, int]) -> str:
 
 @contextmanager
 def _bar(total_bytes: int, visible: bool) -> Iterator[ReportBytes]:
-    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn
-
-    columns = (TextColumn("sending"), BarColumn(), DownloadColumn())
-    with Progress(*columns, transient=True, disable=not visible) as bar:
-        task = bar.add_task("", total=total_bytes)
-        yield lambda done: bar.update(task, completed=done)
+    with ProgressBar(visible) as bar:
+        of_all = f"of {human_size(total_bytes)} sent"
+        yield lambda done: bar.draw(done / max(1, total_bytes), f"{human_size(done)} {of_all}")

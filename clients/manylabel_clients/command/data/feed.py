@@ -5,7 +5,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+import click
 
 from manylabel_clients.command.data.checkpoints import DigestedRows, FeedCheckpoint, checkpoint_path
 from manylabel_clients.command.data.files import (
@@ -20,6 +20,7 @@ from manylabel_clients.command.data.files import (
     ZeroBased,
     open_for,
 )
+from manylabel_clients.command.declaring import Commands, Option
 from manylabel_clients.command.failures import Failure
 from manylabel_clients.command.options import (
     DEFAULT_URL,
@@ -43,9 +44,9 @@ if TYPE_CHECKING:
     from manylabel_clients.river.files import FileStream
 
 
-def register(app: typer.Typer) -> None:
+def register(app: Commands) -> None:
     """Add the command."""
-    app.command()(feed)
+    app.add(feed)
 
 
 def feed(
@@ -60,14 +61,14 @@ def feed(
     weight: WeightColumn = None,
     complete: Annotated[
         bool,
-        typer.Option(
+        Option(
             "--complete",
             help="The labels of the file are all there are: those not true are false, and need not be sent.",
         ),
     ] = False,
     resume: Annotated[
         bool,
-        typer.Option("--resume", help="Go on where the last feed of this file into this model stopped."),
+        Option("--resume", help="Go on where the last feed of this file into this model stopped."),
     ] = False,
     batch_size: BatchSize = 64,
     as_json: AsJson = False,
@@ -93,7 +94,7 @@ def feed(
     if as_json:
         print_json(asdict(result))
     else:
-        typer.echo(f"{result.examples:,} rows fed; {model} has learnt {result.updates:,} examples")
+        click.echo(f"{result.examples:,} rows fed; {model} has learnt {result.updates:,} examples")
         print_metrics(result.metrics)
 
 
@@ -119,8 +120,8 @@ def _run(model: Model, stream: "FileStream", checkpoint: FeedCheckpoint, path: P
     except FeedInterrupted as error:
         raise _stopped(error.__cause__, error.offset) from error
     except KeyboardInterrupt:
-        typer.echo("stopped; --resume goes on", err=True)
-        raise typer.Exit(130) from None
+        click.echo("stopped; --resume goes on", err=True)
+        raise click.exceptions.Exit(130) from None
 
 
 def _resumed(path: Path, file: Path, model: Model) -> FeedCheckpoint:

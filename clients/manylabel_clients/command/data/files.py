@@ -2,11 +2,11 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
-import typer
-
+from manylabel_clients.command.declaring import Argument, Option
 from manylabel_clients.command.failures import Failure
 from manylabel_clients.http.resources.models import Model
 
@@ -22,10 +22,10 @@ FORMATS = (
 TABLES = ("csv", "tsv")
 RECORDS = (*TABLES, "ndjson")
 """Formats whose rows may be records."""
+RECORD_EXTENSIONS = {".csv": "csv", ".jsonl": "ndjson", ".ndjson": "ndjson", ".tsv": "tsv"}
+"""What the names of files in these formats end with: as `manylabel_core.datasets` has it, which need not be here."""
 
-_File = typer.Argument(
-    metavar="FILE", exists=True, dir_okay=False, help=f"Labelled examples in {FORMATS}.", show_default=False
-)
+_File = Argument(metavar="FILE", exists=True, dir_okay=False, help=f"Labelled examples in {FORMATS}.")
 File = Annotated[Path, _File]
 OptionalFile = Annotated[Path | None, _File]
 LABELS_HELP = (
@@ -35,45 +35,41 @@ LABELS_HELP = (
 )
 LabelColumns = Annotated[
     str | None,
-    typer.Option("--labels", metavar="XML|N|A,B,...", help=f"{LABELS_HELP} libsvm: names of the labels in order."),
+    Option("--labels", metavar="XML|N|A,B,...", help=f"{LABELS_HELP} libsvm: names of the labels in order."),
 ]
 Tags = Annotated[
     str | None,
-    typer.Option(
+    Option(
         metavar="COLUMN", help="CSV, TSV, JSON lines: the column or field that lists the labels, in place of --labels."
     ),
 ]
 Separator = Annotated[
     str | None,
-    typer.Option(
+    Option(
         help="CSV, TSV, JSON lines: what stands between two labels in a cell, as ';'. Default with --tags: a space.",
         show_default=False,
     ),
 ]
 Ignore = Annotated[
     str | None,
-    typer.Option(
-        metavar="A,B,...", help="CSV, TSV, JSON lines: columns or fields that are neither features nor labels."
-    ),
+    Option(metavar="A,B,...", help="CSV, TSV, JSON lines: columns or fields that are neither features nor labels."),
 ]
 Text = Annotated[
     list[str] | None,
-    typer.Option(
+    Option(
         metavar="A,B,...", help="CSV, TSV, JSON lines: columns or fields that are text. Repeatable, with one in each."
     ),
 ]
 WeightColumn = Annotated[
     str | None,
-    typer.Option(
+    Option(
         "--weight",
         metavar="COLUMN",
         help="CSV, TSV, JSON lines of records: the column or field that has what each row weighs, above 0 and at most "
         '1,000. Beside "x" and "y" it is "weight", in NPZ an array "weight", in ARFF it is in braces behind a row.',
     ),
 ]
-ZeroBased = Annotated[
-    bool, typer.Option("--zero-based", help="libsvm: features and labels are numbered from 0, not from 1.")
-]
+ZeroBased = Annotated[bool, Option("--zero-based", help="libsvm: features and labels are numbered from 0, not from 1.")]
 
 
 class TableOptions(NamedTuple):
@@ -193,11 +189,15 @@ def read_rows(path: Path, labels: str | None, table: TableOptions) -> "Iterator[
         )
 
 
+def record_format(path: str | PathLike[str]) -> str | None:
+    """Return which of `RECORDS` a file is by its name; None for another."""
+    path = Path(path)
+    return RECORD_EXTENSIONS.get((Path(path.stem) if path.suffix.lower() == ".gz" else path).suffix.lower())
+
+
 def check_labelled(path: Path, labels: str | None, table: TableOptions) -> None:
     """Raise a Failure if nothing says where a table has its labels."""
-    from manylabel_core.datasets.reading import format_of
-
-    if format_of(path) in TABLES and labels is None and table.tags is None:
+    if record_format(path) in TABLES and labels is None and table.tags is None:
         ways = "--labels must say which columns of a CSV file are labels, or --tags which column lists them"
         raise Failure(f"{path}: {ways}")
 

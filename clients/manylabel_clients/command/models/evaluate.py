@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
+import click
 
 from manylabel_clients.command.data.files import (
     Ignore,
@@ -18,10 +18,12 @@ from manylabel_clients.command.data.files import (
     open_for,
     readable,
 )
+from manylabel_clients.command.declaring import Commands, Option
 from manylabel_clients.command.inputs import chunks
 from manylabel_clients.command.options import DEFAULT_URL, ApiKeyFile, AsJson, BatchSize, ModelName, Url, connect
 from manylabel_clients.command.output.measures import measure_rows, print_history, print_metrics
-from manylabel_clients.command.output.text import print_as, print_json, print_table
+from manylabel_clients.command.output.tables import print_table
+from manylabel_clients.command.output.text import print_as, print_json
 from manylabel_clients.http.resources.models import Model
 from manylabel_clients.http.resources.predictions import Prediction
 
@@ -30,9 +32,9 @@ if TYPE_CHECKING:
     from manylabel_core.metrics import Prequential
 
 
-def register(app: typer.Typer) -> None:
+def register(app: Commands) -> None:
     """Add the command."""
-    app.command()(evaluate)
+    app.add(evaluate)
 
 
 def evaluate(
@@ -47,7 +49,7 @@ def evaluate(
     weight: WeightColumn = None,
     batch_size: BatchSize = 64,
     history: Annotated[
-        bool, typer.Option("--history", help="What they were over the examples so far; --json has all points.")
+        bool, Option("--history", help="What they were over the examples so far; --json has all points.")
     ] = False,
     as_json: AsJson = False,
     url: Url = DEFAULT_URL,
@@ -60,7 +62,7 @@ def evaluate(
     by their weights.
     """
     if file is not None and history:
-        raise typer.BadParameter("is about the stream of a model, not about a file", param_hint="--history")
+        raise click.BadParameter("is about the stream of a model, not about a file", param_hint="--history")
     with connect(url, api_key) as client:
         handle = client.model(model)
         if file is None:

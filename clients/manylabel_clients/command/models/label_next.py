@@ -5,12 +5,14 @@ import sys
 from collections.abc import Iterator
 from typing import Annotated
 
-import typer
+import click
 
+from manylabel_clients.command.declaring import Option
 from manylabel_clients.command.failures import Failure
 from manylabel_clients.command.options import DEFAULT_URL, ApiKeyFile, AsJson, ModelName, Url, connect
+from manylabel_clients.command.output.tables import print_table, print_text
 from manylabel_clients.command.output.text import as_json as in_json
-from manylabel_clients.command.output.text import print_as, print_table
+from manylabel_clients.command.output.text import print_as
 from manylabel_clients.http.errors import Conflict, Expired, Invalid, NotFound
 from manylabel_clients.http.resources.models import Model
 from manylabel_clients.http.resources.predictions import UnlabelledPage, UnlabelledPrediction
@@ -34,8 +36,8 @@ A label that is one of these letters, or has a comma, is typed as JSON: ["s"]
 
 def predictions(
     name: ModelName,
-    order: Annotated[str, typer.Option(help="What comes first: newest or uncertainty.")] = ORDER,
-    limit: Annotated[int, typer.Option(min=1, max=MAX_ASKED, help="Most predictions shown.")] = 20,
+    order: Annotated[str, Option(help="What comes first: newest or uncertainty.")] = ORDER,
+    limit: Annotated[int, Option(min=1, max=MAX_ASKED, help="Most predictions shown.")] = 20,
     as_json: AsJson = False,
     url: Url = DEFAULT_URL,
     api_key: ApiKeyFile = None,
@@ -48,7 +50,7 @@ def predictions(
 
 def _print_page(page: UnlabelledPage) -> None:
     if not page.predictions:
-        return typer.echo("no kept predictions wait for labels; manylabel predict --keep-record keeps some")
+        return click.echo("no kept predictions wait for labels; manylabel predict --keep-record keeps some")
     rows = [(one.id, ", ".join(_predicted(one)), f"{one.uncertainty:.3f}") for one in page.predictions]
     return print_table(("id", "predicted", "uncertainty"), rows, words=2)
 
@@ -69,14 +71,14 @@ class LabelLoop:
 
     def run(self) -> None:
         """Ask until nothing is left, or the person has had enough."""
-        typer.echo(HELP)
+        click.echo(HELP)
         more = True
         while more and (batch := self._next()):
             answers, more = self._ask(batch)
             self._send(answers)
         if more:
-            typer.echo("no others wait for labels")
-        typer.echo(f"{self._told:,} labelled")
+            click.echo("no others wait for labels")
+        click.echo(f"{self._told:,} labelled")
 
     def _next(self) -> list[UnlabelledPrediction]:
         limit = min(MAX_ASKED, self._send_every + len(self._done))
@@ -95,7 +97,7 @@ class LabelLoop:
                 return answers, False
             if typed == "u":
                 if not place:
-                    typer.echo("those before have been sent")
+                    click.echo("those before have been sent")
                 else:
                     place -= 1
                     answers.pop(batch[place].id, None)
@@ -106,7 +108,7 @@ class LabelLoop:
                 try:
                     answers[shown.id] = _labels(typed, shown)
                 except Failure as error:
-                    typer.echo(str(error))
+                    click.echo(str(error))
                     continue
             place += 1
         self._done.update(one.id for one in batch)
@@ -118,14 +120,14 @@ class LabelLoop:
             try:
                 self._model.label(id, labels)
             except (Conflict, Expired, Invalid, NotFound) as error:
-                typer.echo(f"not learnt: {error}")
+                click.echo(f"not learnt: {error}")
             else:
                 self._told += 1
 
 
 def _read() -> str | None:
     """Return what a person types in a line; None at the end of it all."""
-    typer.echo("labels> ", nl=False)
+    click.echo("labels> ", nl=False)
     sys.stdout.flush()
     line = sys.stdin.readline()
     return line.strip() if line else None
@@ -140,7 +142,7 @@ def _labels(typed: str, shown: UnlabelledPrediction) -> list[str]:
     labels = list(dict.fromkeys(_listed(typed)))
     new = [label for label in labels if shown.probabilities is not None and label not in shown.probabilities]
     if new:
-        typer.echo(f"new: {', '.join(new)} (u goes back)")
+        click.echo(f"new: {', '.join(new)} (u goes back)")
     return labels
 
 
@@ -157,9 +159,9 @@ def _listed(typed: str) -> list[str]:
 
 
 def _show(shown: UnlabelledPrediction) -> None:
-    typer.echo()
+    click.echo()
     for line in _described(shown):
-        typer.echo("".join(char if char.isprintable() or char == "\t" else " " for char in line))
+        print_text("".join(char if char.isprintable() or char == "\t" else " " for char in line))
 
 
 def _described(shown: UnlabelledPrediction) -> Iterator[str]:

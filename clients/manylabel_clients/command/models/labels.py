@@ -2,11 +2,13 @@
 
 from typing import Annotated
 
-import typer
+import click
 
+from manylabel_clients.command.declaring import Argument, Option
 from manylabel_clients.command.options import DEFAULT_URL, ApiKeyFile, AsJson, ModelName, Url, connect
 from manylabel_clients.command.output.measures import number
-from manylabel_clients.command.output.text import print_as, print_table
+from manylabel_clients.command.output.tables import print_table
+from manylabel_clients.command.output.text import print_as
 from manylabel_clients.http.resources.labels import LabelPage, LabelStatus
 
 COLUMNS = ("label", "examples", "frequency", "first", "last", "F1", "window F1", "threshold", "alarms")
@@ -14,12 +16,12 @@ COLUMNS = ("label", "examples", "frequency", "first", "last", "F1", "window F1",
 
 def labels(
     name: ModelName,
-    sort: Annotated[str, typer.Option(help="name, frequency, first_seen, last_seen, f1, window_f1, ...")] = "frequency",
-    ascending: Annotated[bool, typer.Option("--ascending", help="The lowest first.")] = False,
-    offset: Annotated[int, typer.Option(min=0, help="How many to leave out.")] = 0,
-    limit: Annotated[int, typer.Option(min=1, max=1000, help="Most labels shown.")] = 50,
+    sort: Annotated[str, Option(help="name, frequency, first_seen, last_seen, f1, window_f1, ...")] = "frequency",
+    ascending: Annotated[bool, Option("--ascending", help="The lowest first.")] = False,
+    offset: Annotated[int, Option(min=0, help="How many to leave out.")] = 0,
+    limit: Annotated[int, Option(min=1, max=1000, help="Most labels shown.")] = 50,
     version: Annotated[
-        int | None, typer.Option(min=1, help="Which version of a model that jobs train. Default: the one served.")
+        int | None, Option(min=1, help="Which version of a model that jobs train. Default: the one served.")
     ] = None,
     as_json: AsJson = False,
     url: Url = DEFAULT_URL,
@@ -34,33 +36,33 @@ def labels(
 
 def rename_label(
     name: ModelName,
-    label: Annotated[str, typer.Argument(help="Its name now.")],
-    to: Annotated[str, typer.Argument(help="Its name from now on.")],
+    label: Annotated[str, Argument(help="Its name now.")],
+    to: Annotated[str, Argument(help="Its name from now on.")],
     url: Url = DEFAULT_URL,
     api_key: ApiKeyFile = None,
 ) -> None:
     """Give a label of a model another name; what was learnt about it stays."""
     with connect(url, api_key) as client:
         client.model(name).rename_label(label, to)
-    typer.echo(f"{label} is {to} now")
+    click.echo(f"{label} is {to} now")
 
 
 def retire_label(
     name: ModelName,
-    label: Annotated[str, typer.Argument(help="The label.")],
+    label: Annotated[str, Argument(help="The label.")],
     url: Url = DEFAULT_URL,
     api_key: ApiKeyFile = None,
 ) -> None:
     """Have a model learn and predict a label no more."""
     with connect(url, api_key) as client:
         client.model(name).retire_label(label)
-    typer.echo(f"{label} is retired")
+    click.echo(f"{label} is retired")
 
 
 def _print(page: LabelPage) -> None:
     print_table(COLUMNS, map(_row, page.labels))
     if page.total > len(page.labels):
-        typer.echo(f"{len(page.labels):,} of {page.total:,} labels; --offset and --limit show others")
+        click.echo(f"{len(page.labels):,} of {page.total:,} labels; --offset and --limit show others")
 
 
 def _row(one: LabelStatus) -> tuple[str, ...]:

@@ -2,9 +2,10 @@
 
 from typing import Annotated, Any
 
-import typer
+import click
 
 from manylabel_clients.command.data.files import field_names
+from manylabel_clients.command.declaring import Commands, Option, group
 from manylabel_clients.command.models import label_next, plot, versions
 from manylabel_clients.command.models import labels as labels_command
 from manylabel_clients.command.options import (
@@ -23,25 +24,24 @@ from manylabel_clients.command.output.models import print_models, print_status
 from manylabel_clients.command.output.text import print_as
 
 
-def register(app: typer.Typer) -> None:
+def register(app: Commands) -> None:
     """Add the commands."""
-    models = typer.Typer(invoke_without_command=True)
-    models.callback()(list_models)
-    models.command()(create)
-    models.command()(show)
-    models.command()(delete)
-    models.command()(labels_command.labels)
-    models.command()(labels_command.rename_label)
-    models.command()(labels_command.retire_label)
-    models.command()(label_next.predictions)
-    models.command()(versions.versions)
-    models.command()(versions.promote)
-    models.command()(plot.plot)
-    app.add_typer(models, name="models")
+    models = group(list_models, "models")
+    models.add(create)
+    models.add(show)
+    models.add(delete)
+    models.add(labels_command.labels)
+    models.add(labels_command.rename_label)
+    models.add(labels_command.retire_label)
+    models.add(label_next.predictions)
+    models.add(versions.versions)
+    models.add(versions.promote)
+    models.add(plot.plot)
+    app.add_command(models)
 
 
 def list_models(
-    context: typer.Context, as_json: AsJson = False, url: Url = DEFAULT_URL, api_key: ApiKeyFile = None
+    context: click.Context, as_json: AsJson = False, url: Url = DEFAULT_URL, api_key: ApiKeyFile = None
 ) -> None:
     """List the models of a server; create, show or delete one."""
     if context.invoked_subcommand is not None:
@@ -55,26 +55,26 @@ def create(
     name: ModelName,
     algorithm: Annotated[
         str,
-        typer.Option(help="falt, salt, kernel_falt, kernel_salt, passive_aggressive or kernel_passive_aggressive."),
+        Option(help="falt, salt, kernel_falt, kernel_salt, passive_aggressive or kernel_passive_aggressive."),
     ] = "falt",
     param: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME=VALUE", help="A parameter of the algorithm, as eta=0.5. Repeatable."),
+        Option(metavar="NAME=VALUE", help="A parameter of the algorithm, as eta=0.5. Repeatable."),
     ] = None,
-    scaling: Annotated[str | None, typer.Option(help="auto, none, unit or standard.")] = None,
+    scaling: Annotated[str | None, Option(help="auto, none, unit or standard.")] = None,
     missing: Annotated[
-        str | None, typer.Option(help="Where a missing quantity stands: mean (with scaling auto) or zero.")
+        str | None, Option(help="Where a missing quantity stands: mean (with scaling auto) or zero.")
     ] = None,
     labels: Annotated[
-        str | None, typer.Option(metavar="A,B,...", help="The only labels accepted. Default: as they come.")
+        str | None, Option(metavar="A,B,...", help="The only labels accepted. Default: as they come.")
     ] = None,
     features: Annotated[
         str | None,
-        typer.Option(metavar="N|A,B,...", help="Number or names of the only features. Default: as they come."),
+        Option(metavar="N|A,B,...", help="Number or names of the only features. Default: as they come."),
     ] = None,
     limit: Annotated[
         list[str] | None,
-        typer.Option(
+        Option(
             metavar="KIND=MOST,POLICY",
             help="Most features or labels, and what becomes of more: reject, ignore, or, of features, hash; "
             "as features=10000,hash. Repeatable.",
@@ -82,13 +82,13 @@ def create(
     ] = None,
     text: Annotated[
         list[str] | None,
-        typer.Option(
+        Option(
             metavar="A,B,...",
             help="The fields of records that are text. Repeatable, with one in each. Default: what is long enough.",
         ),
     ] = None,
-    durability: Annotated[str | None, typer.Option(help="log or fsync.")] = None,
-    window: Annotated[int | None, typer.Option(help="Examples in the window of the measures.")] = None,
+    durability: Annotated[str | None, Option(help="log or fsync.")] = None,
+    window: Annotated[int | None, Option(help="Examples in the window of the measures.")] = None,
     as_json: AsJson = False,
     url: Url = DEFAULT_URL,
     api_key: ApiKeyFile = None,
@@ -112,7 +112,7 @@ def create(
             limits=_limits(limit),
         )
         status = model.status()
-    print_as(as_json, status, lambda _: typer.echo(f"created {name}"))
+    print_as(as_json, status, lambda _: click.echo(f"created {name}"))
 
 
 def show(name: ModelName, as_json: AsJson = False, url: Url = DEFAULT_URL, api_key: ApiKeyFile = None) -> None:
@@ -132,7 +132,7 @@ def delete(
     confirm(f"Delete {name} and all it has learnt?", yes)
     with connect(url, api_key) as client:
         client.model(name).delete()
-    typer.echo(f"deleted {name}")
+    click.echo(f"deleted {name}")
 
 
 def _names(text: str) -> list[str]:
@@ -147,7 +147,7 @@ def _limits(given: list[str] | None) -> dict[str, Any] | None:
 def _limit(text: str) -> dict[str, Any]:
     maximum, _, policy = text.partition(",")
     if not maximum.isdecimal() or not policy:
-        raise typer.BadParameter(
+        raise click.BadParameter(
             f"must be KIND=MOST,POLICY, as features=10000,hash, not ...={text}", param_hint="--limit"
         )
     return {"most": int(maximum), "policy": policy.strip()}

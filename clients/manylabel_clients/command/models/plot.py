@@ -3,8 +3,9 @@
 from pathlib import Path
 from typing import Annotated
 
-import typer
+import click
 
+from manylabel_clients.command.declaring import Option
 from manylabel_clients.command.failures import Failure
 from manylabel_clients.command.options import DEFAULT_URL, ApiKeyFile, ModelName, Url, connect
 
@@ -14,11 +15,11 @@ KINDS = ("label-scores", "label-correlation", "view-weights", "convergence")
 
 def plot(
     name: ModelName,
-    kind: Annotated[str, typer.Option(help=f"{', '.join(KINDS[:-1])} or {KINDS[-1]}.")] = KINDS[0],
-    version: Annotated[int | None, typer.Option(min=1, help="Number of the version. Default: the one served.")] = None,
+    kind: Annotated[str, Option(help=f"{', '.join(KINDS[:-1])} or {KINDS[-1]}.")] = KINDS[0],
+    version: Annotated[int | None, Option(min=1, help="Number of the version. Default: the one served.")] = None,
     out: Annotated[
         Path | None,
-        typer.Option(
+        Option(
             dir_okay=False,
             metavar="FILE",
             help="Where to write the picture, as scores.png, scores.svg or scores.pdf. Default: MODEL-KIND.png.",
@@ -34,14 +35,14 @@ def plot(
     from manylabel_clients import plots
 
     if kind not in plots.KINDS:
-        raise typer.BadParameter(f"must be one of {', '.join(plots.KINDS)}, not {kind!r}", param_hint="--kind")
+        raise click.BadParameter(f"must be one of {', '.join(plots.KINDS)}, not {kind!r}", param_hint="--kind")
     out = out or Path(f"{name}-{kind}.png")
     if out.suffix.lower().removeprefix(".") not in plots.FORMATS:
-        raise typer.BadParameter(f"must end in .{', .'.join(plots.FORMATS)}, not {str(out)!r}", param_hint="--out")
+        raise click.BadParameter(f"must end in .{', .'.join(plots.FORMATS)}, not {str(out)!r}", param_hint="--out")
     with connect(url, api_key) as client:
         detail = client.model(name).detail(version)
     try:
         plots.save(plots.KINDS[kind](detail, name), out)
-    except (ValueError, ImportError) as error:
+    except ValueError as error:
         raise Failure(str(error)) from error
-    typer.echo(f"{kind} of {name}, version {detail.version}, drawn in {out}")
+    click.echo(f"{kind} of {name}, version {detail.version}, drawn in {out}")

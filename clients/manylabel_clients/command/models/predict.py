@@ -2,9 +2,10 @@
 
 from typing import Annotated
 
-import typer
+import click
 
 from manylabel_clients.command.data.files import Ignore, LabelColumns, Separator, TableOptions, Tags, Text
+from manylabel_clients.command.declaring import Commands, Option
 from manylabel_clients.command.inputs import chunks, placed, read_items
 from manylabel_clients.command.options import DEFAULT_URL, ApiKeyFile, AsJson, BatchSize, Input, ModelName, Url, connect
 from manylabel_clients.command.output.models import label_texts, print_explanations, print_prediction
@@ -12,9 +13,9 @@ from manylabel_clients.command.output.text import print_json
 from manylabel_clients.http.resources.predictions import Prediction
 
 
-def register(app: typer.Typer) -> None:
+def register(app: Commands) -> None:
     """Add the command."""
-    app.command()(predict)
+    app.add(predict)
 
 
 def predict(
@@ -26,15 +27,15 @@ def predict(
     ignore: Ignore = None,
     text: Text = None,
     batch_size: BatchSize = 64,
-    probabilities: Annotated[bool, typer.Option("--probabilities", help="Say how likely each label is, too.")] = False,
+    probabilities: Annotated[bool, Option("--probabilities", help="Say how likely each label is, too.")] = False,
     explain: Annotated[
-        int, typer.Option("--explain", min=0, max=100, help="Name so many features for each label, and against it.")
+        int, Option("--explain", min=0, max=100, help="Name so many features for each label, and against it.")
     ] = 0,
     keep: Annotated[
-        bool, typer.Option("--keep", help="Have the server keep what it answers, for `manylabel label` later.")
+        bool, Option("--keep", help="Have the server keep what it answers, for `manylabel label` later.")
     ] = False,
     keep_record: Annotated[
-        bool, typer.Option("--keep-record", help="As --keep, with the example itself, to show to who labels it.")
+        bool, Option("--keep-record", help="As --keep, with the example itself, to show to who labels it.")
     ] = False,
     as_json: AsJson = False,
     url: Url = DEFAULT_URL,
@@ -70,10 +71,10 @@ def _print(prediction: Prediction, as_json: bool, is_alone: bool) -> None:
         print_json(prediction)
     elif is_alone:
         if prediction.id is not None:
-            typer.echo(f"kept as {prediction.id}")
+            click.echo(f"kept as {prediction.id}")
         print_prediction(prediction)
     else:
         kept = "" if prediction.id is None else f"{prediction.id}  "
-        typer.echo(kept + ", ".join(label_texts(prediction)))
+        click.echo(kept + ", ".join(label_texts(prediction)))
     if not as_json:
         print_explanations(prediction)

@@ -2,27 +2,29 @@
 
 from typing import Annotated
 
-import typer
+import click
 
+from manylabel_clients.command.declaring import Argument, Commands, Option
 from manylabel_clients.command.options import DEFAULT_URL, ApiKeyFile, AsJson, ModelName, Url, Yes, confirm, connect
-from manylabel_clients.command.output.text import human_size, print_as, print_table
+from manylabel_clients.command.output.tables import print_table
+from manylabel_clients.command.output.text import human_size, print_as, short_time
 from manylabel_clients.http.resources.snapshots import Snapshot
 
 
-def register(app: typer.Typer) -> None:
+def register(app: Commands) -> None:
     """Add the commands."""
-    app.command()(snapshots)
-    app.command()(rollback)
+    app.add(snapshots)
+    app.add(rollback)
 
 
 def snapshots(
     model: ModelName,
-    take: Annotated[bool, typer.Option("--take", help="Keep the present state until it is deleted.")] = False,
-    name: Annotated[str | None, typer.Option(help="With --take: names the snapshot.")] = None,
-    note: Annotated[str | None, typer.Option(help="With --take: says what it is for.")] = None,
+    take: Annotated[bool, Option("--take", help="Keep the present state until it is deleted.")] = False,
+    name: Annotated[str | None, Option(help="With --take: names the snapshot.")] = None,
+    note: Annotated[str | None, Option(help="With --take: says what it is for.")] = None,
     delete: Annotated[
         str | None,
-        typer.Option(metavar="SNAPSHOT", help="Delete one that somebody asked for, by its name or position."),
+        Option(metavar="SNAPSHOT", help="Delete one that somebody asked for, by its name or position."),
     ] = None,
     as_json: AsJson = False,
     url: Url = DEFAULT_URL,
@@ -33,24 +35,24 @@ def snapshots(
     Example: `manylabel snapshots tags --take --name before-cleanup`
     """
     if take and delete is not None:
-        raise typer.BadParameter("either --take or --delete", param_hint="--delete")
+        raise click.BadParameter("either --take or --delete", param_hint="--delete")
     if not take and (name or note):
-        raise typer.BadParameter("only with --take", param_hint="--name" if name else "--note")
+        raise click.BadParameter("only with --take", param_hint="--name" if name else "--note")
     with connect(url, api_key) as client:
         handle = client.model(model)
         if take:
             taken = handle.take_snapshot(name, note)
-            print_as(as_json, taken, lambda taken: typer.echo(f"kept the state at {taken.position}{_called(taken)}"))
+            print_as(as_json, taken, lambda taken: click.echo(f"kept the state at {taken.position}{_called(taken)}"))
         elif delete is not None:
             handle.delete_snapshot(delete)
-            typer.echo(f"deleted {delete}")
+            click.echo(f"deleted {delete}")
         else:
             print_as(as_json, handle.snapshots(), _print)
 
 
 def rollback(
     model: ModelName,
-    snapshot: Annotated[str, typer.Argument(metavar="SNAPSHOT", help="Name or position of the snapshot.")],
+    snapshot: Annotated[str, Argument(metavar="SNAPSHOT", help="Name or position of the snapshot.")],
     yes: Yes = False,
     as_json: AsJson = False,
     url: Url = DEFAULT_URL,
@@ -63,13 +65,13 @@ def rollback(
     print_as(
         as_json,
         done,
-        lambda done: typer.echo(f"{model} is back at {done.rolled_back_to}: {done.updates:,} examples learnt"),
+        lambda done: click.echo(f"{model} is back at {done.rolled_back_to}: {done.updates:,} examples learnt"),
     )
 
 
 def _print(found: list[Snapshot]) -> None:
     rows = [
-        (each.name or "", each.position, each.created, human_size(each.bytes), _why(each), each.note or "")
+        (each.name or "", each.position, short_time(each.created), human_size(each.bytes), _why(each), each.note or "")
         for each in found
     ]
     print_table(("name", "position", "created", "size", "stays", "note"), rows, words=6)

@@ -4,9 +4,10 @@ import uuid
 from collections.abc import Callable, Iterable
 from typing import Annotated
 
-import typer
+import click
 
 from manylabel_clients.command.data.files import Ignore, LabelColumns, Separator, TableOptions, Tags, Text, WeightColumn
+from manylabel_clients.command.declaring import Argument, Commands, Option
 from manylabel_clients.command.failures import Failure
 from manylabel_clients.command.inputs import Item, chunks, placed, read_items, read_truths
 from manylabel_clients.command.models.label_next import ORDER, LabelLoop
@@ -26,15 +27,15 @@ from manylabel_clients.http.errors import ManyLabelError
 from manylabel_clients.http.resources.predictions import Updated
 
 
-def register(app: typer.Typer) -> None:
+def register(app: Commands) -> None:
     """Add the commands."""
-    app.command()(update)
-    app.command()(label)
+    app.add(update)
+    app.add(label)
 
 
 Key = Annotated[
     str | None,
-    typer.Option(help="Idempotency key: the same command with the same key and input is learnt once."),
+    Option(help="Idempotency key: the same command with the same key and input is learnt once."),
 ]
 
 
@@ -67,13 +68,13 @@ def label(
     model: ModelName,
     source: Annotated[
         str | None,
-        typer.Argument(metavar="[INPUT]", help="JSON itself, a file of it, or - for standard input; ids and labels."),
+        Argument(metavar="[INPUT]", help="JSON itself, a file of it, or - for standard input; ids and labels."),
     ] = None,
     batch_size: BatchSize = 64,
     key: Key = None,
-    order: Annotated[str, typer.Option(help="Without INPUT, what to label first: uncertainty or newest.")] = ORDER,
+    order: Annotated[str, Option(help="Without INPUT, what to label first: uncertainty or newest.")] = ORDER,
     send_every: Annotated[
-        int, typer.Option(min=1, max=100, help="Without INPUT, answers sent at a time; then the order is made anew.")
+        int, Option(min=1, max=100, help="Without INPUT, answers sent at a time; then the order is made anew.")
     ] = 10,
     as_json: AsJson = False,
     url: Url = DEFAULT_URL,
@@ -120,7 +121,7 @@ def _print(model: str, learnt: int, what: str, receipt: Updated) -> None:
     plural = "" if learnt == 1 else "s"
     done, how = ("learnt", "learnt") if what == "example" else ("labelled", "been told")
     before = f" (had been {done} before)" if receipt.replayed else ""
-    typer.echo(
+    click.echo(
         f"{learnt:,} {what}{plural} {done}{before}; {model} has {how} {receipt.updates:,} "
         f"(position {receipt.position}, durability {receipt.durability})"
     )

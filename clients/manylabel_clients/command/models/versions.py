@@ -2,11 +2,13 @@
 
 from typing import Annotated
 
-import typer
+import click
 
+from manylabel_clients.command.declaring import Argument, Option
 from manylabel_clients.command.options import DEFAULT_URL, ApiKeyFile, AsJson, ModelName, Url, connect
 from manylabel_clients.command.output.jobs import data_text
-from manylabel_clients.command.output.text import human_size, print_as, print_table
+from manylabel_clients.command.output.tables import print_table, print_text
+from manylabel_clients.command.output.text import human_size, print_as, short_time
 from manylabel_clients.http.resources.versions import Version
 
 MEASURE = "micro_f1"
@@ -23,9 +25,9 @@ def versions(name: ModelName, as_json: AsJson = False, url: Url = DEFAULT_URL, a
 
 def promote(
     name: ModelName,
-    version: Annotated[int, typer.Argument(min=1, help="Number of the version.")],
+    version: Annotated[int, Argument(min=1, help="Number of the version.")],
     force: Annotated[
-        bool, typer.Option("--force", help="Also if its features, or their scaling, are others than those served.")
+        bool, Option("--force", help="Also if its features, or their scaling, are others than those served.")
     ] = False,
     as_json: AsJson = False,
     url: Url = DEFAULT_URL,
@@ -35,16 +37,16 @@ def promote(
     with connect(url, api_key) as client:
         done = client.model(name).promote(version, force=force)
     before = "" if done.previous is None else f" in place of version {done.previous}"
-    print_as(as_json, done, lambda done: typer.echo(f"{name} serves version {done.version}{before}"))
+    print_as(as_json, done, lambda done: click.echo(f"{name} serves version {done.version}{before}"))
 
 
 def _print(columns: tuple[str, ...], found: list[Version]) -> None:
     print_table(columns, map(_row, found), words=6)
     for one in found:
         if one.taken is not None and one.taken["rows"] < one.taken["asked"]:
-            typer.echo(f"version {one.version}: {one.taken['text']}")
+            print_text(f"version {one.version}: {one.taken['text']}")
         if one.worse is not None:
-            typer.echo(f"version {one.version}: {one.worse}")
+            print_text(f"version {one.version}: {one.worse}")
 
 
 def _row(one: Version) -> tuple[str, ...]:
@@ -52,4 +54,14 @@ def _row(one: Version) -> tuple[str, ...]:
     score = "not measured" if one.measures is None else f"{one.measures[MEASURE]:.4f}"
     end = "yes" if one.converged else "no" if one.gap is None else f"no, gap {one.gap:.2g}"
     data = "" if one.data is None else data_text(one.data)
-    return (number, one.trainer, data, one.scaling, one.created, end, f"{one.rows:,}", human_size(one.bytes), score)
+    return (
+        number,
+        one.trainer,
+        data,
+        one.scaling,
+        short_time(one.created),
+        end,
+        f"{one.rows:,}",
+        human_size(one.bytes),
+        score,
+    )

@@ -3,20 +3,21 @@
 from collections.abc import Sequence
 from typing import Any
 
-import typer
+import click
 
 from manylabel_clients.command.output.measures import measure_rows
 from manylabel_clients.command.output.progress import fold_text
-from manylabel_clients.command.output.text import print_facts, print_table
+from manylabel_clients.command.output.tables import print_facts, print_table, print_text
+from manylabel_clients.command.output.text import short_time
 from manylabel_clients.http.resources.jobs import JobResult, JobStatus, Trainer
 
 
 def print_jobs(jobs: Sequence[JobStatus]) -> None:
     """Print a line for each job."""
     if not jobs:
-        return typer.echo("no jobs; manylabel jobs submit makes one")
+        return click.echo("no jobs; manylabel jobs submit makes one")
     columns = ("job", "state", "trainer", "model", "data", "created")
-    rows = [(job.id, job.state, job.trainer, job.model, data_text(job.data), job.created) for job in jobs]
+    rows = [(job.id, job.state, job.trainer, job.model, data_text(job.data), short_time(job.created)) for job in jobs]
     return print_table(columns, rows, words=len(columns))
 
 
@@ -45,13 +46,13 @@ def print_job(job: JobStatus) -> None:
 
 def print_result(result: JobResult) -> None:
     """Print the result of a job."""
-    typer.echo(f"version {result.version} of {result.model}, from {result.rows:,} rows in {result.seconds:.1f} s")
+    print_text(f"version {result.version} of {result.model}, from {result.rows:,} rows in {result.seconds:.1f} s")
     if result.held_back is not None:
-        typer.echo(f"it is not served: {result.held_back}; manylabel models promote {result.model} {result.version}")
+        print_text(f"it is not served: {result.held_back}; manylabel models promote {result.model} {result.version}")
     if result.worse is not None:
-        typer.echo(f"it is served, but {result.worse}")
+        print_text(f"it is served, but {result.worse}")
     if result.trials:
-        typer.echo(f"best of {len(result.trials)} trials: {_params(_varied(result))}")
+        print_text(f"best of {len(result.trials)} trials: {_params(_varied(result))}")
     if result.held_out is not None:
         columns = ("held out", f"{result.held_out['rows']:,} rows", "baseline")
         print_table(columns, measure_rows(result.held_out["measures"], result.held_out["baseline"]))
@@ -60,13 +61,14 @@ def print_result(result: JobResult) -> None:
 def print_trainers(trainers: Sequence[Trainer]) -> None:
     """Print each trainer with its parameters."""
     for one in trainers:
-        typer.echo(f"{one.name}: {one.title}\n  learns from {one.needs}")
+        print_text(f"{one.name}: {one.title}")
+        print_text(f"learns from {one.needs}", "  ")
         rows = [
             (name, _type(schema), _plain(schema.get("default"))) for name, schema in one.params["properties"].items()
         ]
         print_table(("parameter", "allowed", "default"), rows, words=3)
         space = "; ".join(f"{name}: {', '.join(map(_plain, values))}" for name, values in one.search.items())
-        typer.echo(f"  --search default tries {space}")
+        print_text(f"--search default tries {space}", "  ")
 
 
 def _varied(result: JobResult) -> dict[str, Any]:

@@ -3,10 +3,28 @@
 from dataclasses import asdict
 from typing import Any
 
-import typer
+import click
 
-from manylabel_clients.command.output.text import MAX_LABELS, print_table
+from manylabel_clients.command.output.tables import print_table
+from manylabel_clients.command.output.text import MAX_LABELS
 from manylabel_clients.http.resources.metrics import Drift, Metrics, MetricsHistory
+
+TITLES = {
+    "micro_f1": "micro-F1",
+    "macro_f1": "macro-F1",
+    "f1": "F1",
+    "example_f1": "example F1",
+    "precision": "precision",
+    "recall": "recall",
+    "subset_accuracy": "subset accuracy",
+    "hamming_loss": "Hamming loss",
+    "average_precision": "average precision",
+    "ranking_loss": "ranking loss",
+    "one_error": "one-error",
+    "coverage": "coverage",
+    "macro_auc": "macro-AUC",
+}
+"""Measures as people write them, in order: those of `manylabel_core.metrics`, which need not be installed here."""
 
 
 def print_metrics(metrics: Metrics, title: str = "predicted before learnt") -> None:
@@ -50,15 +68,13 @@ def print_drift(drift: Drift) -> None:
     rows = [(name, f"{one.alarms:,}", "never" if one.last is None else f"{one.last:,}") for name, one in detectors]
     print_table(("drift of", "alarms", "last after examples"), rows)
     if len(ranked) > MAX_LABELS:
-        typer.echo(f"and {len(ranked) - MAX_LABELS} labels with fewer alarms; --json has all")
+        click.echo(f"and {len(ranked) - MAX_LABELS} labels with fewer alarms; --json has all")
 
 
 def measure_rows(*measures: dict[str, Any]) -> list[tuple[str, ...]]:
     """Return a row for each measure that there is, with a column for each set of them."""
-    from manylabel_core.metrics.measures import MEASURES  # here, so that help does not wait for it
-
-    known = [measure for measure in MEASURES.values() if measure.name in measures[0]]
-    return [(measure.title, *(number(one[measure.name]) for one in measures)) for measure in known]
+    known = [name for name in TITLES if name in measures[0]]
+    return [(TITLES[name], *(number(one[name]) for one in measures)) for name in known]
 
 
 def number(measure: float | None, decimals: int = 4) -> str:

@@ -3,10 +3,11 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-import typer
+import click
 
 from manylabel_clients.command.output.measures import measure_rows, number, print_metrics
-from manylabel_clients.command.output.text import MAX_LABELS, human_size, print_facts, print_table
+from manylabel_clients.command.output.tables import print_facts, print_table
+from manylabel_clients.command.output.text import MAX_LABELS, human_size
 from manylabel_clients.http.resources.model_status import AnyStatus, AnySummary, ModelStatus, TrainedStatus
 from manylabel_clients.http.resources.predictions import Prediction
 
@@ -14,7 +15,7 @@ from manylabel_clients.http.resources.predictions import Prediction
 def print_models(models: Sequence[AnySummary]) -> None:
     """Print a line for each model."""
     if not models:
-        return typer.echo("no models; manylabel models create NAME makes one")
+        return click.echo("no models; manylabel models create NAME makes one")
     columns = ("model", "algorithm", "updates", "labels", "features", "size", "micro-F1")
     return print_table(columns, [_row(model) for model in models])
 
@@ -94,7 +95,7 @@ def _params(params: dict[str, Any] | None) -> str:
 
 def print_prediction(prediction: Prediction) -> None:
     """Print one prediction with the scores behind it, highest first, and probabilities if it has them."""
-    typer.echo(", ".join(prediction.labels) or "(no label)")
+    click.echo(", ".join(prediction.labels) or "(no label)")
     ranked = sorted(prediction.scores.items(), key=lambda score: -score[1])
     likely = prediction.probabilities
     columns = ("label", "score - threshold") if likely is None else ("label", "score - threshold", "probability")
@@ -104,7 +105,7 @@ def print_prediction(prediction: Prediction) -> None:
     ]
     print_table(columns, rows)
     if len(ranked) > MAX_LABELS:
-        typer.echo(f"and {len(ranked) - MAX_LABELS} labels with lower scores; --json has all")
+        click.echo(f"and {len(ranked) - MAX_LABELS} labels with lower scores; --json has all")
 
 
 def print_explanations(prediction: Prediction) -> None:

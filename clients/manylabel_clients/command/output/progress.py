@@ -4,7 +4,7 @@ import math
 from types import TracebackType
 from typing import Self
 
-from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn
+from manylabel_clients.progress import ProgressBar
 
 
 def fold_text(fold: int | None, folds: int | None) -> str:
@@ -24,43 +24,40 @@ class FitBar:
     """
 
     def __init__(self, visible: bool, tol: float) -> None:
-        columns = (SpinnerColumn(), BarColumn(), TextColumn("{task.description}", markup=False))
-        self._bar = Progress(*columns, transient=True, disable=not visible)
+        self._bar = ProgressBar(visible)
         self._tol = tol
         self._first_gap: float | None = None
         self._fold = ""
-        self._search = self._bar.add_task("search", visible=False)
-        self._fit = self._bar.add_task("begins", total=1.0)
+        self._trials = ""
 
     def update(self, iteration: int, gap: float | None, seconds: float) -> None:
         """Show where the fit is now."""
         gap = gap if gap is not None and math.isfinite(gap) and gap > 0 else None
         self._first_gap = gap if self._first_gap is None else self._first_gap
         gap_text = "" if gap is None else f", gap {gap:.2g}"
-        text = f"{self._fold}iteration {iteration:,}{gap_text}, {seconds:.0f} s"
-        self._bar.update(self._fit, completed=self._share(gap), description=text)
+        self._bar.draw(
+            self._share(gap), f"{self._trials}{self._fold}iteration {iteration:,}{gap_text}, {seconds:.0f} s"
+        )
 
     def update_fold(self, fold: int | None, folds: int | None) -> None:
         """Say from now on which fold of the rows the fit leaves out; None for none."""
         self._fold = fold_text(fold, folds)
 
     def update_trials(self, done: int, total: int, best: float | None) -> None:
-        """Show how many trials of a search are done, and the best score so far."""
-        text = f"trial {done} of {total}" + ("" if best is None else f", best {best:.4f}")
-        self._bar.update(self._search, total=total, completed=done, description=text, visible=True)
+        """Say from now on how many trials of a search are done, and the best score so far."""
+        self._trials = f"trial {done} of {total}, " + ("" if best is None else f"best {best:.4f}, ")
 
     def print(self, text: str) -> None:
         """Print a line that stays, above the bar."""
-        self._bar.console.print(text, markup=False, highlight=False)
+        self._bar.print(text)
 
     def __enter__(self) -> Self:
-        self._bar.start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._bar.stop()
+        self._bar.clear()
 
     def _share(self, gap: float | None) -> float:
         first = self._first_gap

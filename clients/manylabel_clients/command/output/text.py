@@ -1,17 +1,14 @@
-"""Tables and facts for people, JSON for scripts."""
+"""JSON for scripts, and values as people read them."""
 
 import json
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any, TypeVar
 
-import typer
+import click
 
 T = TypeVar("T")
-
-MAX_WIDTH = 10_000
-"""No table is wider."""
 
 MAX_LABELS = 20
 """Most labels shown to a person; JSON has all."""
@@ -31,7 +28,7 @@ def _as_document(facts: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def print_json(value: Any) -> None:
     """Print one line of JSON, at once: something may wait for it at the other end of a pipe."""
-    typer.echo(as_json(value))
+    click.echo(as_json(value))
     sys.stdout.flush()
 
 
@@ -44,50 +41,9 @@ def print_as(as_json: bool, found: T, show: Callable[[T], object]) -> None:
         print_json(one)
 
 
-def print_table(
-    columns: Sequence[str], rows: Iterable[Sequence[str]], title: str | None = None, words: int = 1
-) -> None:
-    """Print a table whose first columns are words, so many, and whose others are numbers.
-
-    Where a terminal is too narrow for it to keep words in one piece, each row is printed as facts.
-    """
-    from rich import box
-    from rich.console import Console
-    from rich.markup import escape
-    from rich.table import Table
-
-    console, listed = Console(), [tuple(row) for row in rows]
-    table = Table(title=title and escape(title), title_justify="left", box=box.SIMPLE_HEAD)
-    for number, column in enumerate(columns):
-        # The first column names what the row is about, and is copied from here: it stays in one piece.
-        table.add_column(column, justify="left" if number < words else "right", no_wrap=number == 0)
-    for row in listed:
-        table.add_row(*map(escape, row))
-    least, most = table.__rich_measure__(console, console.options.update(max_width=MAX_WIDTH))
-    if not console.is_terminal:  # a file, or another program
-        console = Console(width=most)
-    elif least > console.width:
-        return _print_rows(columns, listed, title)
-    return console.print(table)
-
-
-def _print_rows(columns: Sequence[str], rows: Iterable[Sequence[str]], title: str | None) -> None:
-    """Print the rows of a table one below the other, a line for each cell."""
-    if title is not None:
-        typer.echo(title)
-    width = 2 + max(map(len, columns))
-    for row in rows:
-        typer.echo()
-        for column, cell in zip(columns, row, strict=True):
-            if cell:
-                typer.echo(f"{column:<{width}}{cell}")
-
-
-def print_facts(facts: Mapping[str, str]) -> None:
-    """Print a line for each fact that there is."""
-    for name, fact in facts.items():
-        if fact:
-            typer.echo(f"{name:<12}{fact}")
+def short_time(time: str | None) -> str:
+    """Return a time of the API to the second, in UTC as it is, for people."""
+    return "" if time is None else time[:19].replace("T", " ")
 
 
 def human_size(size_bytes: int) -> str:

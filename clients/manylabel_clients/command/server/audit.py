@@ -3,25 +3,27 @@
 from collections.abc import Sequence
 from typing import Annotated
 
-import typer
+import click
 
+from manylabel_clients.command.declaring import Commands, Option
 from manylabel_clients.command.options import DEFAULT_URL, ApiKeyFile, AsJson, Url, connect
-from manylabel_clients.command.output.text import print_as, print_table
+from manylabel_clients.command.output.tables import print_table
+from manylabel_clients.command.output.text import print_as, short_time
 from manylabel_clients.http.resources.audit import AuditedCall
 
 
-def register(app: typer.Typer) -> None:
+def register(app: Commands) -> None:
     """Add the command."""
-    app.command()(audit)
+    app.add(audit)
 
 
 def audit(
-    key: Annotated[str | None, typer.Option(metavar="ID", help="Only calls with the key of this id.")] = None,
-    model: Annotated[str | None, typer.Option(metavar="NAME", help="Only calls about this model.")] = None,
+    key: Annotated[str | None, Option(metavar="ID", help="Only calls with the key of this id.")] = None,
+    model: Annotated[str | None, Option(metavar="NAME", help="Only calls about this model.")] = None,
     since: Annotated[
-        str | None, typer.Option(metavar="TIME", help="Only calls that ended then or later, as 2026-11-23T12:00:00Z.")
+        str | None, Option(metavar="TIME", help="Only calls that ended then or later, as 2026-11-23T12:00:00Z.")
     ] = None,
-    limit: Annotated[int, typer.Option(min=1, max=1000, help="At most so many calls.")] = 100,
+    limit: Annotated[int, Option(min=1, max=1000, help="At most so many calls.")] = 100,
     as_json: AsJson = False,
     url: Url = DEFAULT_URL,
     api_key: ApiKeyFile = None,
@@ -40,13 +42,19 @@ def audit(
 
 def _print_calls(calls: Sequence[AuditedCall]) -> None:
     if not calls:
-        return typer.echo("no such calls")
-    columns = ("time", "key", "address", "call", "about", "status", "position")
+        return click.echo("no such calls")
+    columns = ("time", "by", "call", "about", "status")
     return print_table(columns, map(_row, calls), words=len(columns))
 
 
 def _row(call: AuditedCall) -> tuple[str, ...]:
     about = " ".join(part for part in (call.model, call.dataset, call.target) if part)
     status = str(call.status) if call.code is None else f"{call.status} {call.code}"
-    what = f"{call.method} {call.route or ''}".strip()
-    return call.time, call.key_id or "", call.address or "", what, about, status, call.position or ""
+    by = " ".join(part for part in (call.key_id, call.address) if part)
+    return short_time(call.time), by, _called(call), about, status
+
+
+def _called(call: AuditedCall) -> str:
+    """Return a call without what all of them begin with."""
+    route = (call.route or "").removeprefix("/v1/").replace("/{name}", "")
+    return f"{call.method} {route}".strip()

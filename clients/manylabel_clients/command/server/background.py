@@ -10,7 +10,8 @@ from pathlib import Path
 import httpx2
 
 from manylabel_clients.command.failures import Failure
-from manylabel_clients.command.server.serve import server_command
+from manylabel_clients.command.server.program import program
+from manylabel_clients.command.server.serve import MODULE
 
 START_SECONDS = 300.0
 """How long a start may take. The first one on a machine compiles every kernel."""
@@ -72,7 +73,7 @@ class Background:
         flags = ["--host", self.host, "--port", str(self.port), "--data-dir", str(self.data_dir)]
         with self.log.open("ab") as log:
             process = subprocess.Popen(
-                server_command(flags),
+                program(MODULE, flags),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,

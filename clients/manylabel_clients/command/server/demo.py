@@ -5,23 +5,22 @@ import os
 import shlex
 import shutil
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
+import click
 import httpx2
-import typer
 
+from manylabel_clients.command.declaring import Commands, Option
 from manylabel_clients.command.inputs import chunks
 from manylabel_clients.command.output.measures import number
 from manylabel_clients.command.server.background import START_SECONDS, Background
 from manylabel_clients.http.client import Client
 from manylabel_clients.http.errors import NotFound
 from manylabel_clients.http.resources.models import Model
-
-if TYPE_CHECKING:
-    from rich.progress import Progress
+from manylabel_clients.progress import ProgressBar, counted
+from manylabel_extras import require
 
 MODEL = "demo"
 BATCH_SIZE = 16
@@ -30,30 +29,31 @@ COLUMNS = ("examples", "micro-F1", "baseline", "macro-F1", "baseline", "Hamming"
 EXAMPLE_FEATURES = 4
 
 
-def register(app: typer.Typer) -> None:
+def register(app: Commands) -> None:
     """Add the command."""
-    app.command()(demo)
+    app.add(demo)
 
 
 def demo(
-    host: Annotated[str, typer.Option(help="Address for the server to listen on.")] = "127.0.0.1",
+    host: Annotated[str, Option(help="Address for the server to listen on.")] = "127.0.0.1",
     port: Annotated[
-        int, typer.Option(min=1, max=65535, envvar="MANYLABEL_PORT", help="Port for the server to listen on.")
+        int, Option(min=1, max=65535, envvar="MANYLABEL_PORT", help="Port for the server to listen on.")
     ] = 8000,
-    data_dir: Annotated[
-        Path, typer.Option(file_okay=False, help="Where the server keeps its data and its log.")
-    ] = Path("manylabel-data/demo"),
+    data_dir: Annotated[Path, Option(file_okay=False, help="Where the server keeps its data and its log.")] = Path(
+        "manylabel-data/demo"
+    ),
 ) -> None:
     """Start a server, stream a data set through it, leave the server running.
 
     The data set, yeast (2,417 genes, 103 features, 14 labels), comes with river. A server that runs there already
     is used; its model named demo is made anew.
     """
+    require("manylabel demo", "all")
     server = Background(host, port, data_dir)
     if server.is_running():
-        typer.echo(f"A server runs at {server.url} already.")
+        click.echo(f"A server runs at {server.url} already.")
     else:
-        typer.echo(f"Starting a server at {server.url} (the very first start compiles its kernels) ...")
+        click.echo(f"Starting a server at {server.url} (the very first start compiles its kernels) ...")
         server.start()
     # A transport of its own: a proxy that the environment names is not for a server next door.
     with Client(server.url, transport=httpx2.HTTPTransport()) as client:
@@ -73,28 +73,19 @@ def _stream_yeast(model: Model) -> tuple[dict[str, float], dict[str, bool]]:
     from river import datasets
 
     rows = datasets.Yeast()  # type: ignore[no-untyped-call]
-    typer.echo(f"Streaming {rows.n_samples:,} genes through it; each is predicted before it is learnt.")
-    typer.echo("The baseline is what predicting the labels frequent so far reaches, whatever the genes.\n")
-    typer.echo("".join(f"{title:>11}" for title in COLUMNS))
+    click.echo(f"Streaming {rows.n_samples:,} genes through it; each is predicted before it is learnt.")
+    click.echo("The baseline is what predicting the labels frequent so far reaches, whatever the genes.\n")
+    click.echo("".join(f"{title:>11}" for title in COLUMNS))
     done = 0
-    with _bar(rows.n_samples) as bar:
+    with ProgressBar() as bar:
         for chunk in chunks(rows, BATCH_SIZE):
             model.predict_update_many(chunk)
             done += len(chunk)
-            bar.update(bar.task_ids[0], completed=done)
+            bar.draw(*counted(done, rows.n_samples))
             if done % REPORT_EVERY == 0 or done == rows.n_samples:
-                bar.console.print(_line(model), highlight=False)
+                bar.print(_line(model))
     row: tuple[dict[str, float], dict[str, bool]] = chunk[-1]
     return row
-
-
-@contextmanager
-def _bar(total: int) -> "Iterator[Progress]":
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
-
-    with Progress(TextColumn("   "), BarColumn(), MofNCompleteColumn(), transient=True) as bar:
-        bar.add_task("", total=total)
-        yield bar
 
 
 def _line(model: Model) -> str:
@@ -111,7 +102,7 @@ def _print_next_steps(server: Background, x: dict[str, float], y: dict[str, bool
     command = _this_command()
     pid = server.pid()
     stop = f"kill {pid}" if pid else "where you started it"
-    typer.echo(f"""
+    click.echo(f"""
 The server goes on running; all it has learnt survives it being killed and started again.
 
 predict  {_curl(server.url, "predict", example)}

@@ -2,13 +2,13 @@
 
 import os
 import re
-import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
+import click
 
+from manylabel_clients.command.declaring import Argument, Commands, Option, group
 from manylabel_clients.command.failures import Failure
 from manylabel_clients.command.options import (
     DEFAULT_URL,
@@ -22,15 +22,17 @@ from manylabel_clients.command.options import (
     read_key,
     refuse_options_of,
 )
-from manylabel_clients.command.output.text import print_as, print_facts, print_json, print_table
+from manylabel_clients.command.output.tables import print_facts, print_table
+from manylabel_clients.command.output.text import print_as, print_json, short_time
+from manylabel_clients.command.server.program import become
 from manylabel_clients.http.resources.keys import SCOPES, ApiKey, NewApiKey, Rates
 from manylabel_clients.http.transport.credentials import KEY_VARIABLE, MAX_TOKEN_SECONDS, derive_token
 
-KeyId = Annotated[str, typer.Argument(metavar="ID", help="Id of the key: what stands between its two underscores.")]
-_Note = Annotated[str | None, typer.Option(help="For people.", show_default=False)]
+KeyId = Annotated[str, Argument(metavar="ID", help="Id of the key: what stands between its two underscores.")]
+_Note = Annotated[str | None, Option(help="For people.", show_default=False)]
 _Expires = Annotated[
     str | None,
-    typer.Option(
+    Option(
         "--expires",
         metavar="TIME",
         help="Until when it counts: 90d, 12h or 30m from now, or a time as 2027-01-31T12:00:00Z. Default: for ever.",
@@ -38,32 +40,31 @@ _Expires = Annotated[
     ),
 ]
 _PerSecond = Annotated[
-    float | None, typer.Option("--requests-per-second", min=0, help="At most so many, on average.", show_default=False)
+    float | None, Option("--requests-per-second", min=0, help="At most so many, on average.", show_default=False)
 ]
 _Examples = Annotated[
-    float | None, typer.Option("--examples-per-second", min=0, help="At most so many, on average.", show_default=False)
+    float | None, Option("--examples-per-second", min=0, help="At most so many, on average.", show_default=False)
 ]
 _AtATime = Annotated[
-    int | None, typer.Option("--requests-at-a-time", min=1, help="At most so many under way.", show_default=False)
+    int | None, Option("--requests-at-a-time", min=1, help="At most so many under way.", show_default=False)
 ]
 _UNITS = {"m": "minutes", "h": "hours", "d": "days"}
 
 
-def register(app: typer.Typer) -> None:
+def register(app: Commands) -> None:
     """Add the commands."""
-    keys = typer.Typer(invoke_without_command=True)
-    keys.callback()(list_keys)
-    keys.command("list")(list_again)
+    keys = group(list_keys, "keys")
+    keys.add(list_again, "list")
     for command in (create, show, change, revoke, token):
-        keys.command()(command)
+        keys.add(command)
     # Everything after `init` belongs to the program of the server, which knows its stores.
     settings = {"ignore_unknown_options": True, "allow_extra_args": True, "help_option_names": []}
-    keys.command(context_settings=settings, add_help_option=False)(init)
-    app.add_typer(keys, name="keys")
+    keys.add(init, context_settings=settings, add_help_option=False)
+    app.add_command(keys)
 
 
 def list_keys(
-    context: typer.Context, as_json: AsJson = False, url: Url = DEFAULT_URL, api_key: ApiKeyFile = None
+    context: click.Context, as_json: AsJson = False, url: Url = DEFAULT_URL, api_key: ApiKeyFile = None
 ) -> None:
     """Make, list, change and revoke the keys of a server; without a command, list them."""
     if context.invoked_subcommand is not None:
@@ -79,13 +80,13 @@ def list_again(as_json: AsJson = False, url: Url = DEFAULT_URL, api_key: ApiKeyF
 
 
 def create(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Whose key it is, or what for.")],
+    name: Annotated[str, Argument(metavar="NAME", help="Whose key it is, or what for.")],
     scope: Annotated[
-        list[str], typer.Option(metavar="SCOPE", help=f"{', '.join(SCOPES)} (which includes all others). Repeatable.")
+        list[str], Option(metavar="SCOPE", help=f"{', '.join(SCOPES)} (which includes all others). Repeatable.")
     ],
     model: Annotated[
         list[str] | None,
-        typer.Option(
+        Option(
             metavar="PATTERN",
             help="Model, data set or target of jobs that it is for, or how such names begin, with * at the end. "
             "Repeatable. Default: all.",
@@ -99,7 +100,7 @@ def create(
     requests_at_a_time: _AtATime = None,
     file: Annotated[
         Path | None,
-        typer.Option(
+        Option(
             dir_okay=False,
             metavar="FILE",
             help="Write the key there, for its owner only to read, and do not show it.",
@@ -123,9 +124,9 @@ def create(
     if as_json:
         return print_json(made if file is None else _without_text(made))
     where = "" if file is None else f", in {file}"
-    typer.echo(f"made the key {made.id} ({made.name}){where}; it is shown this once: keep it", err=True)
+    click.echo(f"made the key {made.id} ({made.name}){where}; it is shown this once: keep it", err=True)
     if file is None:
-        typer.echo(made.key)
+        click.echo(made.key)
     return None
 
 
@@ -138,16 +139,16 @@ def show(id: KeyId, as_json: AsJson = False, url: Url = DEFAULT_URL, api_key: Ap
 
 def change(
     id: KeyId,
-    name: Annotated[str | None, typer.Option(help="Its new name.", show_default=False)] = None,
-    note: Annotated[str | None, typer.Option(help="Its new note; '' for none.", show_default=False)] = None,
+    name: Annotated[str | None, Option(help="Its new name.", show_default=False)] = None,
+    note: Annotated[str | None, Option(help="Its new note; '' for none.", show_default=False)] = None,
     expires: Annotated[
         str | None,
-        typer.Option(metavar="TIME", help="Until when it counts, as of create; or never.", show_default=False),
+        Option(metavar="TIME", help="Until when it counts, as of create; or never.", show_default=False),
     ] = None,
     requests_per_second: _PerSecond = None,
     examples_per_second: _Examples = None,
     requests_at_a_time: _AtATime = None,
-    no_rates: Annotated[bool, typer.Option("--no-rates", help="Take all its limits away first.")] = False,
+    no_rates: Annotated[bool, Option("--no-rates", help="Take all its limits away first.")] = False,
     as_json: AsJson = False,
     url: Url = DEFAULT_URL,
     api_key: ApiKeyFile = None,
@@ -165,7 +166,7 @@ def change(
     }
     limits = {rate: value for rate, value in given.items() if value is not None}
     if not (changes or limits or no_rates):
-        raise typer.BadParameter("nothing to change: give --name, --note, --expires or a rate")
+        raise click.BadParameter("nothing to change: give --name, --note, --expires or a rate")
     with connect(url, api_key) as client:
         if limits or no_rates:
             before = {} if no_rates else _limits(client.keys.get(id).rates)
@@ -179,12 +180,12 @@ def revoke(id: KeyId, yes: Yes = False, url: Url = DEFAULT_URL, api_key: ApiKeyF
     confirm(f"Revoke {id}?", yes)
     with connect(url, api_key) as client:
         client.keys.revoke(id)
-    typer.echo(f"revoked {id}")
+    click.echo(f"revoked {id}")
 
 
 def token(
     model: ModelName,
-    seconds: Annotated[int, typer.Option(min=1, max=MAX_TOKEN_SECONDS, help="How long it counts.")] = 300,
+    seconds: Annotated[int, Option(min=1, max=MAX_TOKEN_SECONDS, help="How long it counts.")] = 300,
     api_key: ApiKeyFile = None,
 ) -> None:
     """Derive a short-lived token from a key, for predictions of one model: for a browser, say. No server is asked."""
@@ -192,15 +193,14 @@ def token(
     if not key:
         raise Failure(f"a token is derived from a key: give --api-key-file, or {KEY_VARIABLE}")
     try:
-        typer.echo(derive_token(key, model, seconds))
+        click.echo(derive_token(key, model, seconds))
     except ValueError as error:
         raise Failure(str(error)) from None
 
 
-def init(context: typer.Context) -> None:
+def init(context: click.Context) -> None:
     """Make the first key of a store, for everything; `manylabel keys init --help` lists its options."""
-    command = [sys.executable, "-P", "-m", "manylabel_service.access", "init", *context.args]
-    os.execv(sys.executable, command)
+    become("manylabel_service.access", ["init", *context.args])
 
 
 class _KeyFile:
@@ -244,10 +244,10 @@ def _without_text(made: NewApiKey) -> ApiKey:
 
 def _print_all(found: list[ApiKey]) -> None:
     if not found:
-        return typer.echo("no keys: the server is open to everybody who reaches it")
+        return click.echo("no keys: the server is open to everybody who reaches it")
     columns = ("key", "name", "scopes", "models", "state", "expires")
     rows = [
-        (key.id, key.name, " ".join(key.scopes), " ".join(key.models), key.state, key.expires_at or "never")
+        (key.id, key.name, " ".join(key.scopes), " ".join(key.models), key.state, short_time(key.expires_at) or "never")
         for key in found
     ]
     return print_table(columns, rows, words=len(columns))

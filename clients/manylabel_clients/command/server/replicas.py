@@ -1,15 +1,17 @@
 """`manylabel replicas`: which processes share the store of a server."""
 
-import typer
+import click
 
+from manylabel_clients.command.declaring import Commands
 from manylabel_clients.command.options import DEFAULT_URL, ApiKeyFile, AsJson, Url, connect
-from manylabel_clients.command.output.text import print_as, print_table
+from manylabel_clients.command.output.tables import print_table
+from manylabel_clients.command.output.text import print_as
 from manylabel_clients.http.resources.replicas import KnownVersions, Replica, Replicas
 
 
-def register(app: typer.Typer) -> None:
+def register(app: Commands) -> None:
     """Add the command."""
-    app.command()(replicas)
+    app.add(replicas)
 
 
 def replicas(as_json: AsJson = False, url: Url = DEFAULT_URL, api_key: ApiKeyFile = None) -> None:
@@ -20,7 +22,7 @@ def replicas(as_json: AsJson = False, url: Url = DEFAULT_URL, api_key: ApiKeyFil
 
 
 def _print(found: Replicas) -> None:
-    typer.echo(f"in use: form {found.form}, fold {found.fold}")
+    click.echo(f"in use: form {found.form}, fold {found.fold}")
     columns = ("replica", "role", "host", "release", "build", "forms", "folds", "state", "models")
     print_table(columns, [_row(one) for one in found.replicas], words=8)
 

@@ -1,28 +1,26 @@
 """`manylabel export` and `import`: models and data sets of a store to an archive, and back into any store."""
 
-import os
-import sys
+import click
 
-import typer
+from manylabel_clients.command.declaring import Commands
+from manylabel_clients.command.server.program import become
+
+MODULE = "manylabel_service.transfer"
 
 
-def register(app: typer.Typer) -> None:
+def register(app: Commands) -> None:
     """Add the commands."""
     # As with `serve`, everything after them belongs to the program of the server, which knows its stores.
     settings = {"ignore_unknown_options": True, "allow_extra_args": True, "help_option_names": []}
-    app.command("export", context_settings=settings, add_help_option=False)(export)
-    app.command("import", context_settings=settings, add_help_option=False)(import_)
+    app.add(export, "export", context_settings=settings, add_help_option=False)
+    app.add(import_, "import", context_settings=settings, add_help_option=False)
 
 
-def export(context: typer.Context) -> None:
+def export(context: click.Context) -> None:
     """Write the models and data sets of a store to an archive; `manylabel export --help` lists its options."""
-    _become("export", context.args)
+    become(MODULE, ["export", *context.args])
 
 
-def import_(context: typer.Context) -> None:
+def import_(context: click.Context) -> None:
     """Make models and data sets of an archive in a store; `manylabel import --help` lists its options."""
-    _become("import", context.args)
-
-
-def _become(direction: str, flags: list[str]) -> None:
-    os.execv(sys.executable, [sys.executable, "-P", "-m", "manylabel_service.transfer", direction, *flags])
+    become(MODULE, ["import", *context.args])

@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Any
 
+import click
 import numpy as np
-import typer
 
 from manylabel_clients.command.failures import Failure
 from manylabel_clients.command.output.progress import FitBar
@@ -52,7 +52,7 @@ def fitted(
 
         text = f"compiling the functions of {trainer}, once on this machine: that takes up to a minute"
         try:
-            with when_compiling(lambda: typer.echo(text, err=True)):
+            with when_compiling(lambda: click.echo(text, err=True)):
                 _fit(estimator, trainer, data, progress)
         except ValueError as error:
             raise Failure(str(error)) from error
@@ -108,7 +108,7 @@ def _fit(estimator: Any, trainer: str, data: Dataset, progress: Callable[[Reache
                 more["X_unlabelled"] = X[~data.labelled]
             estimator.fit(X[data.labelled], data.Y[data.labelled], **more)
     for warning in caught:
-        typer.echo(str(warning.message), err=True)
+        click.echo(str(warning.message), err=True)
 
 
 @contextmanager

@@ -2,8 +2,9 @@
 
 from typing import Annotated
 
-import typer
+import click
 
+from manylabel_clients.command.declaring import Argument, Commands, Option, group
 from manylabel_clients.command.options import (
     DEFAULT_URL,
     ApiKeyFile,
@@ -18,23 +19,20 @@ from manylabel_clients.command.output.text import print_as
 from manylabel_clients.command.training.options import Holdout, Params, Seed, search_of
 from manylabel_clients.command.training.watch import follow
 
-JobId = Annotated[str, typer.Argument(metavar="JOB", help="Id of the job.")]
+JobId = Annotated[str, Argument(metavar="JOB", help="Id of the job.")]
 
 
-def register(app: typer.Typer) -> None:
+def register(app: Commands) -> None:
     """Add the commands."""
-    jobs = typer.Typer(invoke_without_command=True)
-    jobs.callback()(list_jobs)
+    jobs = group(list_jobs, "jobs")
     for command in (submit, show, watch, log, cancel, retry, trainers):
-        jobs.command()(command)
-    app.add_typer(jobs, name="jobs")
+        jobs.add(command)
+    app.add_command(jobs)
 
 
 def list_jobs(
-    context: typer.Context,
-    state: Annotated[
-        str | None, typer.Option(help="Only those queued, running, succeeded, failed or cancelled.")
-    ] = None,
+    context: click.Context,
+    state: Annotated[str | None, Option(help="Only those queued, running, succeeded, failed or cancelled.")] = None,
     as_json: AsJson = False,
     url: Url = DEFAULT_URL,
     api_key: ApiKeyFile = None,
@@ -48,19 +46,19 @@ def list_jobs(
 
 
 def submit(
-    model: Annotated[str, typer.Option(metavar="NAME", help="The model whose next version this will be.")],
-    trainer: Annotated[str, typer.Option(help="What trains; manylabel jobs trainers lists them.")] = "m3l",
-    dataset: Annotated[str | None, typer.Option(metavar="NAME", help="The data set to learn from.")] = None,
+    model: Annotated[str, Option(metavar="NAME", help="The model whose next version this will be.")],
+    trainer: Annotated[str, Option(help="What trains; manylabel jobs trainers lists them.")] = "m3l",
+    dataset: Annotated[str | None, Option(metavar="NAME", help="The data set to learn from.")] = None,
     split: Annotated[
-        str | None, typer.Option(help="Of it: train, test or all. Default: train if it has train and test, else all.")
+        str | None, Option(help="Of it: train, test or all. Default: train if it has train and test, else all.")
     ] = None,
     stream: Annotated[
-        str | None, typer.Option(metavar="MODEL", help="Instead of a data set: what this online model has learnt,")
+        str | None, Option(metavar="MODEL", help="Instead of a data set: what this online model has learnt,")
     ] = None,
-    last: Annotated[int, typer.Option(min=1, help="so many examples of it, the latest.")] = 10_000,
+    last: Annotated[int, Option(min=1, help="so many examples of it, the latest.")] = 10_000,
     minimum: Annotated[
         int | None,
-        typer.Option(
+        Option(
             min=1,
             help="With --stream: fail with fewer examples than this. Default: --last, or what the model has learnt if "
             "that is less.",
@@ -70,7 +68,7 @@ def submit(
     holdout: Holdout = None,
     search: Annotated[
         list[str] | None,
-        typer.Option(
+        Option(
             metavar="NAME=VALUES",
             help="Search the best value of a parameter first, by cross-validation: C=[0.1,1,10], or with --trials a "
             'range, C={"low": 0.001, "high": 1000, "log": true}. Repeatable. Or: default, the values that manylabel '
@@ -78,20 +76,20 @@ def submit(
         ),
     ] = None,
     trials: Annotated[
-        int | None, typer.Option(min=1, help="Search so many combinations at random. Default: all of them.")
+        int | None, Option(min=1, help="Search so many combinations at random. Default: all of them.")
     ] = None,
-    folds: Annotated[int, typer.Option(min=2, help="Folds of the cross-validation.")] = 5,
-    measure: Annotated[str, typer.Option(help="What the search looks for, as micro_f1.")] = "micro_f1",
+    folds: Annotated[int, Option(min=2, help="Folds of the cross-validation.")] = 5,
+    measure: Annotated[str, Option(help="What the search looks for, as micro_f1.")] = "micro_f1",
     seed: Seed = 0,
     promote: Annotated[
         bool | None,
-        typer.Option(
+        Option(
             "--promote/--no-promote",
             help="Whether the result is served at once. Default: if its fit has converged, it was measured, and its "
             "features and their scaling are those served before.",
         ),
     ] = None,
-    detach: Annotated[bool, typer.Option("--detach", "-d", help="Do not wait for its end; print its id.")] = False,
+    detach: Annotated[bool, Option("--detach", "-d", help="Do not wait for its end; print its id.")] = False,
     as_json: AsJson = False,
     url: Url = DEFAULT_URL,
     api_key: ApiKeyFile = None,
@@ -101,9 +99,9 @@ def submit(
     Example: `manylabel jobs submit --dataset songs --trainer mlrl --param lam=0.001 --holdout 0.2 --model songs`
     """
     if (dataset is None) == (stream is None):
-        raise typer.BadParameter("either --dataset or --stream", param_hint="--dataset")
+        raise click.BadParameter("either --dataset or --stream", param_hint="--dataset")
     if stream is None and minimum is not None:
-        raise typer.BadParameter("only with --stream", param_hint="--minimum")
+        raise click.BadParameter("only with --stream", param_hint="--minimum")
     data = {"dataset": dataset, "split": split} if dataset else {"stream": stream, "last": last, "minimum": minimum}
     searched = search_of(search, trials, folds, measure)
     with connect(url, api_key) as client:
@@ -118,7 +116,7 @@ def submit(
             promote=promote,
         )
         if detach:
-            typer.echo(job.id)
+            click.echo(job.id)
         else:
             follow(job, as_json)
 
@@ -141,19 +139,19 @@ def log(job: JobId, as_json: AsJson = False, url: Url = DEFAULT_URL, api_key: Ap
     with connect(url, api_key) as client:
         lines = client.job(job).log()
     for line in lines:
-        print_as(as_json, line, lambda line: typer.echo(f"{line.time}  {line.text}"))
+        print_as(as_json, line, lambda line: click.echo(f"{line.time}  {line.text}"))
 
 
 def cancel(job: JobId, url: Url = DEFAULT_URL, api_key: ApiKeyFile = None) -> None:
     """Stop a job; nothing comes of it."""
     with connect(url, api_key) as client:
         client.job(job).cancel()
-    typer.echo(f"cancelled {job}")
+    click.echo(f"cancelled {job}")
 
 
 def retry(
     job: JobId,
-    detach: Annotated[bool, typer.Option("--detach", "-d", help="Do not wait for its end.")] = False,
+    detach: Annotated[bool, Option("--detach", "-d", help="Do not wait for its end.")] = False,
     as_json: AsJson = False,
     url: Url = DEFAULT_URL,
     api_key: ApiKeyFile = None,
@@ -163,7 +161,7 @@ def retry(
         handle = client.job(job)
         handle.retry()
         if detach:
-            typer.echo(f"queued {job}")
+            click.echo(f"queued {job}")
         else:
             follow(handle, as_json)
 

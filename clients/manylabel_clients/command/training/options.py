@@ -2,8 +2,7 @@
 
 from typing import Annotated, Any
 
-import typer
-
+from manylabel_clients.command.declaring import Option
 from manylabel_clients.command.options import named_values
 
 DEFAULT_SEARCH = "default"
@@ -11,15 +10,15 @@ DEFAULT_SEARCH = "default"
 
 Params = Annotated[
     list[str] | None,
-    typer.Option(
+    Option(
         "--param", metavar="NAME=VALUE", help="A parameter of the trainer, its value as JSON, as C=0.1. Repeatable."
     ),
 ]
 Holdout = Annotated[
     float | None,
-    typer.Option(metavar="SHARE", help="Share of the rows to measure the model on, and not to learn from, as 0.2."),
+    Option(metavar="SHARE", help="Share of the rows to measure the model on, and not to learn from, as 0.2."),
 ]
-Seed = Annotated[int, typer.Option(min=0, help="Of all that is up to chance.")]
+Seed = Annotated[int, Option(min=0, help="Of all that is up to chance.")]
 
 
 def search_of(pairs: list[str] | None, trials: int | None, folds: int, measure: str) -> dict[str, Any] | None:

@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
+import click
 
 from manylabel_clients.command.data.files import (
     FORMATS,
@@ -18,37 +18,38 @@ from manylabel_clients.command.data.files import (
     ZeroBased,
     read_file,
 )
+from manylabel_clients.command.declaring import Argument, Commands, Option
 from manylabel_clients.command.failures import Failure
 from manylabel_clients.command.options import AsJson, named_values
 from manylabel_clients.command.output.measures import measure_rows
-from manylabel_clients.command.output.text import print_json, print_table
+from manylabel_clients.command.output.tables import print_table
+from manylabel_clients.command.output.text import print_json
 from manylabel_clients.command.training.options import Holdout, Params, Seed
 
 if TYPE_CHECKING:
     from manylabel_core.datasets import Dataset
 
 
-def register(app: typer.Typer) -> None:
+def register(app: Commands) -> None:
     """Add the command."""
-    app.command()(train)
+    app.add(train)
 
 
 def train(
     file: Annotated[
         Path,
-        typer.Argument(
+        Argument(
             metavar="FILE",
             exists=True,
             dir_okay=False,
             help=f"Labelled examples in {FORMATS}.",
-            show_default=False,
         ),
     ],
-    trainer: Annotated[str, typer.Option(help="m3l, mlrl, ssmlrl, prml, prbr or lsa_mml.")] = "m3l",
+    trainer: Annotated[str, Option(help="m3l, mlrl, ssmlrl, prml, prbr or lsa_mml.")] = "m3l",
     param: Params = None,
     labels: Annotated[
         str | None,
-        typer.Option(metavar="XML|N|A,B,...", help=LABELS_HELP),
+        Option(metavar="XML|N|A,B,...", help=LABELS_HELP),
     ] = None,
     zero_based: ZeroBased = False,
     tags: Tags = None,
@@ -58,16 +59,16 @@ def train(
     weight: WeightColumn = None,
     test: Annotated[
         Path | None,
-        typer.Option(exists=True, dir_okay=False, metavar="FILE", help="Another file to measure the model on."),
+        Option(exists=True, dir_okay=False, metavar="FILE", help="Another file to measure the model on."),
     ] = None,
     holdout: Holdout = None,
     out: Annotated[
-        Path | None, typer.Option(dir_okay=False, metavar="FILE", help="Where to keep the model, as model.safetensors.")
+        Path | None, Option(dir_okay=False, metavar="FILE", help="Where to keep the model, as model.safetensors.")
     ] = None,
     seed: Seed = 0,
     threads: Annotated[
         int | None,
-        typer.Option(
+        Option(
             min=1, max=1024, help="Threads to use; the last digits of a model may depend on it. Default: all cores."
         ),
     ] = None,
@@ -81,7 +82,7 @@ def train(
     Example: `manylabel train songs.arff --labels songs.xml --trainer mlrl --param lam=0.001 --out songs.safetensors`
     """
     if test is not None and holdout is not None:
-        raise typer.BadParameter("either --test or --holdout", param_hint="--holdout")
+        raise click.BadParameter("either --test or --holdout", param_hint="--holdout")
     if out is not None:
         _check_writable(out, [file] if test is None else [file, test])
     table = TableOptions(tags, separator, ignore, text, weight)
@@ -99,8 +100,8 @@ def train(
     baseline = None if measured is None else baseline_of(learnt, measured)
     _print(learnt, measures, baseline, measured, out, as_json)
     if stopped:
-        typer.echo("stopped before its end", err=True)
-        raise typer.Exit(130)
+        click.echo("stopped before its end", err=True)
+        raise click.exceptions.Exit(130)
 
 
 def _divided(
@@ -131,7 +132,7 @@ def _held_out(whole: "Dataset", share: float, seed: int) -> "tuple[Dataset, Data
     try:
         _, held = held_out(len(labelled), share, seed)
     except ValueError as error:
-        raise typer.BadParameter(str(error), param_hint="--holdout") from error
+        raise click.BadParameter(str(error), param_hint="--holdout") from error
     return whole.take(np.setdiff1d(np.arange(whole.n_rows), labelled[held])), whole.take(labelled[held])
 
 
@@ -144,9 +145,9 @@ def _labelled(dataset: "Dataset") -> "Dataset":
 def _check_writable(out: Path, files: list[Path]) -> None:
     """Refuse, before anything is learnt, a place where the model cannot be kept."""
     if any(out.exists() and out.samefile(file) for file in files):
-        raise typer.BadParameter(f"{out} is read from: the model needs a file of its own", param_hint="--out")
+        raise click.BadParameter(f"{out} is read from: the model needs a file of its own", param_hint="--out")
     if not os.access(out.parent, os.W_OK | os.X_OK):
-        raise typer.BadParameter(f"no file can be written to {out.parent}", param_hint="--out")
+        raise click.BadParameter(f"no file can be written to {out.parent}", param_hint="--out")
 
 
 def _keep(data: bytes, path: Path) -> None:
@@ -168,7 +169,7 @@ def _print(
         found = {"measures": measures, "baseline": baseline}
         print_json({"rows": learnt.n_rows, "labels": learnt.n_labels, **found, "out": out and str(out)})
         return
-    typer.echo(f"{learnt.n_rows:,} rows learnt, {learnt.n_features:,} features, {learnt.n_labels:,} labels")
+    click.echo(f"{learnt.n_rows:,} rows learnt, {learnt.n_features:,} features, {learnt.n_labels:,} labels")
     if measures is not None and baseline is not None and measured is not None:
         print_table(("not learnt", f"{measured.n_rows:,} rows", "baseline"), measure_rows(measures, baseline))
-    typer.echo(f"kept in {out}" if out is not None else "not kept: --out FILE keeps it")
+    click.echo(f"kept in {out}" if out is not None else "not kept: --out FILE keeps it")

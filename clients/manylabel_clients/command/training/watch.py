@@ -3,7 +3,7 @@
 import contextlib
 from typing import Any
 
-import typer
+import click
 
 from manylabel_clients.command.failures import REFUSED
 from manylabel_clients.command.output.jobs import print_result
@@ -17,7 +17,7 @@ def follow(job: Job, as_json: bool) -> None:
 
     Raises
     ------
-    typer.Exit
+    click.Exit
         If it ends without a result, or is left alone.
     """
     try:
@@ -28,12 +28,12 @@ def follow(job: Job, as_json: bool) -> None:
             _show(job)
     except KeyboardInterrupt:
         _ask(job)
-        raise typer.Exit(130) from None
+        raise click.exceptions.Exit(130) from None
     status = job.status()
     if status.state != "succeeded":
         why = f"failed: {status.error.detail} ({status.error.code})" if status.error else f"was {status.state}"
-        typer.echo(f"job {job.id} {why}", err=True)
-        raise typer.Exit(REFUSED)
+        click.echo(f"job {job.id} {why}", err=True)
+        raise click.exceptions.Exit(REFUSED)
     if status.result is not None and not as_json:
         print_result(status.result)
 
@@ -62,14 +62,14 @@ def _show_event(bar: Any, event: JobEvent) -> None:
 
 def _ask(job: Job) -> None:
     """Ask whether to cancel the job; without an answer it goes on."""
-    typer.echo("", err=True)
+    click.echo("", err=True)
     try:
-        shall_end = typer.confirm(f"Cancel job {job.id}? (If not, it goes on.)", default=False, err=True)
-    except typer.Abort:
+        shall_end = click.confirm(f"Cancel job {job.id}? (If not, it goes on.)", default=False, err=True)
+    except click.Abort:
         shall_end = False
     if not shall_end:
-        typer.echo(f"it goes on: manylabel jobs watch {job.id}", err=True)
+        click.echo(f"it goes on: manylabel jobs watch {job.id}", err=True)
         return
     with contextlib.suppress(Conflict):  # it has ended meanwhile
         job.cancel()
-    typer.echo(f"job {job.id} is {job.status().state}", err=True)
+    click.echo(f"job {job.id} is {job.status().state}", err=True)

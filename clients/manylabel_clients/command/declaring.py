@@ -1,0 +1,158 @@
+"""Commands from functions: the annotations of their parameters declare the arguments and options of the command line.
+
+`typing.Annotated[T, Option(...)]` or `[T, Argument(...)]` declares a parameter; T is a str, int, float, bool or Path, a
+list of one of these for what may be repeated, or one of these or None. The first paragraph of the docstring is the help
+in lists of commands. The command line itself is click's.
+"""
+
+import inspect
+from collections.abc import Callable
+from pathlib import Path
+from types import NoneType, UnionType
+from typing import Any, get_args, get_origin
+
+import click
+
+MISSING = inspect.Parameter.empty
+INTERRUPTED = 130
+"""Exit status after Ctrl-C."""
+MAX_SUMMARY = 200
+"""Characters of a command's help in a list."""
+
+
+class _Declared:
+    """A declaration of one parameter, as click will have it.
+
+    Parameters
+    ----------
+    names : names of an option, as ``--url``; of none, the parameter's own.
+    min, max : bounds of a number.
+    exists, file_okay, dir_okay : what a path must be.
+    callback : takes a value and returns it, checked.
+    attributes : all else, as click has it.
+    """
+
+    def __init__(
+        self,
+        *names: str,
+        min: float | None = None,
+        max: float | None = None,
+        exists: bool = False,
+        file_okay: bool = True,
+        dir_okay: bool = True,
+        callback: Callable[[Any], Any] | None = None,
+        **attributes: Any,
+    ) -> None:
+        self._names = names
+        self._bounds = {"min": min, "max": max}
+        self._path: dict[str, Any] = {"exists": exists, "file_okay": file_okay, "dir_okay": dir_okay}
+        self._callback = callback
+        self._attributes = attributes
+
+    def _type(self, kind: Any) -> Any:
+        if kind is Path:
+            return click.Path(**self._path, path_type=Path)
+        if kind in (int, float) and any(bound is not None for bound in self._bounds.values()):
+            return (click.IntRange if kind is int else click.FloatRange)(**self._bounds)  # type: ignore[arg-type]
+        return kind
+
+    def _made(self, kind: Any, default: Any) -> dict[str, Any]:
+        """Return what click's classes take."""
+        made = {"type": self._type(kind), "required": default is MISSING, **self._attributes}
+        if default is not MISSING:
+            made["default"] = default
+        if self._callback is not None:
+            check = self._callback
+            made["callback"] = lambda _context, _parameter, value: check(value)
+        return made
+
+
+class Option(_Declared):
+    """An option of a command; a bool is a flag, a list may be repeated."""
+
+    def parameter(self, name: str, kind: Any, default: Any) -> click.Parameter:
+        """Return click's option for the parameter of this name and type."""
+        names = self._names or (f"--{name.replace('_', '-')}",)
+        is_list, kind = _element(kind)
+        attributes: dict[str, Any] = {"show_default": default is not None and kind is not bool, "show_envvar": True}
+        attributes |= self._made(kind, default)
+        if kind is bool:
+            attributes["type"] = None
+            attributes["is_flag"] = True
+        if is_list:
+            attributes["multiple"] = True
+            attributes.pop("default", None)
+            attributes["callback"] = lambda _context, _parameter, values: list(values or ()) or None
+        return click.Option([*names, name], **attributes)
+
+
+class Argument(_Declared):
+    """An argument of a command, by its place."""
+
+    def parameter(self, name: str, kind: Any, default: Any) -> click.Parameter:
+        """Return click's argument for the parameter of this name and type."""
+        attributes = self._made(_element(kind)[1], default)
+        metavar = attributes.pop("metavar", name.upper())
+        attributes["metavar"] = metavar if default is MISSING or metavar.startswith("[") else f"[{metavar}]"
+        return click.Argument([name], **attributes)
+
+
+class Commands(click.Group):
+    """A group of commands, which lists them in the order in which they were added."""
+
+    def add(self, function: Callable[..., object], name: str | None = None, **settings: Any) -> None:
+        """Add the command of a function; `settings` are those of click's commands."""
+        self.add_command(command(function, name, **settings))
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the names of the commands."""
+        return list(self.commands)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Invoke a command; Ctrl-C ends it with the status that shells expect."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            raise click.exceptions.Exit(INTERRUPTED) from None
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the list of commands, each with what it does, on as many lines as that takes."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, one.get_short_help_str(MAX_SUMMARY)) for name, one in self.commands.items()])
+
+
+def command(function: Callable[..., object], name: str | None = None, **settings: Any) -> click.Command:
+    """Return the command of a function, named as it is."""
+    return click.Command(name or function.__name__.replace("_", "-"), **_parts(function), **settings)
+
+
+def group(function: Callable[..., object], name: str) -> Commands:
+    """Return a group of commands; the function is called before its commands, or without any."""
+    return Commands(name, **_parts(function), invoke_without_command=True)
+
+
+def _parts(function: Callable[..., object]) -> dict[str, Any]:
+    """Return the callback, the parameters and the help of a command."""
+    parameters = inspect.signature(function).parameters.values()
+    contexts = [parameter.name for parameter in parameters if parameter.annotation is click.Context]
+    declared = [_parameter(parameter) for parameter in parameters if parameter.name not in contexts]
+
+    def callback(**values: Any) -> object:
+        return function(**dict.fromkeys(contexts, click.get_current_context()), **values)
+
+    return {"callback": callback, "params": declared, "help": inspect.getdoc(function)}
+
+
+def _parameter(parameter: inspect.Parameter) -> click.Parameter:
+    (declared,) = parameter.annotation.__metadata__
+    made: click.Parameter = declared.parameter(parameter.name, parameter.annotation.__origin__, parameter.default)
+    return made
+
+
+def _element(kind: Any) -> tuple[bool, Any]:
+    """Return whether a type is a list, and what it is without None and the list."""
+    if get_origin(kind) is UnionType:
+        (kind,) = (one for one in get_args(kind) if one is not NoneType)
+    if get_origin(kind) is list:
+        return True, get_args(kind)[0]
+    return False, kind

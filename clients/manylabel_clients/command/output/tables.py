@@ -1,0 +1,101 @@
+"""Tables and facts for people, no wider than their terminal."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+import click
+
+from manylabel_clients.command.output.terminal import display_width, padded, printable, terminal_width, wrapped
+
+GAPS = ("  ", " ")
+"""What stands between two columns; the second where the first would be too wide."""
+INDENT = 12
+"""Where facts stand, behind their names."""
+
+
+def print_table(
+    columns: Sequence[str], rows: Iterable[Sequence[str]], title: str | None = None, words: int = 1
+) -> None:
+    """Print a table whose first columns are words, so many, and whose others are numbers.
+
+    Where a terminal is too narrow for it, cells take several lines, but for those of the first column, which are copied
+    from here. Where it is too narrow to keep words in one piece, each row is printed as facts.
+    """
+    listed = [[printable(cell) for cell in row] for row in rows]
+    cells = [list(columns), *listed]
+    width = terminal_width()
+    most = [max(map(display_width, column)) for column in zip(*cells, strict=True)]
+    least = [max(map(_longest_word, column)) for column in zip(*cells, strict=True)]
+    least[0] = most[0]
+    if title is not None:
+        click.echo(printable(title))
+    for gap in GAPS:
+        room = sum(most) if width is None else width - len(gap) * (len(columns) - 1)
+        if sum(least) <= room:
+            return _print_cells(cells, _shared(least, most, room), gap, words)
+    return _print_rows(columns, listed, width)
+
+
+def print_text(text: str, indent: str = "") -> None:
+    """Print a sentence, on as many lines as it takes."""
+    width = terminal_width()
+    for line in [text] if width is None else wrapped(text, max(1, width - len(indent))):
+        click.echo(indent + line)
+
+
+def print_facts(facts: Mapping[str, str]) -> None:
+    """Print a line for each fact that there is, or as many as it takes."""
+    for name, fact in facts.items():
+        if fact:
+            _print_fact(name, fact, INDENT, terminal_width())
+
+
+def _longest_word(cell: str) -> int:
+    return max(map(display_width, cell.split(" ")))
+
+
+def _shared(least: list[int], most: list[int], room: int) -> list[int]:
+    """Return the widths of columns: what is missing for all that they have, those give that have most to spare."""
+    widths = list(most)
+    while sum(widths) > room:
+        spare = [width - lowest for width, lowest in zip(widths, least, strict=True)]
+        widths[spare.index(max(spare))] -= 1
+    return widths
+
+
+def _print_cells(cells: list[list[str]], widths: list[int], gap: str, words: int) -> None:
+    click.echo()
+    for number, row in enumerate(cells):
+        for line in _lines(row, widths, gap, words):
+            click.echo(line)
+        if number == 0:
+            click.echo("─" * (sum(widths) + len(gap) * (len(widths) - 1)))
+
+
+def _lines(row: list[str], widths: list[int], gap: str, words: int) -> Iterator[str]:
+    """Yield the lines of one row."""
+    parts = [list(wrapped(cell, width)) for cell, width in zip(row, widths, strict=True)]
+    for number in range(max(map(len, parts))):
+        line = (part[number] if number < len(part) else "" for part in parts)
+        placed = (padded(cell, widths[column], column >= words) for column, cell in enumerate(line))
+        yield gap.join(placed).rstrip()
+
+
+def _print_rows(columns: Sequence[str], rows: Iterable[Sequence[str]], width: int | None) -> None:
+    """Print the rows of a table one below the other, a fact for each cell."""
+    indent = 2 + max(map(len, columns))
+    for row in rows:
+        click.echo()
+        for column, cell in zip(columns, row, strict=True):
+            if cell:
+                _print_fact(column, cell, indent, width)
+
+
+def _print_fact(name: str, fact: str, indent: int, width: int | None) -> None:
+    fact = printable(fact)
+    lines = [fact] if width is None else list(wrapped(fact, max(1, width - indent)))
+    for number, line in enumerate(lines):
+        room = indent if width is None else min(indent, max(2, width - display_width(line)))
+        if number == 0 and room < indent:  # one long word, in a line of its own
+            click.echo(name)
+            name = ""
+        click.echo(f"{'' if number else name:<{room}}{line}")

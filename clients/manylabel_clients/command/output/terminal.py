@@ -1,0 +1,55 @@
+"""The terminal: how wide it is, and how wide a text is in it."""
+
+import os
+import shutil
+import sys
+import unicodedata
+from collections.abc import Iterator
+
+
+def terminal_width() -> int | None:
+    """Return how many columns there are to print in; None for as many as it takes: a file, or another program.
+
+    COLUMNS says so for these too, as it does for other commands.
+    """
+    given = os.environ.get("COLUMNS", "")
+    if given.isdecimal() and int(given):
+        return int(given)
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+
+
+def display_width(text: str) -> int:
+    """Return how many columns a text takes: two for a wide character, none for one that goes on top of another."""
+    return len(text) if text.isascii() else sum(map(_character_width, text))
+
+
+def padded(text: str, width: int, right: bool = False) -> str:
+    """Return a text with spaces behind it, or before it, that make it so wide."""
+    spaces = " " * (width - display_width(text))
+    return spaces + text if right else text + spaces
+
+
+def printable(text: str) -> str:
+    """Return a text on one line, without what would command the terminal."""
+    if text.isprintable():
+        return text
+    return "".join(one if one.isprintable() or unicodedata.category(one) == "Cf" else " " for one in text)
+
+
+def wrapped(text: str, width: int) -> Iterator[str]:
+    """Yield the lines of a text that is broken between words; a word that is wider has a line of its own."""
+    line = ""
+    for word in text.split(" "):
+        longer = f"{line} {word}" if line else word
+        if line and display_width(longer) > width:
+            yield line
+            line = word
+        else:
+            line = longer
+    yield line
+
+
+def _character_width(character: str) -> int:
+    if unicodedata.category(character) in ("Mn", "Me", "Cf"):
+        return 0
+    return 2 if unicodedata.east_asian_width(character) in "WF" else 1

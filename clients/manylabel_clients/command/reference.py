@@ -1,0 +1,77 @@
+"""The page docs/command.md, made from the command itself: `python -m manylabel_clients.command.reference FILE`."""
+
+import inspect
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+
+from manylabel_clients.command.app import NAME, app
+
+HEAD = """\
+# The command
+
+<!-- Made by `make command-docs` from the command itself: change the help there. -->
+
+`pip install manylabel` brings the command for a server that runs somewhere, under `--url` or `MANYLABEL_URL`. What it
+does on this machine needs an extra, which it names where that is missing: `serve`, `worker`, `export`, `import` and
+`keys init` need `manylabel[server]`, `train` and files of CSV need `manylabel[core]`, `feed` and `evaluate FILE` need
+`manylabel[river]`, `models plot` needs `manylabel[plots]`, `demo` needs `manylabel[all]`.
+
+Tables are as wide as the terminal, or as `COLUMNS` says; to a file or another program they are as wide as they must be.
+`--json` prints one object a line, for scripts.
+
+Commands and options are completed in the shell after `manylabel --install-completion` (bash, zsh, fish).
+"""
+
+
+def page() -> str:
+    """Return the page."""
+    context = click.Context(app, info_name=NAME)
+    parts = [HEAD, "\n".join(_list_of(app, context))]
+    parts += ["\n".join(_section(command, path, above)) for path, command, above in _commands(app, context)]
+    return "\n\n".join(part.strip("\n") for part in parts) + "\n"
+
+
+def _commands(group: click.Group, above: click.Context) -> Iterator[tuple[str, click.Command, click.Context]]:
+    for name in group.list_commands(above):
+        command = group.commands[name]
+        yield f"{above.command_path} {name}", command, above
+        if isinstance(command, click.Group):
+            yield from _commands(command, click.Context(command, info_name=name, parent=above))
+
+
+def _list_of(group: click.Group, context: click.Context) -> Iterator[str]:
+    """Yield what the group says of itself, and the list of its commands."""
+    for name in group.list_commands(context):
+        title = f"{context.command_path} {name}"
+        summary = inspect.cleandoc(group.commands[name].help or "").partition("\n\n")[0].replace("\n", " ")
+        yield f"- [`{title}`](#{title.replace(' ', '-')}): {summary}"
+    yield ""
+    yield from _parameters(group, context)
+    yield ""
+    yield group.epilog or ""
+
+
+def _section(command: click.Command, path: str, above: click.Context) -> Iterator[str]:
+    context = click.Context(command, info_name=path.rpartition(" ")[2], parent=above)
+    yield f"## {path}"
+    yield ""
+    yield inspect.cleandoc(command.help or "")
+    yield ""
+    usage = " ".join(command.collect_usage_pieces(context))
+    yield f"    {path} {usage}".rstrip()
+    yield ""
+    yield from _parameters(command, context)
+
+
+def _parameters(command: click.Command, context: click.Context) -> Iterator[str]:
+    for parameter in command.params:
+        record = parameter.get_help_record(context)
+        if record is not None:
+            yield f"- `{record[0]}`: {record[1]}" if record[1] else f"- `{record[0]}`"
+
+
+if __name__ == "__main__":
+    Path(sys.argv[1]).write_text(page())

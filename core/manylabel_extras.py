@@ -1,0 +1,64 @@
+"""The extras of the distribution: which parts of it need which other packages, and what says that one is missing.
+
+A module of its own, because every part has to be able to say this while it cannot itself be imported.
+"""
+
+from collections.abc import Mapping
+from importlib.util import find_spec
+
+_CORE = ("numpy", "scipy", "numba", "sklearn")
+_SERVER = (
+    *("fastapi", "uvicorn", "uvloop", "httptools", "fastapi_offline", "python_multipart", "pydantic", "jiter"),
+    *("pydantic_settings", "msgpack", "redis", "rq", "structlog", "prometheus_client"),
+)
+
+EXTRAS: Mapping[str, tuple[str, tuple[str, ...]]] = {
+    "core": ("the core (learners, trainers, readers of files)", _CORE),
+    "river": ("river and the core", (*_CORE, "river")),
+    "server": ("the server", (*_CORE, *_SERVER)),
+    "plots": ("matplotlib", ("numpy", "matplotlib")),
+    "all": ("the server and river", (*_CORE, *_SERVER, "river", "matplotlib")),
+}
+"""For each extra what people call it, and the modules that it installs."""
+
+
+class MissingExtra(ImportError):
+    """An extra is missing: what was imported or called needs packages that are not installed.
+
+    Attributes
+    ----------
+    extra : str
+        The extra that has them.
+    """
+
+    def __init__(self, user: str, extra: str) -> None:
+        super().__init__(f"{user} needs {EXTRAS[extra][0]}: pip install 'manylabel[{extra}]'", name=user)
+        self.extra = extra
+
+
+def missing_modules(extra: str) -> list[str]:
+    """Return the modules of an extra that are not installed."""
+    return [module for module in EXTRAS[extra][1] if not _is_there(module)]
+
+
+def require(user: str, extra: str) -> None:
+    """Raise `MissingExtra` if `user`, a module or a command, cannot work here; loads nothing.
+
+    Parameters
+    ----------
+    user : str
+        Who needs the extra, as the message names it.
+    extra : str
+        One of `EXTRAS`.
+    """
+    if missing_modules(extra):
+        raise MissingExtra(user, extra)
+
+
+def _is_there(module: str) -> bool:
+    try:
+        return find_spec(module) is not None
+    except ValueError:  # it is loaded, and has no spec
+        return True
+    except ImportError:  # something keeps it from being found
+        return False
