@@ -37,13 +37,16 @@ class Caller:
 
     def _keys(self) -> dict[str, str]:
         keys = {scope: self._make(scopes=[scope])["key"] for scope in ALL_SCOPES}
-        return keys | {OTHER: self._make(models=["other", "other-*"])["key"]}
+        keys[OTHER] = self._make(models=["other", "other-*"])["key"]
+        for key in keys.values():
+            eventually(lambda key=key: not any(self._is_refused(key, number) for number in range(20)))
+        return keys
 
     def _wrong(self) -> dict[str, str]:
         revoked = self._make()
         expired = self._make(expires_at=(datetime.now(UTC) + timedelta(seconds=1)).isoformat())
         assert self._ask("delete", f"/v1/keys/{revoked['id']}", self._admin)[0] == 204
-        for key in (revoked, expired):  # both replicas have to hear of it: each is asked by some of so many
+        for key in (revoked, expired):  # both replicas have to hear of keys: each is asked by some of so many
             eventually(lambda key=key: all(self._is_refused(key["key"], number) for number in range(20)))
         return {
             "malformed": "swordfish",
@@ -58,7 +61,6 @@ class Caller:
         status, _, told = self._ask("post", "/v1/keys", self._admin, body)
         assert status == 201, told
         made: dict[str, Any] = json.loads(told)
-        eventually(lambda: not any(self._is_refused(made["key"], number) for number in range(20)))
         return made
 
     def _is_refused(self, key: str, number: int) -> bool:

@@ -30,7 +30,7 @@ from manylabel_service.api.web.bodies import json_value
 from manylabel_service.api.web.multipart import Multipart
 from manylabel_service.api.web.problems import Problem
 from manylabel_service.api.web.validation import Path as Place
-from manylabel_service.errors import UnreadableEntry
+from manylabel_service.errors import ReleaseTooOld, UnreadableEntry
 from manylabel_service.label_studio.config import ConfigRefused, read_config
 from manylabel_service.online.state.log_entries import Rollback, Update, decode, encode
 from manylabel_service.transfer.archive import MANIFEST, ArchiveReader, BadArchive
@@ -192,7 +192,7 @@ TARGETS: dict[str, Target] = {
     "inference": Target(_inference, (Problem, ValidationError), INFERENCE),
     "multipart": Target(_multipart, (Problem,), [MULTIPART]),
     "label_config": Target(lambda data: read_config(data.decode("utf-8", "replace")), (ConfigRefused,), [LABEL_CONFIG]),
-    "log_entry": Target(decode, (UnreadableEntry,), _entries()),
+    "log_entry": Target(decode, (ReleaseTooOld, UnreadableEntry), _entries()),
     "state": Target(State.from_bytes, (DamagedState,), [State({"a": np.eye(2)}, {"position": "7"}).to_bytes()]),
     "model": Target(model, (DamagedState,), CHANGES),
     "version": Target(predictor, (DamagedState,), CHANGES),

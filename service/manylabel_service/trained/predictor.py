@@ -49,7 +49,7 @@ class Predictor:
         self.views = {view: Columns.of(features) for view, features in artifact.features.items()}
         try:
             self._look_at_estimator()
-        except (AttributeError, IndexError, KeyError, StopIteration, TypeError, ValueError) as error:
+        except (AttributeError, IndexError, InvalidExample, KeyError, StopIteration, TypeError, ValueError) as error:
             raise DamagedState(f"the estimator does not fit its names: {error}") from error
 
     def _look_at_estimator(self) -> None:

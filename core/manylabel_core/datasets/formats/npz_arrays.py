@@ -113,6 +113,8 @@ class Array:
             kind = "object" if "O" in type_name else shown(type_name)
             raise BadDataset(f"{name!r} must hold numbers or strings, not {kind}")
         self.dtype = np.dtype(type_name)
+        if not self.dtype.itemsize:
+            raise BadDataset(f"{name!r} must hold numbers or strings, not items of no bytes")
         if len(self.shape) != dimensions:
             raise BadDataset(f"{name!r} must have {dimensions} dimension(s), it has {len(self.shape)}")
 
