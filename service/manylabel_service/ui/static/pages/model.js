@@ -26,6 +26,8 @@ export async function render({ name }, { signal }) {
   live.on((now) => replace(top, summary(now, live)));
   return h('div', {},
     top,
+    !trained && h('p', {}, h('a', { class: 'button', href: `#/jobs/new?model=${encodeURIComponent(name)}` }, 'Train another model on this stream'),
+      h('span', { class: 'quiet' }, ' M3L and others fit its latest examples at once, as often as it takes; then compare.')),
     curves(live),
     labels(live),
     trained && versions(live),

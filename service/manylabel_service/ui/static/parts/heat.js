@@ -44,7 +44,7 @@ export class Heat extends HTMLElement {
   }
 
   _build() {
-    this._canvas = h('canvas', { role: 'img' });
+    this._canvas = h('canvas', { role: 'img', 'aria-label': `${this.getAttribute('heading') ?? 'Matrix'}, drawn when it is in sight` });
     this._plot = h('div', { class: 'ml-plot ml-heat-plot' }, this._canvas);
     this._button = h('button', { type: 'button', 'aria-pressed': 'true', onclick: () => this._arrange(!this._isClustered) },
       'Those alike together');

@@ -104,7 +104,7 @@ export class Line extends HTMLElement {
 
   _build() {
     const heading = this.getAttribute('heading') ?? '';
-    this._canvas = h('canvas', { role: 'img' });
+    this._canvas = h('canvas', { role: 'img', 'aria-label': `${heading || 'Curves'}, drawn when it is in sight` });
     this._cursor = h('div', { class: 'ml-cursor', hidden: true });
     this._plot = h('div', { class: 'ml-plot' }, this._canvas, this._cursor);
     this._legend = h('ul', { class: 'ml-legend', 'aria-label': 'Curves' });

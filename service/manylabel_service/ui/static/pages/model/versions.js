@@ -70,7 +70,7 @@ export function versions(live) {
   live.onEvent((kind) => { if (kind === 'promoted') look().catch(() => null); });
   return section('Versions', { signal, help: 'What jobs have made of this model; one of them is served.' }, async (body) => {
     await look();
-    replace(body, said, table, h('p', {}, link('#/jobs/new', 'Order a training')));
+    replace(body, said, table, h('p', {}, link(`#/jobs/new?model=${encodeURIComponent(name)}`, 'Order another training')));
   });
 }
 

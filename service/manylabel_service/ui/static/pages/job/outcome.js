@@ -1,0 +1,94 @@
+/** What came of a job: its version, how it compares with what is served and with the model that it learnt from. */
+
+import '../../parts/table.js';
+import { call, ofModel } from '../../core/api.js';
+import { h, link, replace, route, shown } from '../../core/dom.js';
+import { count, value } from '../../core/format.js';
+import { section } from '../../core/section.js';
+import { ask } from '../../parts/dialog.js';
+
+const MEASURES = {
+  micro_f1: 'Micro-F1', macro_f1: 'Macro-F1', precision: 'Precision', recall: 'Recall', subset_accuracy: 'Subset accuracy',
+  hamming_loss: 'Hamming loss', one_error: 'One-error', ranking_loss: 'Ranking loss',
+};
+
+/** Return the section, which is hidden until the job has a result. */
+export function outcome(live) {
+  const { signal } = live;
+  const said = h('div', { 'aria-live': 'polite' });
+  const element = section('What came of it', { signal, hidden: true }, (body) => {
+    let drawn = null;
+    live.on(({ result, data }) => {
+      if (!result || drawn === result.version) return;
+      drawn = result.version;
+      draw(body, result, data).catch((error) => { if (!signal.aborted) replace(body, shown(error)); });
+    });
+  });
+  live.on(({ result }) => { element.hidden = !result; });
+
+  async function draw(body, result, data) {
+    const { model, version } = result;
+    const { versions } = await call('GET', ofModel(model, 'versions'), { signal });
+    const own = versions.find((each) => each.version === version);
+    const served = versions.find((each) => each.served);
+    const isServed = served?.version === version;
+    replace(body,
+      h('p', {}, 'Version ', h('strong', {}, value(version)), ' of ', link(route('models', model), model), `, from ${count(result.rows)} rows, `,
+        result.converged ? 'converged' : 'not converged', isServed ? '; it is served.' : own ? '; it is not served.' : '; it was deleted since.'),
+      result.held_back && h('p', { class: 'warn' }, `Held back: ${result.held_back}`),
+      result.worse && h('p', { class: 'warn' }, result.worse),
+      said,
+      own && h('p', { class: 'row' },
+        !isServed && h('button', { type: 'button', class: 'primary', onclick: () => promote(result, data, body) }, `Promote version ${version}`),
+        h('a', { class: 'button', href: route('models', model) }, `See ${model}`),
+        isServed && h('a', { class: 'button', href: route('models', model, 'try') }, 'Try it')),
+      await comparison(result, served, data));
+  }
+
+  async function comparison(result, served, data) {
+    const sides = [];
+    if (result.held_out) {
+      sides.push([`version ${result.version}`, result.held_out.measures, `${count(result.held_out.rows)} rows held out`]);
+      sides.push(['baseline', result.held_out.baseline, 'the same rows']);
+    }
+    if (served && served.version !== result.version && served.measures) sides.push([`version ${served.version}, served`, served.measures, 'rows held out of its own job']);
+    if (data.stream !== undefined) {
+      const metrics = await call('GET', ofModel(data.stream, 'metrics'), { signal }).catch(() => null);
+      if (metrics) sides.push([`${data.stream}, online`, metrics.window, `its latest ${count(metrics.window.examples)} examples, each before it was learnt`]);
+    }
+    if (sides.length === 0) return h('p', { class: 'empty' }, 'Nothing was held out, so there is nothing to compare. Order a job with a share held out.');
+    const table = h('ml-table', { caption: 'Measures' });
+    const names = Object.keys(MEASURES).filter((name) => sides.some(([, measures]) => measures[name] !== undefined));
+    table.set([
+      { key: 'name', title: 'Measure', sortable: false },
+      ...sides.map(([name], i) => ({ key: `side ${i}`, title: name, numeric: true, sortable: false, format: value })),
+    ], names.map((name) => ({ name: MEASURES[name], ...Object.fromEntries(sides.map(([, measures], i) => [`side ${i}`, measures[name]])) })), { key: 'name' });
+    const where = sides.map(([name, , on]) => `${name} on ${on}`).join('; ');
+    return [h('h3', {}, 'Side by side'), table, h('p', { class: 'quiet' }, `Measured: ${where}. The same measure is comparable as far as the examples are alike.`)];
+  }
+
+  async function promote(result, data, body, force = null) {
+    const { model, version } = result;
+    let differs = null;
+    const done = await ask({
+      title: `Serve version ${version} of ${model}?`,
+      text: [h('p', {}, 'Predictions come from it from then on, on every server. The version before stays, and can be promoted again.'),
+        force && h('p', { class: 'warn' }, `It differs from the version served: ${force}`)],
+      action: force ? 'Promote all the same' : 'Promote', danger: Boolean(force),
+      run: async () => {
+        try {
+          await call('POST', ofModel(model, 'promote'), { body: { version, ...(force ? { force: true } : {}) } });
+        } catch (error) {
+          if (error.code !== 'version_differs') throw error;
+          differs = error.detail;
+        }
+      },
+    });
+    if (differs) await promote(result, data, body, differs);
+    else if (done) {
+      replace(said, h('p', { class: 'good' }, `Version ${version} is served.`));
+      await draw(body, result, data);
+    }
+  }
+  return element;
+}

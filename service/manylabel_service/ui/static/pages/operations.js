@@ -1,0 +1,16 @@
+/** The server itself: whether all is well, who shares the store, keys, the audit, and states to take along. */
+
+import { archive } from './operations/archive.js';
+import { audit } from './operations/audit.js';
+import { keys } from './operations/keys.js';
+import { replicas } from './operations/replicas.js';
+import { health } from './operations/health.js';
+import { h } from '../core/dom.js';
+
+export function title() {
+  return 'Operations';
+}
+
+export async function render(parameters, { signal }) {
+  return h('div', {}, health(signal), replicas(signal), keys(signal), audit(signal), archive(signal));
+}

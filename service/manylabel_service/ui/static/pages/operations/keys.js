@@ -1,0 +1,109 @@
+/** Keys: made, listed, changed and revoked. The key itself is shown once. */
+
+import '../../parts/table.js';
+import { call } from '../../core/api.js';
+import { command, h, replace, shown } from '../../core/dom.js';
+import { clock } from '../../core/format.js';
+import { repeat, section } from '../../core/section.js';
+import { ask } from '../../parts/dialog.js';
+import { changeForm, forServer, newKeyForm } from './key_fields.js';
+
+const LOOK_MS = 10_000;
+const COLOURS = { active: 'good', expired: 'warn', revoked: 'bad' };
+
+/** Return the section. */
+export function keys(signal) {
+  return section('Keys', { signal, help: 'Who may do what. A key is for calls of its scopes, and for the models that it names. The server keeps no more of it than a hash.' }, async (body) => {
+    const table = h('ml-table', { caption: 'Keys, the newest first' });
+    const said = h('div', { 'aria-live': 'polite' });
+    table.set([
+      { key: 'called', title: 'Name', format: (_, { name, note }) => [name, note && h('div', { class: 'quiet' }, note)] },
+      { key: 'id', title: 'Id', format: (id) => h('code', {}, id) },
+      { key: 'state', title: 'State', format: (state) => h('span', { class: `tag ${COLOURS[state]}` }, state) },
+      { key: 'for', title: 'Scopes' },
+      { key: 'of', title: 'Models' },
+      { key: 'limits', title: 'Rates', sortable: false },
+      { key: 'created_at', title: 'Made', format: clock },
+      { key: 'expires_at', title: 'Expires', format: (time) => (time === null ? 'never' : clock(time)) },
+      { key: 'actions', title: 'Actions', sortable: false, format: (key) => actions(key) },
+    ], [], { key: 'id', sort: 'created_at', descending: true, empty: 'No key yet: the server lets in everybody on this machine. Make the first key below, with the scope admin; the page then asks for it.' });
+
+    const look = async () => {
+      const { keys: found } = await call('GET', 'v1/keys', { signal });
+      table.update(found.map((key) => ({
+        ...key, called: [key.name, key.note], for: key.scopes.join(', '), of: key.models.join(', '), limits: rates(key.rates), actions: key,
+      })));
+    };
+    const changed = async (...content) => {
+      replace(said, content);
+      await look();
+    };
+
+    function actions(key) {
+      if (key.state === 'revoked') return '';
+      return h('span', { class: 'row' },
+        h('button', { type: 'button', 'aria-label': `Change ${key.name}`, onclick: () => change(key) }, 'Change'),
+        h('button', { type: 'button', class: 'danger', 'aria-label': `Revoke ${key.name}`, onclick: () => revoke(key) }, 'Revoke'));
+    }
+
+    async function change(key) {
+      const form = changeForm(key);
+      const done = await ask({
+        title: `Change ${key.name}`, action: 'Change',
+        text: [h('p', { class: 'quiet' }, 'For other scopes or models make another key.'), form.element],
+        run: () => submit(form, (value) => call('PATCH', `v1/keys/${encodeURIComponent(key.id)}`, { body: value })),
+      });
+      if (done) await changed(h('p', { class: 'good' }, `${key.name} is changed.`));
+    }
+
+    async function revoke(key) {
+      const done = await ask({
+        title: `Revoke ${key.name}?`, text: 'From then on it opens nothing, on any server of this store, and cannot be brought back. Requests under way with it end.',
+        action: 'Revoke', danger: true, run: () => call('DELETE', `v1/keys/${encodeURIComponent(key.id)}`),
+      });
+      if (done) await changed(h('p', { class: 'good' }, `${key.name} is revoked.`));
+    }
+
+    const form = newKeyForm();
+    const problem = h('div', {});
+    const send = h('button', { type: 'submit' }, 'Make the key');
+    const make = async (event) => {
+      event.preventDefault();
+      replace(problem);
+      send.disabled = true;
+      try {
+        const key = await submit(form, (value) => call('POST', 'v1/keys', { body: value }));
+        await changed(h('div', { class: 'panel' }, h('h3', {}, `The key of ${key.name}`),
+          h('p', {}, 'Copy it now: it is shown this once, and cannot be looked up.'), command(key.key))).catch(() => null);
+        said.scrollIntoView({ block: 'nearest' });
+      } catch (error) {
+        replace(problem, shown(error));
+      } finally {
+        send.disabled = false;
+      }
+    };
+
+    await look();
+    replace(body, said, table, h('details', {}, h('summary', {}, 'Make a key'),
+      h('form', { novalidate: true, onsubmit: make }, form.element, problem, h('p', {}, send))));
+    repeat(LOOK_MS, () => look().catch(() => null), signal);
+  });
+}
+
+/** Send what a form has; errors are shown at its fields, those that none is for are thrown. */
+async function submit(form, send) {
+  form.clear();
+  if (!form.check()) throw new Error('Some fields cannot be read: see there.');
+  try {
+    return await send(forServer(form.value()));
+  } catch (error) {
+    if (error.errors) error.errors = form.show(error);
+    throw error;
+  }
+}
+
+function rates({ requests_per_second: requests, examples_per_second: examples, requests_at_a_time: atATime }) {
+  return [
+    requests !== null && `${requests} requests/s`, examples !== null && `${examples} examples/s`, atATime !== null && `${atATime} at a time`,
+  ].filter(Boolean).join(', ') || 'none';
+}

@@ -1,0 +1,116 @@
+/** The fields of a job but for the parameters of its trainer, as `POST /v1/jobs` has them. */
+
+import { h } from '../../core/dom.js';
+import { schemaForm } from '../../parts/form.js';
+import { choice } from './choice.js';
+
+const MOST_EXAMPLES = 10_000_000;
+const MEASURES = [
+  'micro_f1', 'macro_f1', 'example_f1', 'precision', 'recall', 'subset_accuracy', 'hamming_loss', 'average_precision',
+  'ranking_loss', 'one_error', 'coverage', 'macro_auc',
+];
+const NAME = { type: 'string', description: 'Lower-case letters, digits, and dots, dashes or underscores between them.' };
+const EMPTY = { element: h('div', {}), value: () => null, check: () => true, clear: () => {}, show: ({ errors }) => errors };
+
+/** Return a form whose errors are at a place of the body. */
+function formAt(at, schema, options) {
+  return { ...schemaForm(schema, options), at };
+}
+
+function ofDataset(datasets) {
+  return {
+    dataset: { type: 'string', enum: datasets, description: 'Uploaded by manylabel datasets add, or POST /v1/datasets.' },
+    split: { anyOf: [{ type: 'string' }, { type: 'null' }], default: null, description: 'One of its splits, or all. Null: train, if it has train and test, else all rows.' },
+  };
+}
+
+/** Return the fields of `data`. */
+export function dataFields({ datasets, online, from, unlabelled }) {
+  const last = Math.max(1, Math.min(from?.updates ?? 10_000, MOST_EXAMPLES));
+  const stream = formAt('/data', {
+    required: ['stream', 'last'],
+    properties: {
+      stream: { type: 'string', enum: online.map(({ name }) => name), description: 'The model that learns online; it goes on learning.' },
+      last: { type: 'integer', minimum: 1, maximum: MOST_EXAMPLES, default: last, description: 'At most so many of the examples that it learnt, the latest.' },
+      minimum: { anyOf: [{ type: 'integer', minimum: 1, maximum: MOST_EXAMPLES }, { type: 'null' }], default: null, description: 'With fewer in the log the job fails. Null: with fewer than last, or than the model has learnt.' },
+    },
+  }, { value: from ? { stream: from.name } : {} });
+  const rows = formAt('/data', {
+    required: ['dataset'],
+    properties: {
+      ...ofDataset(datasets),
+      ...(unlabelled ? { unlabelled: { type: 'object', description: 'Further rows, whose labels are not looked at.', properties: ofDataset(datasets) } } : {}),
+    },
+  });
+  return choice('Examples', [['of a model that learns online', stream], ['of a data set', rows]], from || datasets.length === 0 ? 0 : 1);
+}
+
+/** Return the fields of `holdout`. */
+export function holdoutFields(datasets, from) {
+  const share = formAt('', { required: ['holdout'], properties: {
+    holdout: { type: 'number', exclusiveMinimum: 0, exclusiveMaximum: 1, default: 0.2, description: 'This share of the rows is not learnt from.' },
+  } });
+  const rows = formAt('/holdout', { required: ['dataset'], properties: ofDataset(datasets) });
+  const ofRows = { ...rows, value: () => ({ holdout: rows.value() }) };
+  const none = { ...EMPTY, element: h('p', { class: 'quiet' }, 'On the split test, if the data are the split train of a data set; else not at all.'), value: () => ({}) };
+  return choice('Held out', [['a share of the rows', share], ['rows of a data set', ofRows], ['nothing more', none]], from ? 0 : 2);
+}
+
+/** Return the fields of `search` of a trainer. */
+export function searchFields(trainer) {
+  const shared = {
+    folds: { type: 'integer', minimum: 2, maximum: 20, default: 5, description: 'Parts of the rows, each predicted by a model of the others.' },
+    measure: { type: 'string', enum: MEASURES, default: 'micro_f1', description: 'Decides which parameters are best.' },
+  };
+  const grid = searched(trainer, shared, 'grid');
+  const random = searched(trainer, {
+    trials: { type: 'integer', minimum: 1, maximum: 500, default: 20, description: 'So many combinations are drawn.' },
+    ...shared,
+    ranges: { type: 'object', description: 'Ranges to draw from, as {"C": {"low": 0.001, "high": 1000, "log": true}}.' },
+  }, 'random');
+  return choice('Search', [['none', EMPTY], ['every combination', grid], ['combinations at random', random]]);
+}
+
+/** Return a search of one kind: its settings, and the values of each parameter that is searched. */
+function searched(trainer, properties, kind) {
+  const settings = formAt('/search', { required: kind === 'random' ? ['trials'] : [], properties });
+  const first = Object.keys(trainer.search);
+  const usual = schemaForm(trainer.params, { several: true, value: trainer.search, only: first, legend: 'Values to try, with commas between them' });
+  const others = schemaForm(trainer.params, { several: true, without: first });
+  return {
+    element: h('div', {}, settings.element, usual.element, h('details', {}, h('summary', {}, 'Values of other parameters'), others.element)),
+    value: () => {
+      const { ranges, ...given } = settings.value();
+      return { kind, ...given, params: { ...filled(usual.value()), ...filled(others.value()), ...ranges } };
+    },
+    check: () => [settings, usual, others].map((form) => form.check()).every(Boolean),
+    clear: () => [settings, usual, others].forEach((form) => form.clear()),
+    show: ({ errors }) => [usual, others].reduce((left, form) => form.show({ errors: left }, '/search/params'), settings.show({ errors }, '/search')),
+  };
+}
+
+function filled(values) {
+  return Object.fromEntries(Object.entries(values).filter(([, each]) => Array.isArray(each) && each.length > 0));
+}
+
+/** Return the fields of the result, of a model that has a name already, or, until one is written, a name that `suggest` proposes. */
+export function targetFields(from, model) {
+  const form = formAt('', {
+    required: ['model'],
+    properties: {
+      model: NAME,
+      promote: { anyOf: [{ type: 'boolean' }, { type: 'null' }], default: null, description: 'Whether it is served at once. Null: if it converged, was measured on rows that it has not learnt, and fits the version served before.' },
+      seed: { type: 'integer', minimum: 0, maximum: 2 ** 31 - 1, default: 0, description: 'The same seed and data give the same result.' },
+    },
+  }, { value: model === undefined ? {} : { model } });
+  const name = form.element.querySelector('input');
+  let suggested = '';
+  return {
+    ...form,
+    suggest: (trainer) => {
+      if (!from || name.value !== suggested) return;
+      suggested = `${from.name.slice(0, 63 - trainer.length)}-${trainer}`;
+      name.value = suggested;
+    },
+  };
+}
