@@ -9,9 +9,9 @@ import asyncio
 import time
 import weakref
 from collections import deque
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Collection
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol, Self
+from typing import Any, Literal, Protocol, Self, get_args
 
 from manylabel_service.errors import TooManyWatchers
 from manylabel_service.storage import position_key
@@ -86,8 +86,10 @@ class Events:
     def subscribers(self) -> int:
         return len(self._subscriptions)
 
-    def subscribe(self, after: str | None = None) -> "Subscription":
+    def subscribe(self, after: str | None = None, kinds: Collection[Kind] = ()) -> "Subscription":
         """Subscribe to events from now on, or to those after the position that a subscriber has seen last.
+
+        Without `kinds` events of all kinds come; `dropped` comes in any case.
 
         Raises
         ------
@@ -102,11 +104,11 @@ class Events:
         if self._complete_from is None:
             self._complete_from = self.position
         if seen is None:
-            subscription = Subscription(self, self._first + len(self._ring))
+            subscription = Subscription(self, self._first + len(self._ring), kinds=kinds)
         elif seen < position_key(self._complete_from):
-            subscription = Subscription(self, self._first, missed=True)
+            subscription = Subscription(self, self._first, missed=True, kinds=kinds)
         else:
-            subscription = Subscription(self, self._first, seen)
+            subscription = Subscription(self, self._first, seen, kinds=kinds)
         self._subscriptions.add(subscription)
         return subscription
 
@@ -173,9 +175,17 @@ class Subscription(AsyncIterator[Event]):
     """An iterator over events; a cancelled `__anext__` loses none. Close it with `aclose`."""
 
     def __init__(
-        self, events: Events, cursor: int, seen: tuple[int, ...] | None = None, *, missed: bool = False
+        self,
+        events: Events,
+        cursor: int,
+        seen: tuple[int, ...] | None = None,
+        *,
+        missed: bool = False,
+        kinds: Collection[Kind] = (),
     ) -> None:
         self._events = events
+        self._kinds = frozenset(kinds or get_args(Kind)) | {"dropped"}
+        self._timed = False
         self._cursor = cursor
         self._seen = seen
         self._missed = missed
@@ -205,22 +215,35 @@ class Subscription(AsyncIterator[Event]):
         self._wake.set()
 
     def wake(self) -> None:
-        self._wake.set()
+        """Go on if there is something to hand out, or to wait for, that this subscriber does not know of yet."""
+        if self._events.closed or self._missed or not self._timed or self._look() is not None:
+            self._wake.set()
 
     def _next(self) -> Event | None:
         if self._missed:
             self._missed = False
             return self._events.dropped()
-        event, self._cursor = self._events.after(self._cursor)
-        while event is not None and self._seen is not None and position_key(event.position) <= self._seen:
-            event, self._cursor = self._events.after(self._cursor)
-        if event is not None:
+        if (event := self._look()) is not None:
             self._seen = None
+            _, self._cursor = self._events.after(self._cursor)
         return event or self._metrics()
+
+    def _look(self) -> Event | None:
+        """Return the next event in the ring that is wanted, without taking it; go past those before it."""
+        event, behind = self._events.after(self._cursor)
+        while event is not None and not self._wants(event):
+            self._cursor = behind
+            event, behind = self._events.after(behind)
+        return event
+
+    def _wants(self, event: Event) -> bool:
+        return event.kind in self._kinds and (self._seen is None or position_key(event.position) > self._seen)
 
     def _metrics(self) -> Event | None:
         """Return the measures as an event once all before them has been read: a client resumes from their position."""
-        if self._events.closed or self._measured == self._events.position or time.monotonic() < self._measure_at:
+        if "metrics" not in self._kinds or self._events.closed:
+            return None
+        if self._measured == self._events.position or time.monotonic() < self._measure_at:
             return None
         event = self._events.measured()
         self._measured = self._events.position
@@ -233,12 +256,16 @@ class Subscription(AsyncIterator[Event]):
 
     async def _woken(self) -> None:
         timer = None
-        if self._measured != self._events.position:
+        if "metrics" not in self._kinds:
+            self._timed = True  # there is nothing to wait for but events
+        elif self._measured != self._events.position:
+            self._timed = True
             seconds = max(self._measure_at - time.monotonic(), 0.001)
             timer = asyncio.get_running_loop().call_later(seconds, self._wake.set)
         try:
             await self._wake.wait()
         finally:
+            self._timed = False
             if timer is not None:
                 timer.cancel()
 

@@ -173,6 +173,8 @@ def test_events(client: Client, name: str) -> None:
     missed = model.update({"f": 1}, ["a"])
     resumed = model.events(after=learnt.position)
     assert next(event for event in resumed if event.kind == "update").position == missed.position
+    only = model.events(after=learnt.position, kinds=["update"])
+    assert next(only).position == missed.position
     model.delete()
     with pytest.raises(NotFound):
         list(resumed)

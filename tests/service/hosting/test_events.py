@@ -3,7 +3,7 @@
 import asyncio
 import gc
 import time
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from tests.service.online.folds import DRIFTING_LENGTH as LENGTH
@@ -12,10 +12,12 @@ from tests.support.waiting import eventually_async
 
 from manylabel_service.errors import TooManyWatchers
 from manylabel_service.hosting import events as events_module
-from manylabel_service.hosting.events import Event, Events
+from manylabel_service.hosting.events import Event, Events, Kind
 from manylabel_service.online.spec.spec import ModelSpec
 from manylabel_service.online.state.model import OnlineModel
 from manylabel_service.storage import position_key
+
+KINDS = get_args(Kind)
 
 
 @pytest.fixture
@@ -131,6 +133,31 @@ class TestOfAReplica:
             await replica.update([lone_fleet.example(i)])
             (event,) = await taken(watched, 1)
             assert event.data["updates"] == i + 1
+
+    async def test_of_the_kinds_asked_for_only(
+        self, replica: Any, lone_fleet: Any, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(events_module, "METRICS_SECONDS", 0.05)
+        rollbacks, measures = (replica.events.subscribe(kinds=[kind]) for kind in ("rollback", "metrics"))
+        assert [event.kind for event in await taken(measures, 1, KINDS)] == ["metrics"]
+        target = await replica.take_snapshot()
+        waiting = asyncio.create_task(anext(rollbacks))
+        for i in range(5):
+            await replica.update([lone_fleet.example(i)])
+        await asyncio.sleep(0)
+        assert not waiting.done()
+        assert not rollbacks._wake.is_set(), "nobody is woken for what is not asked for"
+        rolled = await replica.rollback(target.position)
+        assert await asyncio.wait_for(waiting, 10) == replica.events._ring[-1]
+        while (event := await asyncio.wait_for(anext(measures), 10)).position != rolled.position:
+            assert event.kind == "metrics"
+        update = await replica.update([lone_fleet.example(9)])
+        resumed = replica.events.subscribe(rolled.position, ["update"])
+        assert [(event.kind, event.position) for event in await taken(resumed, 1, KINDS)] == [
+            ("update", update.position)
+        ]
+        await replica.drop()
+        assert await asyncio.wait_for(_all(rollbacks), 10) == []
 
     async def test_nobody_watches_nothing_is_kept(self, replica: Any, lone_fleet: Any) -> None:
         await replica.update([lone_fleet.example(0)])

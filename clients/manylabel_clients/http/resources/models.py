@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote, urlencode
@@ -256,10 +256,11 @@ class ModelRequests(LabelRequests, SnapshotRequests, VersionRequests):
         """
         return ExampleStream(self._path, examples, key, first, batch_size, probabilities, self._retry)
 
-    def events(self, *, after: str | None = None) -> EventStream[Event]:
+    def events(self, *, after: str | None = None, kinds: Collection[str] = ()) -> EventStream[Event]:
         """Iterate over what happens to the model from now on, or after the position of an event seen earlier.
 
-        It does not end. A connection that is lost is made again, and the events go on after the last one seen.
+        It does not end. A connection that is lost is made again, and the events go on after the last one seen. With
+        `kinds`, those of these kinds come alone, and ``dropped``.
 
         Raises
         ------
@@ -268,7 +269,7 @@ class ModelRequests(LabelRequests, SnapshotRequests, VersionRequests):
         ManyLabelError
             If the server cannot be reached, after all retries.
         """
-        return EventStream(self._path, after, self._retry, Event)
+        return EventStream(self._path, after, self._retry, Event, query=urlencode([("kind", kind) for kind in kinds]))
 
     def metrics(self, *, version: int | None = None) -> Exchange[Metrics]:
         """Return how well the model predicted what it then learnt.

@@ -27,6 +27,7 @@ class EventStream(Generic[E]):
     retry : when to connect again.
     make : makes an event of its kind, its id and its data.
     is_last : tells whether the stream ends with an event; None for one that never ends.
+    query : of the address, encoded.
     """
 
     def __init__(
@@ -36,8 +37,9 @@ class EventStream(Generic[E]):
         retry: Retry,
         make: Callable[[str, str, dict[str, Any]], E],
         is_last: Callable[[E], bool] | None = None,
+        query: str = "",
     ) -> None:
-        self._path = f"{path}/events"
+        self._path = f"{path}/events{'?' if query else ''}{query}"
         self._make = make
         self._is_last = is_last
         self._after = after

@@ -1,8 +1,11 @@
 """GET /v1/models/{name}/events: what happens to a model, as server-sent events."""
 
+from typing import Annotated
+
 import pydantic_core
-from fastapi import APIRouter
+from fastapi import APIRouter, Depends, Query
 from fastapi.sse import format_sse_event
+from pydantic import Field
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -11,13 +14,21 @@ from manylabel_service.api.context import ContextOf
 from manylabel_service.api.translation.from_json import read_position
 from manylabel_service.api.web import sse
 from manylabel_service.api.web.access import needs
+from manylabel_service.api.web.parameters import Parameters, each_once_but
 from manylabel_service.api.web.routes import GuardedRoute, content, problems
 from manylabel_service.api.web.sse import EventStream, last_event_id
-from manylabel_service.hosting.events import Event
+from manylabel_service.hosting.events import Event, Kind
 from manylabel_service.hosting.hosted_model import HostedModel
 from manylabel_service.storage import POSITION, START, position_key
 
 router = APIRouter(route_class=GuardedRoute, tags=["models"])
+
+
+class WhichEvents(Parameters):
+    """Which events are sent."""
+
+    kind: list[Kind] = Field(default_factory=list, max_length=7)
+    """Events of this kind are sent, and no others but `dropped`; may be given several times. Without it all are."""
 
 
 @router.get(
@@ -40,9 +51,12 @@ router = APIRouter(route_class=GuardedRoute, tags=["models"])
         **problems("model_not_found", "invalid_request", "queue_full", "not_ready", "storage_unavailable"),
     },
     openapi_extra=sse.described(POSITION),
+    dependencies=[Depends(each_once_but("kind"))],
 )
 @needs("read")
-async def watch_model(request: Request, context: ContextOf, name: str) -> Response:
+async def watch_model(
+    request: Request, context: ContextOf, name: str, query: Annotated[WhichEvents, Query()]
+) -> Response:
     """Sends an `update` for each update, before it a `drift` for each detector that sounded in it, a `rollback`,
     `promoted` (of a trained model: another version predicts from here on), `metrics` at most once a second, and
     `dropped` where some are missing: the client was too slow, or away for too long. The id of an event is the position
@@ -54,7 +68,7 @@ async def watch_model(request: Request, context: ContextOf, name: str) -> Respon
         if _ahead(after, replica):  # of another model that had the name, or of a log that was lost
             after = START
     return EventStream(
-        replica.events.subscribe(after),
+        replica.events.subscribe(after, query.kind),
         _event_bytes,
         "events of this model follow",
         context.draining,

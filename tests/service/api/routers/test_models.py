@@ -170,7 +170,7 @@ def test_a_name_that_is_nobody_s_is_not_found(client: TestClient, refused: Calla
     assert answer.json()["code"] in ("model_not_found", "not_found")
 
 
-@pytest.mark.parametrize("path", ["/", "/v1", "/v1/models/", "/v2x", "/v1/models/test/predict/", "/v1/models/a%2Fb"])
+@pytest.mark.parametrize("path", ["/v1", "/v1/models/", "/v2x", "/v1/models/test/predict/", "/v1/models/a%2Fb"])
 def test_an_unknown_path_is_a_problem_too(client: TestClient, refused: Callable[..., Any], path: str) -> None:
     answer = client.get(path)
     assert (answer.status_code, answer.json()["code"]) == (404, "not_found")
@@ -193,3 +193,8 @@ def test_a_wrong_method_is_told_the_right_ones(
     answer = client.request(method, path)
     refused(answer, 405, "method_not_allowed")
     assert answer.headers["allow"] == allowed
+
+
+def test_only_kinds_of_events_that_there_are_can_be_asked_for(client: TestClient, model: str, refused: Any) -> None:
+    refused(client.get(f"{model}/events?kind=drift&kind=nonsense"), 422, "invalid_request", "kind")
+    assert client.head(f"{model}/events?kind=drift&kind=label").status_code == 200

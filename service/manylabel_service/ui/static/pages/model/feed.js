@@ -9,13 +9,12 @@ const MOST = 200;
 export function feed(live) {
   const list = h('ol', { class: 'feed', 'aria-live': 'polite', 'aria-relevant': 'additions' });
   const learnt = h('p', { class: 'quiet' }, 'Nothing was learnt since this page was opened.');
-  let examples = 0;
+  let first = live.status.updates;
+  live.on(({ updates, position }) => {
+    first = Math.min(first, updates);
+    if (updates > first) learnt.textContent = `${count(updates - first)} examples learnt since this page was opened; position ${position}.`;
+  });
   live.onEvent((kind, data) => {
-    if (kind === 'update') {
-      examples += data.examples;
-      learnt.textContent = `${count(examples)} examples learnt since this page was opened; position ${data.position}.`;
-      return;
-    }
     const now = new Date();
     list.prepend(h('li', {}, h('time', { datetime: now.toISOString() }, now.toLocaleTimeString()), h('span', {}, told(kind, data))));
     while (list.children.length > MOST) list.lastChild.remove();

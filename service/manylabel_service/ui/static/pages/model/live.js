@@ -4,6 +4,8 @@ import { call, ofModel } from '../../core/api.js';
 import { watch } from '../../core/stream.js';
 import { repeat } from '../../core/section.js';
 
+/** What is told as it happens; not each update, of which there may be thousands a second: measures come once a second. */
+const KINDS = ['drift', 'label', 'rollback', 'promoted'];
 const LOOK_MS = 5_000;
 const RATE_LOOKS = 6;
 const DRAW_MS = 250;
@@ -20,9 +22,9 @@ export class Live {
     this._events = new Set();
     this._looks = [];
     this._timer = 0;
-    const kinds = ['update', 'drift', 'label', 'rollback', 'promoted', 'dropped'];
-    const handlers = Object.fromEntries(kinds.map((kind) => [kind, (data) => this._happened(kind, data)]));
-    watch(ofModel(name, 'events'), { ...handlers, metrics: (data) => this._measured(data), open: () => this.look() }, signal);
+    const handlers = Object.fromEntries([...KINDS, 'dropped'].map((kind) => [kind, (data) => this._happened(kind, data)]));
+    const query = ['metrics', ...KINDS].map((kind) => `kind=${kind}`).join('&');
+    watch(`${ofModel(name, 'events')}?${query}`, { ...handlers, metrics: (data) => this._measured(data), open: () => this.look() }, signal);
     // What no event tells of: memory, features, the measures of trained models.
     repeat(LOOK_MS, () => this.look(), signal);
   }

@@ -11,6 +11,7 @@ const MOST = 5_000; // examples, then it ends by itself
 const BATCH = 10;
 const PAUSE_MS = 200;
 const WINDOW = 300;
+const SLIPS = 0.08; // share of the messages that are given a topic too many
 
 const TOPICS = {
   billing: ['I was charged twice', 'the invoice shows the wrong amount', 'my card was declined', 'please refund the payment', 'the price on the bill is not the one I agreed to'],
@@ -93,12 +94,15 @@ async function create(signal) {
   }
 }
 
-function message() {
+/** Return a message and its topics; those who tag are not always right. */
+export function message() {
   const topics = Object.keys(TOPICS);
   const first = pick(topics);
   const second = Math.random() < 0.3 ? pick(topics) : Math.random() < 0.3 ? ALONG[first] : undefined;
   const y = second && second !== first ? [first, second] : [first];
   const told = y.map((topic) => `${pick(TOPICS[topic])}.`);
+  const slip = Math.random() < SLIPS ? pick(topics) : first;
+  if (!y.includes(slip)) y.push(slip);
   return { x: [pick(FRAMES), told.join(` ${pick(JOINTS)} `), pick(ENDS)].join(' ').trim(), y };
 }
 
