@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable, Iterator
 from itertools import takewhile
 from pathlib import Path
+from textwrap import dedent
 from typing import Any, NamedTuple
 
 import pytest
@@ -38,8 +39,9 @@ class Block(NamedTuple):
 
 def blocks() -> Iterator[Block]:
     for page in PAGES:
-        for found in re.findall(r"^```(\w*) ?([^\n]*)\n(.*?)^```$", page.read_text(), re.DOTALL | re.MULTILINE):
-            yield Block(page, *found)
+        found = re.findall(r"^( *)```(\w*) ?([^\n]*)\n(.*?)^\1```$", page.read_text(), re.DOTALL | re.MULTILINE)
+        for _, language, about, code in found:
+            yield Block(page, language, about, dedent(code))
 
 
 def of(language: str) -> dict[Path, list[str]]:
