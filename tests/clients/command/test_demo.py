@@ -110,7 +110,10 @@ def check_figures(out: str, port: int) -> None:
     assert float(rows[-1][1]) > 0.6
     with Client(f"http://127.0.0.1:{port}") as client:
         status = client.model("demo").status()
+        kept = client.model("demo").predictions()
     assert status.updates == 2_417
+    assert kept.candidates == 20
+    assert all(prediction.record for prediction in kept.predictions)
     so_far = status.metrics.cumulative
     names = ("micro_f1", "macro_f1", "hamming_loss")
     due = [getattr(of, name) for name in names for of in (so_far, so_far.baseline)]
@@ -128,7 +131,8 @@ def check_pasted_lines(out: str) -> None:
     trained = paste(line_of(out, "train"))
     assert "from 1,934 rows" in trained
     assert "held out" in trained
-    assert "<html" in paste(f"curl -s {line_of(out, 'docs')}")
+    for page in ("docs", "look"):
+        assert "<html" in paste(f"curl -s {line_of(out, page)}")
 
 
 def line_of(out: str, what: str) -> str:

@@ -27,6 +27,8 @@ BATCH_SIZE = 16
 REPORT_EVERY = 240
 COLUMNS = ("examples", "micro-F1", "baseline", "macro-F1", "baseline", "Hamming", "baseline")
 EXAMPLE_FEATURES = 4
+N_KEPT = 20
+"""The genes that the model is asked about once more, so that the page has examples to look at and to label."""
 
 
 def register(app: Commands) -> None:
@@ -84,6 +86,7 @@ def _stream_yeast(model: Model) -> tuple[dict[str, float], dict[str, bool]]:
             bar.draw(*counted(done, rows.n_samples))
             if done % REPORT_EVERY == 0 or done == rows.n_samples:
                 bar.print(_line(model))
+    model.predict_many((x for x, _ in rows.take(N_KEPT)), keep="record")
     row: tuple[dict[str, float], dict[str, bool]] = chunk[-1]
     return row
 
@@ -104,6 +107,8 @@ def _print_next_steps(server: Background, x: dict[str, float], y: dict[str, bool
     stop = f"kill {pid}" if pid else "where you started it"
     click.echo(f"""
 The server goes on running; all it has learnt survives it being killed and started again.
+
+look     {server.url}/
 
 predict  {_curl(server.url, "predict", example)}
 
