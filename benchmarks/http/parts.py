@@ -1,4 +1,4 @@
-"""Requests, streams, starts, replicas, and requests beside jobs, over HTTP.
+"""Requests, streams, starts, replicas, requests beside jobs, and the page, over HTTP.
 
 Where there are two cores or more, the server that is measured has one to itself; the load generator and Redis have
 the others. Only beside jobs all of them share all cores.
@@ -7,7 +7,7 @@ the others. Only beside jobs all of them share all cores.
 import argparse
 import os
 
-from benchmarks.http import hostile, jobs, keys, replicas, requests, servers, soak, start, storm, stream
+from benchmarks.http import hostile, jobs, keys, page, replicas, requests, servers, soak, start, storm, stream
 
 PARTS = {
     "requests": requests,
@@ -18,9 +18,10 @@ PARTS = {
     "keys": keys,
     "storm": storm,
     "soak": soak,
+    "page": page,
 }
 """Each has a docstring and `run(args)`."""
-QUICK = [name for name in PARTS if name not in ("keys", "storm", "soak")]
+QUICK = [name for name in PARTS if name not in ("keys", "storm", "soak", "page")]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -38,8 +39,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=hostile.ONE_BY_ONE,
         help="clients of the storm; by default those that need few connections",
     )
-    parser.add_argument("--minutes", type=float, default=30, help="of the soak")
-    parser.add_argument("--warm-up", type=float, default=5, help="minutes of the soak before its memory is looked at")
+    parser.add_argument("--minutes", type=float, default=30, help="of the soak, or of the page")
+    parser.add_argument("--warm-up", type=float, default=5, help="minutes of it before anything is looked at")
     parser.add_argument("--port", type=int, default=18700, help="first of twenty ports to use")
 
 

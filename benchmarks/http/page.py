@@ -1,0 +1,175 @@
+"""A page that shows a model while updates come: what the tab holds, and what the page costs the server.
+
+The page of a model stays open in a browser (`MANYLABEL_TEST_CHROMIUM`, or chromium), in sight. Before it is opened and
+after it is closed the server takes the same updates alone: its cost is what the page adds to that.
+"""
+
+import argparse
+import json
+import os
+import random
+import shutil
+import threading
+import time
+from collections.abc import Sequence
+from http.client import HTTPConnection
+from itertools import cycle
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from benchmarks.http import servers
+
+RATE = 100.0
+"""Updates a second, of one example each."""
+N_FEATURES, N_LABELS = 500, 20
+PER_EXAMPLE = 10
+N_BODIES = 997
+SAMPLE_SECONDS = 15.0
+ALONE_SHARE = 0.15
+"""Of the minutes, before the page is opened and again after it is closed."""
+N_PARTS = 10
+AIM = 0.02
+"""Most of a core that the page may cost the server."""
+
+
+class Sample(NamedTuple):
+    """What the tab holds, after its garbage was collected: seconds since it was opened, MB, MB and nodes."""
+
+    seconds: float
+    heap: float
+    resident: float
+    nodes: float
+
+
+def run(args: argparse.Namespace) -> None:
+    """Measure; print what the tab held in each tenth of the time, and the server's share of a core."""
+    seconds = 60 * args.minutes
+    with servers.sqlite() as flags, servers.manylabel(args.port, flags) as server:
+        servers.post(args.port, "/v1/models", json.dumps({"name": "watched", "algorithm": "falt"}).encode())
+        load = _Load(args.port)
+        try:
+            time.sleep(60 * args.warm_up)
+            before = _share(server, ALONE_SHARE * seconds)
+            samples, beside = _watch(server, (1 - 2 * ALONE_SHARE) * seconds)
+            after = _share(server, ALONE_SHARE * seconds)
+        finally:
+            load.stop()
+    print(
+        f"\npage: {load.sent:,} updates at {load.rate:.1f} a second, errors: {len(load.failures)} {load.failures[:1]}"
+    )
+    _print(samples)
+    alone = (before + after) / 2
+    print(f"\nserver, share of a core: alone {before:.4f} before and {after:.4f} after, with the page {beside:.4f}")
+    print(f"the page costs {beside - alone:.4f} of a core; aim: {AIM}")
+
+
+def _share(server: servers.Server, seconds: float) -> float:
+    """Return the share of a core that the server takes for so long."""
+    begun, cpu = time.monotonic(), server.cpu_seconds()
+    time.sleep(seconds)
+    return (server.cpu_seconds() - cpu) / (time.monotonic() - begun)
+
+
+def _watch(server: servers.Server, seconds: float) -> tuple[list[Sample], float]:
+    """Return what a tab held that was open for so long, and the server's share of a core meanwhile."""
+    from playwright.sync_api import sync_playwright
+
+    program = os.environ.get("MANYLABEL_TEST_CHROMIUM") or shutil.which("chromium")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=program)
+        page = browser.new_page(viewport={"width": 1280, "height": 900})
+        page.goto(f"http://127.0.0.1:{server.port}/#/models/watched")
+        page.get_by_text("How well it predicts").wait_for()
+        tab, whole = page.context.new_cdp_session(page), browser.new_browser_cdp_session()
+        tab.send("Performance.enable")
+        samples: list[Sample] = []
+        begun, cpu = time.monotonic(), server.cpu_seconds()
+        while (passed := time.monotonic() - begun) < seconds:
+            tab.send("HeapProfiler.collectGarbage")
+            found = {metric["name"]: metric["value"] for metric in tab.send("Performance.getMetrics")["metrics"]}
+            processes = whole.send("SystemInfo.getProcessInfo")["processInfo"]
+            resident = sum(_resident(process["id"]) for process in processes if process["type"] == "renderer")
+            samples.append(Sample(passed, found["JSHeapUsedSize"] / 1e6, resident / 1e6, found["Nodes"]))
+            page.wait_for_timeout(1e3 * min(SAMPLE_SECONDS, max(seconds - passed, 0.1)))
+        share = (server.cpu_seconds() - cpu) / (time.monotonic() - begun)
+        browser.close()
+    return samples, share
+
+
+def _resident(pid: int) -> int:
+    try:
+        return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except FileNotFoundError:
+        return 0
+
+
+def _print(samples: Sequence[Sample]) -> None:
+    print("part of the time    heap MB    processes MB    nodes")
+    for number, part in enumerate(np.array_split(np.array(samples), N_PARTS)):
+        if len(part):
+            heap, resident, nodes = part[:, 1:].mean(axis=0)
+            print(f"{number + 1:>16}    {heap:7.2f}    {resident:12.1f}    {nodes:5.0f}")
+    table = np.array(samples[len(samples) // N_PARTS :])  # the first tenth fills what has a bound
+    if len(table) > N_PARTS:
+        for name, column in (("heap", 1), ("processes", 2), ("nodes", 3)):
+            slope = np.polyfit(table[:, 0], table[:, column], 1)[0]
+            rise = slope * (table[-1, 0] - table[0, 0]) / table[:, column].mean()
+            print(f"trend of {name} over the last nine tenths: {rise:+.1%}")
+
+
+class _Load:
+    """Sends updates at a steady rate in a thread, until it is stopped.
+
+    Attributes
+    ----------
+    sent : updates answered 200.
+    failures : what went wrong, or was answered otherwise.
+    rate : updates a second, once it was stopped.
+    """
+
+    def __init__(self, port: int) -> None:
+        self.sent = 0
+        self.failures: list[str] = []
+        self.rate = 0.0
+        self._begun = time.monotonic()
+        self._port = port
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._send)
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._over.set()
+        self._thread.join()
+        self.rate = self.sent / (time.monotonic() - self._begun)
+
+    def _send(self) -> None:
+        connection = HTTPConnection("127.0.0.1", self._port, timeout=60)
+        due = time.monotonic()
+        for body in cycle(_bodies()):
+            due += 1 / RATE
+            if self._over.wait(max(0.0, due - time.monotonic())):
+                break
+            try:
+                connection.request("POST", "/v1/models/watched/update", body, {"Content-Type": "application/json"})
+                answer = connection.getresponse()
+                answer.read()
+                if answer.status == 200:
+                    self.sent += 1
+                else:
+                    self.failures.append(f"status {answer.status}")
+            except OSError as error:
+                self.failures.append(repr(error))
+                connection.close()
+        connection.close()
+
+
+def _bodies() -> list[bytes]:
+    rng = random.Random(0)
+    bodies = []
+    for _ in range(N_BODIES):
+        chosen = rng.sample(range(N_FEATURES), PER_EXAMPLE)
+        x = {f"f{n}": round(rng.random(), 3) for n in chosen}
+        bodies.append(json.dumps({"x": x, "y": sorted({f"l{n % N_LABELS}" for n in chosen[:3]})}).encode())
+    return bodies
