@@ -178,7 +178,7 @@ def test_marks_and_logarithms(elements: Page) -> None:
     )
     assert middle[0] == pytest.approx(middle[1])
     assert elements.evaluate("() => [parts.axis.ticks(0, 1, 4), parts.axis.ticks(3, 3, 4), parts.axis.tickText(12345), parts.axis.tickText(1e-7)]") == [
-        [0, 0.5, 1], [3], "12.35K", "1e-7",
+        [0, 0.25, 0.5, 0.75, 1], [3], "12.35K", "1e-7",
     ]  # fmt: skip
 
 

@@ -20,7 +20,8 @@ export async function render({ name }, { signal }) {
   const status = await call('GET', ofModel(name), { signal });
   if (status.algorithm === 'trained') return trained(name);
   const known = await call('GET', ofModel(name, 'labels'), { query: { limit: MAX_LABELS }, signal });
-  const labelling = new Labelling(name, known.labels.filter(({ retired }) => !retired).map(({ label }) => label), signal);
+  const example = status.text?.fields?.length ? Object.fromEntries(status.text.fields.map((field) => [field, 'Black cat'])) : { title: 'Black cat', pages: 3 };
+  const labelling = new Labelling(name, example, known.labels.filter(({ retired }) => !retired).map(({ label }) => label), signal);
   await labelling.start();
   return labelling.element;
 }
@@ -32,8 +33,8 @@ function trained(name) {
 }
 
 class Labelling {
-  constructor(name, known, signal) {
-    Object.assign(this, { name, known, signal });
+  constructor(name, example, known, signal) {
+    Object.assign(this, { name, example, known, signal });
     this.queue = [];
     this.done = new Set(); // ids that were labelled or skipped here
     this.counts = { learnt: 0, skipped: 0, waiting: 0 };
@@ -116,7 +117,7 @@ class Labelling {
 
   _empty() {
     const waits = this.outbox.pending.length ? ' What you have labelled is being sent.' : '';
-    const example = `curl -X POST '${address(ofModel(this.name, 'predict'))}?keep=record' -H 'Content-Type: application/json' -d '{"x": {"title": "Black cat"}}'`;
+    const example = `curl -X POST '${address(ofModel(this.name, 'predict'))}?keep=record' -H 'Content-Type: application/json' -d '${JSON.stringify({ x: this.example })}'`;
     return [h('h2', { tabindex: -1 }, 'Nothing waits for labels'),
       h('p', {}, `Predictions wait here that were asked for with keep=record, until their labels are told or they expire.${waits}`),
       command(example),

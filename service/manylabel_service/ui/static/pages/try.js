@@ -45,6 +45,7 @@ class Trying {
         h('form', { onsubmit: (event) => { event.preventDefault(); this.ask(); } },
           this.editor.element, this.problem, h('div', { class: 'row' }, this.button, this.others()))),
       h('section', {}, h('h2', {}, 'What the model says'), this.answer), this.whySection, this.teachSection);
+    if (!start.isEmpty) this.ask();
   }
 
   /** Other examples that the server has, or how it gets some. */
@@ -90,9 +91,10 @@ class Trying {
   // -- teaching --------------------------------------------------------------------------------
 
   offerTeaching() {
-    const likely = ranked(this.said).map(({ name, value }) => ({ name, text: String(value) }));
+    const likely = ranked(this.said).map(({ name }) => ({ name })); // their probabilities stand above
     const picker = labelPicker({
       legend: 'Which labels are right?', known: this.labels.map(({ label }) => label), likely, picked: this.said.labels,
+      ...(this.isTrained ? { note: 'A label that the model does not have counts as one that it missed.' } : {}),
     });
     const problem = h('div');
     const button = h('button', { type: 'submit', class: 'primary' }, this.isTrained ? 'Count it' : 'Teach these labels');

@@ -4,9 +4,9 @@ export function ticks(low, high, count) {
   if (!(span > 0)) return [low];
   const rough = span / Math.max(1, count);
   const power = 10 ** Math.floor(Math.log10(rough));
-  const step = [1, 2, 5, 10].map((times) => times * power).find((each) => each >= rough);
+  const step = [1, 2, 2.5, 5, 10].map((times) => times * power).find((each) => each >= rough);
   const found = [];
-  for (let i = Math.ceil(low / step - 1e-9); i * step <= high + step * 1e-9; i += 1) found.push(i * step);
+  for (let i = Math.ceil(low / step - 1e-9); i * step <= high + step * 1e-9; i += 1) found.push(i * step + 0); // no -0
   return found;
 }
 

@@ -7,11 +7,12 @@ let pickers = 0;
  * Boxes to tick the labels of an example; any other label, also one that nobody has had yet, can be typed.
  *
  * @param {Object} options `legend`; `known`: names of all labels; `likely`: those to show first, as `{name, text}` with what
- *   is said beside them; `picked`: names; `keys`: the digits 1 to 9 stand at the first nine; `onchange`
+ *   is said beside them; `picked`: names; `keys`: the digits 1 to 9 stand at the first nine; `note`: what
+ *   becomes of a label that is typed; `onchange`
  * @returns {{element: HTMLElement, value: function(): string[], toggle: function(number), typing: function()}} `toggle(i)`
  *   ticks the i-th box or takes it back; `typing()` goes to the field for another label
  */
-export function labelPicker({ legend, known, likely, picked = [], keys = false, onchange = () => {} }) {
+export function labelPicker({ legend, known, likely, picked = [], keys = false, note: said = 'A label that is new is learnt as such.', onchange = () => {} }) {
   pickers += 1;
   const id = `ml-labels-${pickers}`;
   const boxes = [];
@@ -35,7 +36,7 @@ export function labelPicker({ legend, known, likely, picked = [], keys = false, 
   const options = h('datalist', { id: `${id}-all` });
   const typed = h('input', { id: `${id}-other`, list: `${id}-all`, autocomplete: 'off', spellcheck: 'false' });
   const note = h('span', { class: 'ml-help', id: `${id}-note` },
-    left.length ? `${left.length.toLocaleString('en')} more are known. ` : '', 'A label that is new is learnt as such.');
+    left.length ? `${left.length.toLocaleString('en')} more are known. ` : '', said);
   typed.setAttribute('aria-describedby', `${id}-note`);
   typed.addEventListener('focus', () => { if (!options.childElementCount) replace(options, left.map((name) => h('option', { value: name }))); });
   typed.addEventListener('keydown', (event) => {

@@ -1,7 +1,9 @@
 import { h } from '../core/dom.js';
 import { markedText } from './text.js';
 
-const MAX_FIELDS = 200;
+const MAX_FIELDS = 500;
+const MANY = 12;
+const SHORT = 40;
 
 /**
  * An example as people read it: a text as a text, a record field by field, numbers by their names or columns.
@@ -12,9 +14,12 @@ const MAX_FIELDS = 200;
 export function readable(x, weights = new Map()) {
   if (typeof x === 'string') return h('p', { class: 'ml-record' }, markedText(x, tokensOf('text', weights)));
   const fields = fieldsOf(x);
+  const isMany = fields.length > MANY && fields.every(([, value]) => typeof value !== 'string' || value.length <= SHORT);
+  const list = h('dl', { class: isMany ? 'ml-many' : 'pairs' }, fields.slice(0, MAX_FIELDS).map(([name, value]) => [
+    h('dt', {}, name), h('dd', {}, typeof value === 'string' ? markedText(value, tokensOf(name, weights)) : JSON.stringify(value))])
+    .map((pair) => (isMany ? h('div', {}, pair) : pair)));
   return h('div', { class: 'ml-record' },
-    h('dl', { class: 'pairs' }, fields.slice(0, MAX_FIELDS).flatMap(([name, value]) => [
-      h('dt', {}, name), h('dd', {}, typeof value === 'string' ? markedText(value, tokensOf(name, weights)) : JSON.stringify(value))])),
+    isMany ? h('div', { class: 'scroll ml-fields', tabindex: 0, role: 'group', 'aria-label': 'Fields of the example' }, list) : list,
     fields.length > MAX_FIELDS ? h('p', { class: 'quiet' }, `and ${fields.length - MAX_FIELDS} more`) : null);
 }
 

@@ -5,7 +5,7 @@ import { h } from '../../core/dom.js';
 import '../../parts/bars.js';
 import { readable } from '../../parts/record.js';
 
-const EXPLAINED = 12;
+const EXPLAINED = 6;
 const AT_FIRST = 15;
 const OPEN = 2;
 
@@ -64,9 +64,12 @@ export function whyView(answer, x) {
   }
   const explained = Object.entries(answer.explanations ?? {});
   if (!explained.length) return h('p', {}, 'No label is predicted, so there is nothing to explain: a model says why of what it predicts.');
+  if (explained.every(([, why]) => why.for.length + why.against.length === 0)) {
+    return h('p', {}, 'No feature of this example says anything: none has a weight, or all are missing or at their mean. What is predicted is what is frequent.');
+  }
   return h('div', {},
     h('p', { class: 'quiet' }, 'What a feature adds to the score of a label (+, green) or takes from it (−, red). All of it together with the rest is the score; above 0 the label is predicted.'),
-    explained.map(([label, why], i) => reasons(label, why, answer.scores[label], x, i < OPEN)));
+    h('div', { class: 'grid' }, explained.map(([label, why], i) => reasons(label, why, answer.scores[label], x, i < OPEN))));
 }
 
 function reasons(label, why, score, x, open) {

@@ -14,8 +14,8 @@ export function remember(model, x) {
 
 /**
  * @param {Object} status of the model
- * @returns {Promise<{x: any, from: string, id: string | null, kept: Object[]}>} the example, in words where it comes from, the id of the
- *   kept prediction that it is of, and all that wait with what was posted
+ * @returns {Promise<{x: any, from: string, id: string | null, kept: Object[], isEmpty: boolean=}>} the example, in words where it
+ *   comes from, the id of the kept prediction that it is of, all that wait with what was posted, and whether it is a template
  */
 export async function startOf(name, status, signal) {
   const kept = await waiting(name, status, signal);
@@ -24,7 +24,7 @@ export async function startOf(name, status, signal) {
   if (kept.length) return { x: kept[0].record, from: 'It is one that was kept to be labelled.', id: kept[0].id, kept };
   const empty = await template(name, status, signal);
   if (last && isNumbered(last.x) === isNumbered(empty)) return { x: last.x, from: `It is the one that you tried on ${last.model}.`, id: null, kept };
-  return { x: empty, from: 'Fill it in: the server has kept no example of this model.', id: null, kept };
+  return { x: empty, from: 'Fill it in: the server has kept no example of this model.', id: null, kept, isEmpty: true };
 }
 
 /** Whether an example has columns with numbers, and not names. */
