@@ -9,7 +9,7 @@ BIN := .venv/bin
 TEST_PROCESSES ?= 4
 INSTALLED := .venv/installed
 
-.PHONY: demo test browser types compiled test-long test-label-studio test-open-inference test-openapi fuzz format docs sbom audit typescript test-typescript bench-online bench-http bench-batch bench-streams bench-budget bench-calibration deploy-check dist test-install command-docs clean
+.PHONY: demo test browser types compiled test-long test-label-studio test-open-inference test-openapi fuzz format docs release sbom audit typescript test-typescript bench-online bench-http bench-batch bench-streams bench-budget bench-calibration deploy-check dist test-install command-docs clean
 
 demo: $(INSTALLED)
 	$(BIN)/manylabel demo
@@ -94,6 +94,9 @@ docs: $(INSTALLED)
 	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[docs]'
 	$(BIN)/python -m docs._site.navigation
 	$(BIN)/python -m sphinx --fail-on-warning --keep-going --quiet --jobs 2 docs build/site
+
+# What a release has, in dist/: wheel and sdist, the package for TypeScript, the list of what it runs with.
+release: dist typescript sbom audit
 
 # Known weaknesses of what constraints.txt pins, and a list of what a release runs with (SBOM), in an environment of their own.
 RELEASE := .venv-release/bin

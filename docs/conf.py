@@ -17,6 +17,7 @@ extensions = [
     "docs._site.navigation",
     "docs._site.http_reference",
     "docs._site.python_reference",
+    "docs._site.self_contained",
 ]
 root_doc = "index"
 exclude_patterns = ["_*"]
