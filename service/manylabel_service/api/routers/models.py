@@ -170,7 +170,7 @@ class WhichHistory(WhichVersion):
     dependencies=[Depends(each_once_but("label"))],
 )
 @needs("read")
-async def show_history(context: ContextOf, name: str, query: Annotated[WhichHistory, Query()]) -> Response:
+async def show_metrics_history(context: ContextOf, name: str, query: Annotated[WhichHistory, Query()]) -> Response:
     """Shows the measures as the call without `/history` answered them after so many examples, in columns: at fewer than
     256 points that are equally far apart, and now. The points are part of the model: every replica has the same, and a
     rollback goes back to those of its snapshot."""

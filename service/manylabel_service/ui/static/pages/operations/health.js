@@ -36,8 +36,8 @@ function ok({ failed = [], storage_gone_seconds: gone }) {
 
 function draw(now, before) {
   const rate = (name) => {
-    if (!before) return null;
-    const seconds = (now.at - before.at) / 1000;
+    const seconds = before ? (now.at - before.at) / 1000 : 0;
+    if (1000 * seconds < LOOK_MS / 2) return null;
     return Math.max(0, (now.sum(name) - before.sum(name)) / seconds);
   };
   const per = (name) => (rate(name) === null ? '–' : h('span', { title: `${count(now.sum(name))} since it started` }, `${short(rate(name))}/s`));

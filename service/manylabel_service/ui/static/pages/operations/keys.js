@@ -4,11 +4,10 @@ import '../../parts/table.js';
 import { call } from '../../core/api.js';
 import { command, h, replace, shown } from '../../core/dom.js';
 import { clock } from '../../core/format.js';
-import { repeat, section } from '../../core/section.js';
+import { section } from '../../core/section.js';
 import { ask } from '../../parts/dialog.js';
 import { changeForm, forServer, newKeyForm } from './key_fields.js';
 
-const LOOK_MS = 10_000;
 const COLOURS = { active: 'good', expired: 'warn', revoked: 'bad' };
 
 /** Return the section. */
@@ -83,10 +82,9 @@ export function keys(signal) {
       }
     };
 
-    await look();
+    await look(); // once: that keys are listed is a line of the audit
     replace(body, said, table, h('details', {}, h('summary', {}, 'Make a key'),
       h('form', { novalidate: true, onsubmit: make }, form.element, problem, h('p', {}, send))));
-    repeat(LOOK_MS, () => look().catch(() => null), signal);
   });
 }
 
