@@ -16,6 +16,7 @@ EXTRAS: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "core": ("the core (learners, trainers, readers of files)", _CORE),
     "river": ("river and the core", (*_CORE, "river")),
     "server": ("the server", (*_CORE, *_SERVER)),
+    "onnx": ("onnx and the core", (*_CORE, "onnx")),
     "plots": ("matplotlib", ("numpy", "matplotlib")),
     "all": ("the server and river", (*_CORE, *_SERVER, "river", "matplotlib")),
 }

@@ -79,8 +79,10 @@ def test_the_client_loads_the_light_part_only() -> None:
         (["demo"], "all"),
         (["train", __file__], "core"),
         (["models", "plot", "m"], "plots"),
+        (["export-model", "m", "--to", "onnx", "-o", "m.onnx"], "onnx"),
+        (["export-model", "m", "--to", "json", "-o", "m.json"], "core"),
     ],
-    ids=lambda given: given if isinstance(given, str) else " ".join(given[:2]),
+    ids=lambda given: given if isinstance(given, str) else " ".join(given),
 )
 def test_a_command_names_the_extra_that_it_needs(arguments: list[str], extra: str) -> None:
     done = python(COMMAND, *arguments)
@@ -98,6 +100,7 @@ def test_a_command_names_the_extra_that_it_needs(arguments: list[str], extra: st
         ("manylabel_service.app", "server"),
         ("manylabel_clients.river", "river"),
         ("manylabel_clients.plots", "plots"),
+        ("manylabel_clients.export", "core"),
     ],
 )
 def test_an_import_names_the_extra_that_it_needs(module: str, extra: str) -> None:

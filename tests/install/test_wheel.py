@@ -21,6 +21,7 @@ WORKS = {
     "core": "from manylabel_core import FALT, M3L; from manylabel_core.datasets import read_dataset",
     "river": "from manylabel_clients.river import FALT, RemoteModel",
     "server": "import manylabel_service.app",
+    "onnx": "from manylabel_clients.export.as_onnx import onnx_file",
     "plots": "from manylabel_clients.plots import save",
     "all": "import manylabel_service.app; from manylabel_clients.river import FALT; import manylabel_clients.plots",
 }
@@ -29,6 +30,7 @@ LACKS = {
     "core": {"manylabel_clients.river": "river", "manylabel_service": "server"},
     "river": {"manylabel_service": "server", "manylabel_clients.plots": "plots"},
     "server": {"manylabel_clients.river": "river"},
+    "onnx": {"manylabel_service": "server"},
     "plots": {"manylabel_core": "core"},
     "all": {},
 }

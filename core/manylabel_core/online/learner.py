@@ -17,7 +17,7 @@ from manylabel_core.online.calibration.calibration import Curves, make_calibrati
 from manylabel_core.online.drift.detectors import Alarms, make_detectors
 from manylabel_core.online.models.model import Model
 from manylabel_core.online.parameters import Documentation, describe_parameters
-from manylabel_core.online.pipeline import Learnt, Pipeline
+from manylabel_core.online.pipeline import Learnt, LinearForm, Pipeline
 from manylabel_core.rows import Matrix, Rows, Targets, as_rows, as_targets, as_weights
 from manylabel_core.scaling.choices import make_scaling
 
@@ -391,6 +391,20 @@ class OnlineLearner(BaseEstimator, metaclass=ABCMeta):
         pipeline = self._make_pipeline()
         pipeline.restore(arrays)
         self._begin(pipeline)
+
+    def linear_form(self) -> LinearForm:
+        """Return how scores, and probabilities, come from scaled features at the present state.
+
+        Raises
+        ------
+        manylabel_core.explanation.NotLinear
+            If the model is not linear.
+        NotFittedError
+            If nothing has been learnt yet.
+        """
+        if self._pipeline is None:
+            raise NotFittedError("nothing has been learnt yet")
+        return self._pipeline.linear_form()
 
     def resolved_params(self) -> dict[str, Any]:
         """Return the parameters, with what None leaves to the learner filled in: a learner of these is the same.

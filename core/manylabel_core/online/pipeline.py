@@ -41,6 +41,24 @@ class Learnt(NamedTuple):
     alarms: list[tuple[int, int]]
 
 
+class LinearForm(NamedTuple):
+    """A linear form says how scaled features become scores and probabilities, with all thresholds taken in.
+
+    Attributes
+    ----------
+    weights : ndarray of shape (n_features, n_labels), float64
+    intercept : ndarray of shape (n_labels,), float64
+        Scores less the threshold are the scaled features times the weights, plus this: above 0 where predicted.
+    slope, offset : ndarray of shape (n_labels,), float64, or None
+        A probability is the sigmoid of slope times score plus offset; None without calibration.
+    """
+
+    weights: NDArray[np.float64]
+    intercept: NDArray[np.float64]
+    slope: NDArray[np.float64] | None
+    offset: NDArray[np.float64] | None
+
+
 class Pipeline:
     """A pipeline learns and scores index arrays: it checks them, and hands them from one part to the next.
 
@@ -192,6 +210,23 @@ class Pipeline:
 
         given = row.indices[~np.isnan(row.values)]
         return explain_scores(given, (columns, values), scorer, labels, k)
+
+    def linear_form(self) -> LinearForm:
+        """Return how scores come from features now; raises `NotLinear` for a kernel model."""
+        columns = np.arange(self.n_features, dtype=np.int32)
+        threshold = self.model.scorer(columns, 0)
+        weights, intercept = np.empty((self.n_features, self.n_labels)), np.empty(self.n_labels)
+        for label in range(self.n_labels):
+            own = self.model.scorer(columns, 1 + label)
+            weights[:, label] = own.weights - threshold.weights
+            intercept[label] = own.constant - threshold.constant
+        if self._calibration is None:
+            return LinearForm(weights, intercept, None, None)
+        offsets, slopes = np.zeros(self.n_labels), np.ones(self.n_labels)
+        self._calibration.set_offsets(offsets, slopes)
+        curves = self._calibration.curves()
+        form = LinearForm(weights * slopes, slopes * (intercept - offsets), curves.slope / slopes, None)
+        return form._replace(offset=curves.intercept + curves.slope * offsets)
 
     def probabilities(self, scores: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the probabilities that belong to what `score` gave at the present state."""

@@ -38,6 +38,7 @@ def test_the_commands_are_these() -> None:
         "models plot", "models labels", "models predictions", "models rename-label", "models retire-label",
         "keys", "keys list", "keys create", "keys show", "keys change", "keys revoke", "keys token", "keys init",
         "train", "datasets", "datasets add", "datasets show", "datasets delete", "worker", "audit", "replicas",
+        "export-model",
         "jobs", "jobs submit", "jobs show", "jobs watch", "jobs log", "jobs cancel", "jobs retry", "jobs trainers",
     }  # fmt: skip
 

@@ -109,9 +109,13 @@ class VersionRequests(Requests):
         wanted = {"version": version, **({"force": True} if force else {})}
         return (yield from self._post_value(f"{self._path}/promote", wanted, partial(from_json, Promoted)))
 
-    def download_version(self, version: int) -> Exchange[bytes]:
-        """Return a version as its estimator's `to_bytes`: `manylabel_core.batch` reads it."""
-        return (yield from self._download(f"{self._path}/versions/{version}"))
+    def download_version(self, version: int, *, names: bool = False) -> Exchange[bytes]:
+        """Return a version as its estimator's `to_bytes`: `manylabel_core.batch` reads it.
+
+        With `names` it is a safetensors file that holds this, and the names of features and labels.
+        """
+        query = "?names=true" if names else ""
+        return (yield from self._download(f"{self._path}/versions/{version}{query}"))
 
     def delete_version(self, version: int) -> Exchange[None]:
         """Delete a version that is not served."""

@@ -2,9 +2,9 @@
 
 import asyncio
 from contextlib import ExitStack
-from typing import Any
+from typing import Annotated, Any
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Query
 from pydantic import ValidationError
 from starlette.requests import Request
 from starlette.responses import Response
@@ -89,8 +89,14 @@ async def promote(request: Request, context: ContextOf, name: str) -> Response:
     },
 )
 @needs("export")
-async def download_version(context: ContextOf, name: str, version: str) -> Response:
-    """The file holds the fitted estimator, for `from_bytes` of its class in `manylabel_core.batch`."""
+async def download_version(
+    context: ContextOf,
+    name: str,
+    version: str,
+    names: Annotated[bool, Query(description="Whether the file also has the names of features and labels.")] = False,
+) -> Response:
+    """The file holds the fitted estimator, for `from_bytes` of its class in `manylabel_core.batch`; with `names` it is
+    another safetensors file, which holds that one, the names of features and labels, and how texts are read."""
     model = trained(await context.registry.get(name))
     number = read_number(name, version)
     with ExitStack() as stack:
@@ -103,7 +109,7 @@ async def download_version(context: ContextOf, name: str, version: str) -> Respo
             except DamagedState as error:
                 raise VersionDamaged(name, found.number, str(error)) from error
             with full_disk():
-                await asyncio.to_thread(file.write, contents.estimator)
+                await asyncio.to_thread(file.write, data if names else contents.estimator)
         return Download(file, context.settings.stream_idle_seconds, stack.pop_all())
 
 

@@ -1,0 +1,102 @@
+"""`manylabel export-model`: a linear model as a file to take along."""
+
+import json
+import uuid
+from pathlib import Path
+from typing import Annotated, Any
+
+from manylabel_clients.command.declaring import Commands, Option
+from manylabel_clients.command.failures import Failure
+from manylabel_clients.command.options import DEFAULT_URL, ApiKeyFile, ModelName, Url, connect
+from manylabel_clients.command.output.tables import print_text
+from manylabel_clients.command.output.text import human_size
+from manylabel_clients.http.resources.model_status import TrainedStatus
+from manylabel_clients.http.resources.models import Model
+from manylabel_extras import require
+
+FORMS = ("onnx", "python", "json")
+
+
+def register(app: Commands) -> None:
+    """Add the command."""
+    app.add(export_model)
+
+
+def export_model(
+    model: ModelName,
+    to: Annotated[str, Option(metavar="FORM", help=f"{', '.join(FORMS[:-1])} or {FORMS[-1]}.")],
+    output: Annotated[
+        Path, Option("--output", "-o", dir_okay=False, metavar="FILE", help="Where to write it, as model.onnx.")
+    ],
+    version: Annotated[
+        int | None, Option(min=1, help="Of a model that jobs train: which version. Default: the one served.")
+    ] = None,
+    snapshot: Annotated[
+        str | None,
+        Option(help="Of one that learns online: which snapshot, by name or position. Default: its state now."),
+    ] = None,
+    url: Url = DEFAULT_URL,
+    api_key: ApiKeyFile = None,
+) -> None:
+    """Write a linear model to a file that predicts without a server: with how it reads records, its scaling and its
+    thresholds.
+
+    The key needs the scopes read and export, and without --snapshot for a model that learns online admin, too: a
+    snapshot is taken, and deleted again. docs/export.md describes the files.
+
+    Example: `manylabel export-model tags --to python -o tags.py`
+    """
+    if to not in FORMS:
+        raise Failure(f"--to must be one of {', '.join(FORMS)}, not {to!r}")
+    require("manylabel export-model", "onnx" if to == "onnx" else "core")
+    from manylabel_clients.export.portable import CannotExport
+
+    with connect(url, api_key) as client:
+        handle = client.model(model)
+        try:
+            data = _written(_portable(handle, version, snapshot), to)
+        except CannotExport as error:
+            raise Failure(str(error)) from error
+    output.write_bytes(data)
+    print_text(f"{model} as {to}: {output}, {human_size(len(data))}")
+
+
+def _portable(model: Model, version: int | None, snapshot: str | None) -> dict[str, Any]:
+    from manylabel_clients.export.portable import portable_online, portable_trained
+
+    status = model.status()
+    if isinstance(status, TrainedStatus):
+        if snapshot is not None:
+            raise Failure(f"{model.name} is trained by jobs: it has versions, not snapshots")
+        version = version or status.version
+        if version is None:
+            raise Failure(f"{model.name} has no version yet")
+        return portable_trained(model.name, version, model.download_version(version, names=True))
+    if version is not None:
+        raise Failure(f"{model.name} learns online: it has snapshots, not versions")
+    return portable_online(model.name, _state(model, snapshot, status.position))
+
+
+def _state(model: Model, snapshot: str | None, position: str) -> bytes:
+    """Return a snapshot; without one, the present state, of which one is taken if there is none."""
+    if snapshot is not None:
+        return model.download_snapshot(snapshot)
+    if any(one.position == position for one in model.snapshots()):
+        return model.download_snapshot(position)
+    taken = model.take_snapshot(f"export-{uuid.uuid4().hex}")
+    try:
+        return model.download_snapshot(taken.position)
+    finally:
+        model.delete_snapshot(taken.position)
+
+
+def _written(portable: dict[str, Any], to: str) -> bytes:
+    if to == "json":
+        return json.dumps(portable, ensure_ascii=False).encode()
+    if to == "python":
+        from manylabel_clients.export.as_python import python_file
+
+        return python_file(portable).encode()
+    from manylabel_clients.export.as_onnx import onnx_file
+
+    return onnx_file(portable)

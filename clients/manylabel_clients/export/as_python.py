@@ -1,0 +1,47 @@
+"""One Python file without dependencies: the code that reads records and predicts, as it stands here, and the model."""
+
+import inspect
+import json
+import re
+from types import ModuleType
+
+from manylabel_clients.export import predictor
+from manylabel_clients.export.portable import Portable
+from manylabel_core.records import bounds, encoder, text, tokeniser
+from manylabel_core.rows import MAX_MAGNITUDE
+
+HEAD = '''"""The model {model} of ManyLabel: `scores(x)`, `predict(x)`, `probabilities(x)`. Needs Python 3.11 alone.
+
+From a shell: python {model}.py '{{"title": "An example"}}'
+"""
+
+from __future__ import annotations
+'''
+TAIL = """
+_predictor = LinearPredictor(json.loads(MODEL))
+scores, predict, probabilities = _predictor.scores, _predictor.predict, _predictor.probabilities
+
+if __name__ == "__main__":
+    import sys
+
+    print(json.dumps({"labels": predict(json.loads(sys.argv[1])), "scores": scores(json.loads(sys.argv[1]))}))
+"""
+_AS_MODULE = """
+class tokeniser:
+    words, VERSION = staticmethod(words), VERSION
+"""
+
+
+def python_file(model: Portable) -> str:
+    """Return the file."""
+    parts = [HEAD.format(model=model["model"]), "import json\n", f"MAX_MAGNITUDE = {MAX_MAGNITUDE!r}\n"]
+    parts += [_source(bounds), _source(tokeniser), _AS_MODULE, _source(text), _source(encoder), _source(predictor)]
+    # JSON in a Python string: no sequence of it ends the string, and it is read faster than Python would be.
+    return "\n".join([*parts, f"MODEL = {json.dumps(model)!r}\n", TAIL])
+
+
+def _source(module: ModuleType) -> str:
+    """Return the code of a module without its docstring and without what it takes from others here."""
+    source = inspect.getsource(module).replace(f'"""{module.__doc__}"""', "", 1)
+    source = re.sub(r"^from (manylabel|__future__)\S* import (\([^)]*\)|[^\n]*)\n", "", source, flags=re.MULTILINE)
+    return source.strip("\n") + "\n"

@@ -1,0 +1,164 @@
+"""A linear model as plain values: what each of the files to take along is written from, and what the JSON one is.
+
+docs/export.md describes them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+import manylabel_core as core
+from manylabel_core.batch.catalogue import TRAINERS
+from manylabel_core.explanation import NotLinear
+from manylabel_core.online.learner import OnlineLearner
+from manylabel_core.state import State
+
+FORMAT = "manylabel-linear-1"
+
+ONLINE = {
+    "falt": core.FALT,
+    "salt": core.SALT,
+    "passive_aggressive": core.PassiveAggressive,
+}
+"""The learners whose models are linear, by the names of their algorithms."""
+
+Portable = dict[str, Any]
+
+
+class CannotExport(ValueError):
+    """The model cannot be written to such a file; the message says why."""
+
+
+def portable_online(model: str, snapshot: bytes) -> Portable:
+    """Return an online model from a snapshot of it.
+
+    Raises
+    ------
+    CannotExport
+        It is not linear, hashes its features, or has learnt nothing.
+    manylabel_core.state.DamagedState
+        The bytes are no snapshot.
+    """
+    arrays, header = State.from_bytes(snapshot)
+    spec = header["spec"]
+    if spec["algorithm"] not in ONLINE:
+        raise CannotExport(f"{model} is a {spec['algorithm']}, which is not linear: only {', '.join(ONLINE)} are")
+    limit = (spec.get("limits") or {}).get("features") or {}
+    if limit.get("policy") == "hash":
+        raise CannotExport(f"{model} hashes its features: they have no names to go by")
+    if not header["updates"]:
+        raise CannotExport(f"{model} has learnt nothing yet")
+    learner: OnlineLearner = ONLINE[spec["algorithm"]](
+        **spec["params"], scaling=spec["scaling"], missing=spec["missing"]
+    )
+    learner.restore(_group(arrays, "learner"))
+    weights, intercept, slope, offset = learner.linear_form()
+    labels = _texts(_group(arrays, "labels"))
+    kept = [column for column in range(len(labels)) if column not in set(arrays["retired"].tolist())]
+    names = _texts(_group(arrays, "features"))
+    numbered = header["layout"]["kind"] == "numbered"
+    features: list[Any] = arrays["features.indices"].tolist() if numbered else names
+    declared = header["layout"]["fixed"] or "features" in header["declared"]
+    room = 0 if declared else max(0, limit["most"] - len(features)) if limit.get("policy") == "ignore" else None
+    return {
+        "format": FORMAT,
+        "model": model,
+        "learnt": header["updates"],
+        "labels": [labels[column] for column in kept],
+        "features": {"numbered": numbered, "names": features, "unseen": room},
+        "text": None if numbered else spec["text"],
+        "scaling": _online_scaling(learner, _group(arrays, "learner"), len(features)),
+        **_weights(weights[:, kept], intercept[kept], _part(slope, kept), _part(offset, kept)),
+    }
+
+
+def portable_trained(model: str, version: int, data: bytes) -> Portable:
+    """Return a version of a trained model from its file with names; raises as `portable_online`."""
+    arrays, header = State.from_bytes(data)
+    estimator_bytes = arrays["estimator"].tobytes()
+    kind = State.header_of(estimator_bytes)["estimator"]
+    trainer = next(one for one in TRAINERS.values() if one.estimator_class().__name__ == kind)
+    if trainer.views:
+        raise CannotExport(f"{model} is an LSA-MML of several views, which is not one linear model")
+    estimator = trainer.estimator_class().from_bytes(estimator_bytes)
+    if not hasattr(estimator, "coef_"):
+        raise CannotExport(f"{model} has a kernel, {estimator.kernel}: only a linear one can be exported")
+    coef = estimator.coef_.toarray() if hasattr(estimator.coef_, "toarray") else np.asarray(estimator.coef_)
+    weights = coef.T.astype(np.float64)
+    intercept = np.asarray(estimator.intercept_ - estimator.threshold_, dtype=np.float64)
+    slope = offset = None
+    if estimator.curves_ is not None:
+        slope = estimator.curves_[0]
+        offset = estimator.curves_[1] + slope * estimator.threshold_
+    scaling, weights, intercept = _trained_scaling(estimator.scaling_, weights, intercept)
+    ((_, width),) = header["views"]
+    features: list[Any] = _texts(_group(arrays, "features.0")) if width is None else list(range(width))
+    return {
+        "format": FORMAT,
+        "model": model,
+        "version": version,
+        "labels": _texts(_group(arrays, "labels")),
+        "features": {"numbered": width is not None, "names": features, "unseen": 0},
+        "text": header["text"] if width is None else None,
+        "scaling": scaling,
+        **_weights(weights, intercept, slope, offset),
+    }
+
+
+def _online_scaling(learner: OnlineLearner, arrays: Mapping[str, NDArray[Any]], n_features: int) -> dict[str, Any]:
+    params = learner.resolved_params()
+    kind = params["scaling"]
+    if kind not in ("auto", "standard"):
+        return {"kind": kind}
+    return _statistics(kind, params["missing"], int(arrays["scaling.count"][0]), arrays["scaling.moments"], n_features)
+
+
+def _statistics(kind: str, missing: str, count: int, moments: NDArray[np.float64], n_features: int) -> dict[str, Any]:
+    """Return the statistics of a stream; features that came after the last example have none yet."""
+    whole = np.zeros((n_features, moments.shape[1]))
+    whole[: len(moments)] = moments[:n_features]
+    names = ("mean", "squares") if kind == "standard" else ("values", "mean", "squares", "having")
+    columns = {name: whole[:, column].tolist() for column, name in enumerate(names)}
+    return {"kind": kind, "missing": missing, "count": count, **columns}
+
+
+def _trained_scaling(
+    scaling: Any, weights: NDArray[np.float64], intercept: NDArray[np.float64]
+) -> tuple[dict[str, Any], NDArray[np.float64], NDArray[np.float64]]:
+    """Return the scaling of a trained model; one that shifts and divides is taken into weights and intercept."""
+    if scaling is None:
+        return {"kind": "none"}, weights, intercept
+    arrays = scaling.arrays()
+    if "centre" in arrays:
+        weights = weights / arrays["scale"][:, np.newaxis]
+        return {"kind": "none"}, weights, intercept - arrays["centre"] @ weights
+    moments = arrays["scaling.moments"]
+    return _statistics("auto", "mean", int(arrays["scaling.count"][0]), moments, len(weights)), weights, intercept
+
+
+def _weights(weights: Any, intercept: Any, slope: Any, offset: Any) -> dict[str, Any]:
+    likely = None if slope is None else {"slope": slope.tolist(), "offset": offset.tolist()}
+    return {"weights": weights.tolist(), "intercept": intercept.tolist(), "probability": likely}
+
+
+def _part(values: NDArray[np.float64] | None, kept: Sequence[int]) -> NDArray[np.float64] | None:
+    return None if values is None else values[list(kept)]
+
+
+def _group(arrays: Mapping[str, NDArray[Any]], part: str) -> dict[str, NDArray[Any]]:
+    prefix = f"{part}."
+    return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
+
+
+def _texts(arrays: Mapping[str, NDArray[Any]]) -> list[str]:
+    """Return the names of a vocabulary."""
+    data = arrays["bytes"].tobytes()
+    return [data[first:last].decode() for first, last in pairwise(arrays["offsets"].tolist())]
+
+
+__all__ = ["FORMAT", "CannotExport", "NotLinear", "Portable", "portable_online", "portable_trained"]
