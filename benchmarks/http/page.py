@@ -11,7 +11,8 @@ import random
 import shutil
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from http.client import HTTPConnection
 from itertools import cycle
 from pathlib import Path
@@ -43,37 +44,59 @@ class Sample(NamedTuple):
     nodes: float
 
 
+class Phase(NamedTuple):
+    """A part of the time: its seconds, those of a processor that the server took in them, and the updates learnt."""
+
+    seconds: float
+    cpu: float
+    updates: int
+
+
 def run(args: argparse.Namespace) -> None:
-    """Measure; print what the tab held in each tenth of the time, and the server's share of a core."""
+    """Measure; print what the tab held in each tenth of the time, and what the page cost the server."""
     seconds = 60 * args.minutes
     with servers.sqlite() as flags, servers.manylabel(args.port, flags) as server:
         servers.post(args.port, "/v1/models", json.dumps({"name": "watched", "algorithm": "falt"}).encode())
         load = _Load(args.port)
         try:
             time.sleep(60 * args.warm_up)
-            before = _share(server, ALONE_SHARE * seconds)
-            samples, beside = _watch(server, (1 - 2 * ALONE_SHARE) * seconds)
-            after = _share(server, ALONE_SHARE * seconds)
+            phases: dict[str, Phase] = {}
+            with _measured(phases, "alone, before", server, load):
+                time.sleep(ALONE_SHARE * seconds)
+            with _measured(phases, "with the page", server, load):
+                samples = _watch(server, (1 - 2 * ALONE_SHARE) * seconds)
+            with _measured(phases, "alone, after", server, load):
+                time.sleep(ALONE_SHARE * seconds)
         finally:
             load.stop()
     print(
-        f"\npage: {load.sent:,} updates at {load.rate:.1f} a second, errors: {len(load.failures)} {load.failures[:1]}"
+        f"\npage: {load.sent:,} updates, {RATE:g} a second asked for; errors: {len(load.failures)} {load.failures[:1]}"
     )
     _print(samples)
-    alone = (before + after) / 2
-    print(f"\nserver, share of a core: alone {before:.4f} before and {after:.4f} after, with the page {beside:.4f}")
-    print(f"the page costs {beside - alone:.4f} of a core; aim: {AIM}")
+    print("\nserver           seconds    updates/s    share of a core    ms an update")
+    for name, (took, cpu, updates) in phases.items():
+        each = 1e3 * cpu / max(updates, 1)
+        print(f"{name:<13} {took:>10.0f} {updates / took:>12.1f} {cpu / took:>18.4f} {each:>15.3f}")
+    _print_cost(phases)
 
 
-def _share(server: servers.Server, seconds: float) -> float:
-    """Return the share of a core that the server takes for so long."""
-    begun, cpu = time.monotonic(), server.cpu_seconds()
-    time.sleep(seconds)
-    return (server.cpu_seconds() - cpu) / (time.monotonic() - begun)
+def _print_cost(phases: dict[str, Phase]) -> None:
+    """Print what the server took with the page beyond what so many updates take without it."""
+    took, cpu, updates = phases.pop("with the page")
+    each = sum(phase.cpu for phase in phases.values()) / max(sum(phase.updates for phase in phases.values()), 1)
+    print(f"the page cost the server {(cpu - updates * each) / took:.4f} of a core; aim: {AIM}")
 
 
-def _watch(server: servers.Server, seconds: float) -> tuple[list[Sample], float]:
-    """Return what a tab held that was open for so long, and the server's share of a core meanwhile."""
+@contextmanager
+def _measured(phases: dict[str, Phase], name: str, server: servers.Server, load: "_Load") -> Iterator[None]:
+    """Note what the server takes inside."""
+    begun, cpu, sent = time.monotonic(), server.cpu_seconds(), load.sent
+    yield
+    phases[name] = Phase(time.monotonic() - begun, server.cpu_seconds() - cpu, load.sent - sent)
+
+
+def _watch(server: servers.Server, seconds: float) -> list[Sample]:
+    """Return what a tab held that was open for so long."""
     from playwright.sync_api import sync_playwright
 
     program = os.environ.get("MANYLABEL_TEST_CHROMIUM") or shutil.which("chromium")
@@ -85,7 +108,7 @@ def _watch(server: servers.Server, seconds: float) -> tuple[list[Sample], float]
         tab, whole = page.context.new_cdp_session(page), browser.new_browser_cdp_session()
         tab.send("Performance.enable")
         samples: list[Sample] = []
-        begun, cpu = time.monotonic(), server.cpu_seconds()
+        begun = time.monotonic()
         while (passed := time.monotonic() - begun) < seconds:
             tab.send("HeapProfiler.collectGarbage")
             found = {metric["name"]: metric["value"] for metric in tab.send("Performance.getMetrics")["metrics"]}
@@ -93,9 +116,8 @@ def _watch(server: servers.Server, seconds: float) -> tuple[list[Sample], float]
             resident = sum(_resident(process["id"]) for process in processes if process["type"] == "renderer")
             samples.append(Sample(passed, found["JSHeapUsedSize"] / 1e6, resident / 1e6, found["Nodes"]))
             page.wait_for_timeout(1e3 * min(SAMPLE_SECONDS, max(seconds - passed, 0.1)))
-        share = (server.cpu_seconds() - cpu) / (time.monotonic() - begun)
         browser.close()
-    return samples, share
+    return samples
 
 
 def _resident(pid: int) -> int:
@@ -126,14 +148,11 @@ class _Load:
     ----------
     sent : updates answered 200.
     failures : what went wrong, or was answered otherwise.
-    rate : updates a second, once it was stopped.
     """
 
     def __init__(self, port: int) -> None:
         self.sent = 0
         self.failures: list[str] = []
-        self.rate = 0.0
-        self._begun = time.monotonic()
         self._port = port
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._send)
@@ -142,13 +161,12 @@ class _Load:
     def stop(self) -> None:
         self._over.set()
         self._thread.join()
-        self.rate = self.sent / (time.monotonic() - self._begun)
 
     def _send(self) -> None:
         connection = HTTPConnection("127.0.0.1", self._port, timeout=60)
         due = time.monotonic()
         for body in cycle(_bodies()):
-            due += 1 / RATE
+            due = max(due + 1 / RATE, time.monotonic() - 1)  # what a busy machine lost is not made up for
             if self._over.wait(max(0.0, due - time.monotonic())):
                 break
             try:
