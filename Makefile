@@ -9,7 +9,7 @@ BIN := .venv/bin
 TEST_PROCESSES ?= 4
 INSTALLED := .venv/installed
 
-.PHONY: demo test browser types compiled test-long test-label-studio test-open-inference test-openapi fuzz format docs release sbom audit typescript test-typescript bench-online bench-http bench-batch bench-streams bench-budget bench-calibration deploy-check dist test-install command-docs clean
+.PHONY: demo test browser screenshots types compiled test-long test-label-studio test-open-inference test-openapi fuzz format docs release sbom audit typescript test-typescript bench-online bench-http bench-batch bench-streams bench-budget bench-calibration deploy-check dist test-install command-docs clean
 
 demo: $(INSTALLED)
 	$(BIN)/manylabel demo
@@ -25,6 +25,10 @@ test: $(INSTALLED)
 browser:
 	$(if $(filter 0,$(shell id -u)),,sudo) apt-get update
 	$(if $(filter 0,$(shell id -u)),,sudo) apt-get install --yes --no-install-recommends chromium fonts-dejavu-core
+
+# The pictures of docs/images, in the same browser.
+screenshots: $(INSTALLED)
+	$(BIN)/pytest -n 0 tests/browser/screenshots.py
 
 types: $(INSTALLED)
 	$(BIN)/mypy

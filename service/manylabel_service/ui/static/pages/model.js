@@ -1,10 +1,9 @@
 /** One model: how well it predicts, label by label, what happened to it, and what it is. */
 
 import { call, ofModel } from '../core/api.js';
-import { h } from '../core/dom.js';
+import { h, replace } from '../core/dom.js';
 import { bytes, count, short, value } from '../core/format.js';
 import { facts } from '../core/section.js';
-import { replace } from '../core/dom.js';
 import { curves } from './model/curves.js';
 import { detail } from './model/detail.js';
 import { feed } from './model/feed.js';
@@ -28,20 +27,21 @@ export async function render({ name }, { signal }) {
     top,
     !trained && h('p', {}, h('a', { class: 'button', href: `#/jobs/new?model=${encodeURIComponent(name)}` }, 'Train another model on this stream'),
       h('span', { class: 'quiet' }, ' M3L and others fit its latest examples at once, as often as it takes; then compare.')),
-    curves(live),
-    labels(live),
     trained && versions(live),
     trained && detail(live),
+    curves(live),
+    labels(live),
     h('div', { class: 'grid' }, feed(live), trained ? null : snapshots(live)),
     settings(live));
 }
 
 function summary(status, live) {
   const { window, cumulative, drift } = status.metrics ?? {};
+  const measured = window?.examples > 0;
   return facts([
-    window && ['Micro-F1', value(window.micro_f1), h('small', {}, ` latest ${count(window.examples)}`)],
-    window && ['Baseline', value(window.baseline.micro_f1), h('small', {}, ' without features')],
-    cumulative && ['From the start', value(cumulative.micro_f1)],
+    measured && ['Micro-F1', value(window.micro_f1), h('small', {}, ` latest ${count(window.examples)}`)],
+    measured && ['Baseline', value(window.baseline.micro_f1), h('small', {}, ' without features')],
+    measured && ['From the start', value(cumulative.micro_f1)],
     status.measures && ['Held out', value(status.measures.micro_f1), h('small', {}, ` baseline ${value(status.baseline?.micro_f1)}`)],
     status.updates !== undefined && ['Examples', count(status.updates), h('small', {}, live.rate === null ? '' : ` ${short(live.rate)}/s`)],
     ['Labels', count(status.labels)],

@@ -61,10 +61,9 @@ const COLUMNS = [
   { key: 'name', title: 'Model', format: (name) => link(route('models', name), name) },
   { key: 'kind', title: 'Kind' },
   { key: 'f1', title: 'Micro-F1', numeric: true, format: (f1, row) => measured(f1, row), help: 'of the latest examples' },
-  { key: 'baseline', title: 'Baseline', numeric: true, format: value },
   { key: 'updates', title: 'Examples', numeric: true, format: count, help: 'learnt so far; of a trained model: answers whose labels came' },
-  { key: 'rate', title: 'Examples/s', numeric: true, format: short },
-  { key: 'predictions', title: 'Predictions/s', numeric: true, format: short, help: 'by the server that was asked' },
+  { key: 'rate', title: 'Learnt/s', numeric: true, format: short, help: 'examples a second' },
+  { key: 'predictions', title: 'Predicted/s', numeric: true, format: short, help: 'examples a second, by the server that was asked' },
   { key: 'labels', title: 'Labels', numeric: true, format: count },
   { key: 'drift', title: 'Drift', numeric: true, format: alarms, help: 'alarms of the detector of all labels' },
   { key: 'bytes', title: 'Memory', numeric: true, format: (size) => h('span', { title: `${value(size)} bytes` }, bytes(size)) },
@@ -95,8 +94,10 @@ function kind(model) {
   return model.version === null ? 'trained, none served' : `${model.trainer} version ${model.version}`;
 }
 
-function measured(f1, { held_out: heldOut }) {
-  return heldOut ? h('span', { title: 'on the rows held out from its training' }, value(f1), ' (held out)') : value(f1);
+/** Return the measure of a model above that of its baseline. */
+function measured(f1, { held_out: heldOut, baseline }) {
+  return [value(f1), heldOut && h('span', { title: 'on the rows held out from its training' }, ' held out'),
+    baseline != null && h('div', { class: 'quiet' }, `baseline ${value(baseline)}`)];
 }
 
 function alarms(n) {
@@ -108,8 +109,8 @@ function summary(models, rates) {
   const loaded = models.filter((model) => model.loaded).length;
   return facts([
     ['Models', count(models.length), loaded < models.length && h('small', {}, ` ${count(loaded)} in memory`)],
-    ['Examples/s', short(rates.inAll('learnt'))],
-    ['Predictions/s', short(rates.inAll('predicted'))],
+    ['Examples learnt/s', short(rates.inAll('learnt'))],
+    ['Examples predicted/s', short(rates.inAll('predicted'))],
   ]);
 }
 

@@ -82,10 +82,14 @@ export function curves(live) {
         mark();
       }
     });
+    const none = h('p', { class: 'empty' }, trained
+      ? 'No answer of the version served was labelled yet. Predict with keep=true, and tell the labels of the predictions when you know them.'
+      : 'Nothing was learnt yet.');
+    live.on(({ metrics }) => { line.hidden = !metrics?.cumulative.examples; none.hidden = !line.hidden; });
     replace(body,
       h('div', { class: 'row' }, h('label', { for: 'measure' }, 'Measure'), measure,
         h('label', { for: 'other' }, 'Compare with'), other),
-      help, problem, line);
+      help, problem, none, line);
     const { models } = await call('GET', 'v1/models', { signal: live.signal }).catch(() => ({ models: [] }));
     other.append(...models.filter(({ name }) => name !== live.name).map(({ name }) => h('option', { value: name }, name)));
   });

@@ -26,7 +26,7 @@ export function labels(live) {
   };
   const choice = h('select', { id: 'over', onchange: () => { over = choice.value; draw(); } },
     h('option', { value: 'window' }, 'the latest examples'), h('option', { value: 'cumulative' }, 'all examples'));
-  table.set(COLUMNS, [], { key: 'label', sort: 'frequency', descending: true, empty: 'No label was learnt yet.' });
+  table.set(COLUMNS, [], { key: 'label', sort: 'frequency', descending: true, empty: live.trained ? 'No answer was labelled yet.' : 'No label was learnt yet.' });
   return section('Labels', { signal: live.signal, help: 'A label is predicted from the probability on that stands at Threshold. Calibration makes probabilities of scores: slope times score plus intercept, in log-odds.' }, (body) => {
     let failed = null;
     const look = async () => {

@@ -1,0 +1,91 @@
+"""Takes the pictures of docs/images: ``make screenshots``. No part of `make test`, which would draw them anew each time."""
+
+from collections.abc import Callable
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+from PIL import Image
+from playwright.sync_api import Page, expect
+from tests.browser.conftest import Site
+from tests.browser.watched import PHONE, Watched
+
+FOLDER = Path(__file__).parents[2] / "docs" / "images"
+MESSAGES = 1_500
+COLOURS = 200
+"""A picture of so many is a quarter the size, and looks the same."""
+DESK = {"width": 1180, "height": 860}
+
+
+@pytest.fixture(scope="module")
+def desk(start_site: Callable[..., Site]) -> Site:
+    return start_site()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def models(desk: Site, browser: Any) -> None:
+    """A help desk that has learnt, one that learns likewise by another learner, and one trained from the stream of the first."""
+    page = browser.new_page()
+    page.goto(desk.url)
+    page.locator("main section").first.wait_for()
+    messages = page.evaluate(
+        """async (n) => {
+          const main = document.querySelector('script[type=module]').src;
+          const { message } = await import(new URL('pages/overview/sample.js', main));
+          return Array.from({ length: n }, message);
+        }""",
+        MESSAGES,
+    )
+    page.close()
+    examples = [(each["x"], each["y"]) for each in messages]
+    client = desk.client
+    spec = {"params": {"drift": "adwin"}, "window": 300}
+    for name, algorithm, n in (
+        ("helpdesk", "falt", MESSAGES),
+        ("helpdesk-salt", "salt", MESSAGES),
+        ("returns", "falt", 400),
+    ):
+        client.create_model(name, algorithm=algorithm, **spec).update_many(examples[:n], batch_size=10)
+    client.train("mlrl", {"stream": "helpdesk", "last": 600}, "helpdesk-mlrl", holdout=0.3).wait(timeout=300)
+    client.model("helpdesk").take_snapshot(name="before-cleanup", note="labels of May were wrong")
+
+
+def save(page: Page, name: str, full: bool = False) -> None:
+    page.wait_for_timeout(1_500)  # rates, and a curve that has been drawn, are there then
+    picture = Image.open(BytesIO(page.screenshot(full_page=full)))
+    FOLDER.mkdir(exist_ok=True)
+    picture.convert("RGB").quantize(COLOURS).save(FOLDER / f"{name}.png", optimize=True)
+
+
+@pytest.mark.parametrize(
+    ("name", "route", "options"),
+    [
+        ("models", "/", {"viewport": DESK}),
+        ("model", "/models/helpdesk", {"viewport": DESK}),
+        ("model-dark", "/models/helpdesk", {"viewport": DESK, "color_scheme": "dark"}),
+        ("model-phone", "/models/helpdesk", {"viewport": PHONE}),
+        ("trained", "/models/helpdesk-mlrl", {"viewport": DESK}),
+        ("jobs", "/jobs", {"viewport": DESK}),
+        ("operations", "/operations", {"viewport": DESK}),
+    ],
+)
+def test_picture(watched: Watched, desk: Site, name: str, route: str, options: dict[str, Any]) -> None:
+    page = watched.new_page(desk.url, **options)
+    page.goto(desk.at(route))
+    expect(page.locator("main h1")).to_be_visible()
+    page.locator("main table tbody tr").first.wait_for()
+    if name == "models":
+        expect(page.locator("dl.facts").first).not_to_contain_text("–")  # rates take two looks
+    save(page, name)
+
+
+def test_picture_of_try(watched: Watched, desk: Site) -> None:
+    page = watched.new_page(desk.url, viewport=DESK)
+    page.goto(desk.at("/models/helpdesk/try"))
+    expect(page.locator("main h1")).to_be_visible()
+    page.get_by_label("Text", exact=True).check()
+    page.locator("main textarea").first.fill("Hello, I was charged twice and the parcel has not arrived. Thanks.")
+    page.get_by_role("button", name="Predict").click()
+    page.locator("ml-bars").first.wait_for()
+    save(page, "try")
