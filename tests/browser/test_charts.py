@@ -166,6 +166,16 @@ def test_a_curve_follows_the_width_and_the_colours_of_the_system(elements: Page)
     assert colour() == [0x7D, 0xB0, 0xFF, 255]
 
 
+def test_a_chart_without_values_says_so(elements: Page) -> None:
+    add_line(elements, [], {"window": []})
+    expect(elements.locator(".ml-readout")).to_have_text("No values yet.")
+    expect(elements.locator("canvas")).to_have_attribute(
+        "aria-label", "Micro-F1: micro-F1 by examples learnt. No values yet."
+    )
+    elements.evaluate("() => document.querySelector('ml-line').push(7, { other: 0.5 })")
+    expect(elements.locator(".ml-readout")).to_have_text("7 examples learnt · other 0.5 · window: no values yet")
+
+
 def test_marks_and_logarithms(elements: Page) -> None:
     add_line(elements, [1, 2, 3], {"gap": [1000, 1, 0.001]}, **{"y-scale": "log", "y-min": "-3", "y-max": "3"})
     elements.evaluate("() => { document.querySelector('ml-line').marks = [{ x: 2, text: 'drift of cars' }]; }")
@@ -177,8 +187,8 @@ def test_marks_and_logarithms(elements: Page) -> None:
         "() => { const { _scale: s } = document.querySelector('ml-line'); return [s.toY(1), (s.area.top + s.area.bottom) / 2]; }"
     )
     assert middle[0] == pytest.approx(middle[1])
-    assert elements.evaluate("() => [parts.axis.ticks(0, 1, 4), parts.axis.ticks(3, 3, 4), parts.axis.tickText(12345), parts.axis.tickText(1e-7)]") == [
-        [0, 0.25, 0.5, 0.75, 1], [3], "12.35K", "1e-7",
+    assert elements.evaluate("() => [parts.axis.ticks(0, 1, 4), parts.axis.ticks(3, 3, 4), parts.axis.ticks(0, 3, 10, true), parts.axis.ticks(0, 19, 8, true), parts.axis.tickText(12345), parts.axis.tickText(1e-7)]") == [
+        [0, 0.25, 0.5, 0.75, 1], [3], [0, 1, 2, 3], [0, 5, 10, 15], "12.35K", "1e-7",
     ]  # fmt: skip
 
 

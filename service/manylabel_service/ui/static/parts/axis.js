@@ -1,10 +1,11 @@
-/** Round numbers between two ends, about `count` of them. */
-export function ticks(low, high, count) {
+/** Round numbers between two ends, about `count` of them; whole ones where the ends are, if `whole` says so. */
+export function ticks(low, high, count, whole = false) {
   const span = high - low;
   if (!(span > 0)) return [low];
   const rough = span / Math.max(1, count);
   const power = 10 ** Math.floor(Math.log10(rough));
-  const step = [1, 2, 2.5, 5, 10].map((times) => times * power).find((each) => each >= rough);
+  const round = (whole ? [1, 2, 5, 10] : [1, 2, 2.5, 5, 10]).map((times) => times * power).find((each) => each >= rough);
+  const step = whole && Number.isInteger(low) && Number.isInteger(high) ? Math.max(1, round) : round;
   const found = [];
   for (let i = Math.ceil(low / step - 1e-9); i * step <= high + step * 1e-9; i += 1) found.push(i * step + 0); // no -0
   return found;

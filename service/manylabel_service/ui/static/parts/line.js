@@ -162,7 +162,8 @@ export class Line extends HTMLElement {
         if (y > high) high = y;
       }
     }
-    if (!(left <= right)) [left, right] = [0, 1];
+    const empty = !(left <= right);
+    if (empty) [left, right] = [0, 1];
     if (!(low <= high)) [low, high] = log ? [0.1, 1] : [0, 1];
     if (log) [low, high] = [Math.log10(low), Math.log10(high)];
     if (left === right) [left, right] = [left - 0.5, right + 0.5];
@@ -172,7 +173,7 @@ export class Line extends HTMLElement {
     high = given('y-max') ?? high + room;
     const area = { left: 52, right: width - 12, top: 10, bottom: height - 38 };
     return {
-      area, left, right, low, high, log,
+      area, empty, left, right, low, high, log,
       toX: (x) => area.left + ((x - left) / (right - left)) * (area.right - area.left),
       toY: (y) => area.bottom - (((log ? Math.log10(y) : y) - low) / (high - low)) * (area.bottom - area.top),
       fromX: (px) => left + ((px - area.left) / (area.right - area.left)) * (right - left),
@@ -202,7 +203,7 @@ export class Line extends HTMLElement {
     this._summarise();
   }
 
-  _drawAxes(pen, { area, left, right, low, high, log, toX, toY }) {
+  _drawAxes(pen, { area, empty, left, right, low, high, log, toX, toY }) {
     const style = getComputedStyle(this);
     const text = style.color;
     pen.font = `13px ${style.fontFamily}`;
@@ -217,7 +218,7 @@ export class Line extends HTMLElement {
     }
     pen.textBaseline = 'top';
     pen.textAlign = 'center';
-    for (const tick of ticks(left, right, Math.max(2, Math.floor((area.right - area.left) / 110)))) {
+    for (const tick of empty ? [] : ticks(left, right, Math.max(3, Math.floor((area.right - area.left) / 110)), true)) {
       const x = Math.round(toX(tick)) + 0.5;
       this._rule(pen, text, x, area.bottom, x, area.bottom + 4);
       pen.fillStyle = text;
@@ -279,7 +280,7 @@ export class Line extends HTMLElement {
     const pointed = this._pointer !== null && this._scale && shown.length > 0;
     this._cursor.hidden = !pointed;
     if (!shown.length) {
-      this._readout.textContent = '';
+      this._readout.textContent = [...this._series.values()].some((curve) => curve.ring.length) ? '' : 'No values yet.';
       return;
     }
     let at = Math.max(...shown.map(([, { ring }]) => ring.x(ring.length - 1)));
@@ -292,8 +293,9 @@ export class Line extends HTMLElement {
       this._cursor.style.height = `${this._scale.area.bottom - this._scale.area.top}px`;
     }
     const values = shown.map(([name, { ring }]) => `${name} ${ring.y(ring.nearest(at))}`);
+    const missing = [...this._series].filter(([, curve]) => !curve.hidden && !curve.ring.length).map(([name]) => `${name}: no values yet`);
     const near = this._marks.filter(({ x }) => x === at).map(({ text }) => text);
-    this._readout.textContent = [`${at} ${this.getAttribute('x-title') ?? ''}`.trim(), ...values, ...near].join(' · ');
+    this._readout.textContent = [`${at} ${this.getAttribute('x-title') ?? ''}`.trim(), ...values, ...missing, ...near].join(' · ');
   }
 
   /** Say in words what the canvas shows; not at every frame, since a screen reader may read each change. */

@@ -10,6 +10,8 @@ export const SAMPLE = 'sample-helpdesk';
 const MOST = 5_000; // examples, then it ends by itself
 const BATCH = 10;
 const PAUSE_MS = 200;
+const KEPT_EVERY = 500;
+const KEPT = 5; // messages that wait for labels then, to be tried and labelled
 const WINDOW = 300;
 const SLIPS = 0.08; // share of the messages that are given a topic too many
 
@@ -71,6 +73,10 @@ export async function start() {
       if (sent > 0) replace(said, `A sample is streamed to ${SAMPLE}: ${sent} examples so far. `);
       const body = { examples: Array.from({ length: BATCH }, message) };
       await call('POST', ofModel(SAMPLE, 'predict-update'), { body, signal, headers: { 'Idempotency-Key': crypto.randomUUID?.() ?? `${Date.now()}-${Math.random()}` } });
+      if (sent % KEPT_EVERY === 0) {
+        const kept = { examples: Array.from({ length: KEPT }, () => ({ x: message().x })) };
+        await call('POST', ofModel(SAMPLE, 'predict'), { body: kept, query: { keep: 'record' }, signal }).catch(() => {}); // it may be full
+      }
       await new Promise((resolve) => { setTimeout(resolve, PAUSE_MS); });
       if (signal.aborted) break;
     }

@@ -46,7 +46,7 @@ export function exampleEditor(x, texts, onchange) {
   const set = (value) => show(typeof value === 'string' && texts ? 'text' : isForm(value) && typeof value !== 'string' ? 'form' : 'json', value);
   set(x);
   return {
-    element: h('div', {}, h('fieldset', { class: 'choice' }, h('legend', {}, 'The example as'),
+    element: h('div', {}, h('fieldset', { class: 'example-choice' }, h('legend', {}, 'The example as'),
       modes.map(([mode, title]) => h('label', {}, radios.get(mode), ` ${title}`))), place),
     value: () => shown.value(),
     set,
