@@ -28,7 +28,7 @@ autodoc_typehints_format = "short"
 autodoc_preserve_defaults = True
 python_maximum_signature_line_length = 100
 napoleon_google_docstring = False
-napoleon_use_ivar = True
+napoleon_custom_sections = [("Attributes", "params_style")]  # as :ivar: names lose the underscore at their end
 
 html_theme = "furo"
 html_title = "ManyLabel"

@@ -61,6 +61,12 @@ def test_docstrings_keep_their_mathematics() -> None:
     assert lines[-2:] == [r"coef_ : n_in\_,", r"    \* all"]
 
 
+def test_names_that_share_a_line_are_described_each() -> None:
+    lines = ["Attributes", "----------", "a_, b_ : int", "    Both.", "c_ : bool"]
+    python_reference.to_restructured_text(None, "class", "M", None, None, lines)
+    assert lines[2:] == ["a_ : int", "    Both.", "b_ : int", "    Both.", "c_ : bool"]
+
+
 def test_the_index_gives_the_order_of_the_pages() -> None:
     source = ["# T\n\nAbout\nit.\n\n## A\n\n- [One](one.md): the\n  first\n- [Two](in/two.md): second\n"]
     assert navigation.llms(source[0]) == (

@@ -64,6 +64,7 @@ def skip_foreign(app: Any, what: str, name: str, member: Any, skip: bool, option
 
 def to_restructured_text(app: Any, what: str, name: str, value: object, options: Any, lines: list[str]) -> None:
     """Show formulas as they stand in the source, and take no |x|, no coef_ and no *.example.org for markup."""
+    lines[:] = _one_name_each(lines)
     found: list[str] = []
     section, literal = "", False
     for number, line in enumerate(lines):
@@ -83,6 +84,24 @@ def to_restructured_text(app: Any, what: str, name: str, value: object, options:
         name, colon, rest = line.partition(" : ") if is_name else ("", "", line)
         found.append(name + colon + _escaped(rest))
     lines[:] = found
+
+
+def _one_name_each(lines: list[str]) -> list[str]:
+    """Say of `a_, b_ : int` and what follows that it holds of each: napoleon would take the first for a type."""
+    found: list[str] = []
+    number = 0
+    while number < len(lines):
+        end = number + 1
+        if several := re.match(r"(\w+(?:, \w+)+) : ", lines[number]):
+            while end < len(lines) and lines[end].startswith(" "):
+                end += 1
+            about = [lines[number][several.end() :], *lines[number + 1 : end]]
+            for name in several[1].split(", "):
+                found += [f"{name} : {about[0]}", *about[1:]]
+        else:
+            found.append(lines[number])
+        number = end
+    return found
 
 
 def _escaped(line: str) -> str:
