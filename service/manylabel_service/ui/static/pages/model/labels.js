@@ -51,11 +51,11 @@ export function labels(live) {
 
 const COLUMNS = [
   { key: 'label', title: 'Label', format: (label, { retired }) => (retired ? [label, ' ', h('span', { class: 'tag' }, 'retired')] : label) },
-  { key: 'frequency', title: 'Frequency', numeric: true, format: value, help: 'share of the examples that have it' },
-  { key: 'examples', title: 'Examples', numeric: true, format: count },
+  { key: 'f1', title: 'F1', numeric: true, format: value },
   { key: 'precision', title: 'Precision', numeric: true, format: value, help: 'share of its predictions that were right' },
   { key: 'recall', title: 'Recall', numeric: true, format: value, help: 'share of its examples that were found' },
-  { key: 'f1', title: 'F1', numeric: true, format: value },
+  { key: 'frequency', title: 'Frequency', numeric: true, format: value, help: 'share of the examples that have it' },
+  { key: 'examples', title: 'Examples', numeric: true, format: count },
   { key: 'threshold', title: 'Threshold', numeric: true, format: value },
   { key: 'slope', title: 'Slope', numeric: true, format: value, help: 'of the calibration' },
   { key: 'intercept', title: 'Intercept', numeric: true, format: value, help: 'of the calibration' },
