@@ -1,14 +1,21 @@
 """The frame around all pages: keys, a server that goes and comes back, prefixes, what is loaded, and how fast."""
 
+import re
+import urllib.request
 from collections.abc import Callable
 
 import pytest
-from playwright.sync_api import Page, Response, Route, expect
+from playwright.sync_api import Locator, Page, Response, Route, expect
 from tests.browser.conftest import Site
 from tests.browser.prefix import Prefix
 from tests.browser.watched import PHONE, Watched, assert_accessible, assert_no_sideways_scrolling
+from tests.support.waiting import eventually
 
 FIRST_LOAD_BYTES = 60_000
+
+
+def fact(page: Page, term: str) -> Locator:
+    return page.locator("dl.facts dt", has_text=term).locator("xpath=following-sibling::dd").first
 
 
 def heading(page: Page, text: str) -> None:
@@ -70,7 +77,7 @@ def test_a_server_that_goes_and_comes_back(watched: Watched, start_site: Callabl
     model.update({"a": 1.0}, ["p"])
     page = watched.new_page(site.url)
     page.goto(site.at("/models/tags"))
-    examples = page.locator("dt", has_text="Examples").locator("xpath=following-sibling::dd")
+    examples = fact(page, "Examples")
     expect(examples).to_contain_text("1")
     site.process.kill()
     expect(page.locator(".bar.bad")).to_contain_text("The server does not answer")
@@ -99,7 +106,7 @@ def test_behind_a_prefix(watched: Watched, site: Site, name: str) -> None:
     with Prefix(site.process.port, "/labels") as prefix:
         page = watched.new_page(prefix.origin)
         page.goto(f"{prefix.origin}/labels/#/models/{name}")
-        examples = page.locator("dt", has_text="Examples").locator("xpath=following-sibling::dd")
+        examples = fact(page, "Examples")
         expect(examples).to_contain_text("1")
         model.update({"a": 1.0}, ["p"])
         expect(examples).to_contain_text("2")
@@ -129,7 +136,35 @@ def test_a_browser_without_shared_workers_polls(watched: Watched, site: Site, na
     page = watched.new_page(site.url)
     page.add_init_script("delete globalThis.SharedWorker")
     page.goto(site.at(f"/models/{name}"))
-    examples = page.locator("dt", has_text="Examples").locator("xpath=following-sibling::dd")
+    examples = fact(page, "Examples")
     expect(examples).to_contain_text("0")
     model.update({"a": 1.0}, ["p"])
     expect(examples).to_contain_text("1")
+
+
+def test_tabs_share_one_stream_of_events_which_ends_when_nobody_looks(watched: Watched, site: Site, name: str) -> None:
+    model = site.client.create_model(name, algorithm="falt")
+    first = watched.new_page(site.url)
+    pages = [first, first.context.new_page(), first.context.new_page()]
+    for page in pages:
+        page.add_init_script("Object.defineProperty(document, 'hidden', { get: () => globalThis.isHidden === true })")
+        page.goto(site.at(f"/models/{name}"))
+        expect(fact(page, "Examples")).to_contain_text("0")
+
+    def streams() -> float:
+        with urllib.request.urlopen(f"{site.url}/metrics") as answer:
+            found = re.search(r"^http_requests_inprogress (\S+)$", answer.read().decode(), re.MULTILINE)
+        assert found is not None
+        return float(found[1]) - 1  # without this one
+
+    eventually(lambda: streams() == 1)
+    model.update({"a": 1.0}, ["p"])
+    for page in pages:
+        expect(fact(page, "Examples")).to_contain_text("1")
+    for page in pages:
+        page.evaluate("() => { globalThis.isHidden = true; document.dispatchEvent(new Event('visibilitychange')); }")
+    eventually(lambda: streams() == 0)
+    model.update({"a": 1.0}, ["p"])
+    first.evaluate("() => { globalThis.isHidden = false; document.dispatchEvent(new Event('visibilitychange')); }")
+    expect(fact(first, "Examples")).to_contain_text("2")
+    eventually(lambda: streams() == 1)
