@@ -1,5 +1,7 @@
 """The page Label: what to label next, by the keyboard, with an undo."""
 
+from datetime import datetime, timedelta
+
 from playwright.sync_api import Page, expect
 from tests.browser.articles import new_model
 from tests.browser.conftest import Site
@@ -76,7 +78,7 @@ def test_labels_are_given_by_the_keyboard_and_taken_back(watched: Watched, any_s
 
 
 def test_what_has_waited_long_enough_is_sent(watched: Watched, site: Site, name: str) -> None:
-    model = new_model(site.client, name, n_kept=7)
+    model = new_model(site.client, name, n_kept=8)
     updates = model.status().updates
     page = watched.new_page(site.url)
     page.clock.install()
@@ -95,9 +97,16 @@ def test_what_has_waited_long_enough_is_sent(watched: Watched, site: Site, name:
     assert fact(page, "Skipped") == "0"
     page.get_by_role("checkbox", name="Keys").check()
     page.locator("h2").first.click()
+    page.clock.pause_at(datetime.now() + timedelta(days=1))  # from here on nothing is sent because time goes by
     page.keyboard.press("Enter")
-    page.close(run_before_unload=False)  # as when the tab is closed
+    expect(page.get_by_role("heading", name="About to be sent")).to_be_visible()
+    page.get_by_role("link", name="Models").first.click()
     eventually(lambda: model.status().updates == updates + 7)
+    open_label(page, site, name)
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", name="About to be sent")).to_be_visible()
+    page.close(run_before_unload=False)  # as when the tab is closed
+    eventually(lambda: model.status().updates == updates + 8)
 
 
 def test_an_empty_queue_says_how_it_is_filled(watched: Watched, site: Site, name: str) -> None:
