@@ -108,14 +108,14 @@ $(RELEASE):
 	$(PYTHON) -m venv .venv-release
 	$(RELEASE)/pip install --quiet --disable-pip-version-check 'cyclonedx-bom>=7.5,<8' 'pip-audit>=2.10,<3'
 
-# Of those that the service for weaknesses does not know, or where it cannot be reached, it says so.
+# Strict: a package that could not be looked up, as where no such service is reached, is a failure and not a clean bill.
 audit: $(RELEASE)
-	$(RELEASE)/pip-audit --requirement constraints.txt --no-deps --disable-pip
+	$(RELEASE)/pip-audit --strict --requirement constraints.txt --no-deps --disable-pip
 
 sbom: $(RELEASE)
 	mkdir -p dist
 	rm -rf build/sbom && $(PYTHON) -m venv --without-pip build/sbom
-	$(RELEASE)/pip --python build/sbom/bin/python install --quiet --disable-pip-version-check --constraint constraints.txt '.[all]'
+	$(RELEASE)/pip --python build/sbom/bin/python install --quiet --disable-pip-version-check --constraint constraints.txt '.[all,onnx,otel]'
 	$(RELEASE)/cyclonedx-py environment --pyproject pyproject.toml --output-reproducible --output-file dist/manylabel.cdx.json build/sbom
 
 # Types and a client for TypeScript, made from the description of the interface: dist/manylabel-VERSION.tgz. Needs Node and npm.
