@@ -1,10 +1,23 @@
 /** Writes numbers and times. Values are those of the interface to the digit; short forms are for axes and rates alone. */
 
+import { h } from './dom.js';
+
 const UNITS = ['B', 'KiB', 'MiB', 'GiB', 'TiB'];
 
-/** Return a value as the interface gives it; a dash for null. */
+const LONG_FRACTION = /^([+-]?\d+\.\d{4})(\d+)$/;
+
+/**
+ * Return a value as the interface gives it; a dash for null. Of a long fraction the first four digits are seen: all of them
+ * are in the text, for whoever copies it or has it read out, and in the title.
+ */
 export function value(number) {
-  return number == null ? '–' : String(number);
+  return number == null ? '–' : digits(String(number));
+}
+
+/** Return a number that was written already as `value` does. */
+export function digits(text) {
+  const [, seen, rest] = LONG_FRACTION.exec(text) ?? [];
+  return rest ? h('data', { value: text, title: text }, seen, h('span', { class: 'rest' }, rest)) : text;
 }
 
 /** Return a count with its thousands apart: no digit is lost. */

@@ -72,6 +72,6 @@ function howFar({ state, progress, result, error, started, ended }) {
   if (state !== 'running' || !progress) return '–';
   return [
     progress.trials && `trial ${progress.trials.done} of ${progress.trials.total}, `, `iteration ${value(progress.iteration)}`,
-    progress.gap !== null && h('div', { class: 'quiet' }, `gap ${value(progress.gap)}`),
+    progress.gap !== null && h('div', { class: 'quiet' }, 'gap ', value(progress.gap)),
   ];
 }

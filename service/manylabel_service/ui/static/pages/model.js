@@ -42,7 +42,7 @@ function summary(status, live) {
     measured && ['Micro-F1', value(window.micro_f1), h('small', {}, ` latest ${count(window.examples)}`)],
     measured && ['Baseline', value(window.baseline.micro_f1), h('small', {}, ' without features')],
     measured && ['From the start', value(cumulative.micro_f1)],
-    status.measures && ['Held out', value(status.measures.micro_f1), h('small', {}, ` baseline ${value(status.baseline?.micro_f1)}`)],
+    status.measures && ['Held out', value(status.measures.micro_f1), h('small', {}, ' baseline ', value(status.baseline?.micro_f1))],
     status.updates !== undefined && ['Examples', count(status.updates), h('small', {}, live.rate === null ? '' : ` ${short(live.rate)}/s`)],
     ['Labels', count(status.labels)],
     ['Features', count(status.features)],

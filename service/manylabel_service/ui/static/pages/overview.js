@@ -97,7 +97,7 @@ function kind(model) {
 /** Return the measure of a model above that of its baseline. */
 function measured(f1, { held_out: heldOut, baseline }) {
   return [value(f1), heldOut && h('span', { title: 'on the rows held out from its training' }, ' held out'),
-    baseline != null && h('div', { class: 'quiet' }, `baseline ${value(baseline)}`)];
+    baseline != null && h('div', { class: 'quiet' }, 'baseline ', value(baseline))];
 }
 
 function alarms(n) {

@@ -1,4 +1,5 @@
 import { h } from '../core/dom.js';
+import { digits } from '../core/format.js';
 
 /**
  * Labelled bars, a native table: `<ml-bars heading="Probabilities" name-title="Label" value-title="Probability" max="1">`.
@@ -36,9 +37,9 @@ function row({ name, value, text, mark, strong }, max, signed) {
     stroke.style.left = `${share(mark)}%`;
     track.append(stroke);
   }
-  const number = value === null || value === undefined ? '–' : signed && value > 0 ? `+${value}` : String(value);
+  const written = text ?? (value == null ? '–' : `${signed && value > 0 ? '+' : ''}${value}`);
   return h('tr', { class: strong ? 'ml-strong' : null },
-    h('th', { scope: 'row' }, name), h('td', { class: 'ml-bar-cell' }, track), h('td', { class: 'number' }, text ?? number));
+    h('th', { scope: 'row' }, name), h('td', { class: 'ml-bar-cell' }, track), h('td', { class: 'number' }, digits(written)));
 }
 
 customElements.define('ml-bars', Bars);

@@ -1,4 +1,5 @@
 import { h, replace } from '../core/dom.js';
+import { digits } from '../core/format.js';
 import { clusterOrder } from './cluster.js';
 
 const MAX_CLUSTERED = 300;
@@ -147,7 +148,7 @@ export class Heat extends HTMLElement {
     replace(this._table, h('table', {},
       h('thead', {}, h('tr', {}, ['Row', 'Column', 'Value'].map((title) => h('th', { scope: 'col' }, title)))),
       h('tbody', {}, pairs.slice(0, MAX_PAIRS).map(([i, j, value]) => h('tr', {},
-        h('td', {}, this._rows[i]), h('td', {}, this._columns[j]), h('td', { class: 'number' }, String(value)))))));
+        h('td', {}, this._rows[i]), h('td', {}, this._columns[j]), h('td', { class: 'number' }, digits(String(value))))))));
   }
 }
 

@@ -1,4 +1,5 @@
-import { h } from '../core/dom.js';
+import { h, replace } from '../core/dom.js';
+import { digits } from '../core/format.js';
 import { tickText, ticks } from './axis.js';
 import { Ring, thin } from './ring.js';
 
@@ -292,10 +293,11 @@ export class Line extends HTMLElement {
       this._cursor.style.top = `${this._scale.area.top}px`;
       this._cursor.style.height = `${this._scale.area.bottom - this._scale.area.top}px`;
     }
-    const values = shown.map(([name, { ring }]) => `${name} ${ring.y(ring.nearest(at))}`);
+    const values = shown.map(([name, { ring }]) => [name, ' ', digits(String(ring.y(ring.nearest(at))))]);
     const missing = [...this._series].filter(([, curve]) => !curve.hidden && !curve.ring.length).map(([name]) => `${name}: no values yet`);
     const near = this._marks.filter(({ x }) => x === at).map(({ text }) => text);
-    this._readout.textContent = [`${at} ${this.getAttribute('x-title') ?? ''}`.trim(), ...values, ...missing, ...near].join(' · ');
+    const parts = [`${at.toLocaleString('en')} ${this.getAttribute('x-title') ?? ''}`.trim(), ...values, ...missing, ...near];
+    replace(this._readout, parts.map((part, i) => [i > 0 && ' · ', part]));
   }
 
   /** Say in words what the canvas shows; not at every frame, since a screen reader may read each change. */
@@ -323,7 +325,7 @@ export class Line extends HTMLElement {
     const xs = all.filter((_, i) => (all.length - 1 - i) % every === 0).reverse();
     const value = (ring, x) => {
       const i = ring.countBelow(x);
-      return i < ring.length && ring.x(i) === x ? String(ring.y(i)) : '';
+      return i < ring.length && ring.x(i) === x ? digits(String(ring.y(i))) : '';
     };
     this._table.replaceChildren(h('table', {},
       h('thead', {}, h('tr', {}, h('th', { scope: 'col' }, this.getAttribute('x-title') ?? 'x'),

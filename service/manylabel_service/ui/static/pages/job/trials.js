@@ -25,7 +25,7 @@ export function trials(live) {
     live.on(({ result, progress }, kind) => {
       if (kind === 'log') return;
       const found = progress?.best;
-      replace(best, found ? ['Best so far: ', h('code', {}, JSON.stringify(found.params)), ` with ${value(found.score)}`] : '');
+      replace(best, found ? ['Best so far: ', h('code', {}, JSON.stringify(found.params)), ' with ', value(found.score)] : '');
       if (result) {
         replace(best, 'Chosen: ', h('code', {}, JSON.stringify(Object.fromEntries(names.map((name) => [name, result.params[name]])))));
         table.update(result.trials.map((trial, i) => ({

@@ -75,6 +75,6 @@ function lowest(all, over) {
   const rated = all.filter((label) => !label.retired && label.examples >= ENOUGH && label[over].f1 !== null);
   rated.sort((a, b) => a[over].f1 - b[over].f1);
   if (rated.length < 2) return null;
-  return ['Lowest F1: ', rated.slice(0, 3).map((label, i) => [i > 0 && ', ', h('strong', {}, label.label), ` ${value(label[over].f1)}`]),
+  return ['Lowest F1: ', rated.slice(0, 3).map((label, i) => [i > 0 && ', ', h('strong', {}, label.label), ' ', value(label[over].f1)]),
     h('span', { class: 'quiet' }, ` (of labels that ${ENOUGH} examples or more had)`)];
 }
