@@ -139,7 +139,7 @@ def test_a_curve_is_drawn_once_a_frame_and_never_unseen(elements: Page) -> None:
     elements.evaluate("() => { delete document.hidden; document.dispatchEvent(new Event('visibilitychange')); }")
     elements.evaluate(TWO_FRAMES)
     assert elements.evaluate(DRAWS) == before + 2
-    expect(elements.locator("ml-line .ml-readout")).to_contain_text("3000 examples learnt")
+    expect(elements.locator("ml-line .ml-readout")).to_contain_text("3,000 examples learnt")
 
 
 def test_a_curve_follows_the_width_and_the_colours_of_the_system(elements: Page) -> None:
