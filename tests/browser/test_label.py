@@ -101,6 +101,7 @@ def test_what_has_waited_long_enough_is_sent(watched: Watched, site: Site, name:
     page.keyboard.press("Enter")
     expect(page.get_by_role("heading", name="About to be sent")).to_be_visible()
     page.get_by_role("link", name="Models").first.click()
+    expect(page.get_by_role("heading", name="Models", level=1)).to_be_visible()
     eventually(lambda: model.status().updates == updates + 7)
     open_label(page, site, name)
     page.keyboard.press("Enter")
