@@ -23,6 +23,7 @@ SCOPES: dict[tuple[str, str], tuple[str, ...]] = {
     ("put", MODEL): ("export",),
     ("delete", MODEL): ("admin",),
     ("get", f"{MODEL}/metrics"): ("read",),
+    ("get", f"{MODEL}/metrics/history"): ("read",),
     ("get", f"{MODEL}/labels"): ("read",),
     ("get", f"{MODEL}/events"): ("read",),
     ("get", f"{MODEL}/detail"): ("read",),
@@ -77,6 +78,8 @@ SCOPES: dict[tuple[str, str], tuple[str, ...]] = {
 }
 """What each call needs: a new one needs a row, so that somebody has thought about it."""
 
+PAGE: dict[tuple[str, str], tuple[str, ...]] = {("get", "/"): (), ("get", "/ui/{version}/{path:path}"): ()}
+"""Those of the page, which holds no data and stands in no description."""
 PLACES = {"name": "absent", "position": "7", "version": "7", "id": "0" * 26, "key_id": "a" * 12}
 """What stands in addresses: nothing that is there, so that whoever is let in changes nothing."""
 REFUSALS = {"key_required", "key_invalid", "scope_missing", "model_not_allowed"}

@@ -40,7 +40,7 @@ def test_the_command(manylabel: Callable[..., Any], client: Client, name: str) -
     client.create_model(name)
     shown = manylabel("audit", "--model", name)
     assert shown.status == 0, shown.err
-    assert "POST /v1/models" in shown.out
+    assert "POST models" in shown.out
     told = manylabel("audit", "--model", name, "--json")
     assert json.loads(told.out)["model"] == name
     assert manylabel("audit", "--model", "never-named").out == "no such calls\n"
