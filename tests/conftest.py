@@ -15,7 +15,10 @@ from tests.support.server_process import ServerProcess
 settings.register_profile("manylabel", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("manylabel")
 
-LONG = ("tests/browser", "tests/faults", "tests/clients/command", "tests/test_documentation.py")
+LONG = (
+    *("tests/browser", "tests/faults", "tests/clients/command", "tests/clients/export"),
+    *("tests/test_documentation.py", "tests/test_examples.py", "tests/service/jobs"),
+)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -89,7 +89,7 @@ def ask(server: ServerProcess, method: str, path: str, body: Any = None, headers
         return answer.status, answer.headers, json.loads(text) if text else None
 
 
-@pytest.fixture(scope="module", params=["sqlite", "redis"])
+@pytest.fixture(scope="module", params=["sqlite", pytest.param("redis", marks=pytest.mark.long)])
 def server(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, new_redis: Callable[..., RedisServer]
 ) -> Iterator[ServerProcess]:
