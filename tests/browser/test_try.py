@@ -10,6 +10,7 @@ from tests.browser.watched import PHONE, Watched, assert_accessible, assert_no_s
 
 def open_try(page: Page, site: Site, name: str) -> None:
     page.goto(site.at(f"/models/{name}/try"))
+    expect(page.get_by_role("heading", name=name, level=1)).to_be_visible()  # the page before has gone
     expect(page.get_by_role("heading", name="An example")).to_be_visible()
 
 

@@ -1,7 +1,7 @@
 """Storage: one protocol for all that a server keeps, and two stores that implement it."""
 
 from manylabel_service.storage.address import Address
-from manylabel_service.storage.blob_pieces import blob_bytes, blob_to_file, pieces_of, pieces_of_file
+from manylabel_service.storage.blob_pieces import blob_bytes, blob_to_file, file_to_blob, pieces_of
 from manylabel_service.storage.opened_files import open_in_thread
 from manylabel_service.storage.opening import open_store, store_address
 from manylabel_service.storage.protocol import (
@@ -40,10 +40,10 @@ __all__ = [
     "Store",
     "blob_bytes",
     "blob_to_file",
+    "file_to_blob",
     "open_in_thread",
     "open_store",
     "pieces_of",
-    "pieces_of_file",
     "position_key",
     "store_address",
 ]

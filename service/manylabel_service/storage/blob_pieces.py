@@ -91,6 +91,10 @@ class _Readable(Protocol):
     def read(self, key: str) -> AsyncGenerator[bytes, None]: ...
 
 
+class _Writable(Protocol):
+    async def put(self, key: str, pieces: AsyncIterable[bytes]) -> int: ...
+
+
 async def pieces_of(data: bytes) -> AsyncGenerator[bytes, None]:
     """Cut bytes in memory into pieces."""
     view = memoryview(data)
@@ -106,6 +110,12 @@ async def pieces_of_file(path: Path) -> AsyncGenerator[bytes, None]:
             yield piece
     finally:
         await asyncio.to_thread(file.close)
+
+
+async def file_to_blob(blobs: _Writable, path: Path, key: str) -> int:
+    """Store a file, which is closed however this ends, as a blob, and return its size in bytes; raises as `put`."""
+    async with aclosing(pieces_of_file(path)) as pieces:
+        return await blobs.put(key, pieces)
 
 
 async def blob_to_file(blobs: _Readable, key: str, path: Path) -> int:

@@ -7,7 +7,7 @@ from functools import partial
 import pytest
 from tests.support.waiting import eventually_async
 
-from manylabel_service.storage import open_in_thread
+from manylabel_service.storage import blob_pieces, file_to_blob, open_in_thread
 
 
 async def test_it_is_returned_open(tmp_path):
@@ -39,3 +39,30 @@ async def test_a_cancelled_caller_leaves_no_file_open(tmp_path):
     assert not opened
     may_go_on.set()
     await eventually_async(lambda: opened and opened[0].closed)
+
+
+async def test_a_file_that_is_stored_is_closed_where_its_caller_gives_up(tmp_path, monkeypatch):
+    opened = []
+    (tmp_path / "file").write_bytes(b"12")
+    real = open_in_thread
+
+    async def watched(open_file):
+        opened.append(await real(open_file))
+        return opened[0]
+
+    monkeypatch.setattr(blob_pieces, "open_in_thread", watched)
+    begun = asyncio.Event()
+
+    class Slow:
+        async def put(self, key, pieces):
+            async for _ in pieces:
+                begun.set()
+                await asyncio.Event().wait()
+            return 0
+
+    caller = asyncio.create_task(file_to_blob(Slow(), tmp_path / "file", "key"))
+    await begun.wait()
+    caller.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await caller
+    assert opened[0].closed

@@ -16,8 +16,8 @@ from manylabel_service.storage import (
     Store,
     blob_bytes,
     blob_to_file,
+    file_to_blob,
     pieces_of,
-    pieces_of_file,
 )
 from manylabel_service.storage import document_pages as paging
 from manylabel_service.storage.redis import blobs as redis_blobs
@@ -238,7 +238,7 @@ async def test_a_large_blob_passes_in_pieces_while_the_loop_goes_on(store: Store
     assert (tmp_path / "copy").read_bytes() == data
     async with aclosing(store.blobs.read("b")) as pieces:
         assert [len(piece) async for piece in pieces] == [4 << 20] * 5 + [1]
-    assert await store.blobs.put("c", pieces_of_file(tmp_path / "copy")) == len(data)
+    assert await file_to_blob(store.blobs, tmp_path / "copy", "c") == len(data)
     assert await blob_bytes(store.blobs, "c") == data
 
 

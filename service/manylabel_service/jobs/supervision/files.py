@@ -17,7 +17,7 @@ from manylabel_service.jobs.job_store import blobs_of, gathered_key
 from manylabel_service.jobs.spec.schemas import DataOfSet, DataOfStream, HeldOut, Result, Rows, Taken
 from manylabel_service.jobs.supervision.lease import TaskLease
 from manylabel_service.jobs.training.request import CHECKPOINT, DATA, HELD, RESULT, UNLABELLED, FitRequest, Part
-from manylabel_service.storage import blob_to_file, pieces_of_file
+from manylabel_service.storage import blob_to_file, file_to_blob
 from manylabel_service.trained.publishing import publish, published_meta
 from manylabel_service.trained.version import VersionMeta
 
@@ -138,7 +138,7 @@ async def gather(context: JobContext, record: JobRecord, directory: Path) -> Tak
     minimum = counts.available if data.minimum is None else data.minimum
     if counts.rows < minimum:
         raise TooFewExamples(f"{text}; the job needs {minimum:,}: order fewer, or with a lower minimum")
-    await context.store.blobs.put(gathered_key(record.id), pieces_of_file(directory / DATA))
+    await file_to_blob(context.store.blobs, directory / DATA, gathered_key(record.id))
     facts = counts._asdict()
     return Taken(**{name: facts[name] for name in Taken.model_fields if name in facts}, text=text)
 
@@ -184,7 +184,7 @@ class CheckpointUploads:
         def set_checkpoint(_: JobRecord, task: Task, __: str) -> None:
             task.checkpoint = new
 
-        await self._lease.retry_until_stored(lambda: self._context.store.blobs.put(key, pieces_of_file(path)))
+        await self._lease.retry_until_stored(lambda: file_to_blob(self._context.store.blobs, path, key))
         await self._lease.commit(set_checkpoint)
         self.kept = new
         if old is not None:
