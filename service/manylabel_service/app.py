@@ -113,7 +113,7 @@ def create_app(
     audit = _audit_log(settings, telemetry)
     reached_at = None if settings.is_local or settings.insecure else settings.host
     keyring = Keyring(KeyStore(store.documents, settings.max_keys), reached_at)
-    context = Context(settings, registry, telemetry, datasets, jobs, connections, keyring, Files.read(), audit)
+    context = Context(settings, registry, telemetry, datasets, jobs, connections, keyring, Files.shipped(), audit)
     app = FastAPIOffline(
         title="ManyLabel",
         version=version("manylabel"),

@@ -21,7 +21,7 @@ RECENT_EVENTS = 2_000
 MAX_SUBSCRIBERS = 100
 """Subscribers of one model in one process."""
 WOKEN_AT_ONCE = 5
-"""Subscribers that write within one turn of the event loop: each takes it a tenth of a millisecond."""
+"""Subscribers that write within one turn of the event loop: a hundred of them shall not hold up everybody else."""
 METRICS_SECONDS = 1.0
 """Least time between two events with measures."""
 RETRY_SECONDS = 5.0

@@ -3,6 +3,7 @@
 import gzip
 import hashlib
 from collections.abc import Iterator, Mapping
+from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import NamedTuple, Self
@@ -60,7 +61,13 @@ class Files:
         self._files = {path: _file(path, self._named(path, content)) for path, content in contents.items()}
 
     @classmethod
-    def read(cls, folder: Path = STATIC) -> Self:
+    @cache
+    def shipped(cls) -> Self:
+        """Return the files of this release, read and packed once in a process."""
+        return cls.read(STATIC)
+
+    @classmethod
+    def read(cls, folder: Path) -> Self:
         """Return the files of a folder, without those that are hidden."""
         return cls({path: (folder / path).read_bytes() for path in sorted(_paths(folder))})
 

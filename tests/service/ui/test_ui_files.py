@@ -11,7 +11,7 @@ import pytest
 from manylabel_service.ui import INDEX, Files
 from manylabel_service.ui.files import MEDIA_TYPES, STATIC
 
-FILES = Files.read()
+FILES = Files.shipped()
 MARKUP = re.compile(
     r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\(|new Function|setAttribute\('style'"
 )

@@ -8,8 +8,7 @@ from typing import Any, TypeAlias, TypeVar
 
 from manylabel_clients.http.resources.records import from_json
 
-M = TypeVar("M", bound="Measures")
-C = TypeVar("C", bound="MeasureColumns")
+P = TypeVar("P", bound="Measures | MeasureColumns")
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,16 +166,12 @@ def metrics_history(answer: Mapping[str, Any]) -> MetricsHistory:
     """Return the past of measures from its JSON."""
     drift = answer.get("drift")
     parts = {
-        "cumulative": _columns(MeasureColumns, answer["cumulative"]),
-        "window": _columns(WindowColumns, answer["window"]),
+        "cumulative": _part(MeasureColumns, BaselineColumns, answer["cumulative"]),
+        "window": _part(WindowColumns, BaselineColumns, answer["window"]),
         "labels": {name: _label_history(past) for name, past in answer["labels"].items()},
         "drift": None if drift is None else from_json(PastAlarms, drift),
     }
     return from_json(MetricsHistory, {**answer, **parts})
-
-
-def _columns(kind: type[C], answer: Mapping[str, Any]) -> C:
-    return from_json(kind, {**answer, "baseline": from_json(BaselineColumns, answer["baseline"])})
 
 
 def _label_history(answer: Mapping[str, Any]) -> LabelHistory:
@@ -188,15 +183,16 @@ def metrics(answer: Mapping[str, Any]) -> Metrics:
     """Return measures from their JSON."""
     drift = answer.get("drift")
     return Metrics(
-        _measures(Measures, answer["cumulative"]),
-        _measures(WindowMeasures, answer["window"]),
+        _part(Measures, BaselineMeasures, answer["cumulative"]),
+        _part(WindowMeasures, BaselineMeasures, answer["window"]),
         None if drift is None else _drift(drift),
         answer.get("version"),
     )
 
 
-def _measures(kind: type[M], answer: Mapping[str, Any]) -> M:
-    return from_json(kind, {**answer, "baseline": from_json(BaselineMeasures, answer["baseline"])})
+def _part(kind: type[P], baseline: type[Any], answer: Mapping[str, Any]) -> P:
+    """Return measures with those of their baseline: numbers, or columns of them."""
+    return from_json(kind, {**answer, "baseline": from_json(baseline, answer["baseline"])})
 
 
 def _drift(answer: Mapping[str, Any]) -> Drift:

@@ -14,7 +14,7 @@ from manylabel_core.datasets import FORMATS
 from manylabel_service import names
 from manylabel_service.api import schemas
 from manylabel_service.api.context import ContextOf
-from manylabel_service.api.translation.dataset_uploads import FILE, LABELS, MULTIPART, PLAIN, receive
+from manylabel_service.api.translation.uploads import FILE, LABELS, MULTIPART, PLAIN, receive
 from manylabel_service.api.web.access import AccessOf, needs
 from manylabel_service.api.web.audited import note
 from manylabel_service.api.web.parameters import Flag, Parameters, each_once, one_of, wrong

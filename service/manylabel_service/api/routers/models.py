@@ -16,7 +16,7 @@ from manylabel_service.api import schemas
 from manylabel_service.api.context import Context, ContextOf
 from manylabel_service.api.translation.from_json import path_in_spec
 from manylabel_service.api.translation.model_access import MEASURED, WhichVersion, measured, trained
-from manylabel_service.api.translation.scratch_files import receive_file
+from manylabel_service.api.translation.uploads import receive_file
 from manylabel_service.api.web.access import AccessOf, needs
 from manylabel_service.api.web.audited import note
 from manylabel_service.api.web.bodies import BYTES, read_json

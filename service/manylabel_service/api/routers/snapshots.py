@@ -11,10 +11,9 @@ from starlette.responses import Response
 
 from manylabel_service.api import schemas
 from manylabel_service.api.context import Context, ContextOf
-from manylabel_service.api.translation.dataset_uploads import scratch_file
 from manylabel_service.api.translation.from_json import read_position
 from manylabel_service.api.translation.model_access import online
-from manylabel_service.api.translation.scratch_files import full_disk
+from manylabel_service.api.translation.scratch_files import full_disk, scratch_file
 from manylabel_service.api.translation.to_json import receipt
 from manylabel_service.api.web import idempotency
 from manylabel_service.api.web.access import needs

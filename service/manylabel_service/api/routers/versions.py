@@ -12,9 +12,8 @@ from starlette.responses import Response
 from manylabel_core.state import DamagedState
 from manylabel_service.api import schemas
 from manylabel_service.api.context import ContextOf
-from manylabel_service.api.translation.dataset_uploads import scratch_file
 from manylabel_service.api.translation.model_access import trained
-from manylabel_service.api.translation.scratch_files import full_disk
+from manylabel_service.api.translation.scratch_files import full_disk, scratch_file
 from manylabel_service.api.web.access import needs
 from manylabel_service.api.web.bodies import read_json
 from manylabel_service.api.web.problems import Problem

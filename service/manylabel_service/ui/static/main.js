@@ -1,7 +1,7 @@
 /** The frame: head, navigation, what is amiss with the server, and the page that the hash of the address names. */
 
 import { server, upgraded } from './core/api.js';
-import { bar, bars } from './core/bars.js';
+import { bar, bars } from './core/top.js';
 import { h, link, replace, route, shown } from './core/dom.js';
 import { keyButton, onKeyChange } from './core/session.js';
 

@@ -11,7 +11,7 @@ from starlette.testclient import TestClient
 
 from manylabel_service.ui import Files
 
-VERSION = Files.read().version
+VERSION = Files.shipped().version
 MAIN = f"/ui/{VERSION}/main.js"
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; worker-src 'self'; "

@@ -5,7 +5,7 @@ import { call, ofModel } from '../../core/api.js';
 import { h, link, replace, route, shown } from '../../core/dom.js';
 import { count, value } from '../../core/format.js';
 import { section } from '../../core/section.js';
-import { ask } from '../../parts/dialog.js';
+import { promote } from '../model/promote.js';
 
 const MEASURES = {
   micro_f1: 'Micro-F1', macro_f1: 'Macro-F1', precision: 'Precision', recall: 'Recall', subset_accuracy: 'Subset accuracy',
@@ -39,7 +39,7 @@ export function outcome(live) {
       result.worse && h('p', { class: 'warn' }, result.worse),
       said,
       own && h('p', { class: 'row' },
-        !isServed && h('button', { type: 'button', class: 'primary', onclick: () => promote(result, data, body) }, `Promote version ${version}`),
+        !isServed && h('button', { type: 'button', class: 'primary', onclick: () => serve(result, data, body) }, `Promote version ${version}`),
         h('a', { class: 'button', href: route('models', model) }, `See ${model}`),
         isServed && h('a', { class: 'button', href: route('models', model, 'try') }, 'Try it')),
       await comparison(result, served, data));
@@ -67,28 +67,10 @@ export function outcome(live) {
     return [h('h3', {}, 'Side by side'), table, h('p', { class: 'quiet' }, `Measured: ${where}. The same measure is comparable as far as the examples are alike.`)];
   }
 
-  async function promote(result, data, body, force = null) {
-    const { model, version } = result;
-    let differs = null;
-    const done = await ask({
-      title: `Serve version ${version} of ${model}?`,
-      text: [h('p', {}, 'Predictions come from it from then on, on every server. The version before stays, and can be promoted again.'),
-        force && h('p', { class: 'warn' }, `It differs from the version served: ${force}`)],
-      action: force ? 'Promote all the same' : 'Promote', danger: Boolean(force),
-      run: async () => {
-        try {
-          await call('POST', ofModel(model, 'promote'), { body: { version, ...(force ? { force: true } : {}) } });
-        } catch (error) {
-          if (error.code !== 'version_differs') throw error;
-          differs = error.detail;
-        }
-      },
-    });
-    if (differs) await promote(result, data, body, differs);
-    else if (done) {
-      replace(said, h('p', { class: 'good' }, `Version ${version} is served.`));
-      await draw(body, result, data);
-    }
+  async function serve(result, data, body) {
+    if (!await promote(result.model, result.version)) return;
+    replace(said, h('p', { class: 'good' }, `Version ${result.version} is served.`));
+    await draw(body, result, data);
   }
   return element;
 }

@@ -97,11 +97,7 @@ export function curves(live) {
 
 /** Draw the past of a model, as the server keeps it; return its alarms of drift. */
 async function past(line, name, measure, prefix, names, signal) {
-  const history = await call('GET', ofModel(name, 'metrics', 'history'), { signal }).catch((error) => {
-    if (error.code === 'not_found') return null; // a replica of an earlier release keeps none
-    throw error;
-  });
-  if (history === null) return [];
+  const history = await call('GET', ofModel(name, 'metrics', 'history'), { signal });
   line.set(history.examples, Object.fromEntries(names.map((each) => [prefix + each, CURVES[each](history)[measure]])));
   return (history.drift?.examples ?? []).map((at, i) => ({ at, label: history.drift.labels[i] }));
 }

@@ -6,6 +6,7 @@ import { h, link, replace, route } from '../../core/dom.js';
 import { bytes, clock, count, value } from '../../core/format.js';
 import { section } from '../../core/section.js';
 import { ask } from '../../parts/dialog.js';
+import { promote } from './promote.js';
 
 export function versions(live) {
   const { name, signal } = live;
@@ -30,7 +31,7 @@ export function versions(live) {
   function actions(row) {
     if (row.served) return h('span', { class: 'quiet' }, 'served now');
     return h('span', { class: 'row' },
-      h('button', { type: 'button', onclick: () => promote(row, false), 'aria-label': `Promote version ${row.version}` }, 'Promote'),
+      h('button', { type: 'button', onclick: () => serve(row), 'aria-label': `Promote version ${row.version}` }, 'Promote'),
       h('button', { type: 'button', class: 'danger', onclick: () => remove(row), 'aria-label': `Delete version ${row.version}` }, 'Delete'));
   }
 
@@ -39,24 +40,8 @@ export function versions(live) {
     await Promise.all([look(), live.look()]);
   };
 
-  async function promote({ version }, force) {
-    let differs = null;
-    const done = await ask({
-      title: `Serve version ${version} of ${name}?`,
-      text: [h('p', {}, 'Predictions come from it from then on, on every server. The version before stays, and can be promoted again.'),
-        force && h('p', { class: 'warn' }, `It differs from the version served: ${force}`)],
-      action: force ? 'Promote all the same' : 'Promote', danger: Boolean(force),
-      run: async () => {
-        try {
-          await call('POST', ofModel(name, 'promote'), { body: { version, ...(force ? { force: true } : {}) } });
-        } catch (error) {
-          if (error.code !== 'version_differs') throw error;
-          differs = error.detail;
-        }
-      },
-    });
-    if (differs) await promote({ version }, differs);
-    else if (done) await changed(`Version ${version} is served.`);
+  async function serve({ version }) {
+    if (await promote(name, version)) await changed(`Version ${version} is served.`);
   }
 
   async function remove({ version }) {

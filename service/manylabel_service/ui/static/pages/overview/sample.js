@@ -1,7 +1,7 @@
 /** A sample: made-up messages to a help desk, streamed to a model of its own, which learns their topics. */
 
 import { call, ofModel } from '../../core/api.js';
-import { bar } from '../../core/bars.js';
+import { bar } from '../../core/top.js';
 import { h, link, replace, route } from '../../core/dom.js';
 
 /** The model that the sample goes to. */

@@ -1,4 +1,4 @@
-"""Files of data sets on their way to the disk: never more of one in memory than a megabyte."""
+"""Files on their way to the disk: never more of one in memory than a megabyte."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from typing import IO
 from starlette.requests import ClientDisconnect, Request
 
 from manylabel_core.datasets.formats.mulan import MAX_XML_BYTES
-from manylabel_service.api.web.bodies import check_coding, in_time, length_of, too_large
+from manylabel_service.api.translation.scratch_files import full_disk, scratch_file
+from manylabel_service.api.web.bodies import check_coding, check_headers, in_time, length_of, too_large
 from manylabel_service.api.web.multipart import Multipart, boundary_of
 from manylabel_service.api.web.problems import Problem
 from manylabel_service.datasets.dataset_store import DatasetStore
 from manylabel_service.datasets.upload_slots import Upload
-from manylabel_service.errors import DISK_FULL, NotReady, StorageFull
+from manylabel_service.errors import NotReady
 from manylabel_service.settings import Settings
-from manylabel_service.storage import open_in_thread
 
 UPLOAD_SECONDS = 3_600.0
 """Longest upload."""
@@ -60,21 +60,12 @@ class Part:
     async def flush(self) -> None:
         """Write what was taken; raise StorageFull."""
         portion, self.waiting = bytes(self.waiting), bytearray()
-        try:
+        with full_disk():
             await asyncio.to_thread(self._write, portion)
-        except OSError as error:
-            raise full_or(error) from error
 
     def _write(self, portion: bytes) -> None:
         self.file.write(portion)
         self.file.flush()
-
-
-def full_or(error: OSError) -> Exception:
-    """Return what to raise where the scratch directory cannot be written."""
-    if error.errno in DISK_FULL:
-        return StorageFull(f"the disk of the data directory is full ({error}); make room there")
-    return error
 
 
 async def receive(
@@ -113,6 +104,34 @@ async def receive(
     return {name: parts[name].file for name in seen}
 
 
+async def receive_file(
+    request: Request, media_type: bytes, max_bytes: int, idle_seconds: float, datasets: DatasetStore, stack: ExitStack
+) -> tuple[IO[bytes], int]:
+    """Return the body of a request that says it is of this type as a file, which `stack` closes, and its size in bytes.
+
+    Until then it has its room among the uploads under way; what is still coming gives way when others need it.
+
+    Raises
+    ------
+    Problem
+        unsupported_media_type, body_too_large, or stream_idle.
+    NotReady
+        There is no room, or it gave way.
+    StorageFull
+    ClientDisconnect
+        The client went away before it had sent everything.
+    """
+    check_headers(request, media_type, max_bytes)
+    upload = stack.enter_context(datasets.uploads.upload())
+    part = Part(await scratch_file(datasets, stack), max_bytes)
+    async with giving_way(upload, UPLOAD_SECONDS):
+        async for chunk in chunks(request, idle_seconds):
+            datasets.uploads.add(upload, len(chunk))
+            await part.write(chunk)
+        await part.flush()
+    return part.file, part.size
+
+
 @asynccontextmanager
 async def giving_way(upload: Upload, seconds: float) -> AsyncIterator[None]:
     """Receive an upload inside, which gives way to others where it stands still.
@@ -141,14 +160,6 @@ def _complete(multipart: Multipart) -> list[str]:
         missing = "the part file" if FILE not in multipart.seen else "its last boundary"
         raise Problem("invalid_request", f"the body is not multipart/form-data as expected: {missing} is missing")
     return multipart.seen
-
-
-async def scratch_file(datasets: DatasetStore, stack: ExitStack) -> IO[bytes]:
-    """Return a new file, which `stack` closes; raise StorageFull."""
-    try:
-        return stack.enter_context(await open_in_thread(datasets.scratch_file))
-    except OSError as error:
-        raise full_or(error) from error
 
 
 def _check_headers(request: Request, essence: str, max_bytes: int) -> None:
