@@ -16,7 +16,7 @@ from tests.support.waiting import eventually
 
 from manylabel_core.state import State
 from manylabel_service.api import schemas
-from manylabel_service.api.translation import scratch_files
+from manylabel_service.api.translation import uploads
 from manylabel_service.api.web import bodies
 from manylabel_service.api.web.problems import Problem
 from manylabel_service.datasets.dataset_store import DatasetStore
@@ -327,11 +327,11 @@ async def test_an_upload_that_trickles_in_is_given_up(monkeypatch: pytest.Monkey
         await asyncio.sleep(0.01)  # never idle, never done
         return {"type": "http.request", "body": b"x", "more_body": True}
 
-    monkeypatch.setattr(scratch_files, "UPLOAD_SECONDS", 0.1)
+    monkeypatch.setattr(uploads, "UPLOAD_SECONDS", 0.1)
     request = Request({"type": "http", "headers": [(b"content-type", b"application/octet-stream")]}, receive)
     datasets = DatasetStore(SQLiteStore(tmp_path), Settings(data_dir=tmp_path))
     with pytest.raises(Problem) as raised, ExitStack() as stack:
-        await scratch_files.receive_file(request, bodies.BYTES, 1_000, 60.0, datasets, stack)
+        await uploads.receive_file(request, bodies.BYTES, 1_000, 60.0, datasets, stack)
     assert (raised.value.status, raised.value.code) == (408, "stream_idle")
 
 
