@@ -75,7 +75,7 @@ def run(args: argparse.Namespace) -> None:
             _print_lacking(lacking)
             continue
         official = load_views_split(args.data, name)
-        kernels = KERNELS[:1] if args.quick else KERNELS
+        kernels = args.kernels or (KERNELS[:1] if args.quick else KERNELS)
         shares = QUICK_SHARES if args.quick else SHARES
         found[name] = {share: [] for share in shares}
         for trial, share in product(range(args.trials), shares):

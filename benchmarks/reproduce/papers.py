@@ -33,7 +33,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--quick",
         action="store_true",
-        help="alt: three folds and five orders; prml: no ablations; lsa-mml: 20 and 80 %% labelled",
+        help="alt: three folds and five orders; prml: no ablations; lsa-mml: 20 and 80 %% labelled, without maps",
+    )
+    parser.add_argument(
+        "--kernels",
+        nargs="+",
+        choices=lsa_mml.KERNELS,
+        help="lsa-mml: without maps (linear) or with (rbf); by default both",
     )
     parser.add_argument("--gaps", action="store_true", help="prml: instead, what stopping early does to its gain")
     parser.add_argument("--seed", type=int, default=0)

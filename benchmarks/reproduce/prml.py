@@ -2,9 +2,9 @@
 
 Trials: half of the examples, drawn at random, learn, and the other half is predicted. The paper does not say how it
 chose the parameters. Here every trial chooses for itself, by three folds of its training half (`prml_selection`): the
-features, rho, C as a multiple of it, and whether scores are mapped. The half that is predicted decides nothing.
-The ablations change one part of PrML, keep its features, and choose the rest anew. With `--quick` there are none, and
-C is 3 rho. With `--gaps` something else is measured: see `prml_gaps`.
+features, rho, C as a multiple of it (one at which privileged labels are off among them), and whether scores are
+mapped. The half that is predicted decides nothing. The ablations change one part of PrML, keep its features, and choose
+the rest anew; with `--quick` there are none. With `--gaps` something else is measured: see `prml_gaps`.
 """
 
 from __future__ import annotations
@@ -61,8 +61,8 @@ SETS = tuple(PAPER)
 
 OFF = 1e3
 """C in rho at which no label has a use for privileged features."""
-MAIN = (Form(PrML, 3.0, {}), Form(PrML, 1.0, {}))
-"""PrML chooses between them: with C = 3 rho, privileged features are idle nearly everywhere."""
+FIRST = Form(PrML, 3.0, {})
+"""Features are chosen with it: with C = 3 rho, privileged ones are idle nearly everywhere."""
 INSIDE = {"fit_intercept": False}
 FORMS = {
     "privileged off": Form(PrML, OFF, {}),
@@ -76,6 +76,8 @@ FORMS = {
 }
 """All but the one that is named by its C, and PrBR, have privileged features off."""
 REFERENCE = "privileged off"
+MAIN = (REFERENCE, "C = rho")
+"""PrML chooses between `FIRST` and these."""
 
 
 class Fitted(NamedTuple):
@@ -116,19 +118,18 @@ def _trial(data: DataSet, seed: tuple[int, int], quick: bool) -> Trial:
     found = {}
     for kind, features in kinds.items():
         folds = Folds(X, Y, features, seed[1])
-        found[kind] = folds, folds.choose(MAIN[0])
+        found[kind] = folds, folds.choose(FIRST)
     kind = list(kinds)[best_index([choice.found for _, choice in found.values()])]
     folds, coarse = found[kind]
     rhos = near(coarse.rho)
-    first = folds.choose(MAIN[0], rhos)
+    first = folds.choose(FIRST, rhos)
     transform = kinds[kind](X)
     half, truth = Half(transform(X), Y, transform(data.X[other])), data.Y[other]
-    forms = {"PrBR": FORMS["PrBR"]} if quick else FORMS
+    forms = {name: FORMS[name] for name in (*MAIN, "PrBR")} if quick else FORMS
     choices = {name: folds.choose(form, rhos) for name, form in forms.items()}
-    mains = [first] if quick else [first, choices["C = rho"]]
-    which = best_index([choice.found for choice in mains])
-    choices["PrML"] = mains[which]
-    forms = {"PrML": MAIN[which], **forms}
+    mains = [(FIRST, first), *((FORMS[name], choices[name]) for name in MAIN)]
+    main, choices["PrML"] = mains[best_index([choice.found for _, choice in mains])]
+    forms = {"PrML": main, **forms}
     return {name: _fitted(form, choices[name], folds, half, truth, kind) for name, form in forms.items()}
 
 
