@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from types import TracebackType
@@ -28,6 +27,7 @@ from manylabel_clients.http.transport.connections import (
     DEFAULT_TIMEOUT_SECONDS,
     AsyncConnections,
     SyncConnections,
+    sleep_in_loop,
 )
 from manylabel_clients.http.transport.credentials import Secret
 from manylabel_clients.http.transport.retry import Retry
@@ -157,7 +157,7 @@ class AsyncClient(AsyncResource[ClientRequests]):
         headers: Mapping[str, str] | None = None,
         api_key: str | Secret | None = None,
         transport: httpx2.AsyncBaseTransport | None = None,
-        sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
+        sleep: Callable[[float], Awaitable[object]] = sleep_in_loop,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         connections = AsyncConnections(base_url, timeout, retry, headers, api_key, clock, sleep, transport)

@@ -1,4 +1,4 @@
-"""The HTTP client is light: importing it, or using it, loads nothing of the learners or the server."""
+"""The HTTP client is light: importing it, or using it, loads nothing of learners, server or event loops."""
 
 import subprocess
 import sys
@@ -14,6 +14,7 @@ HEAVY = (
     "river",
     "rich",
     "typer",
+    "asyncio",
     "manylabel_core",
 )
 
