@@ -96,7 +96,10 @@ def _read_values(source: str, example: str) -> Iterator[tuple[str, Any]]:
                 sys.stderr.write(f"an example a line, like {example}; Ctrl-D ends\n")
             lines = sys.stdin
         else:
-            lines = stack.enter_context(open(source, encoding="utf-8"))
+            try:
+                lines = stack.enter_context(open(source, encoding="utf-8"))
+            except FileNotFoundError:
+                raise Failure(f"{source!r} is no file, and not JSON: an example looks like {example}") from None
         for place, value in _values(_decodable(iter(lines))):
             yield from _each(place, value)
 

@@ -232,7 +232,9 @@ def test_refusals_and_missing_servers_have_their_status(manylabel: Command, name
     assert unknown.status == 1
     assert name in unknown.err
     assert "404" in unknown.err
-    assert manylabel("predict", name, str(tmp_path / "none.json")).status == 1
+    missing = manylabel("predict", name, str(tmp_path / "none.json"))
+    assert missing.status == 1
+    assert "none.json' is no file, and not JSON: an example looks like" in missing.err
     gone = manylabel("models", "--url", "http://127.0.0.1:9")
     assert gone.status == 3
     assert "http://127.0.0.1:9/v1/models" in gone.err

@@ -195,9 +195,6 @@ def test_rows_of_a_file_lack_views(songs: Any, command: Run, tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--trainer", "svm"], "--trainer must be one of m3l, mlrl, .*, not svm"),
-        (["--param", "c=1"], "--param c: m3l has no such parameter, only C, R, kernel"),
-        (["--param", "random_state=1"], "has no such parameter"),
         (["--param", "C=-1"], "C must be a finite number above 0, not -1"),
         (["--param", 'kernel="cubic"'], "kernel must be .*cubic"),
         (["--trainer", "lsa_mml"], "lsa_mml needs a file with several views"),
@@ -217,6 +214,23 @@ def test_what_cannot_be_done_is_said(
     assert (done.status, out.exists()) == (1, False)
     assert re.search(message, done.err), done.err
     assert done.err.count("\n") == 1, "one line, no traceback"
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--trainer", "svm"], "Invalid value for --trainer: must be one of m3l, mlrl, .*, not 'svm'"),
+        (["--param", "c=1"], "Invalid value for --param: m3l has no parameter 'c', only C, R, kernel"),
+        (["--param", "random_state=1"], "has no parameter 'random_state'"),
+    ],
+)
+def test_a_wrong_value_of_an_option_is_wrong_usage(
+    options: list[str], message: str, files: dict[str, Path], command: Run, tmp_path: Path
+) -> None:
+    out = tmp_path / "model"
+    done = command("train", str(files["ndjson"]), *options, "--out", str(out))
+    assert (done.status, out.exists()) == (2, False)
+    assert re.search(message, " ".join(done.err.split())), done.err
 
 
 @pytest.mark.parametrize(

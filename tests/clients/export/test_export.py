@@ -176,7 +176,6 @@ def test_numbered_features(command: Callable[..., Any], server: Any, tmp_path: P
         ({"algorithm": "kernel_falt"}, "json", "not linear"),
         ({"limits": {"features": {"most": 8, "policy": "hash"}}}, "python", "hashes its features"),
         ({"text": {"fields": ["t"], "ngrams": 2}}, "onnx", "single words only"),
-        ({}, "pickle", "--to must be one of onnx, python, json"),
     ],
 )
 def test_what_cannot_be_exported_is_refused(
@@ -188,6 +187,12 @@ def test_what_cannot_be_exported_is_refused(
     file = tmp_path / "model"
     done = command("export-model", name, "--to", to, "-o", str(file), "--url", server.url)
     assert (done.status, told in done.err, file.exists()) == (1, True, False), done.err
+
+
+def test_another_form_is_wrong_usage(command: Callable[..., Any], tmp_path: Path) -> None:
+    done = command("export-model", "any", "--to", "pickle", "-o", str(tmp_path / "model"))
+    assert (done.status, list(tmp_path.iterdir())) == (2, []), done.err
+    assert "Invalid value for --to: must be one of onnx, python, json, not 'pickle'" in " ".join(done.err.split())
 
 
 def test_a_snapshot_is_exported_and_none_is_left_behind(

@@ -55,7 +55,7 @@ class TestPredict:
         answer = served.post(f"{ONE}/predict", json={"examples": [{"x": row} for row in rows]})
         schemas.PredictBatchAnswer.model_validate_json(answer.content, strict=True)
         assert scores(answer) == one.scores(one.X)
-        single = served.post(f"{ONE}/predict", json={"x": rows[0], "y": ["ignored"]})
+        single = served.post(f"{ONE}/predict", json={"x": rows[0], "y": ["ignored"], "weight": 2})
         schemas.PredictAnswer.model_validate_json(single.content, strict=True)
         assert list(single.json()["scores"].items()) == list(
             zip(("rock", "jazz", "pop"), one.scores(one.X[:1])[0], strict=True)

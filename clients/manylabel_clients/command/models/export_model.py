@@ -5,6 +5,8 @@ import uuid
 from pathlib import Path
 from typing import Annotated, Any
 
+import click
+
 from manylabel_clients.command.declaring import Commands, Option
 from manylabel_clients.command.failures import Failure
 from manylabel_clients.command.options import DEFAULT_URL, ApiKeyFile, ModelName, Url, connect
@@ -47,7 +49,7 @@ def export_model(
     Example: `manylabel export-model tags --to python -o tags.py`
     """
     if to not in FORMS:
-        raise Failure(f"--to must be one of {', '.join(FORMS)}, not {to!r}")
+        raise click.BadParameter(f"must be one of {', '.join(FORMS)}, not {to!r}", param_hint="--to")
     require("manylabel export-model", "onnx" if to == "onnx" else "core")
     from manylabel_clients.export.portable import CannotExport
 

@@ -78,11 +78,12 @@ def baseline_of(learnt: Dataset, data: Dataset) -> dict[str, float]:
 
 def _estimator(trainer: str, params: Mapping[str, Any], data: Dataset) -> Any:
     if trainer not in TRAINERS:
-        raise Failure(f"--trainer must be one of {', '.join(TRAINERS)}, not {trainer}")
+        raise click.BadParameter(f"must be one of {', '.join(TRAINERS)}, not {trainer!r}", param_hint="--trainer")
     kind = TRAINERS[trainer].estimator_class()
     known = [name for name in inspect.signature(kind).parameters if name not in _OURS]
     if unknown := [name for name in params if name not in known]:
-        raise Failure(f"--param {unknown[0]}: {trainer} has no such parameter, only {', '.join(known)}")
+        told = f"{trainer} has no parameter {unknown[0]!r}, only {', '.join(known)}"
+        raise click.BadParameter(told, param_hint="--param")
     chosen = {"scaling": _SCALING[trainer], **params}
     try:
         return kind(**arguments(chosen, data.Y[data.labelled]))

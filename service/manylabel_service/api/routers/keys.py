@@ -40,7 +40,7 @@ async def create_key(request: Request, context: ContextOf, access: AccessOf) -> 
     try:
         wanted = schemas.KeyRequest.model_validate(document)
     except ValidationError as error:
-        raise invalid_body(error, (), tuple) from error
+        raise invalid_body(error, (), tuple, {(): schemas.KeyRequest}) from error
     context.registry.require_ready()
     facts = dict(wanted)
     expires_at = facts.pop("expires_at")
@@ -91,7 +91,7 @@ async def change_key(request: Request, context: ContextOf, access: AccessOf, key
     try:
         wanted = schemas.KeyChange.model_validate(document)
     except ValidationError as error:
-        raise invalid_body(error, (), tuple, {(): list(schemas.KeyChange.model_fields)}) from error
+        raise invalid_body(error, (), tuple, {(): schemas.KeyChange}) from error
     context.registry.require_ready()
     return json_answer(_to_dict(await context.keyring.change(key_id, _changes(wanted), access)))
 

@@ -157,7 +157,7 @@ async def _sent(request: Request, context: Context, name: str, kind: type[Sent])
     try:
         return replica, kind.model_validate(document)
     except ValidationError as error:
-        raise invalid_body(error, (), tuple) from error
+        raise invalid_body(error, (), tuple, {(): kind}) from error
 
 
 def _versions(replica: Replica) -> list[str]:

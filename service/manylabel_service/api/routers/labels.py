@@ -112,7 +112,7 @@ async def label_predictions(request: Request, name: str) -> Response:
         async with request.app.state.turns.turn(raw, deadline):
             document = await read_value(raw)
             key = idempotency.idempotency_key(request, "labels", raw)
-            items = await to_items(document, _to_truth, context.settings.max_batch_examples)
+            items = await to_items(document, _to_truth, schemas.LabelBatch, context.settings.max_batch_examples)
         _check_repeats(items)
         access_of(request).charge(len(items.values))
         updated = await _learn(context, hosted, items, key, deadline)
@@ -128,7 +128,7 @@ def _to_truth(item: object, at: Path) -> _Truth:
     try:
         valid = schemas.LabelItem.model_validate(item)
     except ValidationError as error:
-        raise invalid_body(error, at, path_in_item) from error
+        raise invalid_body(error, at, path_in_item, {(): schemas.LabelItem}) from error
     return _Truth(valid.id, to_labels(valid.y, (*at, "y")), valid.weight)
 
 

@@ -106,13 +106,15 @@ async def predict(request: Request, name: str) -> Response:
         raise wrong("keep", "must be true or false for a model that jobs train: of those, answers alone are kept")
     raw = await read_body(request, JSON, settings.max_body_bytes)
     started = time.perf_counter()
-    convert: Callable[..., Any] = to_features if isinstance(hosted, Replica) else to_inputs
+    learns = isinstance(hosted, Replica)
+    convert: Callable[..., Any] = to_features if learns else to_inputs
     convert = partial(convert, max_features=settings.max_features, records=hosted.records)
     async with request.app.state.turns.turn(raw):
         document = await read_value(raw)
         probabilities, k = take_flag(document, "probabilities"), take_count(document, "explain", MAX_EXPLAIN)
         try:
-            items: Items[Any] = await to_items(document, convert, settings.max_batch_examples)
+            batch = schemas.PredictBatch if learns else schemas.TrainedBatch
+            items: Items[Any] = await to_items(document, convert, batch, settings.max_batch_examples)
         except Problem:
             refuse_parameters(document, Predicting)
             raise
@@ -219,12 +221,14 @@ async def _learn_with(replica: Replica, request: Request, operation: str, contex
     raw = await read_body(request, JSON, settings.max_body_bytes)
     started = time.perf_counter()
     want_predictions = operation == "predict-update"
-    convert = partial(to_example, max_features=settings.max_features, records=replica.records)
+    alone = schemas.PredictUpdateRequest if want_predictions else schemas.UpdateItem
+    batch = schemas.PredictUpdateBatch if want_predictions else schemas.UpdateBatch
+    convert = partial(to_example, max_features=settings.max_features, records=replica.records, alone=alone)
     async with request.app.state.turns.turn(raw, deadline):
         document = await read_value(raw)
         key = idempotency.idempotency_key(request, operation, raw)
         probabilities = want_predictions and take_flag(document, "probabilities")
-        items = await to_items(document, convert, settings.max_batch_examples)
+        items = await to_items(document, convert, batch, settings.max_batch_examples)
         del document
     if want_predictions and (key is None or not replica.has_seen(key)):  # a retry gets what it got
         check_size(items, sum(replica.answer_sizes(items.values)), probabilities, context)

@@ -110,7 +110,7 @@ async def _relabel(
     try:
         wanted = kind.model_validate(document)
     except ValidationError as error:
-        raise invalid_body(error, (), tuple) from error
+        raise invalid_body(error, (), tuple, {(): kind}) from error
     to = wanted.to if isinstance(wanted, schemas.RenameRequest) else None
 
     def ask(replica: Replica) -> Awaitable[UpdateResult]:

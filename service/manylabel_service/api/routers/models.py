@@ -7,7 +7,7 @@ from mmap import MAP_PRIVATE, mmap
 from typing import IO, Annotated, Any
 
 from fastapi import APIRouter, Depends, Query
-from pydantic import Field, ValidationError
+from pydantic import BaseModel, Field, ValidationError
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -71,7 +71,7 @@ async def create_model(request: Request, context: ContextOf, access: AccessOf) -
     try:
         wanted = schemas.ModelRequest.model_validate(document)
     except ValidationError as error:
-        raise invalid_body(error, (), path_in_spec, _known(document)) from error
+        raise invalid_body(error, (), path_in_spec, _described(document)) from error
     spec = ModelSpec.model_validate(wanted.model_dump(exclude={"init_from"}))
     note(request.scope, model=spec.name)
     access.require_names(spec.name, *([] if wanted.init_from is None else [wanted.init_from.model]))
@@ -81,12 +81,12 @@ async def create_model(request: Request, context: ContextOf, access: AccessOf) -
     return created(await context.registry.create(state.online_spec, state))
 
 
-def _known(document: Any) -> dict[Path, list[str]]:
-    """Return the names that a model, and the parameters of its algorithm, may have, by their paths."""
-    known: dict[Path, list[str]] = {(): list(schemas.ModelRequest.model_fields)}
+def _described(document: Any) -> dict[Path, type[BaseModel]]:
+    """Return what a model, and the parameters of its algorithm, may have, by their paths."""
+    described: dict[Path, type[BaseModel]] = {(): schemas.ModelRequest}
     algorithm = document.get("algorithm", "falt") if isinstance(document, dict) else None
     params = PARAMS.get(algorithm) if isinstance(algorithm, str) else None
-    return known if params is None else {**known, ("params",): list(params.model_fields)}
+    return described if params is None else {**described, ("params",): params}
 
 
 async def _begin(

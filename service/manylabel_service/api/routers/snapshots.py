@@ -73,7 +73,7 @@ async def take_snapshot(request: Request, context: ContextOf, name: str) -> Resp
     try:
         wanted = schemas.SnapshotRequest.model_validate(document)
     except ValidationError as error:
-        raise invalid_body(error, (), tuple) from error
+        raise invalid_body(error, (), tuple, {(): schemas.SnapshotRequest}) from error
     kept = Kept(wanted.name, wanted.note)
     record = await context.registry.ask(replica, lambda replica: replica.keep_snapshot(kept))
     location = f"/v1/models/{name}/snapshots/{record.position}"
@@ -145,7 +145,7 @@ async def rollback(request: Request, context: ContextOf, name: str) -> Response:
     try:
         wanted = schemas.RollbackRequest.model_validate(document)
     except ValidationError as error:
-        raise invalid_body(error, (), tuple) from error
+        raise invalid_body(error, (), tuple, {(): schemas.RollbackRequest}) from error
     snapshot = _snapshot_of(wanted)
     updated = await _rolled_back(context, replica, snapshot, key)
     facts = {**receipt(updated, request.scope), "rolled_back_to": updated.rolled_back_to}

@@ -73,7 +73,7 @@ async def promote(request: Request, context: ContextOf, name: str) -> Response:
     try:
         wanted = schemas.PromoteRequest.model_validate(document)
     except ValidationError as error:
-        raise invalid_body(error, (), tuple) from error
+        raise invalid_body(error, (), tuple, {(): schemas.PromoteRequest}) from error
     promoted = await context.registry.ask(model, lambda model: model.promote(wanted.version, force=wanted.force))
     return json_answer({"model": name, **promoted._asdict()})
 

@@ -169,6 +169,7 @@ class TrainedNumbers(_Request):
     x: InputsBody | None = None
     views: _Views | None = None
     y: Any = None
+    weight: Any = None
 
 
 def form_of_trained(x: Any) -> str | None:

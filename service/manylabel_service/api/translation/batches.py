@@ -38,8 +38,10 @@ class Items(NamedTuple, Generic[T]):
         return Problem("invalid_request", detail, [{"pointer": place, "detail": error.detail}])
 
 
-async def to_items(document: Any, convert: Callable[[Any, Path], T], max_examples: int) -> Items[T]:
-    """Return the items of a body. `convert` gets each with its path in the body.
+async def to_items(
+    document: Any, convert: Callable[[Any, Path], T], described: type[Batch[Any]], max_examples: int
+) -> Items[T]:
+    """Return the items of a body. `convert` gets each with its path in the body; `described` is what a batch may have.
 
     Raises
     ------
@@ -48,7 +50,7 @@ async def to_items(document: Any, convert: Callable[[Any, Path], T], max_example
     """
     if not (isinstance(document, dict) and "examples" in document):
         return Items([convert(document, ())], batch=False)
-    examples = _examples(document)
+    examples = _examples(document, described)
     if len(examples) > max_examples:
         raise Problem("batch_too_large", f"a batch has at most {max_examples:,} examples, this one {len(examples):,}")
     values = []
@@ -77,11 +79,11 @@ def take_count(document: Any, name: str, most: int) -> int:
     return count
 
 
-def _examples(document: dict[str, Any]) -> list[Any]:
+def _examples(document: dict[str, Any], described: type[Batch[Any]]) -> list[Any]:
     try:
         return _ANY_BATCH.model_validate(document).examples
     except ValidationError as error:
-        raise invalid_body(error, (), tuple) from error
+        raise invalid_body(error, (), tuple, {(): described}) from error
 
 
 def _at(index: int, batch: bool) -> Path:

@@ -12,9 +12,11 @@ from manylabel_core.records.forms import form_of
 from manylabel_service.api.schemas import (
     PredictItem,
     PredictNumbers,
+    PredictRequest,
     SparseFeatures,
     TrainedItem,
     TrainedNumbers,
+    TrainedRequest,
     UpdateItem,
     UpdateNumbers,
     form_of_trained,
@@ -53,7 +55,8 @@ def to_features(item: Any, at: Path, max_features: int, records: RecordEncoder) 
     try:
         x = PredictNumbers.model_validate(item).x
     except ValidationError as error:
-        return record_features(_valid_record(PredictItem, item, error, at).x, (*at, "x"), max_features, records)
+        kind = PredictItem if at else PredictRequest
+        return record_features(_valid_record(kind, item, error, at).x, (*at, "x"), max_features, records)
     return _features(x, (*at, "x"), max_features)
 
 
@@ -66,7 +69,7 @@ def to_inputs(item: Any, at: Path, max_features: int, records: RecordEncoder | N
         valid = TrainedNumbers.model_validate(item)
     except ValidationError as error:
         if records is None or not (isinstance(item, dict) and form_of_trained(item.get("x")) in ("record", "text")):
-            raise invalid_body(error, at, path_in_item) from error
+            raise invalid_body(error, at, path_in_item, {(): TrainedItem if at else TrainedRequest}) from error
         return _trained_record(item, at, max_features, records)
     if (valid.x is None) == (valid.views is None):
         raise invalid(at, "must have either x or views")
@@ -81,18 +84,20 @@ def _trained_record(item: Any, at: Path, max_features: int, records: RecordEncod
     try:
         valid = TrainedItem.model_validate(item)
     except ValidationError as error:
-        raise invalid_body(error, at, path_in_item) from error
+        raise invalid_body(error, at, path_in_item, {(): TrainedItem if at else TrainedRequest}) from error
     if valid.views is not None:
         raise invalid(at, "must have either x or views")
     return Record(valid.x, record_features(valid.x, (*at, "x"), max_features, records), records)
 
 
-def to_example(item: Any, at: Path, max_features: int, records: RecordEncoder) -> Example:
-    """Return an item to learn, with its labels; raises as `to_features`."""
+def to_example(
+    item: Any, at: Path, max_features: int, records: RecordEncoder, alone: type[UpdateItem] = UpdateItem
+) -> Example:
+    """Return an item to learn, with its labels; raises as `to_features`. One that is no part of a batch is `alone`."""
     try:
         valid = UpdateNumbers.model_validate(item)
     except ValidationError as error:
-        record = _valid_record(UpdateItem, item, error, at)
+        record = _valid_record(UpdateItem if at else alone, item, error, at)
         x = record_features(record.x, (*at, "x"), max_features, records)
         return Example(x, to_labels(record.y, (*at, "y")), record.weight)
     return Example(_features(valid.x, (*at, "x"), max_features), to_labels(valid.y, (*at, "y")), valid.weight)
@@ -101,11 +106,11 @@ def to_example(item: Any, at: Path, max_features: int, records: RecordEncoder) -
 def _valid_record(kind: type[ItemT], item: Any, error: ValidationError, at: Path) -> ItemT:
     """Return an item that is not of numbers alone if it has a record or a text, else raise a Problem of the error."""
     if not (isinstance(item, dict) and form_of(item.get("x")) in ("record", "text")):
-        raise invalid_body(error, at, path_in_item) from error
+        raise invalid_body(error, at, path_in_item, {(): kind}) from error
     try:
         return kind.model_validate(item)
     except ValidationError as other:
-        raise invalid_body(other, at, path_in_item) from other
+        raise invalid_body(other, at, path_in_item, {(): kind}) from other
 
 
 def record_features(x: Any, at: Path, max_features: int, records: RecordEncoder) -> Features:

@@ -74,7 +74,7 @@ async def read_request(request: Request, raw: bytes) -> tuple[schemas.InferReque
     try:
         asked = schemas.InferRequest.model_validate(document)
     except ValidationError as error:
-        raise invalid_body(error, (), tuple) from error
+        raise invalid_body(error, (), tuple, {(): schemas.InferRequest}) from error
     return asked, split(asked.inputs, memoryview(raw)[n_json:])
 
 

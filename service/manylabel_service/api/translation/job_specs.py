@@ -28,7 +28,7 @@ def to_spec(document: Any) -> JobSpec:
     try:
         return JobSpec.model_validate(document)
     except ValidationError as error:
-        raise invalid_body(error, (), path_in_job, _known(document)) from error
+        raise invalid_body(error, (), path_in_job, _described(document)) from error
 
 
 def path_in_job(location: Sequence[str | int]) -> Path:
@@ -50,13 +50,13 @@ def _without_forms(location: Sequence[str | int]) -> Path:
 _RANGE = ("low", "high", "log")
 
 
-def _known(document: Any) -> dict[Path, list[str]]:
-    """Return the names that each object of a job may have, by its path."""
+def _described(document: Any) -> dict[Path, type[BaseModel]]:
+    """Return what each object of a job may have, by its path."""
     given = document if isinstance(document, dict) else {}
     name, data, search = given.get("trainer"), given.get("data"), given.get("search")
-    known: dict[Path, type[BaseModel]] = {(): JobSpec, ("holdout",): Rows}
-    known["data",] = DataOfStream if isinstance(data, dict) and "stream" in data else DataOfSet
-    known["search",] = RandomSearch if isinstance(search, dict) and search.get("kind") == "random" else GridSearch
+    described: dict[Path, type[BaseModel]] = {(): JobSpec, ("holdout",): Rows}
+    described["data",] = DataOfStream if isinstance(data, dict) and "stream" in data else DataOfSet
+    described["search",] = RandomSearch if isinstance(search, dict) and search.get("kind") == "random" else GridSearch
     if isinstance(name, str) and name in PARAMS:
-        known["params",] = PARAMS[name]
-    return {path: list(model.model_fields) for path, model in known.items()}
+        described["params",] = PARAMS[name]
+    return described

@@ -195,7 +195,7 @@ async def _pieces(tensor: Tensor, n: int, d: int) -> Any:
             try:
                 yield elements.validate_python(values[begin : begin + PIECE_ELEMENTS])
             except ValidationError as error:
-                raise invalid_body(error, at, _behind(begin)) from error
+                raise invalid_body(error, at, _behind(begin), {}) from error
 
 
 def _lists(tensor: Tensor) -> Iterator[tuple[Path, list[Any]]]:

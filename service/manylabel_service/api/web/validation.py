@@ -2,9 +2,9 @@
 
 from collections.abc import Callable, Collection, Iterator, Mapping
 from itertools import islice
-from typing import Any
+from typing import Any, get_args
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from manylabel_service import names
 from manylabel_service.api.web.problems import Problem, pointer, sentence
@@ -48,7 +48,7 @@ def invalid_body(
     error: ValidationError,
     at: Path,
     path_of: Callable[[Path], Path],
-    known: Mapping[Path, Collection[str]] | None = None,
+    described: Mapping[Path, type[BaseModel]],
 ) -> Problem:
     """Return the problem for what a model did not accept.
 
@@ -57,14 +57,16 @@ def invalid_body(
     error : raised by the model.
     at : where in the body the validated value stands.
     path_of : from pydantic's location, which also names the branches of unions, to the path of the place.
-    known : by the path of an object, the fields it may have: an unknown one is answered with them.
+    described : by the path of an object, what it may have: an unknown field is answered with those known. Objects in
+        the fields of these are found by themselves.
     """
     if error.error_count() > MAX_ERRORS_LOOKED_AT:
         detail = f"has {error.error_count():,} errors"
         return Problem("invalid_request", sentence(at, detail), [{"pointer": pointer(at), "detail": detail}])
     found = list(islice(_errors(error), MAX_ERRORS))
+    paths = [path_of(location) for location, _ in found]
     places = [
-        ((*at, *(path := path_of(location))), words(each, (known or {}).get(path[:-1]))) for location, each in found
+        ((*at, *path), words(each, _known(described, path[:-1]))) for path, (_, each) in zip(paths, found, strict=True)
     ]
     summary = "; ".join(sentence(path, detail) for path, detail in places)
     return Problem("invalid_request", summary, [{"pointer": pointer(p), "detail": d} for p, d in places])
@@ -79,6 +81,30 @@ def _errors(error: ValidationError, at: Path = ()) -> Iterator[tuple[Path, Any]]
             yield from _errors(inner, location)
         else:
             yield location, each
+
+
+def _known(described: Mapping[Path, type[BaseModel]], path: Path) -> list[str] | None:
+    """Return the fields of the object at a path; None where it is not one kind of object."""
+    begin = next((path[:n] for n in range(len(path), -1, -1) if path[:n] in described), None)
+    if begin is None:
+        return None
+    model = described[begin]
+    for part in path[len(begin) :]:
+        if isinstance(part, int):  # of a list, whose elements are of one kind
+            continue
+        field = model.model_fields.get(part)
+        inside = [] if field is None else list(_models_in(field.annotation))
+        if len(inside) != 1:
+            return None
+        model = inside[0]
+    return list(model.model_fields)
+
+
+def _models_in(annotation: Any) -> Iterator[type[BaseModel]]:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield annotation
+    for part in get_args(annotation):
+        yield from _models_in(part)
 
 
 def words(error: Any, known: Collection[str] | None = None) -> str:

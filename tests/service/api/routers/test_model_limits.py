@@ -50,7 +50,7 @@ WRONG: dict[str, tuple[dict[str, Any], str, str]] = {
     "room for nothing": ({"limits": {"features": {"most": 0, "policy": "hash"}}}, "/limits/features/most", ">= 1"),
     "no number": ({"limits": {"features": {"most": "9", "policy": "hash"}}}, "/limits/features/most", "integer"),
     "no policy": ({"limits": {"features": {"most": 9}}}, "/limits/features/policy", "is missing"),
-    "another field": ({"limits": {"examples": {}}}, "/limits/examples", "not a known field"),
+    "another field": ({"limits": {"examples": {}}}, "/limits/examples", "not known here, only features, labels"),
     "declared names": ({"features": ["a"], "limits": {"features": FEATURES}}, "/limits/features", "must be null"),
     "a declared number": ({"features": 9, "limits": {"features": FEATURES}}, "/limits/features", "must be null"),
     "declared labels": ({"labels": ["a"], "limits": {"labels": LABELS}}, "/limits/labels", "must be null"),

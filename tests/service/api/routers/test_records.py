@@ -163,7 +163,7 @@ def test_what_stands_beside_a_record_is_still_checked(client: TestClient, made: 
         ({"fields": "title"}, "/text/fields", "a list"),
         ({"ngrams": 9}, "/text/ngrams", "1 to 5"),
         ({"tokeniser": 2}, "/text/tokeniser", "only version"),
-        ({"field": ["title"]}, "/text/field", "not a known field"),
+        ({"field": ["title"]}, "/text/field", "not known here, only fields, longer_than"),
         (["title"], "/text", "an object"),
     ],
 )
