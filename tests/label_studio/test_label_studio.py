@@ -16,6 +16,7 @@ import httpx2
 import pytest
 from tests.support.server_process import ServerProcess, free_port
 from tests.support.waiting import eventually
+from tests.support.worked_examples import assert_shown, run_example
 
 from manylabel_clients import Client
 
@@ -73,11 +74,11 @@ class Studio:
         self.process.wait()
 
 
-@pytest.fixture
-def studio(tmp_path: Path) -> Iterator[Studio]:
+@pytest.fixture(scope="module")
+def studio(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Studio]:
     if not Path(COMMAND).exists():
         pytest.fail(f"there is no {COMMAND}: run make test-label-studio")
-    studio = Studio(tmp_path)
+    studio = Studio(tmp_path_factory.mktemp("studio"))
     yield studio
     studio.stop()
 
@@ -176,3 +177,8 @@ def test_a_project_is_labelled(studio: Studio, server_process: Callable[..., Ser
         project.predict()
         for task in project.tasks():
             assert {prediction["model_version"].rpartition(".")[2] for prediction in task["predictions"]} >= {"20"}
+
+
+def test_the_worked_example(studio: Studio, server_process: Callable[..., ServerProcess]) -> None:
+    name, server = "label_studio_round_trip.py", server_process().start()
+    assert_shown(name, run_example(name, server.url, "--label-studio", studio.url, "--token", TOKEN))

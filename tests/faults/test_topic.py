@@ -1,0 +1,119 @@
+"""A topic is learnt exactly once by the worked example, while its consumer and the server are killed in the midst."""
+
+import importlib.util
+import json
+import os
+import random
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.support.kafka_broker import KafkaBroker
+from tests.support.redis_server import RedisServer
+from tests.support.server_process import ServerProcess
+from tests.support.waiting import eventually
+from tests.support.worked_examples import EXAMPLES, assert_shown, run_example
+
+from manylabel_clients import Client, Model
+
+FILE = EXAMPLES["topic_exactly_once.py"]
+_found = importlib.util.spec_from_file_location(FILE.stem, FILE)
+assert _found is not None
+assert _found.loader is not None
+topic: Any = importlib.util.module_from_spec(_found)
+_found.loader.exec_module(topic)
+
+PART = 120
+N_PARTS = 3
+DAMAGED = 25
+"""The offset of a message that is no example."""
+
+
+@pytest.fixture
+def kafka(tmp_path: Path) -> Iterator[KafkaBroker]:
+    with KafkaBroker(tmp_path) as broker:
+        broker.start().create_topic(topic.TOPIC, 2)
+        yield broker
+
+
+@pytest.fixture(params=["redis", pytest.param("kafka", marks=pytest.mark.kafka)])
+def source(request: pytest.FixtureRequest) -> str:
+    """Address of what has the topic."""
+    broker: RedisServer | KafkaBroker = request.getfixturevalue({"redis": "redis_server"}.get(request.param, "kafka"))
+    return broker.url
+
+
+class Consumer:
+    """A consumer of partition 0 in a process of its own, as one runs it."""
+
+    def __init__(self, source: str, server: ServerProcess) -> None:
+        self._command = [sys.executable, str(FILE), source, "0", str(PART * N_PARTS - 1)]
+        self._environment = {**os.environ, "MANYLABEL_URL": server.url}
+        self.start()
+
+    def start(self) -> None:
+        self._process = subprocess.Popen(self._command, env=self._environment)
+
+    def kill(self) -> None:
+        self._process.kill()
+        self._process.wait()
+
+    def has_finished(self) -> bool:
+        """Return whether it has committed the last message; one that has given up on a server is started again."""
+        status = self._process.poll()
+        if status:
+            self.start()
+        return status == 0
+
+
+def test_consumer_and_server_are_killed(source: str, server_process: Callable[..., ServerProcess]) -> None:
+    rng = random.Random(0)
+    messages = [topic.new_message(rng) for _ in range(PART * N_PARTS)]
+    values = [json.dumps(message).encode() for message in messages]
+    values[DAMAGED] = b"{"
+    server = server_process().start()
+    with Client(server.url) as client:
+        model = client.create_model(topic.MODEL, text={"fields": ["text"]})
+        partition = topic.open_partition(source, 0)
+        consumer = Consumer(source, server)
+        for part in range(N_PARTS):
+            begin = part * PART
+            partition.write(values[begin : begin + PART])
+            # Some of these are learnt; a consumer may have given up on the server that was killed before.
+            eventually(lambda n=begin + PART // 4: consumer.has_finished() or updates(model) >= n)  # type: ignore[misc]
+            if part != 1:
+                consumer.kill()
+            if part != 0:
+                server.kill()
+                server.start()
+            if part == 2:  # it has died before it could commit these
+                partition.commit(begin - PART // 2)
+            if part != 1:
+                consumer.start()
+        eventually(consumer.has_finished)
+
+        clean = client.create_model("clean", text={"fields": ["text"]})
+        examples = [(message["x"], message["y"]) for message in messages]
+        clean.update_many(examples[:DAMAGED] + examples[DAMAGED + 1 :])
+        assert updates(model) == updates(clean) == PART * N_PARTS - 1
+        assert model.metrics() == clean.metrics()
+        assert model.labels().labels == clean.labels().labels
+        asked = [topic.new_message(rng)["x"] for _ in range(50)]
+        assert scores(model, asked) == scores(clean, asked)  # to the last bit
+
+
+def updates(model: Model) -> int:
+    return model.status().updates  # type: ignore[union-attr]
+
+
+def scores(model: Model, asked: list[Any]) -> list[Any]:
+    return [guess.scores for guess in model.predict_many(asked)]
+
+
+@pytest.mark.kafka
+def test_the_example_learns_a_topic_of_kafka(kafka: KafkaBroker, server_process: Callable[..., ServerProcess]) -> None:
+    server = server_process().start()
+    assert_shown(FILE.name, run_example(FILE.name, server.url, kafka.url))

@@ -1,0 +1,52 @@
+"""The programs of examples/, run as people run them, and held against what their page shows."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+EXAMPLES = {path.name: path for path in sorted((ROOT / "examples").glob("*.py"))}
+SHOWN = dict(
+    re.findall(r"\]\(\.\./examples/(\w+\.py)\).*?```text\n(.*?)```", (ROOT / "docs/examples.md").read_text(), re.S)
+)
+"""What the page shows of each example, by the name of its file."""
+
+
+def run_example(name: str, address: str, *arguments: str) -> str:
+    """Run an example against a server; return what it prints."""
+    done = subprocess.run(
+        [sys.executable, EXAMPLES[name], *arguments],
+        env={**os.environ, "MANYLABEL_URL": address},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def assert_shown(name: str, printed: str) -> None:
+    """Assert that the words are those shown, and the numbers but for the last digit.
+
+    Another processor may round otherwise. How many seconds something took is not compared.
+    """
+    shown = SHOWN[name]
+    assert [_words(line) for line in printed.splitlines()] == [_words(line) for line in shown.splitlines()]
+    assert _numbers(printed) == pytest.approx(_numbers(shown), abs=0.011)
+
+
+_SECONDS = re.compile(r"\d+\.\d+ s\b")
+
+
+def _words(line: str) -> list[str]:
+    return re.sub(r"\d+(\.\d+)?", "N", line).split()
+
+
+def _numbers(text: str) -> list[float]:
+    """Return the numbers of a text, shares in percent as shares."""
+    found = re.findall(r"(\d+(?:\.\d+)?)(%?)", _SECONDS.sub("", text))
+    return [float(n) / 100 if percent else float(n) for n, percent in found]
