@@ -14,7 +14,7 @@ import pytest
 from tests.support.kafka_broker import KafkaBroker
 from tests.support.redis_server import RedisServer
 from tests.support.server_process import ServerProcess
-from tests.support.waiting import eventually
+from tests.support.waiting import DEADLINE_SECONDS, eventually
 from tests.support.worked_examples import EXAMPLES, assert_shown, run_example
 
 from manylabel_clients import Client, Model
@@ -27,7 +27,6 @@ topic: Any = importlib.util.module_from_spec(_found)
 _found.loader.exec_module(topic)
 
 PART = 120
-N_PARTS = 3
 DAMAGED = 25
 """The offset of a message that is no example."""
 
@@ -50,7 +49,7 @@ class Consumer:
     """A consumer of partition 0 in a process of its own, as one runs it."""
 
     def __init__(self, source: str, server: ServerProcess) -> None:
-        self._command = [sys.executable, str(FILE), source, "0", str(PART * N_PARTS - 1)]
+        self._command = [sys.executable, str(FILE), source, "0", str(3 * PART - 1)]
         self._environment = {**os.environ, "MANYLABEL_URL": server.url}
         self.start()
 
@@ -61,44 +60,48 @@ class Consumer:
         self._process.kill()
         self._process.wait()
 
-    def has_finished(self) -> bool:
-        """Return whether it has committed the last message; one that has given up on a server is started again."""
-        status = self._process.poll()
-        if status:
-            self.start()
-        return status == 0
+    def wait(self) -> int:
+        """Wait until it ends; return its status."""
+        return self._process.wait(DEADLINE_SECONDS)
 
 
 def test_consumer_and_server_are_killed(source: str, server_process: Callable[..., ServerProcess]) -> None:
     rng = random.Random(0)
-    messages = [topic.new_message(rng) for _ in range(PART * N_PARTS)]
+    messages = [topic.new_message(rng) for _ in range(3 * PART)]
     values = [json.dumps(message).encode() for message in messages]
     values[DAMAGED] = b"{"
     server = server_process().start()
     with Client(server.url) as client:
         model = client.create_model(topic.MODEL, text={"fields": ["text"]})
         partition = topic.open_partition(source, 0)
+
         consumer = Consumer(source, server)
-        for part in range(N_PARTS):
-            begin = part * PART
-            partition.write(values[begin : begin + PART])
-            # Some of these are learnt; a consumer may have given up on the server that was killed before.
-            eventually(lambda n=begin + PART // 4: consumer.has_finished() or updates(model) >= n)  # type: ignore[misc]
-            if part != 1:
-                consumer.kill()
-            if part != 0:
-                server.kill()
-                server.start()
-            if part == 2:  # it has died before it could commit these
-                partition.commit(begin - PART // 2)
-            if part != 1:
-                consumer.start()
-        eventually(consumer.has_finished)
+        partition.write(values[:PART])
+        eventually(lambda: updates(model) > PART // 4)
+        consumer.kill()
+
+        consumer.start()
+        eventually(lambda: updates(model) == PART - 1)
+        server.kill()
+        partition.write(values[PART : 2 * PART])
+        assert consumer.wait() == 1  # it has read these, and has given up on the server
+        server.start()
+
+        consumer.start()
+        partition.write(values[2 * PART :])
+        eventually(lambda: updates(model) > 2 * PART + PART // 4)
+        consumer.kill()
+        server.kill()
+        partition.commit(PART // 2)  # the commits after this one were lost with it
+        server.start()
+
+        consumer.start()
+        assert consumer.wait() == 0
 
         clean = client.create_model("clean", text={"fields": ["text"]})
         examples = [(message["x"], message["y"]) for message in messages]
         clean.update_many(examples[:DAMAGED] + examples[DAMAGED + 1 :])
-        assert updates(model) == updates(clean) == PART * N_PARTS - 1
+        assert updates(model) == updates(clean) == 3 * PART - 1
         assert model.metrics() == clean.metrics()
         assert model.labels().labels == clean.labels().labels
         asked = [topic.new_message(rng)["x"] for _ in range(50)]
