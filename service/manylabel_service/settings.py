@@ -7,6 +7,7 @@ TOML file named by ``--config`` or ``MANYLABEL_CONFIG`` (``data_dir = ...``), th
 import sys
 import tomllib
 from collections.abc import Sequence
+from difflib import get_close_matches
 from importlib import import_module
 from ipaddress import ip_address, ip_network
 from pathlib import Path
@@ -450,12 +451,19 @@ def read_settings(arguments: Sequence[str], kind: type[Settings] = Settings) -> 
     except SettingsError as error:
         _refuse(kind, [str(error)])
     except ValidationError as error:
-        _refuse(kind, [f"{'.'.join(map(str, e['loc']))}: {e['msg']}{_got(e)}" for e in error.errors()])
+        _refuse(kind, [f"{'.'.join(map(str, e['loc']))}: {_said(e, kind)}" for e in error.errors()])
 
 
-def _got(error: ErrorDetails) -> str:
-    secret = error["loc"] and error["loc"][0] in ("store", "redis_password")  # an address may have a password in it
-    return "" if secret else f" (got {error['input']!r})"
+def _said(error: ErrorDetails, kind: type[Settings]) -> str:
+    """Return what is wrong with a setting, in the words of this project."""
+    name = str(next(iter(error["loc"]), ""))
+    if error["type"] == "extra_forbidden":
+        near = get_close_matches(name, kind.model_fields, n=1)
+        return "is no setting" + "".join(f"; is it {one}?" for one in near)
+    said = error["msg"].removeprefix("Value error, ").replace("Input should be", "must be")
+    said = said.partition(", unable to ")[0]
+    secret = name in ("store", "redis_password")  # an address may have a password in it
+    return said if secret else f"{said} (got {error['input']!r})"
 
 
 def _refuse(kind: type[Settings], messages: Sequence[str]) -> NoReturn:

@@ -155,7 +155,7 @@ class JobService:
     async def watch(self, id: str, after: int | None = None) -> AsyncIterator[Event]:
         """Yield what happens to a job from now on, or after a revision, until it has ended.
 
-        Its state comes first, as it is. Raises JobNotFound.
+        The lines of its log come first (behind the revision), then its state. Raises JobNotFound.
         """
         record = await self._job_store.get(id)
         state: str | None = None

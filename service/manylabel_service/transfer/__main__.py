@@ -33,7 +33,11 @@ def main() -> int:
         sys.stderr.write(f"manylabel {given.direction}: {error}{hint}\n")
         return 1
     done = "exported" if given.direction == "export" else "imported"
-    what = f"{counts['models']} models, {counts['versions']} versions and {counts['datasets']} data sets"
+    models, versions, datasets = (
+        f"{counts[key]} {name}{'' if counts[key] == 1 else 's'}"
+        for key, name in (("models", "model"), ("versions", "version"), ("datasets", "data set"))
+    )
+    what = f"{models}, {versions} and {datasets}"
     place = f"{'to' if given.direction == 'export' else 'from'} {given.archive}"
     sys.stdout.write(f"{done} {what} {place}\n")
     return 0
@@ -42,6 +46,8 @@ def main() -> int:
 async def _moved(given: argparse.Namespace, settings: Settings) -> dict[str, int]:
     # Only now: numerical libraries take seconds to load, and --help needs none.
     from manylabel_service.storage import open_store
+    from manylabel_service.storage.address import is_redis
+    from manylabel_service.storage.sqlite.engine import DATABASE
     from manylabel_service.transfer.archive import ArchiveReader, ArchiveWriter
     from manylabel_service.transfer.exporting import Selection, export
     from manylabel_service.transfer.importing import load
@@ -50,6 +56,10 @@ async def _moved(given: argparse.Namespace, settings: Settings) -> dict[str, int
     if given.model or given.dataset:  # one kind alone is named: nothing of the other
         selection = Selection(selection.models or (), selection.datasets or ())
     reader = ArchiveReader(given.archive) if given.direction == "import" else None
+    if reader is None and not is_redis(settings.store) and not (settings.data_dir / DATABASE).exists():
+        raise ValueError(
+            f"there is no store in {settings.data_dir}; --data-dir names another directory"
+        )  # open makes one
     store = open_store(settings)
     await store.open()
     try:

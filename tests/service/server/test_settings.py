@@ -64,7 +64,9 @@ def test_the_environment_may_name_the_file(tmp_path: Path, monkeypatch: pytest.M
         (["--port", "http"], "port: "),
         (["--port", "65536"], "port: "),
         (["--port", "-1"], "port"),
-        (["--max-body-bytes", "0"], "max_body_bytes: "),
+        (["--max-body-bytes", "0"], "max_body_bytes: must be greater than 0 (got '0')"),
+        (["--workers", "2"], "workers: must be 1 with store = sqlite"),
+        (["--preload", "maybe"], "preload: must be a valid boolean (got 'maybe')"),
         (["--snapshot-every-seconds", "inf"], "snapshot_every_seconds: "),
         (["--snapshot-every-seconds", "nan"], "snapshot_every_seconds: "),
         (["--durability", "disk"], "'log' or 'fsync'"),
@@ -84,7 +86,12 @@ def test_a_wrong_flag_is_refused_by_name(arguments: list[str], told: str, capsys
 
 @pytest.mark.parametrize(
     ("content", "told"),
-    [("prot = 1\n", "prot"), ("port = one\n", "cannot read"), ('port = "many"\n', "port: ")],
+    [
+        ("prot = 1\n", "prot: is no setting; is it port?"),
+        ("xyzzy = 1\n", "xyzzy: is no setting\n"),
+        ("port = one\n", "cannot read"),
+        ('port = "many"\n', "port: "),
+    ],
 )
 def test_a_wrong_file_is_refused(content: str, told: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "manylabel.toml"

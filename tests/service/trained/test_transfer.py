@@ -293,7 +293,10 @@ def test_the_command(tmp_path: Path, settings: Settings, one: Any, two: Any, sha
     archive = str(tmp_path / "all.zip")
     done = run("export", archive, "--data-dir", str(tmp_path / "data"))
     assert (done.returncode, done.stderr) == (0, ""), done
-    assert done.stdout == f"exported 2 models, 2 versions and 1 data sets to {archive}\n"
+    assert done.stdout == f"exported 2 models, 2 versions and 1 data set to {archive}\n"
+    nowhere = run("export", str(tmp_path / "none.zip"), "--data-dir", str(tmp_path / "dta"))
+    assert (nowhere.returncode, (tmp_path / "dta").exists()) == (1, False)
+    assert f"there is no store in {tmp_path / 'dta'}" in nowhere.stderr
     again = run("export", archive, "--data-dir", str(tmp_path / "data"))
     assert (again.returncode, "it exists" in again.stderr) == (1, True)
     to = ("--store", shared_redis(), "--data-dir", str(tmp_path / "scratch"))

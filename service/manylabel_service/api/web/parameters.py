@@ -74,7 +74,7 @@ def _problem(errors: Sequence[Any], known: Sequence[str]) -> Problem:
     first = errors[0]
     name = next(str(part) for part in first["loc"] if part != "query")  # behind it, of a list, the place in it
     if first["type"] == "extra_forbidden":
-        return wrong(name[:100], f"is not a parameter of this call, which takes {' and '.join(known)}")
+        return wrong(name[:100], f"is not a parameter of this call, which takes {', '.join(known)}")
     return wrong(name, words(first))
 
 
