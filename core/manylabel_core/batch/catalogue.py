@@ -91,6 +91,8 @@ class Trainer:
         True if its fit loses nothing when it goes on, so that any iteration may be the last before a checkpoint.
     search : mapping of str to tuple
         The values of parameters that are worth a try, for a search that names none.
+    rbf_search : mapping of str to tuple
+        Those of further parameters, where the kernel is "rbf".
     """
 
     name: str
@@ -103,6 +105,18 @@ class Trainer:
     passes: int = 1
     exact: bool = False
     search: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+    rbf_search: Mapping[str, tuple[float | str, ...]] = field(default_factory=dict)
+
+    def searched(self, params: Mapping[str, Any]) -> dict[str, list[float | str]]:
+        """Return the values that a search tries which names none, beside all the other parameters of a fit.
+
+        A parameter of `rbf_search` that is not at its default is not searched.
+        """
+        found: dict[str, list[float | str]] = {name: list(values) for name, values in self.search.items()}
+        if params.get("kernel") == "rbf":
+            defaults = {each.name: each.default for each in self.parameters}
+            found |= {name: list(values) for name, values in self.rbf_search.items() if params[name] == defaults[name]}
+        return found
 
     def estimator_class(self) -> Any:
         """Load the class of the estimator."""
@@ -266,6 +280,7 @@ _M3L = Trainer(
         *_DECISIONS,
     ),
     search={"C": (0.01, 0.1, 0.3, 1.0, 10.0)},
+    rbf_search={"gamma": ("scale", 2.0)},  # with the default scaling, "scale" is about 1
 )
 _MLRL = Trainer(
     "mlrl",

@@ -95,6 +95,18 @@ def test_a_search_that_names_no_values_has_those_of_the_trainer(trainer):
     assert len(plan(drawn)) == 5
 
 
+def test_a_search_that_names_no_values_tries_widths_of_an_rbf_kernel_that_has_the_default_one():
+    def searched(**params):
+        return spec(SHORT, trainer="m3l", params=params, search={"kind": "grid"}).search.params
+
+    assert set(searched(kernel="linear")) == {"C"}
+    assert searched(kernel="rbf")["gamma"] == ["scale", 2.0]
+    assert set(searched(kernel="rbf", gamma=0.7)) == {"C"}
+    rbf = spec(SHORT, trainer="m3l", params={"kernel": "rbf"}, search={"kind": "grid"})
+    assert len([task for task in plan(rbf) if task.stage == "trial"]) == 2 * len(rbf.search.params["C"])
+    assert JobSpec.model_validate_json(rbf.model_dump_json()) == rbf
+
+
 def test_random_values_lie_in_their_ranges_and_follow_from_the_seed():
     search = {
         "kind": "random",

@@ -1,6 +1,6 @@
 """Printed jobs and trainers."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import click
@@ -67,13 +67,17 @@ def print_trainers(trainers: Sequence[Trainer]) -> None:
             (name, _type(schema), _plain(schema.get("default"))) for name, schema in one.params["properties"].items()
         ]
         print_table(("parameter", "allowed", "default"), rows, words=3)
-        space = "; ".join(f"{name}: {', '.join(map(_plain, values))}" for name, values in one.search.items())
-        print_text(f"--search default tries {space}", "  ")
+        further = f"; with the kernel rbf also {_space(one.rbf_search)}" if one.rbf_search else ""
+        print_text(f"--search default tries {_space(one.search)}{further}", "  ")
 
 
 def _varied(result: JobResult) -> dict[str, Any]:
     """Return the parameters that a search decided."""
     return {name: result.params[name] for name in result.trials[0]["params"]}
+
+
+def _space(values: Mapping[str, Sequence[Any]]) -> str:
+    return "; ".join(f"{name}: {', '.join(map(_plain, each))}" for name, each in values.items())
 
 
 def _params(params: dict[str, Any]) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeAlias
 from urllib.parse import quote, urlencode
@@ -162,6 +162,8 @@ class Trainer:
     """The values that a search tries which names no params."""
     weights: bool = True
     """Whether it takes weights of rows; for one that does not, the data may have none."""
+    rbf_search: dict[str, list[float | str]] = field(default_factory=dict)
+    """The values that it tries too where the kernel is rbf, of parameters that are at their defaults."""
 
 
 class JobFailed(ManyLabelError):
@@ -229,7 +231,8 @@ class TrainingRequests(Requests):
             A share of the rows, or data as above, to measure the model on, and not to learn from.
         search : mapping, optional
             Looks for the best parameters, as ``{"kind": "grid", "params": {"C": [0.1, 1]}, "folds": 5,
-            "measure": "micro_f1"}``. Without params, the values that the trainer's `search` has are tried.
+            "measure": "micro_f1"}``. Without params, the values that the trainer's `search` has are tried, and
+            where the kernel is rbf, those of its `rbf_search`.
         seed : int, optional
             Of all that is up to chance.
         promote : bool, optional

@@ -189,14 +189,14 @@ async def _job(context: Context, access: Access, id: str) -> Job:
 
 def _to_dict(trainer: Trainer) -> dict[str, Any]:
     schema = trainer_specs.PARAMS[trainer.name].model_json_schema()
-    search = {name: list(values) for name, values in trainer.search.items()}
     return {
         "name": trainer.name,
         "title": trainer.title,
         "needs": trainer_specs.needs(trainer),
         "weights": trainer.weights,
         "params": schema,
-        "search": search,
+        "search": {name: list(values) for name, values in trainer.search.items()},
+        "rbf_search": {name: list(values) for name, values in trainer.rbf_search.items()},
     }
 
 

@@ -33,6 +33,8 @@ class TrainerDescription(Answer):
     """This JSON schema describes the parameters: types, bounds, defaults."""
     search: dict[str, list[float]]
     """A search that names no params tries these values."""
+    rbf_search: dict[str, list[float | str]]
+    """It tries these values too where the kernel is `rbf`, of parameters that are at their defaults."""
 
 
 class TrainerList(Answer):

@@ -106,7 +106,7 @@ class GridSearch(_Search):
     """A grid search tries every combination of the values."""
     params: Annotated[dict[_Name, _Values], Field(min_length=1, max_length=MAX_SEARCHED)] = Field(default_factory=dict)
     """Each parameter has these values; the others are those of the job's `params`. Without it: `search` of
-    `GET /v1/trainers`."""
+    `GET /v1/trainers`, and where the kernel is `rbf`, its `rbf_search`."""
 
     @model_validator(mode="after")
     def _not_too_many(self) -> GridSearch:
@@ -133,7 +133,8 @@ class RandomSearch(_Search):
     params: Annotated[dict[_Name, _Values | Range], Field(min_length=1, max_length=MAX_SEARCHED)] = Field(
         default_factory=dict
     )
-    """Each parameter has values to choose from, or a range of numbers. Without it: `search` of `GET /v1/trainers`."""
+    """Each parameter has values to choose from, or a range of numbers. Without it: `search` of `GET /v1/trainers`, and
+    where the kernel is `rbf`, its `rbf_search`."""
 
     @property
     def n_trials(self) -> int:
@@ -208,11 +209,10 @@ class JobSpec(_RequestModel):
     @field_validator("search")
     @classmethod
     def _with_space(cls, search: Search | None, info: ValidationInfo) -> Search | None:
-        trainer = info.data.get("trainer")
-        if search is None or search.params or trainer is None:
+        trainer, params = info.data.get("trainer"), info.data.get("params")
+        if search is None or search.params or trainer is None or params is None:
             return search
-        space = {name: list(values) for name, values in TRAINERS[trainer].search.items()}
-        return search.model_copy(update={"params": space})
+        return search.model_copy(update={"params": TRAINERS[trainer].searched(params)})
 
 
 class Trials(_AnswerModel):

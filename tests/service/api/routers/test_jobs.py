@@ -101,7 +101,7 @@ def test_every_trainer_is_described_and_takes_its_defaults(idle: TestClient) -> 
             assert job["params"][name] == schema["default"]
         searching = submit(idle, trainer=one["name"], data=data, search={"kind": "grid"})
         assert searching["search"]["params"] == one["search"]
-        assert one["search"].keys() <= one["params"]["properties"].keys()
+        assert {*one["search"], *one["rbf_search"]} <= one["params"]["properties"].keys()
 
 
 def test_weights_are_refused_for_a_trainer_that_cannot_use_them(idle: TestClient, refused: Refused) -> None:
