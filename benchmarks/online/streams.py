@@ -87,7 +87,8 @@ def run(args: argparse.Namespace) -> None:
             if args.search:
                 print(f"== {title}", flush=True)
                 small = work(X, Y) < MOST_SEARCHED
-                learners = {key: make for key, make in LEARNERS.items() if small or make is not KernelFALT}
+                asked = {key: LEARNERS[key] for key in args.learners}
+                learners = {key: make for key, make in asked.items() if small or make is not KernelFALT}
                 search(learners, X[rows], Y[rows])
             else:
                 print(f"== {title}\n{'':46}{HEAD}")
@@ -98,7 +99,7 @@ def run(args: argparse.Namespace) -> None:
 def compare(name: str, order: str, X: Any, Y: NDArray[np.int8], args: argparse.Namespace) -> str:
     """Print the table of one stream; give the line that says how the best of ours stands to the best published."""
     ours = {}
-    for learner, make in LEARNERS.items():
+    for learner, make in ((name, LEARNERS[name]) for name in args.learners):
         if make is KernelFALT and work(X, Y) > MOST_WORK:
             learner, make = f"{learner}, budget {BUDGET}", partial(KernelFALT, budget=BUDGET)
         ours[learner] = measured(make, X, Y, args.repeats)
@@ -191,6 +192,7 @@ def _summary(name: str, order: str, best: str, ours: dict[str, Run]) -> str:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--data", type=Path, required=True, help="folder with the data sets, one .npz each")
     parser.add_argument("--sets", nargs="+", choices=SETS, help="data sets; all of them by default")
+    parser.add_argument("--learners", nargs="+", choices=LEARNERS, default=[*LEARNERS], help="ours; all by default")
     parser.add_argument("--peers", choices=("none", "river"), default="river")
     parser.add_argument(
         "--peer-seconds", "--river-seconds", type=float, default=10.0, help="time for each peer and stream"
