@@ -1,6 +1,7 @@
 """The page docs/command.md, made from the command itself: `python -m manylabel_clients.command.reference FILE`."""
 
 import inspect
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -26,13 +27,34 @@ Tables are as wide as the terminal, or as `COLUMNS` says; to a file or another p
 Commands and options are completed in the shell after `manylabel --install-completion` (bash, zsh, fish).
 """
 
+SHARED = ("as_json", "url", "api_key")
+"""Options of most commands, described once."""
+
+MORE = {
+    "serve": "[its settings](operations.md#settings)",
+    "worker": "[its settings](operations.md#settings), [training](operations.md#training)",
+    "export": "[moving to another store](operations.md#moving-to-another-store)",
+    "import": "[moving to another store](operations.md#moving-to-another-store)",
+    "label": "[what to label next](http.md#get-v1modelsmpredictions)",
+    "export-model": "[the files](export.md)",
+    "evaluate": "[the measures](http.md#get-v1modelsmmetrics)",
+    "train": "[training a model from a file](jobs.md#from-a-file), [which trainer for what](which-trainer.md)",
+    "jobs": "[training jobs](jobs.md)",
+    "audit": "[the audit](operations.md#audit)",
+    "keys": "[keys and scopes](http.md#keys)",
+    "init": "[security](operations.md#security)",
+}
+"""Where to read on, by the last word of a command."""
+
 
 def page() -> str:
     """Return the page."""
     context = click.Context(app, info_name=NAME)
-    parts = [HEAD, "\n".join(_list_of(app, context))]
+    models = click.Context(app.commands["models"], info_name="models", parent=context)
+    shared = [line for name, line in _parameters(models.command, models) if name in SHARED]
+    parts = [HEAD, "\n".join(_list_of(app, context)), "## Options of most commands", "\n".join(shared)]
     parts += ["\n".join(_section(command, path, above)) for path, command, above in _commands(app, context)]
-    return "\n\n".join(part.strip("\n") for part in parts) + "\n"
+    return re.sub(r"\n{3,}", "\n\n", "\n\n".join(part.strip("\n") for part in parts)) + "\n"
 
 
 def _commands(group: click.Group, above: click.Context) -> Iterator[tuple[str, click.Command, click.Context]]:
@@ -50,7 +72,7 @@ def _list_of(group: click.Group, context: click.Context) -> Iterator[str]:
         summary = inspect.cleandoc(group.commands[name].help or "").partition("\n\n")[0].replace("\n", " ")
         yield f"- [`{title}`](#{title.replace(' ', '-')}): {summary}"
     yield ""
-    yield from _parameters(group, context)
+    yield from (line for _, line in _parameters(group, context))
     yield ""
     yield group.epilog or ""
 
@@ -64,14 +86,21 @@ def _section(command: click.Command, path: str, above: click.Context) -> Iterato
     usage = " ".join(command.collect_usage_pieces(context))
     yield f"    {path} {usage}".rstrip()
     yield ""
-    yield from _parameters(command, context)
+    described = list(_parameters(command, context))
+    yield from (line for name, line in described if name not in SHARED)
+    if shared := [line.partition(" ")[2].split("`")[1].split()[0] for name, line in described if name in SHARED]:
+        yield f"- `{'`, `'.join(shared)}`: [as of most commands](#options-of-most-commands)"
+    if more := MORE.get(path.rpartition(" ")[2]):
+        yield ""
+        yield f"More: {more}."
 
 
-def _parameters(command: click.Command, context: click.Context) -> Iterator[str]:
+def _parameters(command: click.Command, context: click.Context) -> Iterator[tuple[str | None, str]]:
+    """Yield the names of the parameters of a command, with what the page says of them."""
     for parameter in command.params:
         record = parameter.get_help_record(context)
         if record is not None:
-            yield f"- `{record[0]}`: {record[1]}" if record[1] else f"- `{record[0]}`"
+            yield parameter.name, f"- `{record[0]}`: {record[1]}" if record[1] else f"- `{record[0]}`"
 
 
 if __name__ == "__main__":

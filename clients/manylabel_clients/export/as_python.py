@@ -24,7 +24,11 @@ scores, predict, probabilities = _predictor.scores, _predictor.predict, _predict
 if __name__ == "__main__":
     import sys
 
-    print(json.dumps({"labels": predict(json.loads(sys.argv[1])), "scores": scores(json.loads(sys.argv[1]))}))
+    try:
+        (example,) = map(json.loads, sys.argv[1:])
+    except ValueError:
+        sys.exit(f"usage: python {sys.argv[0]} EXAMPLE, an example in JSON: '{{\\"title\\": \\"...\\"}}'")
+    print(json.dumps({"labels": predict(example), "scores": scores(example)}))
 """
 _AS_MODULE = """
 class tokeniser:

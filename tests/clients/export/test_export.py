@@ -126,6 +126,10 @@ def test_a_python_file_answers_as_the_server_where_nothing_is_installed(
         assert scores == pytest.approx(answer.scores, **TOLERANCE), x
     once = subprocess.run([sys.executable, "-I", str(file), json.dumps(records[0])], capture_output=True, text=True)
     assert json.loads(once.stdout)["labels"] == answers[0].labels
+    for wrong in ([], ["a text that is not JSON"]):
+        told = subprocess.run([sys.executable, "-I", str(file), *wrong], capture_output=True, text=True)
+        assert (told.returncode, told.stderr.splitlines()[0].startswith("usage: python ")) == (1, True), told.stderr
+        assert len(told.stderr.splitlines()) == 1
 
 
 def test_onnx_answers_as_the_server(

@@ -53,9 +53,10 @@ def submit(
         str | None, Option(help="Of it: train, test or all. Default: train if it has train and test, else all.")
     ] = None,
     stream: Annotated[
-        str | None, Option(metavar="MODEL", help="Instead of a data set: what this online model has learnt,")
+        str | None,
+        Option(metavar="MODEL", help="Instead of a data set: the examples that this online model has learnt."),
     ] = None,
-    last: Annotated[int, Option(min=1, help="so many examples of it, the latest.")] = 10_000,
+    last: Annotated[int, Option(min=1, help="With --stream: so many examples, the latest.")] = 10_000,
     minimum: Annotated[
         int | None,
         Option(
