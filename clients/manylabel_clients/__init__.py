@@ -50,6 +50,8 @@ from manylabel_clients.http.resources.metrics import (
     Metrics,
     MetricsHistory,
     PastAlarms,
+    Reliability,
+    ReliabilityBin,
     WindowColumns,
     WindowMeasures,
 )
@@ -126,6 +128,8 @@ __all__ = [
     "Prediction",
     "Promoted",
     "Rates",
+    "Reliability",
+    "ReliabilityBin",
     "Replica",
     "Replicas",
     "Retry",

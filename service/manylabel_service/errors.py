@@ -176,6 +176,12 @@ class NoRollback(ModelIsTrained):
     )
 
 
+class NoReliability(ModelIsTrained):
+    """The model's versions are made by jobs; only scores are kept of what they answer."""
+
+    message = "model {self.name!r} is trained by jobs: of its answers, scores are measured, and no probabilities"
+
+
 class ModelIsOnline(ServiceError):
     """The model learns from single examples; it has no versions."""
 
@@ -359,6 +365,14 @@ class NoProbabilities(InvalidField):
 
     path: tuple[str | int, ...] = ("probabilities",)
     detail: str = "must be false or left out: this model has no probabilities"
+
+
+class NotCalibrated(ServiceError):
+    """The model's predictions have no probabilities that could have come true."""
+
+    code = "invalid_request"
+    message = "model {self.name!r} has no probabilities: it was created with calibrate=false"
+    name: str
 
 
 class DurabilityUnavailable(ServiceError):

@@ -12,11 +12,12 @@ codes   int32 (2, capacity)        a ring as well: `4 * label + outcome` for eac
 seen    int64 (capacity, 4)        of each label: in how many examples with partial truth it was told, and the number
                                    of the first and of the last example given in which it was relevant, 0 for none;
                                    and, by rank, the labels in the order of how frequent they were, the most first
+bins    float64 (20, 4)            from the start, by the probability of a label: see `NUMBER` and those after it
 
 An example counts as often as it weighs, in units of 1 / UNIT: whole numbers can be taken away again without a trace.
 Which examples there were (`EXAMPLES`, `GIVEN`, `FIRST`, `LAST`) is counted by ones.
 
-All but `seen` are twice there: of the predictions (`MODEL`) and of the labels frequent so far (`BASELINE`).
+All but `seen` and `bins` are twice there: of the predictions (`MODEL`) and of the labels frequent so far (`BASELINE`).
 
 Sums are taken in the order of the examples, one number at a time, so no result depends on how examples were
 grouped into calls or on how large the arrays are.
@@ -32,6 +33,10 @@ MODEL, BASELINE = 0, 1
 EXAMPLES, ONE_ERRORS, EXACT, WEIGHED, COMPLETE, GIVEN, LABELS, OLDEST, LENGTH, FIRST_CODE, N_CODES, N_TOTALS = range(12)
 PRECISION, RECALL, HAMMING, RANKING, N_SUMS = range(5)
 PARTIAL, FIRST, LAST, ORDER, N_SEEN = range(5)
+NUMBER, TRUE, PROBABILITY, SQUARE, N_BIN_SUMS = range(5)
+N_BINS = 20
+"""Bins of probabilities, of equal width; the last has 1, too."""
+
 N_MEASURES = 9
 """Measures, in the order of `prequential.NAMES`."""
 
@@ -69,6 +74,7 @@ def advance(  # type: ignore[no-untyped-def]
     n_labels,
     weights,
     n_known,
+    probabilities,
     first,
     last,
     window,
@@ -78,8 +84,12 @@ def advance(  # type: ignore[no-untyped-def]
     ring,
     codes,
     seen,
+    bins,
 ):
-    """Measure the examples from `first` to before `last`; return the first without room in the rings, or `last`."""
+    """Measure the examples from `first` to before `last`; return the first without room in the rings, or `last`.
+
+    There are probabilities of each, or of none.
+    """
     width = scores.shape[1] - 1
     truth = np.empty(width, dtype=np.bool_)
     labels = np.empty(width, dtype=np.int32)
@@ -108,6 +118,8 @@ def advance(  # type: ignore[no-untyped-def]
                     forget(counts[of], totals[of], ring[of], codes[of])
                 remember(row[of], found[of], counts[of], totals[of], ring[of], codes[of])
                 add(row[of], totals[of], sums[of])
+            if len(probabilities) > 0:
+                add_to_bins(probabilities[i], scores[i], told, truth, n_known[i], weight, bins)
         note(indices[listed], signs[listed], complete[i], n_labels[i], weight, totals, seen)
     return last
 
@@ -336,6 +348,21 @@ def add(row, totals, sums):  # type: ignore[no-untyped-def]
     sums[RECALL] += weight * ratio(row[TP], row[TP] + row[FN])
     sums[HAMMING] += weight * ratio(wrong, row[KNOWN])
     sums[RANKING] += weight * ratio(row[MISRANKED], row[PAIRS])
+
+
+@compiled
+def add_to_bins(probabilities, scores, labels, truth, n_known, weight, bins):  # type: ignore[no-untyped-def]
+    """Add labels whose truth is known to the bins; those that did not exist, as in `judge`, by a probability of 0."""
+    share = weight / UNIT
+    for at in range(len(labels)):
+        label, true = labels[at], np.float64(truth[at])
+        existed = label < n_known and not np.isnan(scores[1 + label])
+        probability = probabilities[label] if existed else 0.0
+        own = bins[min(max(np.int64(probability * N_BINS), 0), N_BINS - 1)]
+        own[NUMBER] += share
+        own[TRUE] += share * true
+        own[PROBABILITY] += share * probability
+        own[SQUARE] += share * (probability - true) ** 2
 
 
 @compiled

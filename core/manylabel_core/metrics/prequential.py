@@ -12,9 +12,11 @@ from numpy.typing import NDArray
 from manylabel_core.metrics import _prequential
 from manylabel_core.metrics.history import History, LabelHistory, MeasureHistory
 from manylabel_core.metrics.prequential_state import check_state, code_weights, codes_of
+from manylabel_core.metrics.reliability import Reliability, reliability_of
 from manylabel_core.rows import Targets, as_weights
 
 _MODEL, _BASELINE = _SYSTEMS = (_prequential.MODEL, _prequential.BASELINE)
+_NONE = np.empty((0, 0))
 
 NAMES = (
     *("precision", "recall", "f1", "micro_f1", "macro_f1"),
@@ -96,7 +98,8 @@ class Prequential:
     Nothing depends on how the examples are grouped into calls, bit for bit. The window is exact: its counts
     are integers, and its sums are added anew whenever they are asked for, so they do not drift.
 
-    It keeps what the measures were (`history`), at fewer than 256 numbers of examples given, equally far apart.
+    It keeps what the measures were (`history`), at fewer than 256 numbers of examples given, equally far apart. Where
+    it is given probabilities too, it counts how often they came true (`reliability`).
 
     Parameters
     ----------
@@ -130,6 +133,7 @@ class Prequential:
         self._ring: NDArray[np.int64] = np.zeros((2, min(self._window, 16), _prequential.N_FIELDS), dtype=np.int64)
         self._codes: NDArray[np.int32] = np.zeros((2, 64), dtype=np.int32)
         self._seen = np.zeros((16, _prequential.N_SEEN), dtype=np.int64)
+        self._bins = np.zeros((_prequential.N_BINS, _prequential.N_BIN_SUMS), dtype=np.float64)
         self._history = History()
 
     @property
@@ -145,10 +149,16 @@ class Prequential:
     @property
     def nbytes(self) -> int:
         """Return the bytes of the arrays held."""
-        arrays = (self._counts, self._totals, self._sums, self._ring, self._codes, self._seen)
+        arrays = (self._counts, self._totals, self._sums, self._ring, self._codes, self._seen, self._bins)
         return sum(array.nbytes for array in arrays) + self._history.nbytes
 
-    def update(self, scores: NDArray[Any], targets: Targets, n_known: NDArray[np.int64]) -> None:
+    def update(
+        self,
+        scores: NDArray[Any],
+        targets: Targets,
+        n_known: NDArray[np.int64],
+        probabilities: NDArray[np.float64] | None = None,
+    ) -> None:
         """Measure examples, in their order.
 
         Parameters
@@ -159,6 +169,8 @@ class Prequential:
             The truth of the same examples.
         n_known : ndarray of shape (n_samples,), int64
             How many label columns existed before each example; at most its `targets.n_labels`.
+        probabilities : ndarray of shape (n_samples, n_labels), float64, optional
+            From 0 to 1, made before learning too, as `learn` returns them; None: nothing is counted by them.
 
         Raises
         ------
@@ -166,23 +178,29 @@ class Prequential:
             If the arrays do not fit together. Nothing has been measured then.
         """
         scores = np.ascontiguousarray(scores)  # numba would compile anew for another layout
-        _check(scores, targets, n_known)
+        likely = _NONE if probabilities is None else np.ascontiguousarray(probabilities)
+        _check(scores, targets, n_known, likely)
         self._widen(scores.shape[1] - 1)
         first, end = 0, len(scores)
         while first < end:
             last = min(end, first + self._history.until_next(self.given))
-            while (first := self._advance(scores, targets, n_known, first, last)) < last:
+            while (first := self._advance(scores, targets, n_known, likely, first, last)) < last:
                 self._make_room()
             self._take_point()
 
     def update_part(
-        self, scores: NDArray[Any], targets: Targets, n_known: NDArray[np.int64], before: PartialTruth | None = None
+        self,
+        scores: NDArray[Any],
+        targets: Targets,
+        n_known: NDArray[np.int64],
+        before: PartialTruth | None = None,
+        probabilities: NDArray[np.float64] | None = None,
     ) -> PartialTruth | None:
         """Measure one example whose truth comes in parts; it counts once, with all that is known of it by now.
 
         Parameters
         ----------
-        scores, targets, n_known : of the one example, as of `update`
+        scores, targets, n_known, probabilities : of the one example, as of `update`
             Its targets are not complete, and list none of the labels of the parts before.
         before : PartialTruth, optional
             What the last call for this example returned.
@@ -198,18 +216,23 @@ class Prequential:
             As `update`. Nothing has been measured then.
         """
         scores = np.ascontiguousarray(scores)
-        _check(scores, targets, n_known)
+        likely = _NONE if probabilities is None else np.ascontiguousarray(probabilities)
+        _check(scores, targets, n_known, likely)
         n_before = int(self._totals[_MODEL, _prequential.EXAMPLES])
         number = n_before + 1 if before is None else before.number
         weight = int(_prequential.units(targets.weights, 0)) if before is None else before.weight
         part = self._part(number, scores[0], targets, int(n_known[0]), weight)
         if before is None or not len(part.labels):
-            self.update(scores, targets._replace(weights=np.array([weight / _prequential.UNIT])), n_known)
+            own_weight = np.array([weight / _prequential.UNIT])
+            self.update(scores, targets._replace(weights=own_weight), n_known, probabilities)
             return part if len(part.labels) else before
         self._widen(scores.shape[1] - 1)
         joined = before.joined(part)
         for of in _SYSTEMS:
             self._amend(of, part, _judged(before, of)[0], _judged(joined, of)[0])
+        if len(likely):
+            own = likely[0], scores[0], part.labels, part.truth, int(n_known[0]), weight
+            _prequential.add_to_bins(*own, self._bins)
         listed = slice(targets.indptr[0], targets.indptr[1])
         told = targets.indices[listed], targets.signs[listed]
         _prequential.note(*told, False, targets.n_labels[0], weight, self._totals, self._seen)
@@ -271,10 +294,16 @@ class Prequential:
         return place if place >= 0 else None
 
     def _advance(
-        self, scores: NDArray[Any], targets: Targets, n_known: NDArray[np.int64], first: int, last: int
+        self,
+        scores: NDArray[Any],
+        targets: Targets,
+        n_known: NDArray[np.int64],
+        probabilities: NDArray[np.float64],
+        first: int,
+        last: int,
     ) -> int:
-        own = self._counts, self._totals, self._sums, self._ring, self._codes, self._seen
-        return int(_prequential.advance(scores, *targets, n_known, first, last, self._window, *own))
+        own = self._counts, self._totals, self._sums, self._ring, self._codes, self._seen, self._bins
+        return int(_prequential.advance(scores, *targets, n_known, probabilities, first, last, self._window, *own))
 
     def _take_point(self) -> None:
         """Keep the measures in the history if this is the place of a point."""
@@ -313,6 +342,13 @@ class Prequential:
         )
         return {"cumulative": cumulative, "window": {"size": self._window, **window}}
 
+    def reliability(self) -> Reliability:
+        """Return how often labels were true, by the probability that they were given, from the start.
+
+        A label that did not exist before the example counts as given a probability of 0.
+        """
+        return reliability_of(self._bins)
+
     def history(self) -> MeasureHistory:
         """Return the measures as they were at some numbers of examples given; the last are those of now."""
         return self._history.of_measures(self.given, self._covered, self._measured())
@@ -350,6 +386,7 @@ class Prequential:
             "codes": self._held_codes(_MODEL),
             "baseline_codes": self._held_codes(_BASELINE),
             "seen": self._seen[:n_labels, : _prequential.ORDER].copy(),
+            "bins": self._bins.copy(),
             **self._history.state(),
         }
 
@@ -370,7 +407,8 @@ class Prequential:
             weights = code_weights(arrays["ring"][of])
             np.add.at(counts[of, _prequential.RECENT], (codes[of] >> 2, codes[of] & 3), weights)
             totals[of, _prequential.LENGTH], totals[of, _prequential.N_CODES] = length, len(codes[of])
-        self._counts, self._totals, self._sums = counts, totals, arrays["sums"].copy()
+        self._counts, self._totals = counts, totals
+        self._sums, self._bins = arrays["sums"].copy(), arrays["bins"].copy()
         told = arrays["seen"][:, _prequential.PARTIAL] + totals[_MODEL, _prequential.COMPLETE]
         relevant = arrays["counts"][_MODEL][:, [_prequential.TP, _prequential.FN]].sum(axis=1)
         order = np.argsort(-(relevant / np.maximum(told, 1)), kind="stable")  # a start for the next sort of it
@@ -458,10 +496,14 @@ def _moved(held: NDArray[Any], capacity: int) -> NDArray[Any]:
     return ring
 
 
-def _check(scores: NDArray[Any], targets: Targets, n_known: NDArray[np.int64]) -> None:
+def _check(
+    scores: NDArray[Any], targets: Targets, n_known: NDArray[np.int64], probabilities: NDArray[np.float64]
+) -> None:
     n = len(targets.n_labels)
     if scores.ndim != 2 or scores.shape[1] < 1 or len(scores) != n or len(n_known) != n:
         raise ValueError(f"scores and n_known: expected one row each for the {n} examples of targets")
+    if probabilities is not _NONE and probabilities.shape != (n, scores.shape[1] - 1):
+        raise ValueError(f"probabilities: expected one for each score but the threshold, of the {n} examples")
     if len(targets.indptr) != n + 1 or len(targets.complete) != n or len(targets.signs) != len(targets.indices):
         raise ValueError("targets: the lengths of the arrays do not fit together")
     if len(targets.weights):

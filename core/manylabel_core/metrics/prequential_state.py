@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from manylabel_core.metrics import _prequential
 from manylabel_core.metrics.history import check_history
+from manylabel_core.metrics.reliability import check_bins
 from manylabel_core.rows import MAX_EXAMPLE_WEIGHT
 
 _FIELDS = {
@@ -21,6 +22,7 @@ _FIELDS = {
     "codes": (np.int32, (None,)),
     "baseline_codes": (np.int32, (None,)),
     "seen": (np.int64, (None, _prequential.ORDER)),
+    "bins": (np.float64, (_prequential.N_BINS, _prequential.N_BIN_SUMS)),
     "covered": (np.int64, (None,)),
     "points": (np.float64, (None, 2, 2, _prequential.N_MEASURES)),
     "point_labels": (np.int64, (None,)),
@@ -64,6 +66,7 @@ def check_state(arrays: Mapping[str, NDArray[Any]], window: int) -> None:
         _check_ring(arrays["ring"][of], arrays["counts"].shape[1])
         _check_codes(codes, arrays["ring"][of], arrays["counts"][of])
     _check_seen(arrays["seen"], arrays["totals"][_MODEL])
+    check_bins(arrays["bins"], arrays["totals"][_MODEL])
     check_history(arrays)
 
 

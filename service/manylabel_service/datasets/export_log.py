@@ -109,11 +109,22 @@ class _Log:
 class _Unmeasured(Prequential):
     """In place of a model's measures: measures nothing."""
 
-    def update(self, scores: NDArray[Any], targets: Targets, n_known: NDArray[np.int64]) -> None:
+    def update(
+        self,
+        scores: NDArray[Any],
+        targets: Targets,
+        n_known: NDArray[np.int64],
+        probabilities: NDArray[np.float64] | None = None,
+    ) -> None:
         """Do nothing."""
 
     def update_part(
-        self, scores: NDArray[Any], targets: Targets, n_known: NDArray[np.int64], before: PartialTruth | None = None
+        self,
+        scores: NDArray[Any],
+        targets: Targets,
+        n_known: NDArray[np.int64],
+        before: PartialTruth | None = None,
+        probabilities: NDArray[np.float64] | None = None,
     ) -> PartialTruth | None:
         """Measure nothing; what was measured before stays."""
         return before

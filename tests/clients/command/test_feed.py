@@ -188,6 +188,27 @@ def test_evaluate_shows_the_past_of_the_measures(manylabel: Command, client: Cli
     assert manylabel("evaluate", name, str(file), "--history").status == 2
 
 
+def test_evaluate_shows_how_often_probabilities_came_true(
+    manylabel: Command, client: Client, name: str, tmp_path: Path
+) -> None:
+    model = client.create_model(name)
+    shown = manylabel("evaluate", name, "--reliability")
+    assert (shown.status, shown.out.split()[-4:]) == (0, ["-", "Brier", "score", "-"]), shown.err
+    model.update_many([({"a": 1}, ["b"])] * 50 + [({"c": 1}, ["d"])] * 50)
+    due = model.reliability()
+    shown = manylabel("evaluate", name, "--reliability")
+    rows = [row for row in map(str.split, shown.out.splitlines()) if row[1:2] == ["to"]]
+    assert rows[0][:3] == ["0.00", "to", "0.05"]
+    assert [row[-1] for row in rows] == [f"{each.count:,.0f}" for each in due.bins if each.count]
+    assert f"{due.expected_calibration_error:.4f}" in shown.out
+    answer = json.loads(manylabel("evaluate", name, "--reliability", "--json").out)
+    assert (answer["brier_score"], answer["bins"][1]["from"]) == (due.brier_score, 0.05)
+    file = tmp_path / "rows.csv"
+    file.touch()
+    assert manylabel("evaluate", name, str(file), "--reliability").status == 2
+    assert manylabel("evaluate", name, "--history", "--reliability").status == 2
+
+
 def test_evaluate_a_file_measures_without_learning(
     manylabel: Command, client: Client, name: str, tmp_path: Path
 ) -> None:

@@ -64,6 +64,11 @@ def test_every_call(client: Client, name: str) -> None:
         model.metrics_history(labels=["none"])
     with pytest.raises(Conflict):
         model.metrics_history(version=1)
+    found = model.reliability()
+    assert (len(found.bins), found.bins[-1].from_, found.bins[-1].to) == (20, 0.95, 1.0)
+    assert (found.updates, found.position) == (11, receipt.position)
+    told = sum(label.examples / label.frequency for label in model.labels().labels)
+    assert sum(each.count for each in found.bins) == pytest.approx(told)
     assert status in client.models()
     (replica,) = client.replicas().replicas
     assert (replica.this, replica.role, replica.ready, replica.withheld) == (True, "server", True, {})
@@ -293,6 +298,7 @@ def test_the_async_client_makes_every_call(server: Any, name: str) -> None:
             assert len(await model.predict_many([CAT[0], SONG[0]])) == 2
             assert (await model.metrics()).cumulative.examples == 50
             assert (await model.metrics_history()).cumulative.examples == list(range(1, 51))
+            assert (await model.reliability()).updates == 50
             assert await model.status() in await client.models()
             assert [one.this for one in (await client.replicas()).replicas] == [True]
             await model.delete()

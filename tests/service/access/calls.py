@@ -24,6 +24,7 @@ SCOPES: dict[tuple[str, str], tuple[str, ...]] = {
     ("delete", MODEL): ("admin",),
     ("get", f"{MODEL}/metrics"): ("read",),
     ("get", f"{MODEL}/metrics/history"): ("read",),
+    ("get", f"{MODEL}/metrics/reliability"): ("read",),
     ("get", f"{MODEL}/labels"): ("read",),
     ("get", f"{MODEL}/events"): ("read",),
     ("get", f"{MODEL}/detail"): ("read",),

@@ -25,6 +25,7 @@ OPERATIONS = {
     ("delete", "/v1/models/{name}"): {404, 503},
     ("get", "/v1/models/{name}/metrics"): {404, 409, 422, 503},
     ("get", "/v1/models/{name}/metrics/history"): {404, 409, 422, 503},
+    ("get", "/v1/models/{name}/metrics/reliability"): {404, 409, 422, 503},
     ("get", "/v1/models/{name}/labels"): {404, 409, 422, 503},
     ("post", "/v1/models/{name}/labels/rename"): {400, 404, 409, 413, 415, 422, 429, 503},
     ("post", "/v1/models/{name}/labels/retire"): {400, 404, 409, 413, 415, 422, 429, 503},

@@ -21,7 +21,7 @@ from manylabel_clients.command.data.files import (
 from manylabel_clients.command.declaring import Commands, Option
 from manylabel_clients.command.inputs import chunks
 from manylabel_clients.command.options import DEFAULT_URL, ApiKeyFile, AsJson, BatchSize, ModelName, Url, connect
-from manylabel_clients.command.output.measures import measure_rows, print_history, print_metrics
+from manylabel_clients.command.output.measures import measure_rows, print_history, print_metrics, print_reliability
 from manylabel_clients.command.output.tables import print_table
 from manylabel_clients.command.output.text import print_as, print_json
 from manylabel_clients.http.resources.models import Model
@@ -51,6 +51,10 @@ def evaluate(
     history: Annotated[
         bool, Option("--history", help="What they were over the examples so far; --json has all points.")
     ] = False,
+    reliability: Annotated[
+        bool,
+        Option("--reliability", help="How often probabilities came true, by their size."),
+    ] = False,
     as_json: AsJson = False,
     url: Url = DEFAULT_URL,
     api_key: ApiKeyFile = None,
@@ -61,13 +65,18 @@ def evaluate(
     a file: it predicts that, learns nothing of it, and is measured on the labels of the file, where rows count
     by their weights.
     """
-    if file is not None and history:
-        raise click.BadParameter("is about the stream of a model, not about a file", param_hint="--history")
+    if file is not None and (history or reliability):
+        hint = "--history" if history else "--reliability"
+        raise click.BadParameter("is about the stream of a model, not about a file", param_hint=hint)
+    if history and reliability:
+        raise click.BadParameter("cannot be asked for together with --history", param_hint="--reliability")
     with connect(url, api_key) as client:
         handle = client.model(model)
         if file is None:
             if history:
                 return print_as(as_json, handle.metrics_history(), print_history)
+            if reliability:
+                return print_as(as_json, handle.reliability(), print_reliability)
             metrics = handle.metrics()
             return print_json(metrics) if as_json else print_metrics(metrics)
         stream = open_for(handle, file, labels, zero_based, TableOptions(tags, separator, ignore, text, weight))

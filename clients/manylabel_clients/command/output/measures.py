@@ -7,7 +7,7 @@ import click
 
 from manylabel_clients.command.output.tables import print_table
 from manylabel_clients.command.output.text import MAX_LABELS
-from manylabel_clients.http.resources.metrics import Drift, Metrics, MetricsHistory
+from manylabel_clients.http.resources.metrics import Drift, Metrics, MetricsHistory, Reliability
 
 TITLES = {
     "micro_f1": "micro-F1",
@@ -53,6 +53,26 @@ def print_history(history: MetricsHistory) -> None:
         alarms = zip(history.drift.labels, history.drift.examples, strict=True)
         latest = [("(all labels)" if label is None else label, f"{after:,}") for label, after in alarms][-MAX_LABELS:]
         print_table(("drift of", "after examples"), latest)
+
+
+def print_reliability(reliability: Reliability) -> None:
+    """Print how often probabilities came true, by their size, and how far they were off."""
+    there = [each for each in reliability.bins if each.count]
+    rows = [
+        (
+            f"{each.from_:.2f} to {each.to:.2f}",
+            number(each.mean_probability),
+            number(each.share_true),
+            f"{each.count:,.10g}",
+        )
+        for each in there
+    ]
+    print_table(("probability", "mean", "true", "labels"), rows)
+    errors = [
+        ("expected calibration error", number(reliability.expected_calibration_error)),
+        ("Brier score", number(reliability.brier_score)),
+    ]
+    print_table(("error", "mean"), errors)
 
 
 def _last(metrics: Metrics) -> str:

@@ -162,6 +162,40 @@ class MetricsHistory:
     """Of a model that jobs train: the version whose answers are measured."""
 
 
+@dataclass(frozen=True, slots=True)
+class ReliabilityBin:
+    """A bin counts the labels that were given a probability from one bound to below the other."""
+
+    from_: float
+    to: float
+    count: float
+    """Truths of labels, each as often as its example weighs."""
+    mean_probability: float | None
+    """None, as the share, where none was counted."""
+    share_true: float | None
+    """How many of them turned out true."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reliability:
+    """Reliability compares the probabilities given before each example was learnt with how often they came true."""
+
+    bins: list[ReliabilityBin]
+    """Twenty of equal width."""
+    expected_calibration_error: float | None
+    """The mean distance of `share_true` from `mean_probability`; None while nothing was counted."""
+    brier_score: float | None
+    """The mean squared distance of probabilities from the truth, 0 or 1; None while nothing was counted."""
+    position: str
+    updates: int
+
+
+def reliability(answer: Mapping[str, Any]) -> Reliability:
+    """Return how often probabilities came true from its JSON."""
+    bins = [from_json(ReliabilityBin, {**each, "from_": each["from"]}) for each in answer["bins"]]
+    return from_json(Reliability, {**answer, "bins": bins})
+
+
 def metrics_history(answer: Mapping[str, Any]) -> MetricsHistory:
     """Return the past of measures from its JSON."""
     drift = answer.get("drift")

@@ -20,7 +20,14 @@ from manylabel_clients.http.resources.examples import (
     encode_truth,
 )
 from manylabel_clients.http.resources.labels import LabelRequests
-from manylabel_clients.http.resources.metrics import Metrics, MetricsHistory, metrics, metrics_history
+from manylabel_clients.http.resources.metrics import (
+    Metrics,
+    MetricsHistory,
+    Reliability,
+    metrics,
+    metrics_history,
+    reliability,
+)
 from manylabel_clients.http.resources.model_status import AnyStatus, model_status
 from manylabel_clients.http.resources.predictions import (
     Keep,
@@ -309,6 +316,20 @@ class ModelRequests(LabelRequests, SnapshotRequests, VersionRequests):
         path = f"{self._path}/metrics/history"
         return (yield from self._get(f"{path}?{urlencode(query)}" if query else path, metrics_history))
 
+    def reliability(self) -> Exchange[Reliability]:
+        """Return how often labels were true among those predicted with about the same probability.
+
+        Each example was predicted before it was learnt; it counts with every label whose truth is known.
+
+        Raises
+        ------
+        Conflict
+            If jobs train the model.
+        ManyLabelError
+            If it has no probabilities: it was created with `calibrate` false.
+        """
+        return (yield from self._get(f"{self._path}/metrics/reliability", reliability))
+
     def status(self) -> Exchange[AnyStatus]:
         """Return what the server says about the model."""
         return (yield from self._get(self._path, model_status))
@@ -388,6 +409,7 @@ class Model(SyncResource[ModelRequests]):
     events = sync_events(ModelRequests.events)
     metrics = sync(ModelRequests.metrics)
     metrics_history = sync(ModelRequests.metrics_history)
+    reliability = sync(ModelRequests.reliability)
     labels = sync(ModelRequests.labels)
     rename_label = sync(ModelRequests.rename_label)
     retire_label = sync(ModelRequests.retire_label)
@@ -490,6 +512,7 @@ class AsyncModel(AsyncResource[ModelRequests]):
     events = async_events(ModelRequests.events)
     metrics = awaited(ModelRequests.metrics)
     metrics_history = awaited(ModelRequests.metrics_history)
+    reliability = awaited(ModelRequests.reliability)
     labels = awaited(ModelRequests.labels)
     rename_label = awaited(ModelRequests.rename_label)
     retire_label = awaited(ModelRequests.retire_label)

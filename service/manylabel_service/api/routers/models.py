@@ -15,7 +15,8 @@ from manylabel_core.state import DamagedState
 from manylabel_service.api import schemas
 from manylabel_service.api.context import Context, ContextOf
 from manylabel_service.api.translation.from_json import path_in_spec
-from manylabel_service.api.translation.model_access import MEASURED, WhichVersion, measured, trained
+from manylabel_service.api.translation.model_access import MEASURED, WhichVersion, measured, online, trained
+from manylabel_service.api.translation.to_json import reliability
 from manylabel_service.api.translation.uploads import receive_file
 from manylabel_service.api.web.access import AccessOf, needs
 from manylabel_service.api.web.audited import note
@@ -24,6 +25,7 @@ from manylabel_service.api.web.parameters import each_once, each_once_but, wrong
 from manylabel_service.api.web.problems import invalid
 from manylabel_service.api.web.routes import GuardedRoute, body, json_answer, problems
 from manylabel_service.api.web.validation import Path, invalid_body
+from manylabel_service.errors import NoReliability, NotCalibrated
 from manylabel_service.hosting.hosted_model import HostedModel
 from manylabel_service.models.warm_start import warm_start
 from manylabel_service.online.size_limits import check_arrays
@@ -176,6 +178,26 @@ async def show_metrics_history(context: ContextOf, name: str, query: Annotated[W
     rollback goes back to those of its snapshot."""
     found = await measured(context, name, query.version)
     return json_answer({**metrics_history(found.state.label_facts, query.label), **found.place})
+
+
+@router.get(
+    "/v1/models/{name}/metrics/reliability",
+    summary="Show how often probabilities came true",
+    response_model=schemas.Reliability,
+    responses=problems("model_not_found", "model_is_trained", "invalid_request", "not_ready", "storage_unavailable"),
+)
+@needs("read")
+async def show_reliability(context: ContextOf, name: str) -> Response:
+    """Shows how many labels turned out true among those predicted with about the same probability: each example is
+    predicted before it is learnt, and counts with every label whose truth is known. One that is labelled late counts
+    with the probabilities of just before it was learnt. The counts are part of the model: every replica has the same,
+    and a rollback goes back to those of its snapshot."""
+    model = online(await context.registry.get(name), NoReliability)
+    model.check_serving()
+    if not model.has_probabilities:
+        raise NotCalibrated(name)
+    found = reliability(model.model.prequential.reliability())
+    return json_answer({**found, "position": model.position, "updates": model.model.updates})
 
 
 def to_dict(replica: HostedModel) -> dict[str, Any]:

@@ -166,6 +166,37 @@ class MetricsHistory(At):
     """Alarms are there only for a model that watches for drift."""
 
 
+class ReliabilityBin(Answer):
+    """Decisions by the probability that they had been given, and how many of the labels were true."""
+
+    from_: float = Field(alias="from")
+    """The probabilities lie from here on."""
+    to: float
+    """They lie below this; in the last bin, 1 is too."""
+    count: int | float
+    """So many truths of labels were known, each counted by the weight of its example."""
+    mean_probability: float | None
+    """The mean of the probabilities; null where there are none."""
+    share_true: float | None
+    """The share of the labels that turned out true; null where there are none."""
+
+
+class Reliability(At):
+    """Probabilities compared with how often they came true, since the model was created. Each example was predicted
+    before it was learnt."""
+
+    updates: int
+    """The model has learnt so many examples in all."""
+    bins: list[ReliabilityBin]
+    """Twenty of equal width."""
+    expected_calibration_error: float | None
+    """It is the distance of `share_true` from `mean_probability`, in the mean over all that was counted; 0 is best,
+    null while nothing was."""
+    brier_score: float | None
+    """The Brier score is the mean of the squared distance of probabilities from what was true, 0 or 1; 0 is best, null
+    while nothing was counted."""
+
+
 class MeasuresOfLabel(Answer):
     """Measures of one label; null where there is nothing to divide by."""
 

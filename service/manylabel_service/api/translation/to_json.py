@@ -1,4 +1,4 @@
-"""Predictions as JSON."""
+"""Predictions, and what came of them, as JSON."""
 
 import asyncio
 import time
@@ -9,6 +9,7 @@ from typing import Any
 import pydantic_core
 from starlette.types import Scope
 
+from manylabel_core.metrics.reliability import EDGES, Reliability
 from manylabel_service.api.context import Context
 from manylabel_service.api.translation.batches import SLICE_SECONDS, Items
 from manylabel_service.api.web.audited import note
@@ -107,6 +108,26 @@ def to_dict(prediction: Prediction, id: str | None = None) -> dict[str, Any]:
     if id is not None:
         document["id"] = id
     return document
+
+
+def reliability(found: Reliability) -> dict[str, Any]:
+    """Return how often probabilities came true; NaN where there are none."""
+    edges, columns = EDGES.tolist(), [column.tolist() for column in found[:3]]
+    bins = [
+        {
+            "from": begin,
+            "to": end,
+            "count": int(number) if number.is_integer() else number,
+            "mean_probability": mean,
+            "share_true": share,
+        }
+        for begin, end, number, mean, share in zip(edges[:-1], edges[1:], *columns, strict=True)
+    ]
+    return {
+        "bins": bins,
+        "expected_calibration_error": found.expected_calibration_error,
+        "brier_score": found.brier_score,
+    }
 
 
 def _explanation(explanation: LabelExplanation) -> dict[str, Any]:

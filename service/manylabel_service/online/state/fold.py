@@ -147,11 +147,6 @@ class _Block:
             self.has_late = True
             model.labelled.add(ids[entry.taken - 1], None if example.y.complete else labels)
 
-    @property
-    def want_probabilities(self) -> bool:
-        """True if any of the entries wants probabilities."""
-        return any(entry.update.want_probabilities for entry in self.entries)
-
     def targets(self) -> Targets:
         return Targets(
             indptr=np.array(self._label_ends, dtype=np.int64),
@@ -241,7 +236,7 @@ class Fold:
         model, block = self._model, self._block
         if len(block):
             model.learner.grow(model.features.n_columns, len(model.labels))
-            self._learnt = model.learner.learn(as_rows(block.columns), block.targets(), block.want_probabilities)
+            self._learnt = model.learner.learn(as_rows(block.columns), block.targets(), model.learner.calibrate)
 
     def finish(self) -> bool:
         """End what was learnt; return whether entries are left, or a snapshot is needed."""
@@ -350,7 +345,7 @@ class Fold:
         """Hand what was predicted just before, and the alarms, to the measures and to the entries."""
         model = self._model
         n_given = model.prequential.given
-        _measure(model, block, scores, block.targets())
+        _measure(model, block, scores, probabilities, block.targets())
         for row, (n_known, entry) in enumerate(zip(block.n_known, block.entries, strict=True)):
             if entry.update.want_predictions:
                 entry.scores.append(scores[row, : 1 + n_known].copy())
@@ -386,20 +381,30 @@ class Fold:
         )
 
 
-def _measure(model: OnlineModel, block: _Block, scores: NDArray[np.float64], targets: Targets) -> None:
-    """Measure what was predicted of each example: just before it was learnt, or, if labelled late, what was served."""
+def _measure(
+    model: OnlineModel,
+    block: _Block,
+    scores: NDArray[np.float64],
+    probabilities: NDArray[np.float64] | None,
+    targets: Targets,
+) -> None:
+    """Measure what was predicted of each example: just before it was learnt, or, if labelled late, what was served.
+
+    Probabilities are those just before in any case: what was served has none in the log.
+    """
     n_known = np.array(block.n_known, dtype=np.int64)
     if model.retired:  # what is not answered is not measured
         scores = scores.copy()
         scores[:, [1 + column for column in model.retired_columns]] = np.nan
     if not block.has_late:
-        model.prequential.update(scores, targets, n_known)
+        model.prequential.update(scores, targets, n_known, probabilities)
         return
     for row, (entry, number) in enumerate(zip(block.entries, block.numbers, strict=True)):
         one = slice(row, row + 1)
         update, target = entry.update, targets.part(row, row + 1)
+        likely = None if probabilities is None else probabilities[one]
         if update.prediction_ids is None or update.served is None:
-            model.prequential.update(scores[one], target, n_known[one])
+            model.prequential.update(scores[one], target, n_known[one], likely)
             continue
         id = update.prediction_ids[number - 1]
         if update.answered is not None and model.answers is not None:
@@ -412,9 +417,9 @@ def _measure(model: OnlineModel, block: _Block, scores: NDArray[np.float64], tar
         answered[0, 1 : 1 + len(served)] = served
         given = answered, target, np.array([len(served)], dtype=np.int64)
         if target.complete[0]:
-            model.prequential.update(*given)
+            model.prequential.update(*given, likely)
         else:
-            model.labelled.parts.measure(id, model.prequential, *given)
+            model.labelled.parts.measure(id, model.prequential, *given, likely)
 
 
 def _under_way(entry: LogEntry) -> _Entry | _Rollback | _Relabel:

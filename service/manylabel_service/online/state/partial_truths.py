@@ -63,10 +63,11 @@ class PartialTruths:
         scores: NDArray[Any],
         targets: Targets,
         n_known: NDArray[Any],
+        probabilities: NDArray[np.float64] | None = None,
         version: int | None = None,
     ) -> None:
         """Measure what was told just now of this id, with what was before; as `Prequential.update_part`."""
-        measured = prequential.update_part(scores, targets, n_known, self.measured.get(id))
+        measured = prequential.update_part(scores, targets, n_known, self.measured.get(id), probabilities)
         if measured is not None and id in self._told:
             self.measured[id] = measured
             if version is not None:

@@ -37,6 +37,8 @@ RAISED: list[tuple[errors.ServiceError, int, str, str | None]] = [
     (errors.ModelIsTrained("a"), 409, "model_is_trained", None),
     (errors.ModelIsOnline("a"), 409, "model_is_online", None),
     (errors.NoProbabilities(), 422, "invalid_request", None),
+    (errors.NotCalibrated("a"), 422, "invalid_request", None),
+    (errors.NoReliability("a"), 409, "model_is_trained", None),
     (errors.NoRollback("a"), 409, "model_is_trained", None),
     (errors.SnapshotExists("a", "n", "7"), 409, "snapshot_exists", None),
     (errors.SnapshotNeeded("a", "7"), 409, "snapshot_needed", None),

@@ -1,0 +1,74 @@
+"""The reliability of probabilities: how often labels were true, by the probability that they had been given."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from manylabel_core.metrics._prequential import (
+    LABELS,
+    N_BINS,
+    NUMBER,
+    PROBABILITY,
+    SQUARE,
+    TRUE,
+    UNIT,
+    WEIGHED,
+)
+
+EDGES = np.arange(N_BINS + 1) / N_BINS
+"""Bounds of the bins: each has the probabilities from one to below the next, the last one 1 too."""
+
+_ROUNDING = 1e-6
+"""Sums of probabilities may be off by this share."""
+
+
+class Reliability(NamedTuple):
+    """Reliability compares probabilities with how often they came true, in bins of equal width.
+
+    The points (mean_probability, share_true) are the reliability diagram of Murphy and Winkler (Reliability of
+    subjective probability forecasts of precipitation and temperature, Applied Statistics 26, 1977). They lie on the
+    diagonal where probabilities are right.
+
+    Attributes
+    ----------
+    number : ndarray of shape (n_bins,), float64
+        Labels whose truth was known, of all examples, by their probability; each as often as its example weighs.
+    mean_probability, share_true : ndarray of shape (n_bins,), float64
+        Of those, the mean of the probabilities, and how many were relevant; NaN where there are none.
+    expected_calibration_error : float
+        The distance of the points from the diagonal, |share_true - mean_probability|, in the mean over what was counted
+        (Naeini, Cooper and Hauskrecht, Obtaining well calibrated probabilities using Bayesian binning, AAAI 2015); NaN
+        of nothing.
+    brier_score : float
+        The mean of (probability - truth)^2, with a truth of 0 or 1 (Brier, Verification of forecasts expressed in terms
+        of probability, Monthly Weather Review 78, 1950); NaN of nothing.
+    """
+
+    number: NDArray[np.float64]
+    mean_probability: NDArray[np.float64]
+    share_true: NDArray[np.float64]
+    expected_calibration_error: float
+    brier_score: float
+
+
+def reliability_of(bins: NDArray[np.float64]) -> Reliability:
+    """Return what the bins of a prequential measurement say; copied."""
+    number, true, probability, square = bins[:, [NUMBER, TRUE, PROBABILITY, SQUARE]].T.copy()
+    with np.errstate(invalid="ignore"):
+        means, total = (probability / number, true / number), number.sum()
+        return Reliability(number, *means, float(np.abs(true - probability).sum() / total), float(square.sum() / total))
+
+
+def check_bins(bins: NDArray[np.float64], totals: NDArray[np.int64]) -> None:
+    """Raise ValueError unless these can be the bins of the measurement with these totals."""
+    number = bins[:, NUMBER]
+    if not ((bins >= 0) & (bins <= number[:, np.newaxis] * (1 + _ROUNDING))).all() or (bins[:, TRUE] > number).any():
+        raise ValueError("bins: expected shares of what was counted")
+    if number.sum() > (1 + _ROUNDING) * float(totals[WEIGHED]) / UNIT * float(totals[LABELS]):
+        raise ValueError("bins: more labels than the examples had")
+    least, most = EDGES[:-1] * (1 - _ROUNDING), EDGES[1:] * (1 + _ROUNDING)
+    if not ((bins[:, PROBABILITY] >= least * number) & (bins[:, PROBABILITY] <= most * number)).all():
+        raise ValueError("bins: a mean probability lies outside its bin")
