@@ -176,6 +176,38 @@ def test_a_chart_without_values_says_so(elements: Page) -> None:
     expect(elements.locator(".ml-readout")).to_have_text("7 examples learnt · other 0.5 · window: no values yet")
 
 
+def test_dots_of_many_lie_by_the_diagonal(elements: Page) -> None:
+    ends = {"x-min": "0", "x-max": "1", "diagonal": "", "count-title": "labels"}
+    elements.evaluate(
+        "(attributes) => add('ml-line', attributes).dots([0.25, 0.75], { 'Came true': [0.2, 0.8125] }, [4000, 10])",
+        {**LINE, **ends, "x-title": "mean probability"},
+    )
+    elements.evaluate(TWO_FRAMES)
+    line = elements.locator("ml-line")
+    area = elements.evaluate("() => document.querySelector('ml-line')._scale.area")
+    wide, high = area["right"] - area["left"], area["bottom"] - area["top"]
+    painted = """([x, y, colour]) => {
+      const canvas = document.querySelector('ml-line canvas');
+      const [red, , blue, alpha] = canvas.getContext('2d').getImageData(x * devicePixelRatio, y * devicePixelRatio, 1, 1).data;
+      return colour ? alpha > 200 && blue > red + 50 : alpha > 0;
+    }"""
+
+    def at(x: float, y: float, dx: int = 0, colour: bool = True) -> bool:
+        place = [area["left"] + x * wide + dx, area["bottom"] - y * high, colour]
+        return bool(elements.evaluate(painted, place))
+
+    assert at(0.25, 0.2)
+    assert at(0.25, 0.2, dx=8), "it stands for many"
+    assert at(0.75, 0.8125)
+    assert not at(0.75, 0.8125, dx=8), "and it for few"
+    assert any(at(0.5, 0.5, dx, colour=False) for dx in range(-9, 10)), "the diagonal"
+    box = box_of(line.locator("canvas"))
+    elements.mouse.move(box["x"] + area["left"] + 0.3 * wide, box["y"] + 20)
+    expect(line.locator(".ml-readout")).to_have_text("0.25 mean probability · Came true 0.2 · 4,000 labels")
+    line.locator("summary").click()
+    expect(line.locator("tbody tr").first).to_have_text("0.750.812510")
+
+
 def test_marks_and_logarithms(elements: Page) -> None:
     add_line(elements, [1, 2, 3], {"gap": [1000, 1, 0.001]}, **{"y-scale": "log", "y-min": "-3", "y-max": "3"})
     elements.evaluate("() => { document.querySelector('ml-line').marks = [{ x: 2, text: 'drift of cars' }]; }")

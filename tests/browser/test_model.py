@@ -54,6 +54,41 @@ def test_a_model_that_learns(watched: Watched, any_site: Site, name: str) -> Non
     expect(snapshots.locator(".said")).to_contain_text("Deleted before")
 
 
+def test_how_often_probabilities_came_true(watched: Watched, site: Site, name: str) -> None:
+    draw = random.Random(11)
+    topics = [draw.randrange(4) for _ in range(200)]
+    items = [({f"w{topic}": 1.0, f"v{draw.randrange(5)}": 1.0}, [f"topic {topic}"]) for topic in topics]
+    model = site.client.create_model(name, algorithm="falt")
+    page = watched.new_page(site.url, viewport=PHONE)
+    page.goto(site.at(f"/models/{name}"))
+    section = page.get_by_role("region", name="Reliability")
+    expect(section).to_contain_text("Nothing was learnt yet.")
+    expect(section.locator("ml-line")).to_be_hidden()
+    model.update_many(items[:100])
+    expect(fact(page, "Brier score")).to_contain_text(str(model.reliability().brier_score))
+    model.update_many(items[100:])
+    found = model.reliability()
+    expect(fact(page, "Brier score")).to_contain_text(str(found.brier_score))
+    expect(fact(page, "Expected calibration error")).to_contain_text(str(found.expected_calibration_error))
+    section.locator("canvas").scroll_into_view_if_needed()
+    there = [each for each in found.bins if each.count]
+    told = f"to {there[-1].share_true:g} at {there[-1].mean_probability}"
+    expect(section.locator("canvas")).to_have_attribute("aria-label", re.compile(re.escape(told)))
+    section.get_by_text("Values").click()
+    rows = section.locator("tbody tr")
+    expect(rows).to_have_count(len(there))
+    for row, each in zip(rows.all(), reversed(there), strict=True):
+        expect(row.locator("th")).to_have_text(str(each.mean_probability))
+        expect(row.locator("td").nth(1)).to_have_text(f"{each.count:,}")
+    assert_accessible(page)
+    assert_no_sideways_scrolling(page)
+
+    plain = site.client.create_model(f"{name}-plain", params={"calibrate": False, "optimise": "none"})
+    plain.update_many(items[:9])
+    page.goto(site.at(f"/models/{name}-plain"))
+    expect(section).to_contain_text("This model has no probabilities")
+
+
 def test_a_thousand_labels_and_a_model_beside(watched: Watched, site: Site, name: str) -> None:
     model = site.client.create_model(name, algorithm="falt")
     model.update_many([({f"w{i}": 1.0}, list({f"label {i}", f"label {i // 2}"})) for i in range(LABELS)])
@@ -104,6 +139,7 @@ def test_versions_of_a_trained_model(watched: Watched, site: Site, name: str) ->
     detail = client.model(name).detail()
     served = page.get_by_role("region", name="The version served").first
     expect(served.locator("ml-heat canvas")).to_be_visible()
+    expect(page.get_by_role("region", name="Reliability")).to_have_count(0)
     assert detail.label_scores is not None
     expect(served.locator("ml-table")).to_contain_text(str(detail.label_scores["p"]["f1"]))
     served.locator("ml-heat canvas").hover()

@@ -9,6 +9,7 @@ import { detail } from './model/detail.js';
 import { feed } from './model/feed.js';
 import { labels } from './model/labels.js';
 import { Live } from './model/live.js';
+import { reliability } from './model/reliability.js';
 import { settings } from './model/settings.js';
 import { snapshots } from './model/snapshots.js';
 import { versions } from './model/versions.js';
@@ -31,6 +32,7 @@ export async function render({ name }, { signal }) {
     trained && detail(live),
     curves(live),
     labels(live),
+    !trained && reliability(live),
     h('div', { class: 'grid' }, feed(live), trained ? null : snapshots(live)),
     settings(live));
 }

@@ -6,14 +6,18 @@ import { Ring, thin } from './ring.js';
 const COLOURS = 6;
 const TABLE_ROWS = 50;
 const SUMMARY_MS = 1000;
+const MIN_DOT = 3; // radius in pixels
+const MAX_DOT = 10;
 
 /**
  * Curves that grow: `<ml-line heading="Micro-F1" x-title="examples learnt" y-title="micro-F1" y-min="0" y-max="1">`.
  *
  * `set(xs, {name: ys})` gives curves of these names all their points, `push(x, {name: y})` one more each; other curves
- * stay. `remove(name)` and `clear()` take curves away. `marks = [{x, text}]` draws upright lines, as of drift. Attributes
- * `y-min` and `y-max` hold the ends of the axis, which else go by the curves that are shown; `y-scale="log"` has it
- * logarithmic. Drawn once per frame at most, and not at all while nobody can see it.
+ * stay. `remove(name)` and `clear()` take curves away. `dots(xs, {name: ys}, counts)` gives points that are drawn as dots
+ * instead, of areas by their counts of `count-title`. `marks = [{x, text}]` draws upright lines, as of drift. Attributes
+ * `y-min`, `y-max`, `x-min` and `x-max` hold the ends of the axes, which else go by the curves that are shown;
+ * `y-scale="log"` has it logarithmic, `diagonal` draws where y is x. Drawn once per frame at most, and not at all while
+ * nobody can see it.
  */
 export class Line extends HTMLElement {
   constructor() {
@@ -62,6 +66,12 @@ export class Line extends HTMLElement {
       for (let i = 0; i < xs.length; i += 1) ring.push(xs[i], ys[i]);
     }
     this._redraw();
+  }
+
+  /** Give curves all their points, to be drawn as dots, and how many each of them stands for. */
+  dots(xs, curves, counts) {
+    this.set(xs, curves);
+    for (const name of Object.keys(curves)) this._curve(name).counts = new Map(xs.map((x, i) => [x, counts[i]]));
   }
 
   /** Give curves one more point each. */
@@ -170,6 +180,7 @@ export class Line extends HTMLElement {
     if (left === right) [left, right] = [left - 0.5, right + 0.5];
     const given = (name) => (this.hasAttribute(name) ? Number(this.getAttribute(name)) : null);
     const room = low === high ? Math.abs(low) * 0.05 || 0.5 : (high - low) * 0.05;
+    [left, right] = [given('x-min') ?? left, given('x-max') ?? right];
     low = given('y-min') ?? low - room;
     high = given('y-max') ?? high + room;
     const area = { left: 52, right: width - 12, top: 10, bottom: height - 38 };
@@ -197,8 +208,11 @@ export class Line extends HTMLElement {
     this._scale = this._scales(width, height);
     this._drawAxes(pen, this._scale);
     this._drawMarks(pen, this._scale);
+    if (this.hasAttribute('diagonal')) this._drawDiagonal(pen, this._scale);
     for (const curve of this._series.values()) {
-      if (!curve.hidden) this._drawCurve(pen, curve, this._scale);
+      if (curve.hidden) continue;
+      if (curve.counts) this._drawDots(pen, curve, this._scale);
+      else this._drawCurve(pen, curve, this._scale);
     }
     this._read();
     this._summarise();
@@ -219,7 +233,7 @@ export class Line extends HTMLElement {
     }
     pen.textBaseline = 'top';
     pen.textAlign = 'center';
-    for (const tick of empty ? [] : ticks(left, right, Math.max(3, Math.floor((area.right - area.left) / 110)), true)) {
+    for (const tick of empty ? [] : ticks(left, right, Math.max(3, Math.floor((area.right - area.left) / 110)), !this.hasAttribute('x-max'))) {
       const x = Math.round(toX(tick)) + 0.5;
       this._rule(pen, text, x, area.bottom, x, area.bottom + 4);
       pen.fillStyle = text;
@@ -249,6 +263,28 @@ export class Line extends HTMLElement {
       pen.stroke();
     }
     pen.setLineDash([]);
+  }
+
+  _drawDiagonal(pen, { left, right, low, high, toX, toY }) {
+    const [from, to] = [Math.max(left, low), Math.min(right, high)];
+    pen.strokeStyle = getComputedStyle(this).color;
+    pen.setLineDash([6, 4]);
+    pen.beginPath();
+    pen.moveTo(toX(from), toY(from));
+    pen.lineTo(toX(to), toY(to));
+    pen.stroke();
+    pen.setLineDash([]);
+  }
+
+  _drawDots(pen, { ring, counts, swatch }, { toX, toY }) {
+    const most = Math.max(...counts.values());
+    pen.fillStyle = getComputedStyle(swatch).backgroundColor;
+    for (let i = 0; i < ring.length; i += 1) {
+      const radius = Math.max(MIN_DOT, MAX_DOT * Math.sqrt(counts.get(ring.x(i)) / most));
+      pen.beginPath();
+      pen.arc(toX(ring.x(i)), toY(ring.y(i)), radius, 0, 2 * Math.PI);
+      pen.fill();
+    }
   }
 
   _drawCurve(pen, { ring, swatch }, { area, left, right, log, toX, toY }) {
@@ -293,10 +329,15 @@ export class Line extends HTMLElement {
       this._cursor.style.top = `${this._scale.area.top}px`;
       this._cursor.style.height = `${this._scale.area.bottom - this._scale.area.top}px`;
     }
-    const values = shown.map(([name, { ring }]) => [name, ' ', digits(String(ring.y(ring.nearest(at))))]);
+    const values = shown.map(([name, { ring, counts }]) => {
+      const i = ring.nearest(at);
+      const number = counts && [' · ', counts.get(ring.x(i)).toLocaleString('en'), ' ', this.getAttribute('count-title')];
+      return [name, ' ', digits(String(ring.y(i))), number];
+    });
     const missing = [...this._series].filter(([, curve]) => !curve.hidden && !curve.ring.length).map(([name]) => `${name}: no values yet`);
     const near = this._marks.filter(({ x }) => x === at).map(({ text }) => text);
-    const parts = [`${at.toLocaleString('en')} ${this.getAttribute('x-title') ?? ''}`.trim(), ...values, ...missing, ...near];
+    const x = Number.isInteger(at) ? at.toLocaleString('en') : digits(String(at));
+    const parts = [[x, ' ', this.getAttribute('x-title')], ...values, ...missing, ...near];
     replace(this._readout, parts.map((part, i) => [i > 0 && ' · ', part]));
   }
 
@@ -329,9 +370,10 @@ export class Line extends HTMLElement {
     };
     this._table.replaceChildren(h('table', {},
       h('thead', {}, h('tr', {}, h('th', { scope: 'col' }, this.getAttribute('x-title') ?? 'x'),
-        shown.map(([name]) => h('th', { scope: 'col' }, name)))),
-      h('tbody', {}, xs.map((x) => h('tr', {}, h('th', { scope: 'row' }, String(x)),
-        shown.map(([, { ring }]) => h('td', {}, value(ring, x))))))));
+        shown.map(([name, { counts }]) => [h('th', { scope: 'col' }, name),
+          counts && h('th', { scope: 'col' }, this.getAttribute('count-title'))]))),
+      h('tbody', {}, xs.map((x) => h('tr', {}, h('th', { scope: 'row' }, digits(String(x))),
+        shown.map(([, { ring, counts }]) => [h('td', {}, value(ring, x)), counts && h('td', {}, (counts.get(x) ?? '').toLocaleString('en'))]))))));
   }
 }
 
