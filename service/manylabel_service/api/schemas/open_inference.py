@@ -15,7 +15,7 @@ Parameters = dict[str, StrictStr | StrictInt | StrictFloat | StrictBool]
 Numbers = Literal[
     "BOOL", "UINT8", "UINT16", "UINT32", "UINT64", "INT8", "INT16", "INT32", "INT64", "FP16", "FP32", "FP64"
 ]
-Datatype = Numbers | Literal["BYTES"]
+Datatype = Literal[Numbers, "BYTES"]
 OutputName = Literal["labels", "predictions", "scores", "probabilities"]
 
 

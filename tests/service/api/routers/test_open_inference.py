@@ -278,7 +278,7 @@ WRONG: list[tuple[Any, int, str]] = [
     ({"inputs": [tensor(shape=[3])]}, 422, "/inputs/0/shape must be [n, d]"),
     ({"inputs": [tensor([], shape=[0, 3])]}, 422, "/inputs/0/shape must have at least one example"),
     ({"inputs": [tensor(shape=[-1, 3])]}, 422, "/inputs/0/shape/0 must be >= 0"),
-    ({"inputs": [tensor(datatype="FP8")]}, 422, "/inputs/0/datatype"),
+    ({"inputs": [tensor(datatype="FP8")]}, 422, "/inputs/0/datatype must be 'BOOL', 'UINT8'"),
     ({"inputs": [tensor([1, 2, "3"], shape=[1, 3])]}, 422, "/inputs/0/data/2 must be a number"),
     ({"inputs": [tensor([[1, 2, True]], shape=[1, 3])]}, 422, "/inputs/0/data/0/2 must be a number"),
     ({"inputs": [tensor([1, 2, 300], "UINT8", [1, 3])]}, 422, "/inputs/0/data/2 must be <= 255"),

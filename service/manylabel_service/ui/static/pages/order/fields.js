@@ -42,7 +42,7 @@ export function dataFields({ datasets, online, from, unlabelled }) {
       ...(unlabelled ? { unlabelled: { type: 'object', description: 'Further rows, whose labels are not looked at.', properties: ofDataset(datasets) } } : {}),
     },
   });
-  return choice('Examples', [['of a model that learns online', stream], ['of a data set', rows]], from || datasets.length === 0 ? 0 : 1);
+  return choice('Examples', [['the stream of a model', stream], ['a data set', rows]], from || datasets.length === 0 ? 0 : 1);
 }
 
 /** Return the fields of `holdout`. */
