@@ -36,6 +36,7 @@ def test_a_record_is_predicted_explained_and_taught(watched: Watched, any_site: 
     why = page.locator("details", has=page.get_by_text("pets", exact=True)).first
     marks = why.locator("mark.ml-for").all_inner_texts()
     assert {"+cat", "+dog"} <= set(marks)
+    expect(why.locator("summary data")).to_have_attribute("title", str(said.scores["pets"]))
     first = max(said.explanations["pets"].for_, key=lambda part: part.contribution)
     row = why.locator("tbody tr").filter(has=page.get_by_role("rowheader", name=f"{first.feature} ("))
     assert float(row.locator("td.number").inner_text()) == first.contribution

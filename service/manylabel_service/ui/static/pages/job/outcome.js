@@ -5,12 +5,8 @@ import { call, ofModel } from '../../core/api.js';
 import { h, link, replace, route, shown } from '../../core/dom.js';
 import { count, value } from '../../core/format.js';
 import { section } from '../../core/section.js';
+import { MEASURES } from '../model/curves.js';
 import { promote } from '../model/promote.js';
-
-const MEASURES = {
-  micro_f1: 'Micro-F1', macro_f1: 'Macro-F1', precision: 'Precision', recall: 'Recall', subset_accuracy: 'Subset accuracy',
-  hamming_loss: 'Hamming loss', one_error: 'One-error', ranking_loss: 'Ranking loss',
-};
 
 /** Return the section, which is hidden until the job has a result. */
 export function outcome(live) {
@@ -62,7 +58,7 @@ export function outcome(live) {
     table.set([
       { key: 'name', title: 'Measure', sortable: false },
       ...sides.map(([name], i) => ({ key: `side ${i}`, title: name, numeric: true, sortable: false, format: value })),
-    ], names.map((name) => ({ name: MEASURES[name], ...Object.fromEntries(sides.map(([, measures], i) => [`side ${i}`, measures[name]])) })), { key: 'name' });
+    ], names.map((name) => ({ name: MEASURES[name][0], ...Object.fromEntries(sides.map(([, measures], i) => [`side ${i}`, measures[name]])) })), { key: 'name' });
     const where = sides.map(([name, , on]) => `${name} on ${on}`).join('; ');
     return [h('h3', {}, 'Side by side'), table, h('p', { class: 'quiet' }, `Measured: ${where}. The same measure is comparable as far as the examples are alike.`)];
   }

@@ -2,6 +2,7 @@
 
 import { call, ofModel } from '../../core/api.js';
 import { h } from '../../core/dom.js';
+import { value as written } from '../../core/format.js';
 import '../../parts/bars.js';
 import { readable } from '../../parts/record.js';
 
@@ -76,10 +77,10 @@ function reasons(label, why, score, x, open) {
   const parts = [...why.for, ...why.against].sort((a, b) => Math.abs(b.contribution) - Math.abs(a.contribution));
   const bars = h('ml-bars', { signed: true, 'name-title': 'Feature', 'value-title': 'Adds to the score' });
   bars.set([
-    ...parts.map(({ feature, value, contribution }) => ({ name: `${feature} (${value})`, value: contribution })),
+    ...parts.map(({ feature, value, contribution }) => ({ name: [feature, ' (', written(value), ')'], value: contribution })),
     { name: 'all the rest', value: why.rest },
   ]);
   const hasText = typeof x === 'string' || Object.values(x ?? {}).some((each) => typeof each === 'string');
-  return h('details', { open }, h('summary', {}, h('strong', {}, label), ` has the score ${score}`),
+  return h('details', { open }, h('summary', {}, h('strong', {}, label), ' has the score ', written(score)),
     hasText ? readable(x, new Map(parts.map(({ feature, contribution }) => [String(feature), contribution]))) : null, bars);
 }
