@@ -55,7 +55,7 @@ def of(language: str) -> dict[Path, list[str]]:
 
 @pytest.fixture(scope="module")
 def address(server_process: Callable[..., Any]) -> str:
-    return str(server_process("--job-niceness", "0").start().url)  # the reader's machine has nothing else to do
+    return str(server_process().start().url)
 
 
 def test_every_block_says_what_it_is() -> None:

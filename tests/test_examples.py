@@ -14,7 +14,7 @@ NEEDS = {"label_studio_round_trip.py": "label_studio", "topic_exactly_once.py": 
 
 @pytest.fixture(scope="module")
 def address(server_process: Callable[..., Any]) -> str:
-    return str(server_process("--job-niceness", "0").start().url)
+    return str(server_process().start().url)
 
 
 @pytest.fixture

@@ -38,7 +38,7 @@ def place(request: pytest.FixtureRequest, server_process: Callable[..., Any]) ->
     flags = ()
     if request.param == "redis":
         flags = ("--store", request.getfixturevalue("redis_server").url)
-    process = server_process(*flags, "--job-niceness", "0").start()
+    process = server_process(*flags).start()
     yield process, request.param
     process.stop()
 

@@ -102,7 +102,7 @@ def serve(tmp_path_factory: pytest.TempPathFactory) -> Serve:
     def make(data_dir: Path | None = None, **settings: Any) -> Iterator[TestClient]:
         directory = data_dir or tmp_path_factory.mktemp("app") / "data"
         ready, failed = threading.Event(), threading.Event()
-        all_settings = Settings(data_dir=directory, **settings)
+        all_settings = Settings(data_dir=directory, **{"job_niceness": 0, **settings})  # as `ServerProcess`
         app = create_app(
             all_settings,
             open_store(all_settings),

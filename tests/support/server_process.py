@@ -59,6 +59,7 @@ class ServerProcess:
         assert self.process is None, "the server is running"
         arguments = ["--port", str(self.port), "--data-dir", str(self.data_dir), *self.flags]
         environment = {name: value for name, value in os.environ.items() if not name.startswith("MANYLABEL_")}
+        environment["MANYLABEL_JOB_NICENESS"] = "0"  # tests that wait for trainings run beside others
         if self.release is not None:
             environment["PYTHONPATH"] = str(self.release)
         if (

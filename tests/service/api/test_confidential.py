@@ -115,7 +115,7 @@ def train(send: Sender) -> None:
 
 
 def test_nothing_that_is_sent_stands_in_logs_audits_and_metrics(server_process: Callable[..., ServerProcess]) -> None:
-    server = server_process("--log-level", "debug", "--job-niceness", "0").start()
+    server = server_process("--log-level", "debug").start()
     send = Sender(server.url)
     learn_online(send)
     train(send)

@@ -51,7 +51,7 @@ def test_a_version_reads_as_its_data_set_was_read(
     serve: Callable[..., Any], refused: Callable[..., Any], tmp_path: Path
 ) -> None:
     known = {"title": "war at sea", "country": "F", "n": 3, "free": True}
-    with serve(tmp_path / "data", job_niceness=0, max_record_characters=1_000) as client:
+    with serve(tmp_path / "data", max_record_characters=1_000) as client:
         add(client, "books", RECORDS, TEXT)
         assert train(client, {"dataset": "books"}, promote=True)["state"] == "succeeded"
         found = scores(client, known)

@@ -12,7 +12,7 @@ def test_a_model_is_trained_on_the_latest_examples_of_a_stream(serve, create):
         {"x": row, "y": [name for name, on in zip(data.label_names, labels, strict=True) if on]}
         for row, labels in zip(data.X.tolist(), data.Y.toarray(), strict=True)
     ]
-    with serve(job_niceness=0) as client:
+    with serve() as client:
         address = create(client, "online", features=5, labels=list(data.label_names))
         for part in (items[:25], items[25:]):
             assert client.post(f"{address}/update", json={"examples": part}).status_code == 200
@@ -60,7 +60,7 @@ def test_a_job_says_what_it_trained_on_and_fails_with_too_little(serve, create):
         job = client.get(answer.headers["location"]).json()
         return job, [line["text"] for line in client.get(f"{answer.headers['location']}/log").json()["lines"]]
 
-    with serve(job_niceness=0, log_keep_examples=0, snapshots_kept=2) as client:
+    with serve(log_keep_examples=0, snapshots_kept=2) as client:
         address = create(client, "online")
         for part in (items[:100], items[100:145], items[145:]):
             assert client.post(f"{address}/update", json={"examples": part}).status_code == 200
@@ -83,7 +83,7 @@ def test_a_job_says_what_it_trained_on_and_fails_with_too_little(serve, create):
 
 def test_the_log_has_what_was_learnt_long_before_the_snapshots_kept(serve, create):
     items = [{"x": [float(i % 7), float(i % 3)], "y": ["a"] if i % 7 > 3 else ["b"]} for i in range(201)]
-    with serve(job_niceness=0) as client:
+    with serve() as client:
         address = create(client, "online")
         for start in range(0, 201, 20):
             client.post(f"{address}/update", json={"examples": items[start : start + 20]}).raise_for_status()
@@ -103,7 +103,7 @@ def test_examples_count_by_the_weights_that_they_were_learnt_with(serve, create)
         {"x": row, "y": [name for name, on in zip(data.label_names, labels, strict=True) if on], "weight": weight}
         for row, labels, weight in zip(data.X.tolist(), data.Y.toarray(), weights.tolist(), strict=True)
     ]
-    with serve(job_niceness=0) as client:
+    with serve() as client:
         address = create(client, "online", features=5, labels=list(data.label_names))
         assert client.post(f"{address}/update", json={"examples": items}).status_code == 200
         order = {"trainer": "m3l", "data": {"stream": "online", "last": 40}, "model": "batch", "promote": True}
