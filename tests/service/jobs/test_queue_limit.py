@@ -85,10 +85,17 @@ async def test_room_that_a_dead_process_held_comes_back(
     servers: list[JobService], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first, second = servers
-    monkeypatch.setattr(first._job_store, "add", lambda record: asyncio.Event().wait())
+    claimed: asyncio.Queue[Any] = asyncio.Queue()
+
+    async def add(record: Any) -> None:
+        claimed.put_nowait(record)
+        await asyncio.Event().wait()  # for ever
+
+    monkeypatch.setattr(first._job_store, "add", add)
     for _ in range(MOST):
-        with pytest.raises(TimeoutError):
-            await asyncio.wait_for(first.submit(spec(SHORT), None), 0.2)
+        order = asyncio.create_task(first.submit(spec(SHORT), None))
+        await claimed.get()
+        order.cancel()
     with pytest.raises(JobsFull):
         await second.submit(spec(SHORT), None)
     monkeypatch.setattr(queue_limit, "CLAIM_SECONDS", 0.0)
