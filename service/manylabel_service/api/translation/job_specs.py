@@ -55,8 +55,10 @@ def _described(document: Any) -> dict[Path, type[BaseModel]]:
     given = document if isinstance(document, dict) else {}
     name, data, search = given.get("trainer"), given.get("data"), given.get("search")
     described: dict[Path, type[BaseModel]] = {(): JobSpec, ("holdout",): Rows}
-    described["data",] = DataOfStream if isinstance(data, dict) and "stream" in data else DataOfSet
-    described["search",] = RandomSearch if isinstance(search, dict) and search.get("kind") == "random" else GridSearch
+    if isinstance(data, dict):
+        described["data",] = DataOfStream if "stream" in data else DataOfSet
+    if isinstance(search, dict):
+        described["search",] = RandomSearch if search.get("kind") == "random" else GridSearch
     if isinstance(name, str) and name in PARAMS:
         described["params",] = PARAMS[name]
     return described

@@ -16,6 +16,8 @@ MAX_ERRORS = 10
 MAX_ERRORS_LOOKED_AT = 1_000
 """A body with more is not looked through: describing them would take longer than finding them."""
 
+_NO_OBJECT = ("dict_type", "model_type", "model_attributes_type")
+
 _WORDS = {
     "missing": "is missing",
     "extra_forbidden": "is not a known field",
@@ -26,9 +28,7 @@ _WORDS = {
     "string_type": "must be a string",
     "bool_type": "must be true or false",
     "list_type": "must be a list",
-    "dict_type": "must be an object",
-    "model_type": "must be an object",
-    "model_attributes_type": "must be an object",
+    **dict.fromkeys(_NO_OBJECT, "must be an object"),
     "greater_than": "must be > {gt}",
     "greater_than_equal": "must be >= {ge}",
     "less_than": "must be < {lt}",
@@ -64,10 +64,7 @@ def invalid_body(
         detail = f"has {error.error_count():,} errors"
         return Problem("invalid_request", sentence(at, detail), [{"pointer": pointer(at), "detail": detail}])
     found = list(islice(_errors(error), MAX_ERRORS))
-    paths = [path_of(location) for location, _ in found]
-    places = [
-        ((*at, *path), words(each, _known(described, path[:-1]))) for path, (_, each) in zip(paths, found, strict=True)
-    ]
+    places = [((*at, *path), _words_at(path, each, described)) for path, each in ((path_of(p), e) for p, e in found)]
     summary = "; ".join(sentence(path, detail) for path, detail in places)
     return Problem("invalid_request", summary, [{"pointer": pointer(p), "detail": d} for p, d in places])
 
@@ -81,6 +78,14 @@ def _errors(error: ValidationError, at: Path = ()) -> Iterator[tuple[Path, Any]]
             yield from _errors(inner, location)
         else:
             yield location, each
+
+
+def _words_at(path: Path, error: Any, described: Mapping[Path, type[BaseModel]]) -> str:
+    """Return what an error says, with the fields that there may be: of what is no object, or where one is unknown."""
+    if error["type"] not in _NO_OBJECT or error["input"] is None:
+        return words(error, _known(described, path[:-1]))
+    fields = _known(described, path)
+    return words(error) + (f" with {', '.join(fields)}" if fields else "")
 
 
 def _known(described: Mapping[Path, type[BaseModel]], path: Path) -> list[str] | None:

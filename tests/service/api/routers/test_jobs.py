@@ -158,7 +158,7 @@ RANDOM = {"kind": "random", "trials": 3, "params": {"C": {"low": 0.1, "high": 1}
         ({"data": {"stream": "tags", "last": 0}}, "/data/last", "must be >= 1"),
         ({"data": {"stream": "tags"}}, "/data/last", "is missing"),
         ({"data": {}}, "/data/dataset", "is missing"),
-        ({"data": "songs"}, "/data", "must be an object"),
+        ({"data": "songs"}, "/data", "must be an object$"),
         ({"data": {"stream": "nobody", "last": 5}}, None, "nobody"),
         ({"holdout": 1.0}, "/holdout", "must be < 1"),
         ({"holdout": 0}, "/holdout", "must be > 0"),
