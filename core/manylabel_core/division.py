@@ -14,8 +14,10 @@ def held_out(n_rows: int, share: float, seed: int) -> tuple[Rows, Rows]:
     Raises
     ------
     ValueError
-        If one of them would be empty.
+        If it is no share, or one of them would be empty.
     """
+    if not 0.0 < share < 1.0:
+        raise ValueError(f"holdout must be a share above 0 and below 1, as 0.2, not {share:g}")
     n_held = round(share * n_rows)
     if not 0 < n_held < n_rows:
         raise ValueError(

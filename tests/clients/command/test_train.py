@@ -222,6 +222,10 @@ def test_what_cannot_be_done_is_said(
         (["--trainer", "svm"], "Invalid value for --trainer: must be one of m3l, mlrl, .*, not 'svm'"),
         (["--param", "c=1"], "Invalid value for --param: m3l has no parameter 'c', only C, R, kernel"),
         (["--param", "random_state=1"], "has no parameter 'random_state'"),
+        (
+            ["--holdout", "20"],
+            "Invalid value for --holdout: holdout must be a share above 0 and below 1, as 0.2, not 20",
+        ),
     ],
 )
 def test_a_wrong_value_of_an_option_is_wrong_usage(

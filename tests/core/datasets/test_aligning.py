@@ -97,6 +97,12 @@ def test_rows_lack_the_views_that_only_the_other_data_set_has(sparse: bool) -> N
     assert aligned(some, both).missing["text"].tolist() == [True, False, True]
 
 
+@pytest.mark.parametrize("share", [0.0, 1.0, 20.0, -0.1, float("nan")])
+def test_what_is_no_share_is_refused(share: float) -> None:
+    with pytest.raises(ValueError, match="must be a share above 0 and below 1"):
+        held_out(10, share, 0)
+
+
 @given(st.integers(2, 300), st.floats(0.01, 0.99), st.integers(0, 5))
 def test_rows_held_out_are_a_share_that_follows_from_the_seed(n_rows: int, share: float, seed: int) -> None:
     n_held = round(share * n_rows)

@@ -15,6 +15,7 @@ from manylabel_clients.command.data.files import (
     Tags,
     Text,
     WeightColumn,
+    check_labelled,
     label_columns,
 )
 from manylabel_clients.command.declaring import Argument, Commands, Option, group
@@ -86,9 +87,12 @@ def add(
     Example: `manylabel datasets add songs songs.arff --labels songs.xml`, and of records
     `manylabel datasets add packages packages.jsonl.gz --labels tags --text title --text body`
     """
+    options = TableOptions(tags, separator, ignore, text, weight)
+    if format is None:
+        check_labelled(file, labels, options)
     columns = None if labels is None else label_columns(labels)
     with connect(url, api_key) as client, _bar(file.stat().st_size, visible=not as_json) as report:
-        table: dict[str, Any] = TableOptions(tags, separator, ignore, text, weight).given()
+        table: dict[str, Any] = options.given()
         added = client.upload_dataset(
             name, file, format=format, labels=columns, train_rows=train_rows, report=report, **table
         )
