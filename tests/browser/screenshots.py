@@ -80,6 +80,15 @@ def test_picture(watched: Watched, desk: Site, name: str, route: str, options: d
     save(page, name)
 
 
+def test_picture_of_reliability(watched: Watched, desk: Site) -> None:
+    page = watched.new_page(desk.url, viewport=DESK)
+    page.goto(desk.at("/models/helpdesk"))
+    section = page.get_by_role("region", name="Reliability")
+    expect(section.locator("ml-line")).to_be_visible()
+    section.evaluate("(section) => section.scrollIntoView({ block: 'end' })")
+    save(page, "reliability")
+
+
 def test_picture_of_try(watched: Watched, desk: Site) -> None:
     page = watched.new_page(desk.url, viewport=DESK)
     page.goto(desk.at("/models/helpdesk/try"))
