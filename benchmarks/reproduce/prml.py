@@ -115,13 +115,10 @@ def _trial(data: DataSet, seed: tuple[int, int], quick: bool) -> Trial:
     other, learnt = np.split(order, [round(0.5 * len(order))])
     X, Y = data.X[learnt], data.Y[learnt]
     kinds = feature_kinds(X)
-    found = {}
-    for kind, features in kinds.items():
-        folds = Folds(X, Y, features, seed[1])
-        found[kind] = folds, folds.choose(FIRST)
-    kind = list(kinds)[best_index([choice.found for _, choice in found.values()])]
-    folds, coarse = found[kind]
-    rhos = near(coarse.rho)
+    of_kinds = {kind: Folds(X, Y, features, seed[1]) for kind, features in kinds.items()}
+    tried = [(kind, choice) for kind, folds in of_kinds.items() for choice in folds.tried(FIRST)]
+    kind, coarse = tried[best_index([choice.found for _, choice in tried])]
+    folds, rhos = of_kinds[kind], near(coarse.rho)
     first = folds.choose(FIRST, rhos)
     transform = kinds[kind](X)
     half, truth = Half(transform(X), Y, transform(data.X[other])), data.Y[other]

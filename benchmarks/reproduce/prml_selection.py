@@ -1,8 +1,9 @@
 """How a trial of PrML's table chooses: features, prices, and whether scores are mapped, inside its training half only.
 
 Candidates are compared by the six measures of their out-of-fold scores in the training half; the one with the best mean
-rank over the measures wins. Labels' scores are taken as they are or mapped by a shrunk Platt map, fitted to out-of-fold
-scores; that, too, is chosen by scores of folds that the map has not seen.
+rank over the measures wins. All kinds of features with all rho are ranked together: of two candidates alone, ranks tell
+which is better by a measure, but not by how much. Labels' scores are taken as they are or mapped by a shrunk Platt map,
+fitted to out-of-fold scores; that, too, is chosen by scores of folds that the map has not seen.
 """
 
 from __future__ import annotations
@@ -87,9 +88,13 @@ class Folds:
             transform = features(X[rest])
             self._halves.append(Half(transform(X[rest]), Y[rest], transform(X[held])))
 
-    def choose(self, form: Form, rhos: Iterable[float] = RHOS) -> Choice:
+    def choose(self, form: Form, rhos: Iterable[float]) -> Choice:
         """Choose rho for a form."""
-        return best_of([self._choice(form, rho) for rho in rhos])
+        return best_of(self.tried(form, rhos))
+
+    def tried(self, form: Form, rhos: Iterable[float] = RHOS) -> list[Choice]:
+        """Try each rho for a form."""
+        return [self._choice(form, rho) for rho in rhos]
 
     def mapped(self, scores: Matrix) -> bool:
         """Say whether out-of-fold scores get better by a map that is fitted to those of the other folds."""
