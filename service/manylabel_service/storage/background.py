@@ -29,7 +29,8 @@ class BackgroundTasks:
     async def done(self) -> None:
         """Wait until no task is left."""
         while self._tasks:
-            await asyncio.gather(*self._tasks, return_exceptions=True)
+            # Not by `gather`: since Python 3.12 it returns at once where all have ended, before one is taken out.
+            await asyncio.wait(self._tasks)
 
     def _ended(self, task: asyncio.Task[Any]) -> None:
         self._tasks.discard(task)

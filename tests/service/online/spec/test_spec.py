@@ -30,7 +30,7 @@ def places(document: dict[str, Any]) -> list[str]:
     """Where the service says that a body is wrong."""
     with pytest.raises(ValidationError) as raised:
         ModelRequest.model_validate(document)
-    problem = invalid_body(raised.value, (), path_in_spec)
+    problem = invalid_body(raised.value, (), path_in_spec, {})
     return [error["pointer"] for error in problem.errors or ()]
 
 
@@ -163,7 +163,7 @@ def test_what_a_learner_refuses_is_refused_at_its_parameter(algorithm: str, para
 def test_a_refusal_speaks_json() -> None:
     with pytest.raises(ValidationError) as raised:
         spec_of("falt", {"calibrate": False, "optimise": "hamming"})
-    detail = invalid_body(raised.value, (), path_in_spec).detail
+    detail = invalid_body(raised.value, (), path_in_spec, {}).detail
     assert detail.startswith("/params/optimise must be 'none' with calibrate=false")
 
 

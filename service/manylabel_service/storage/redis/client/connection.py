@@ -19,6 +19,7 @@ from redis.backoff import NoBackoff
 
 from manylabel_service.errors import StorageGone
 from manylabel_service.storage.address import Address
+from manylabel_service.storage.background import BackgroundTasks
 from manylabel_service.storage.redis.client.circuit_breaker import CircuitBreaker
 from manylabel_service.storage.redis.client.errors import UNREACHED, gone
 from manylabel_service.storage.redis.scripts import Script
@@ -51,7 +52,7 @@ class Connection:
         self.client: Client = self._plain_client(timeout_seconds)
         # Blocking reads wait for as long as they ask for, and must not take the turn of others.
         self._waiting_client = self._plain_client(timeout_seconds + BLOCK_SECONDS)
-        self._tasks: set[asyncio.Task[Any]] = set()
+        self._tasks = BackgroundTasks()
         self._blocking: set[asyncio.Task[Any]] = set()
 
     @property
@@ -76,8 +77,7 @@ class Connection:
             for task in self._blocking:
                 task.cancel()
             await asyncio.wait(self._blocking, timeout=0.05)
-        while self._tasks:
-            await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._tasks.done()
         await self._waiting_client.aclose()
         await self.client.aclose()
 
@@ -123,7 +123,7 @@ class Connection:
         if (earlier := self.breaker.before_call()) is not None:
             work.close()
             raise gone(earlier, str(self.address)) from None
-        task = self._begin(self._in_turn(work))
+        task = self._tasks.begin(self._attempt(self._in_turn(work)))
         try:
             # To get a turn and to connect, then to be answered.
             await asyncio.wait((task,), timeout=2 * self.timeout_seconds)
@@ -145,7 +145,7 @@ class Connection:
         if (earlier := self.breaker.before_call()) is not None:
             raise gone(earlier, str(self.address)) from None
         work = self._waiting_client.execute_command(*words)  # type: ignore[no-untyped-call]
-        task = self._begin(work)
+        task = self._tasks.begin(self._attempt(work))
         self._blocking.add(task)
         task.add_done_callback(self._blocking.discard)
         task.add_done_callback(lambda _: work.close())  # it may have been cancelled before it began
@@ -157,17 +157,6 @@ class Connection:
         if task.cancelled():
             raise StorageGone("the store is not open", heals=False)
         return task.result()
-
-    def _begin(self, work: Awaitable[T]) -> asyncio.Task[T]:
-        task = asyncio.create_task(self._attempt(work))
-        self._tasks.add(task)
-        task.add_done_callback(self._ended)
-        return task
-
-    def _ended(self, task: asyncio.Task[Any]) -> None:
-        self._tasks.discard(task)
-        if not task.cancelled():
-            task.exception()  # seen, also where the caller has gone
 
     async def _attempt(self, work: Awaitable[T]) -> T:
         try:

@@ -10,6 +10,7 @@ from typing import Any
 import structlog
 
 from manylabel_service.errors import StorageError
+from manylabel_service.storage.background import BackgroundTasks
 from manylabel_service.storage.sqlite.database.prediction_rows import PredictionRows
 from manylabel_service.storage.sqlite.database.tables import LAST_NUMBER, Tables
 from manylabel_service.storage.sqlite.database.threads import Threads
@@ -43,7 +44,7 @@ class Maintenance:
         self._predictions = predictions
         self._files = files
         self._checkpoints = checkpoints
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks = BackgroundTasks()
         self._stopping = False
         # One piece at a time waits in the writer's queue, however many logs are being cleaned.
         self._turn = asyncio.Lock()
@@ -64,8 +65,7 @@ class Maintenance:
 
     async def done(self) -> None:
         """Wait until no task is left."""
-        while self._tasks:
-            await asyncio.gather(*self._tasks)
+        await self._tasks.done()
 
     def wrote(self, payload_bytes: int) -> None:
         """Count a larger transaction, and start a checkpoint when one is due."""
@@ -111,9 +111,7 @@ class Maintenance:
             self._checkpoints.end()
 
     def _start(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.create_task(_attempt(work))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._tasks.begin(_attempt(work))
 
 
 def _timed_piece(tables: Tables, incarnation: int, through: int, rows: int) -> tuple[int | None, float]:
@@ -126,3 +124,5 @@ async def _attempt(work: Coroutine[Any, Any, None]) -> None:
         await work
     except StorageError as error:
         log.warning("storage_maintenance_failed", error=str(error), action="nothing is lost; it is tried again later")
+    except Exception:
+        log.exception("storage_maintenance_failed")

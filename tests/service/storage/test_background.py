@@ -1,0 +1,45 @@
+"""Background tasks are waited for to the last, whatever state they are in."""
+
+import asyncio
+
+from manylabel_service.storage.background import BackgroundTasks
+
+
+async def test_the_end_is_found_where_all_have_just_ended() -> None:
+    """The tasks have ended, and the callbacks that take them out have not run yet."""
+    tasks = BackgroundTasks()
+    ended = asyncio.Event()
+
+    async def work() -> None:
+        ended.set()
+
+    tasks.begin(work())
+    await ended.wait()
+    await asyncio.wait_for(tasks.done(), 30)
+
+
+async def test_a_task_that_begins_another_is_not_the_last() -> None:
+    tasks = BackgroundTasks()
+    did = []
+
+    async def second() -> None:
+        did.append("second")
+
+    async def first() -> None:
+        await asyncio.sleep(0)
+        tasks.begin(second())
+
+    tasks.begin(first())
+    await tasks.done()
+    assert did == ["second"]
+
+
+async def test_a_task_that_fails_ends_too() -> None:
+    tasks = BackgroundTasks()
+
+    async def fail() -> None:
+        raise ValueError("no")
+
+    failed = tasks.begin(fail())
+    await tasks.done()
+    assert isinstance(failed.exception(), ValueError)
