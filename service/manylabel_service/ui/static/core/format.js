@@ -25,6 +25,11 @@ export function count(number) {
   return number == null ? '–' : number.toLocaleString('en');
 }
 
+/** Return a count with what is counted: 1 label, 2 labels. */
+export function counted(number, one) {
+  return `${count(number)} ${one}${number === 1 ? '' : 's'}`;
+}
+
 /** Return a short form, of three digits, for axes and rates. */
 export function short(number) {
   if (number == null || !Number.isFinite(number)) return '–';

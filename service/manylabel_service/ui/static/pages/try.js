@@ -2,7 +2,7 @@
 
 import { call, ofModel } from '../core/api.js';
 import { h, link, replace, route, shown } from '../core/dom.js';
-import { count } from '../core/format.js';
+import { counted, value } from '../core/format.js';
 import { labelPicker } from '../parts/labels.js';
 import { answerView, predict, ranked, whyView } from './try/answer.js';
 import { exampleEditor } from './try/example.js';
@@ -130,13 +130,13 @@ class Trying {
     this.start.kept = this.start.kept.filter(({ id }) => id !== kept);
     await this.ask(learnt.position);
     const changed = [...new Set([...y, ...before.labels, ...this.said.labels])];
-    const value = (answer, label) => (answer.probabilities ?? answer.scores)[label] ?? '–';
+    const said = (answer, label) => value((answer.probabilities ?? answer.scores)[label]);
     replace(this.outcome,
-      h('p', {}, h('strong', { class: 'good' }, 'Learnt.'), ` The model has learnt ${count(learnt.updates)} examples. What it says of this one now:`),
+      h('p', {}, h('strong', { class: 'good' }, 'Learnt.'), ` The model has learnt ${counted(learnt.updates, 'example')}. What it says of this one now:`),
       h('div', { class: 'scroll', tabindex: 0, role: 'region', 'aria-label': 'Before and after' }, h('table', {},
         h('thead', {}, h('tr', {}, ['Label', 'Before', 'After', 'Predicted now'].map((each, i) => h('th', { scope: 'col', class: i === 1 || i === 2 ? 'number' : null }, each)))),
-        h('tbody', {}, changed.map((label) => h('tr', {}, h('th', { scope: 'row' }, label), h('td', { class: 'number' }, String(value(before, label))),
-          h('td', { class: 'number' }, String(value(this.said, label))), h('td', {}, this.said.labels.includes(label) ? 'yes' : 'no')))))),
+        h('tbody', {}, changed.map((label) => h('tr', {}, h('th', { scope: 'row' }, label), h('td', { class: 'number' }, said(before, label)),
+          h('td', { class: 'number' }, said(this.said, label)), h('td', {}, this.said.labels.includes(label) ? 'yes' : 'no')))))),
       h('p', { class: 'quiet' }, 'One example moves a model a little; teach it again, or others like it, if it shall move more.',
         this.status.params?.step === 'paired' ? ' Two learners run in this one, and the better one of late answers: when they take turns, all numbers move.' : null));
   }
@@ -144,7 +144,7 @@ class Trying {
   /** Have the measures of a trained model count what it says of the example. */
   async count(y) {
     const { id } = await call('POST', ofModel(this.name, 'predict'), { body: { x: this.x }, query: { keep: 'true' }, signal: this.signal });
-    const counted = await call('POST', ofModel(this.name, 'labels'), { body: { id, y }, signal: this.signal });
-    replace(this.outcome, h('p', {}, h('strong', { class: 'good' }, 'Counted.'), ` ${count(counted.updates)} answers of this version have been labelled.`));
+    const { updates } = await call('POST', ofModel(this.name, 'labels'), { body: { id, y }, signal: this.signal });
+    replace(this.outcome, h('p', {}, h('strong', { class: 'good' }, 'Counted.'), ` ${counted(updates, 'answer')} of this version labelled so far.`));
   }
 }

@@ -2,7 +2,7 @@
 
 import { call } from '../../core/api.js';
 import { h } from '../../core/dom.js';
-import { count } from '../../core/format.js';
+import { counted } from '../../core/format.js';
 import { ask } from '../../parts/dialog.js';
 
 const COLOURS = { succeeded: 'good', failed: 'bad', cancelled: 'warn', running: '', queued: '' };
@@ -14,7 +14,7 @@ export function stateTag(state) {
 
 /** Return what a job learns from, in words. */
 export function source(data) {
-  if (data.stream !== undefined) return `the latest ${count(data.last)} examples of ${data.stream}`;
+  if (data.stream !== undefined) return `the latest ${counted(data.last, 'example')} of ${data.stream}`;
   return `data set ${data.dataset}${data.split ? `, ${data.split}` : ''}${data.unlabelled ? ` and unlabelled rows of ${data.unlabelled.dataset}` : ''}`;
 }
 

@@ -3,7 +3,7 @@
 import '../../parts/table.js';
 import { call, ofModel } from '../../core/api.js';
 import { h, link, replace, route, shown } from '../../core/dom.js';
-import { count, value } from '../../core/format.js';
+import { counted, value } from '../../core/format.js';
 import { section } from '../../core/section.js';
 import { MEASURES } from '../model/curves.js';
 import { promote } from '../model/promote.js';
@@ -29,7 +29,7 @@ export function outcome(live) {
     const served = versions.find((each) => each.served);
     const isServed = served?.version === version;
     replace(body,
-      h('p', {}, 'Version ', h('strong', {}, value(version)), ' of ', link(route('models', model), model), `, from ${count(result.rows)} rows, `,
+      h('p', {}, 'Version ', h('strong', {}, value(version)), ' of ', link(route('models', model), model), `, from ${counted(result.rows, 'row')}, `,
         result.converged ? 'converged' : 'not converged', isServed ? '; it is served.' : own ? '; it is not served.' : '; it was deleted since.'),
       result.held_back && h('p', { class: 'warn' }, `Held back: ${result.held_back}`),
       result.worse && h('p', { class: 'warn' }, result.worse),
@@ -44,13 +44,13 @@ export function outcome(live) {
   async function comparison(result, served, data) {
     const sides = [];
     if (result.held_out) {
-      sides.push([`version ${result.version}`, result.held_out.measures, `${count(result.held_out.rows)} rows held out`]);
+      sides.push([`version ${result.version}`, result.held_out.measures, `${counted(result.held_out.rows, 'row')} held out`]);
       sides.push(['baseline', result.held_out.baseline, 'the same rows']);
     }
     if (served && served.version !== result.version && served.measures) sides.push([`version ${served.version}, served`, served.measures, 'rows held out of its own job']);
     if (data.stream !== undefined) {
       const metrics = await call('GET', ofModel(data.stream, 'metrics'), { signal }).catch(() => null);
-      if (metrics) sides.push([`${data.stream}, online`, metrics.window, `its latest ${count(metrics.window.examples)} examples, each before it was learnt`]);
+      if (metrics) sides.push([`${data.stream}, online`, metrics.window, `its latest ${counted(metrics.window.examples, 'example')}, each before it was learnt`]);
     }
     if (sides.length === 0) return h('p', { class: 'empty' }, 'Nothing was held out, so there is nothing to compare. Order a job with a share held out.');
     const table = h('ml-table', { caption: 'Measures' });

@@ -1,7 +1,7 @@
 /** What happens to a model, as it happens. */
 
 import { h } from '../../core/dom.js';
-import { count } from '../../core/format.js';
+import { count, counted } from '../../core/format.js';
 import { section } from '../../core/section.js';
 
 const MOST = 200;
@@ -12,7 +12,7 @@ export function feed(live) {
   let first = live.status.updates;
   live.on(({ updates, position }) => {
     first = Math.min(first, updates);
-    if (updates > first) learnt.textContent = `${count(updates - first)} examples learnt since this page was opened; position ${position}.`;
+    if (updates > first) learnt.textContent = `${counted(updates - first, 'example')} learnt since this page was opened; position ${position}.`;
   });
   live.onEvent((kind, data) => {
     const now = new Date();
@@ -27,7 +27,7 @@ function told(kind, data) {
   switch (kind) {
     case 'drift': return [tag('drift', 'warn'), data.label === null ? ' over all labels' : ` of label ${data.label}`, `, at example ${count(data.updates)}`];
     case 'label': return [tag('label', ''), data.change === 'new' ? ` ${data.label} is new` : data.change === 'renamed' ? ` ${data.before} is called ${data.label} now` : ` ${data.before ?? data.label} was retired`];
-    case 'rollback': return [tag('rollback', 'bad'), ` to position ${data.to}: ${count(data.updates)} examples learnt`];
+    case 'rollback': return [tag('rollback', 'bad'), ` to position ${data.to}: ${counted(data.updates, 'example')} learnt`];
     case 'promoted': return [tag('promoted', 'good'), ` version ${data.version}${data.previous === null ? '' : `, in place of ${data.previous}`}`];
     case 'dropped': return [tag('gap', ''), data.count === null ? ' some events were missed' : ` ${count(data.count)} events were missed`];
     case 'refused': return [tag('error', 'bad'), ` ${data.detail}`];

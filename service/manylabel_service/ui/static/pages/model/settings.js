@@ -1,7 +1,7 @@
 /** What a model is: every setting as it was resolved, and its limits. */
 
 import { h, replace } from '../../core/dom.js';
-import { count } from '../../core/format.js';
+import { count, counted } from '../../core/format.js';
 import { facts, section } from '../../core/section.js';
 
 const ELSEWHERE = ['metrics', 'measures', 'baseline', 'position', 'updates', 'labels', 'features', 'bytes', 'ignored', 'loaded', 'limits', 'name'];
@@ -16,7 +16,7 @@ export function settings(live) {
     status.algorithm === 'trained' ? null : section('Limits', { signal, help: 'How many features and labels there may be, and what becomes of those beyond.' }, (body) => {
       live.on((now) => replace(body, facts(['features', 'labels'].map((kind) => limit(kind, now)), 'pairs'),
         now.ignored.features + now.ignored.labels > 0
-          && h('p', { class: 'warn' }, `Left out so far: ${count(now.ignored.features)} features, ${count(now.ignored.labels)} labels.`)));
+          && h('p', { class: 'warn' }, `Left out so far: ${counted(now.ignored.features, 'feature')}, ${counted(now.ignored.labels, 'label')}.`)));
     }));
 }
 
