@@ -174,8 +174,9 @@ def test_an_upload_that_finds_the_disk_full(server_process: Any, size: int) -> N
         resource.prlimit(server.pid, resource.RLIMIT_FSIZE, (10, hard))
         address = f"{server.url}/v1/datasets?name=full&format=libsvm"
         data = b"1 1:1\n" * (size // 6)
-        answer = httpx2.post(address, content=data, headers={"content-type": "text/plain"})
+        upload: Any = {"content": data, "headers": {"content-type": "text/plain"}, "timeout": 60.0}
+        answer = httpx2.post(address, **upload)
         assert (answer.status_code, answer.json()["code"]) == (507, "storage_full"), answer.text
         assert str(server.data_dir) not in answer.text
         resource.prlimit(server.pid, resource.RLIMIT_FSIZE, (hard, hard))
-        assert httpx2.post(address, content=data, headers={"content-type": "text/plain"}).status_code == 201
+        assert httpx2.post(address, **upload).status_code == 201
