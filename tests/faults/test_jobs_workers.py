@@ -85,6 +85,7 @@ def most_at_once(root: Path, most: int) -> Iterator[None]:
     assert max(seen) == most
 
 
+@pytest.mark.long
 def test_workers_die_and_freeze_and_stop_and_redis_is_restarted(
     redis: Any, client: JobClient, new_worker: Callable[[str], Worker], tmp_path: Path, undisturbed: bytes
 ) -> None:

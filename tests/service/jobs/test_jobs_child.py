@@ -100,6 +100,7 @@ def test_one_that_stood_still_takes_no_old_news_for_its_end(place):
         assert process.wait(WAIT_SECONDS) == ORPHANED
 
 
+@pytest.mark.long
 def test_the_first_fit_of_a_trainer_says_that_it_compiles(place, tmp_path, monkeypatch):
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "numba"))
     texts = []
@@ -110,6 +111,7 @@ def test_the_first_fit_of_a_trainer_says_that_it_compiles(place, tmp_path, monke
     assert texts == [["compiling the functions of prbr, once on this machine: that takes up to a minute"], []]
 
 
+@pytest.mark.long
 def test_what_a_worker_compiles_beforehand_is_what_fits_need(place):
     warmup.warm_up()
     for trainer, params in (("m3l", {}), ("m3l", {"kernel": "rbf"}), ("mlrl", {}), ("prml", {})):

@@ -167,7 +167,7 @@ def test_a_killed_worker_is_not_missed_and_comes_back(server: Any) -> None:
     assert series(server)["manylabel_worker_up", ""] == {"0": 1.0, "1": 1.0}
 
 
-@pytest.mark.parametrize("by", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("by", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.long)])
 def test_all_end_together_and_nothing_is_lost(server: Any, by: signal.Signals) -> None:
     processes = pids(server)
     n_updates = request(server, "POST", "/v1/models/m/update", ITEM)[1]["updates"]
@@ -206,6 +206,7 @@ sys.exit(workers.supervise(settings))
 """
 
 
+@pytest.mark.long
 def test_a_worker_that_does_not_stop_is_killed(redis_url: str) -> None:
     flags = ["--workers", "2", "--port", "0", "--drain-seconds", "1", "--store", redis_url]
     command = [sys.executable, "-c", IMPATIENT, *flags]
