@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from tests.support.label_studio import TOKEN, StandIn
+from tests.support.label_studio import TOKEN, label_studio
 from tests.support.redis_server import RedisServer
 from tests.support.worked_examples import EXAMPLES, SHOWN, assert_shown, run_example
 
@@ -25,7 +25,7 @@ def arguments(request: pytest.FixtureRequest) -> Iterator[list[str]]:
             redis: RedisServer = request.getfixturevalue("redis_server")
             yield [redis.url]
         case "label_studio":
-            with StandIn() as studio:
+            with label_studio() as studio:
                 yield ["--label-studio", studio.url, "--token", TOKEN]
         case _:
             yield []

@@ -15,8 +15,9 @@ import httpx2
 import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 from tests.browser.articles import new_model
-from tests.browser.elements.site import ElementsSite
+from tests.browser.elements.site import Elements
 from tests.browser.watched import DESK, WAIT_MS, Watched
+from tests.support.http_server import http_server
 from tests.support.redis_server import RedisServer
 from tests.support.server_process import ServerProcess
 
@@ -74,29 +75,29 @@ def watched(browser: Browser) -> Iterator[Watched]:
 
 
 @pytest.fixture(scope="package")
-def _elements(browser: Browser, elements_site: ElementsSite) -> Iterator[tuple[Watched, Page]]:
+def _elements(browser: Browser, elements_site: str) -> Iterator[tuple[Watched, Page]]:
     watched = Watched(browser)
-    yield watched, watched.new_page(elements_site.url)
+    yield watched, watched.new_page(elements_site)
     watched.close()
 
 
 @pytest.fixture
-def elements(_elements: tuple[Watched, Page], elements_site: ElementsSite) -> Iterator[Page]:
+def elements(_elements: tuple[Watched, Page], elements_site: str) -> Iterator[Page]:
     """A page with all elements loaded, as ``parts.line``, and none of them in it."""
     watched, page = _elements
     page.set_viewport_size(DESK)
     page.emulate_media(color_scheme="light")
     page.mouse.move(0, 0)
-    page.goto(f"{elements_site.url}/elements.html")
+    page.goto(f"{elements_site}/elements.html")
     page.locator("main[data-ready]").wait_for()
     yield page
     watched.check()
 
 
 @pytest.fixture(scope="package")
-def elements_site() -> Iterator[ElementsSite]:
-    with ElementsSite() as site:
-        yield site
+def elements_site() -> Iterator[str]:
+    with http_server(Elements) as url:
+        yield url
 
 
 @pytest.fixture(scope="package")

@@ -1,71 +1,45 @@
 """A balancer that has the server below a path."""
 
 import http.client
-import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Self
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler
+
+from tests.support.http_server import http_server
 
 
-class Prefix:
-    """Takes a prefix away and passes on what comes, both ways, until it is left.
+@contextmanager
+def behind_prefix(port: int, prefix: str) -> Iterator[tuple[str, list[str]]]:
+    """Take a prefix, as ``/labels``, away and pass on to a port what comes, both ways; its address, and the paths asked for."""
+    asked: list[str] = []
 
-    Attributes
-    ----------
-    origin : where it listens.
-    asked : paths that were asked for.
+    class Handler(BaseHTTPRequestHandler):
+        def pass_on(self) -> None:
+            asked.append(self.path)
+            if not self.path.startswith(f"{prefix}/"):
+                self.send_error(404)
+                return
+            body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+            connection.request(self.command, self.path.removeprefix(prefix), body, dict(self.headers))
+            answer = connection.getresponse()
+            self.send_response_only(answer.status)
+            for name, value in answer.getheaders():
+                if name.lower() not in ("transfer-encoding", "connection"):
+                    self.send_header(name, value)
+            self.send_header("Connection", "close")
+            self.end_headers()
+            try:
+                while data := answer.read1(65536):
+                    self.wfile.write(data)
+                    self.wfile.flush()
+            except (OSError, ValueError, http.client.HTTPException):
+                pass  # who asked has gone, or the server has
+            finally:
+                answer.close()
+                connection.close()
 
-    Parameters
-    ----------
-    port : of the server.
-    path : the prefix, as ``/labels``.
-    """
+        do_GET = do_POST = do_HEAD = do_DELETE = pass_on  # noqa: N815 - the names that http.server looks for
 
-    def __init__(self, port: int, path: str) -> None:
-        self.asked: list[str] = []
-        asked = self.asked
-
-        class Handler(BaseHTTPRequestHandler):
-            def pass_on(self) -> None:
-                asked.append(self.path)
-                if not self.path.startswith(f"{path}/"):
-                    self.send_error(404)
-                    return
-                body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
-                connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
-                connection.request(self.command, self.path.removeprefix(path), body, dict(self.headers))
-                answer = connection.getresponse()
-                self.send_response_only(answer.status)
-                for name, value in answer.getheaders():
-                    if name.lower() not in ("transfer-encoding", "connection"):
-                        self.send_header(name, value)
-                self.send_header("Connection", "close")
-                self.end_headers()
-                try:
-                    while data := answer.read1(65536):
-                        self.wfile.write(data)
-                        self.wfile.flush()
-                except (OSError, ValueError, http.client.HTTPException):
-                    pass  # who asked has gone, or the server has
-                finally:
-                    answer.close()
-                    connection.close()
-
-            do_GET = do_POST = do_HEAD = do_DELETE = pass_on  # noqa: N815 - the names that http.server looks for
-
-            def log_message(self, format: str, *args: object) -> None:
-                pass
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._server.daemon_threads = True
-        self._thread = threading.Thread(target=self._server.serve_forever)
-        self.origin = f"http://127.0.0.1:{self._server.server_port}"
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._server.shutdown()
-        self._thread.join()
-        self._server.block_on_close = False  # events go on for as long as the browser listens
-        self._server.server_close()
+    with http_server(Handler) as address:
+        yield address, asked

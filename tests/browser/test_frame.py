@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 from playwright.sync_api import Locator, Page, Response, Route, expect
 from tests.browser.conftest import Site
-from tests.browser.prefix import Prefix
+from tests.browser.prefix import behind_prefix
 from tests.browser.watched import PHONE, Watched, assert_accessible, assert_no_sideways_scrolling
 from tests.support.waiting import eventually
 
@@ -103,14 +103,14 @@ def test_a_server_that_goes_and_comes_back(watched: Watched, start_site: Callabl
 def test_behind_a_prefix(watched: Watched, site: Site, name: str) -> None:
     model = site.client.create_model(name, algorithm="falt")
     model.update({"a": 1.0}, ["p"])
-    with Prefix(site.process.port, "/labels") as prefix:
-        page = watched.new_page(prefix.origin)
-        page.goto(f"{prefix.origin}/labels/#/models/{name}")
+    with behind_prefix(site.process.port, "/labels") as (origin, asked):
+        page = watched.new_page(origin)
+        page.goto(f"{origin}/labels/#/models/{name}")
         examples = fact(page, "Examples")
         expect(examples).to_contain_text("1")
         model.update({"a": 1.0}, ["p"])
         expect(examples).to_contain_text("2")
-        assert {path.split("/")[1] for path in prefix.asked} == {"labels"}
+        assert {path.split("/")[1] for path in asked} == {"labels"}
 
 
 def test_the_frame_can_be_used_by_keyboard_and_on_a_phone(watched: Watched, site: Site) -> None:

@@ -5,11 +5,14 @@ It shows that the example works with those messages. What Label Studio does with
 """
 
 import json
-import threading
 import urllib.request
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any, Self
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler
+from typing import Any
 from urllib.parse import urlsplit
+
+from tests.support.http_server import http_server
 
 TOKEN = "0123"
 TIME = "2026-11-23T14:15:42.626093Z"
@@ -34,10 +37,7 @@ class StandIn:
     """One project, with one backend, in memory."""
 
     def __init__(self) -> None:
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), _Handler)
-        self._server.studio = self  # type: ignore[attr-defined]
-        self._thread = threading.Thread(target=self._server.serve_forever)
-        self.url = f"http://localhost:{self._server.server_port}"
+        self.url = ""
         self.project: dict[str, Any] = {}
         self.tasks: list[dict[str, Any]] = []
         self.backend = ""
@@ -99,23 +99,27 @@ class StandIn:
         with urllib.request.urlopen(request, timeout=60) as answer:
             return json.load(answer)
 
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
 
-    def __exit__(self, *_: object) -> None:
-        self._server.shutdown()
-        self._thread.join()
-        self._server.server_close()
+@contextmanager
+def label_studio() -> Iterator[StandIn]:
+    """A stand-in that answers at `url`."""
+
+    class Handler(_Handler):
+        studio = StandIn()
+
+    with http_server(Handler) as Handler.studio.url:
+        yield Handler.studio
 
 
 class _Handler(BaseHTTPRequestHandler):
     """HTTP for a stand-in."""
 
+    studio: StandIn
+
     def _handle(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"] or 0)) or b"null")
         if self.headers["Authorization"] == f"Token {TOKEN}":
-            status, answer = self.server.studio.answer(self.command, urlsplit(self.path).path, body)  # type: ignore[attr-defined]
+            status, answer = self.studio.answer(self.command, urlsplit(self.path).path, body)
         else:
             status, answer = 401, {"detail": "Invalid token."}
         raw = b"" if answer is None else json.dumps(answer).encode()
@@ -125,6 +129,3 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(raw)
 
     do_GET = do_POST = _handle  # noqa: N815 - BaseHTTPRequestHandler names them
-
-    def log_message(self, *_: object) -> None:
-        pass

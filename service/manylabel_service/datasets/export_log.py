@@ -109,13 +109,7 @@ class _Log:
 class _Unmeasured(Prequential):
     """In place of a model's measures: measures nothing."""
 
-    def update(
-        self,
-        scores: NDArray[Any],
-        targets: Targets,
-        n_known: NDArray[np.int64],
-        probabilities: NDArray[np.float64] | None = None,
-    ) -> None:
+    def update(self, *_: object) -> None:
         """Do nothing."""
 
     def update_part(

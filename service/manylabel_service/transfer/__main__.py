@@ -56,10 +56,9 @@ async def _moved(given: argparse.Namespace, settings: Settings) -> dict[str, int
     if given.model or given.dataset:  # one kind alone is named: nothing of the other
         selection = Selection(selection.models or (), selection.datasets or ())
     reader = ArchiveReader(given.archive) if given.direction == "import" else None
+    # To open a store would make one.
     if reader is None and not is_redis(settings.store) and not (settings.data_dir / DATABASE).exists():
-        raise ValueError(
-            f"there is no store in {settings.data_dir}; --data-dir names another directory"
-        )  # open makes one
+        raise ValueError(f"there is no store in {settings.data_dir}; --data-dir names another directory")
     store = open_store(settings)
     await store.open()
     try:

@@ -7,13 +7,13 @@ import signal
 import socket
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, HTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support.http_server import http_server
 from tests.support.waiting import eventually
 
 from manylabel_clients import Client
@@ -159,15 +159,8 @@ def test_another_program_on_the_port_is_left_alone(demo: Demo) -> None:
             self.end_headers()
             self.wfile.write(b'{"live": "yes"}')
 
-        def log_message(self, *_: Any) -> None:
-            pass
-
-    with HTTPServer(("127.0.0.1", demo.port), Other) as other:
-        thread = threading.Thread(target=other.serve_forever)
-        thread.start()
+    with http_server(Other, demo.port):
         done = demo.run()
-        other.shutdown()
-        thread.join()
     assert done.returncode == 1
     assert f"another program has 127.0.0.1 port {demo.port}" in done.stderr
     assert "--port" in done.stderr

@@ -4,17 +4,17 @@ import json
 import re
 import subprocess
 import sys
-import threading
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, HTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 
 import pytest
 from opentelemetry.proto.collector.trace.v1 import trace_service_pb2 as messages
+from tests.support.http_server import http_server
 from tests.support.server_process import ServerProcess, free_port
 
 from manylabel_service.telemetry import tracing
@@ -36,15 +36,8 @@ def collector() -> Iterator[tuple[str, list[bytes]]]:
             self.send_response(200)
             self.end_headers()
 
-        def log_message(self, format: str, *arguments: object) -> None:
-            pass
-
-    with HTTPServer(("127.0.0.1", 0), Handler) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        yield f"http://127.0.0.1:{server.server_port}/v1/traces", received
-        server.shutdown()
-        thread.join()
+    with http_server(Handler) as address:
+        yield f"{address}/v1/traces", received
 
 
 def spans_of(received: list[bytes]) -> list[dict[str, Any]]:

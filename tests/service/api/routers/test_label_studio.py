@@ -3,14 +3,14 @@
 import copy
 import itertools
 import json
-import threading
 from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import Any
 
 import pytest
 import structlog
 from starlette.testclient import TestClient
+from tests.support.http_server import http_server
 
 from manylabel_service.api import schemas
 
@@ -266,9 +266,6 @@ class Studio(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(raw)
 
-    def log_message(self, *_: object) -> None:
-        pass
-
 
 @pytest.fixture
 def studio() -> Iterator[Any]:
@@ -278,14 +275,8 @@ def studio() -> Iterator[Any]:
         tasks: list[Any] = []  # noqa: RUF012
         asked: list[str] = []  # noqa: RUF012
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Own)
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    Own.address = f"http://127.0.0.1:{server.server_port}"  # type: ignore[attr-defined]
-    yield Own
-    server.shutdown()
-    thread.join()
-    server.server_close()
+    with http_server(Own) as Own.address:  # type: ignore[attr-defined]
+        yield Own
 
 
 def annotated(id: int, **changed: Any) -> Any:
