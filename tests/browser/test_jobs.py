@@ -115,6 +115,22 @@ def test_a_job_learns_from_a_data_set_in_redis(
     assert site.client.model(name).predict({"a": 0, "b": 1}).labels == ["three"]
 
 
+def test_a_search_left_as_it_is_goes_by_the_kernel(site: Site, watched: Watched, name: str) -> None:
+    learn(site, name)
+    page = opened(watched, site, f"/jobs/new?model={name}")
+    page.get_by_label("every combination").check()
+    expect(section(page, "Search")).to_contain_text("with the kernel rbf also tries gamma: scale, 2")
+    page.get_by_text("Parameters; each has a default").click()
+    section(page, "Who trains").get_by_label("kernel", exact=True).select_option("rbf")
+    page.get_by_role("button", name="Order this job").click()
+    expect(page.get_by_text("Ordered", exact=True)).to_be_visible()
+    (job,) = [each for each in site.client.jobs() if each.model == f"{name}-m3l"]
+    assert job.search is not None
+    assert job.search["params"] == {"C": [0.01, 0.1, 0.3, 1.0, 10.0], "gamma": ["scale", 2.0]}
+    site.client.job(job.id).cancel()
+    assert_accessible(page)
+
+
 def test_a_search_is_shown_while_it_runs_and_cancelled_and_tried_again(site: Site, watched: Watched, name: str) -> None:
     learn(site, name)
     page = opened(watched, site, f"/jobs/new?model={name}")

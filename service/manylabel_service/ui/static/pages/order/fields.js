@@ -77,10 +77,15 @@ function searched(trainer, properties, kind) {
   const first = Object.keys(trainer.search);
   const usual = schemaForm(trainer.params, { several: true, value: trainer.search, only: first, legend: 'Values to try, with commas between them' });
   const others = schemaForm(trainer.params, { several: true, without: first });
+  const further = Object.entries(trainer.rbf_search).map(([name, values]) => `${name}: ${values.join(', ')}`);
+  const hint = h('p', { class: 'quiet' }, `Left as they are, a job with the kernel rbf also tries ${further.join('; ')}.`);
+  const values = () => JSON.stringify([usual.value(), others.value()]);
+  const asGiven = values();
   return {
-    element: h('div', {}, settings.element, usual.element, h('details', {}, h('summary', {}, 'Values of other parameters'), others.element)),
+    element: h('div', {}, settings.element, usual.element, further.length ? hint : null, h('details', {}, h('summary', {}, 'Values of other parameters'), others.element)),
     value: () => {
       const { ranges, ...given } = settings.value();
+      if (!ranges && values() === asGiven) return { kind, ...given }; // the server takes its own
       return { kind, ...given, params: { ...filled(usual.value()), ...filled(others.value()), ...ranges } };
     },
     check: () => [settings, usual, others].map((form) => form.check()).every(Boolean),
