@@ -10,7 +10,8 @@ ranking loss and average precision of the setting for micro-F1; the processor's 
 rows, of predicting the test half, and of everything.
 
 What each one has reached is a line of JSON in the file --raw. What stands there is not run again, so that a run can be
-interrupted; what did not finish is, if there are more seconds now. --from prints the table of such a file alone.
+interrupted; what did not finish, or stopped its search early, is, if there are more seconds now. --from prints the
+table of such a file alone.
 """
 
 from __future__ import annotations
@@ -68,10 +69,11 @@ def _run_all(args: argparse.Namespace) -> None:
 
 
 def _is_due(line: Line | None, seconds: float) -> bool:
-    """Say whether a contender has not been run, or could not be, or had less time."""
+    """Say whether a contender has not been run, or could not be, or had less time than it could use."""
     if line is None or line["ended"].startswith(("failed", "not run: needs")):
         return True
-    return line["ended"] != DONE and not line["ended"].startswith("not run") and line["budget"] < seconds
+    cut_short = line["left_out"] > 0 if line["ended"] == DONE else not line["ended"].startswith("not run")
+    return bool(cut_short and line["budget"] < seconds)
 
 
 def read(path: Path) -> list[Line]:

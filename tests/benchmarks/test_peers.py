@@ -78,6 +78,19 @@ def test_what_takes_too_long_is_said(folder: Path, command: Command) -> None:
     assert compare.read(raw)[0]["budget"] == 1.0
 
 
+def test_a_search_that_stopped_early_is_run_again_with_more_seconds(folder: Path, command: Command) -> None:
+    raw = folder / "raw.jsonl"
+    given = ["--data", str(folder), "--sets", "emotions", "--raw", str(raw), "--only", "M3L, linear"]
+    command(*given, "--seconds", "120")
+    (line,) = compare.read(raw)
+    assert line["left_out"] == 0
+    raw.write_text(json.dumps({**line, "budget": 60.0, "left_out": 4}) + "\n")
+    command(*given, "--seconds", "60")
+    assert len(raw.read_text().splitlines()) == 1
+    command(*given, "--seconds", "120")
+    assert [json.loads(text)["left_out"] for text in raw.read_text().splitlines()] == [4, 0]
+
+
 def test_settings_and_cuts_are_chosen_without_the_test_half(folder: Path) -> None:
     """A setting that scores by the labels of the test half is not chosen: its out-of-fold scores are noise."""
     task = load_task(folder, "emotions")
