@@ -1,6 +1,8 @@
 """Orders and trainers: what is accepted, what a search becomes."""
 
 import math
+import re
+from pathlib import Path
 
 import pytest
 from pydantic import ValidationError
@@ -93,6 +95,22 @@ def test_a_search_that_names_no_values_has_those_of_the_trainer(trainer):
     drawn = spec(SHORT, trainer=trainer, search={"kind": "random", "trials": 4})
     assert drawn.search.params == ordered.search.params
     assert len(plan(drawn)) == 5
+
+
+def test_a_search_that_names_no_values_tries_those_that_the_docs_tell():
+    docs = " ".join((Path(__file__).parents[3] / "docs" / "jobs.md").read_text().split())
+    ends = {name: next(iter(TRAINERS[name].search.items())) for name in ("m3l", "mlrl", "prml", "prbr", "lsa_mml")}
+    assert ends["prml"] == ends["prbr"]
+    for trainer, words in (
+        ("m3l", "`m3l`"),
+        ("mlrl", "`mlrl`"),
+        ("prml", "`prml` and `prbr`"),
+        ("lsa_mml", "`lsa_mml`"),
+    ):
+        name, values = ends[trainer]
+        assert (found := re.search(rf"{name} of {words} from ([\d.e-]+) to ([\d.e-]*\d)", docs)), trainer
+        assert [*map(float, found.groups())] == [min(values), max(values)]
+    assert max(ends["prbr"][1]) == 1.0  # what sparse rows of unit length take: scaling makes them so
 
 
 def test_a_search_that_names_no_values_tries_widths_of_an_rbf_kernel_that_has_the_default_one():
