@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import io
 import json
 import secrets
 import time
@@ -159,13 +158,13 @@ class RedisSnapshots(Part):
 
     async def _download(self, chunks: Sequence[str]) -> memoryview | None:
         # Not joined at the end: that would copy all of it at once, and here the last step copies nothing.
-        data = io.BytesIO()
+        data = bytearray()
         for key in chunks:
             part = await self._engine.connection.command("GET", key)
             if part is None:
                 return None
-            data.write(part)
-        return data.getbuffer()
+            data += part
+        return memoryview(data)
 
     @gated
     async def delete(self, record: ModelRecord, position: str) -> None:
