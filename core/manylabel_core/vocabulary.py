@@ -86,6 +86,11 @@ class Vocabulary:
         get = self._columns.get
         return [get(name, -1) for name in names]
 
+    def unknown(self, names: Iterable[str]) -> list[str]:
+        """Return those of `names` that have no column, in their order."""
+        columns = self._columns
+        return [name for name in names if name not in columns]
+
     def add(self, names: Iterable[str]) -> list[int]:
         """Return the columns of `names`; those not seen before are appended, in the order given.
 
@@ -109,8 +114,8 @@ class Vocabulary:
         names = names if isinstance(names, (list, tuple)) else list(names)
         columns: list[int | None] = list(map(self._columns.get, names))
         if None in columns:
-            self._append(names)
-            return [self._columns[name] for name in names]
+            self._append([name for name, column in zip(names, columns, strict=True) if column is None])
+            columns = list(map(self._columns.get, names))
         return cast("list[int]", columns)
 
     def rename(self, name: str, new: str) -> int:
@@ -129,11 +134,11 @@ class Vocabulary:
         self._names_bytes += sys.getsizeof(new) - sys.getsizeof(name)
         return self._columns[new]
 
-    def _append(self, names: Iterable[str]) -> None:
-        fresh = [name for name in dict.fromkeys(names) if name not in self._columns]
-        for name in fresh:
+    def _append(self, new: list[str]) -> None:
+        """Append names that are not here; they may be repeated."""
+        for name in new:
             _encoded(name)
-        for name in fresh:
+        for name in dict.fromkeys(new):
             self._columns[name] = len(self._columns)
             self._names_bytes += sys.getsizeof(name)
 

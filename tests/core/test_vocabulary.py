@@ -31,6 +31,7 @@ def test_lookup_adds_nothing(names: list[str], name: str) -> None:
     assert vocabulary.get(name) == expected
     assert vocabulary.lookup([name, name]) == [-1 if expected is None else expected] * 2
     assert (name in vocabulary) == (name in names)
+    assert vocabulary.unknown([name, *names, name]) == ([] if name in names else [name, name])
     assert vocabulary.names == tuple(dict.fromkeys(names))
 
 

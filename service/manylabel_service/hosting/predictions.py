@@ -69,11 +69,11 @@ def prediction(
     retired: Collection[str] = (),
 ) -> Prediction:
     """Return the prediction of raw scores: the threshold, then one for each of the first labels. None for `retired`."""
-    decisions = (row[1:] - row[0]).tolist()
-    scores = dict(zip(label_names, decisions, strict=False))
+    margins = row[1:] - row[0]
+    scores = dict(zip(label_names, margins.tolist(), strict=False))
     for name in retired:
         scores.pop(name, None)
-    relevant = [name for name, score in scores.items() if score > 0]
+    relevant = [name for column in (margins > 0).nonzero()[0].tolist() if (name := label_names[column]) in scores]
     likely = None if probabilities is None else dict(zip(label_names, probabilities.tolist(), strict=False))
     if likely is not None:
         for name in retired:

@@ -524,7 +524,7 @@ class Replica(HostedModel):
         sizes = []
         for _, y, _ in examples:
             sizes.append(len(labels) + len(new))
-            new.update(name for name in y.names if name not in labels)
+            new.update(labels.unknown(y.names))
         return sizes
 
     def has_seen(self, key: IdempotencyKey) -> bool:

@@ -5,7 +5,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from manylabel_core.records import RecordEncoder, RecordError
 from manylabel_core.records.forms import form_of
@@ -30,7 +30,7 @@ from manylabel_service.trained.inputs import Inputs, Record, Views, as_features
 
 MAX_POSITION_CHARACTERS = 64
 
-ItemT = TypeVar("ItemT", PredictItem, UpdateItem)
+ItemT = TypeVar("ItemT", bound=BaseModel)
 
 
 def read_position(value: str) -> str:
@@ -52,12 +52,10 @@ def to_features(item: Any, at: Path, max_features: int, records: RecordEncoder) 
     Problem
         invalid_request, with the place.
     """
-    try:
-        x = PredictNumbers.model_validate(item).x
-    except ValidationError as error:
-        kind = PredictItem if at else PredictRequest
-        return record_features(_valid_record(kind, item, error, at).x, (*at, "x"), max_features, records)
-    return _features(x, (*at, "x"), max_features)
+    kind = PredictItem if at else PredictRequest
+    if _has_record(item):
+        return record_features(_valid(kind, item, kind, at).x, (*at, "x"), max_features, records)
+    return _features(_valid(PredictNumbers, item, kind, at).x, (*at, "x"), max_features)
 
 
 def to_inputs(item: Any, at: Path, max_features: int, records: RecordEncoder | None) -> Inputs:
@@ -94,23 +92,25 @@ def to_example(
     item: Any, at: Path, max_features: int, records: RecordEncoder, alone: type[UpdateItem] = UpdateItem
 ) -> Example:
     """Return an item to learn, with its labels; raises as `to_features`. One that is no part of a batch is `alone`."""
-    try:
-        valid = UpdateNumbers.model_validate(item)
-    except ValidationError as error:
-        record = _valid_record(UpdateItem if at else alone, item, error, at)
+    kind = UpdateItem if at else alone
+    if _has_record(item):
+        record = _valid(kind, item, kind, at)
         x = record_features(record.x, (*at, "x"), max_features, records)
         return Example(x, to_labels(record.y, (*at, "y")), record.weight)
+    valid = _valid(UpdateNumbers, item, kind, at)
     return Example(_features(valid.x, (*at, "x"), max_features), to_labels(valid.y, (*at, "y")), valid.weight)
 
 
-def _valid_record(kind: type[ItemT], item: Any, error: ValidationError, at: Path) -> ItemT:
-    """Return an item that is not of numbers alone if it has a record or a text, else raise a Problem of the error."""
-    if not (isinstance(item, dict) and form_of(item.get("x")) in ("record", "text")):
-        raise invalid_body(error, at, path_in_item, {(): kind}) from error
+def _has_record(item: Any) -> bool:
+    return isinstance(item, dict) and form_of(item.get("x")) in ("record", "text")
+
+
+def _valid(form: type[ItemT], item: Any, kind: type[BaseModel], at: Path) -> ItemT:
+    """Return an item in one of the forms of its kind; raise a Problem in terms of the kind."""
     try:
-        return kind.model_validate(item)
-    except ValidationError as other:
-        raise invalid_body(other, at, path_in_item, {(): kind}) from other
+        return form.model_validate(item)
+    except ValidationError as error:
+        raise invalid_body(error, at, path_in_item, {(): kind}) from error
 
 
 def record_features(x: Any, at: Path, max_features: int, records: RecordEncoder) -> Features:

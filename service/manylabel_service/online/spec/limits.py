@@ -101,8 +101,7 @@ def take_labels(labels: Vocabulary, y: Labels, limit: LabelLimit | None) -> tupl
     columns = labels.lookup(y.names)
     if -1 not in columns:
         return columns, y.signs
-    new = [name for name in y.names if name not in labels]
-    labels.add(new[: limit.most - len(labels)])
+    labels.add(labels.unknown(y.names)[: limit.most - len(labels)])
     columns = labels.lookup(y.names)
     kept = np.array(columns, dtype=np.int32) >= 0
     return [column for column in columns if column >= 0], y.signs[kept]

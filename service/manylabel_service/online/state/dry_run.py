@@ -89,7 +89,7 @@ class _Gain:
 
     def of(self, names: Iterable[str]) -> list[str]:
         """Return those of the names that would be new."""
-        return [name for name in names if name not in self._known and name not in self._new]
+        return [name for name in self._known.unknown(names) if name not in self._new]
 
     def first_beyond(self, new: list[str]) -> str | None:
         """Return the first of the new names for which there is no room, if that is a reason to refuse them."""

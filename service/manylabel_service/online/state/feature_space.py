@@ -179,8 +179,7 @@ class FeatureSpace:
         if self._n_kept is None:
             return _ascending(np.array(self.names.add(names), dtype=np.int32), x.values)
         if len(self.names) < self._n_kept:
-            new = [name for name in names if name not in self.names]
-            self.names.add(new[: self._n_kept - len(self.names)])
+            self.names.add(self.names.unknown(names)[: self._n_kept - len(self.names)])
         found = self._found(x)
         self.ignored += int(np.count_nonzero(x.values) - np.count_nonzero(found[1]))
         return found

@@ -7,6 +7,7 @@ nothing: columns are given, examples learnt and answers made strictly in log ord
 from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -147,7 +148,9 @@ class _Block:
             self.has_late = True
             model.labelled.add(ids[entry.taken - 1], None if example.y.complete else labels)
 
+    @cached_property
     def targets(self) -> Targets:
+        """The truth of all its examples, once the last one was added."""
         return Targets(
             indptr=np.array(self._label_ends, dtype=np.int64),
             indices=np.array(self._labels, dtype=np.int32),
@@ -236,7 +239,7 @@ class Fold:
         model, block = self._model, self._block
         if len(block):
             model.learner.grow(model.features.n_columns, len(model.labels))
-            self._learnt = model.learner.learn(as_rows(block.columns), block.targets(), model.learner.calibrate)
+            self._learnt = model.learner.learn(as_rows(block.columns), block.targets, model.learner.calibrate)
 
     def finish(self) -> bool:
         """End what was learnt; return whether entries are left, or a snapshot is needed."""
@@ -345,7 +348,7 @@ class Fold:
         """Hand what was predicted just before, and the alarms, to the measures and to the entries."""
         model = self._model
         n_given = model.prequential.given
-        _measure(model, block, scores, probabilities, block.targets())
+        _measure(model, block, scores, probabilities, block.targets)
         for row, (n_known, entry) in enumerate(zip(block.n_known, block.entries, strict=True)):
             if entry.update.want_predictions:
                 entry.scores.append(scores[row, : 1 + n_known].copy())
