@@ -225,7 +225,13 @@ _PRIVILEGED = (
         (POSITIVE,),
         "This is the price of the weights that work on the labels: the larger, the less they explain.",
     ),
-    Parameter("C", 0.3, (POSITIVE,), "This is the price of a unit of slack that the labels are to explain."),
+    Parameter(
+        "C",
+        None,
+        (POSITIVE, Null()),
+        "This is the price of a unit of slack that the labels are to explain. Null is 3 rho, at which they are mostly idle,"
+        " and 0.3 where rho is infinite.",
+    ),
     Parameter(
         "rho",
         0.1,

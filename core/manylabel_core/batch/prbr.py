@@ -79,7 +79,7 @@ class PrBR(PrivilegedLearner):
     """
 
     gamma2: float = 1.0
-    C: float = 0.3
+    C: float | None = None
     rho: float = 0.1
     loss: str = "squared_hinge"
     fit_intercept: bool = True

@@ -134,7 +134,7 @@ class PrML(PrivilegedLearner):
     gamma1: float = 1.0
     rounds: int = 1
     gamma2: float = 1.0
-    C: float = 0.3
+    C: float | None = None
     rho: float = 0.1
     loss: str = "squared_hinge"
     fit_intercept: bool = True

@@ -100,6 +100,17 @@ def test_rounds_go_to_the_optimum_of_the_nuclear_norm(parameters):
     assert (np.abs(model.correcting_coef_).max() > 0) == (model.C < 1)
 
 
+@pytest.mark.parametrize("learner", [PrML, PrBR])
+@pytest.mark.parametrize(("rho", "C"), [(0.05, 3 * 0.05), (2.0, 6.0), (np.inf, 0.3)])
+def test_without_a_price_of_its_own_what_labels_explain_costs_three_rho(learner, rho, C):
+    options = {"rho": rho, "optimise": "none", "tol": 1e-2 if np.isfinite(rho) else 0.3}
+    found, same, other = (learner(C=price, **options).fit(X, Y) for price in (None, C, C / 100))
+    np.testing.assert_array_equal(found.coef_, same.coef_)
+    assert not np.array_equal(found.coef_, other.coef_)
+    copied = learner.from_bytes(found.to_bytes())
+    assert copied.C is None
+
+
 def test_a_finer_fit_is_no_worse():
     rough, fine = (PrML(optimise="none", tol=tol, rounds=5).fit(X, Y).objective_ for tol in (1e-1, 1e-4))
     assert fine < rough

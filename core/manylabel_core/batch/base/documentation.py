@@ -60,9 +60,12 @@ n_features_in_, feature_names_in_, label_names_ : int, ndarray, ndarray
     "privileged": """\
 gamma2 : float, default=1.0
     The larger, the less slack is had for labels.
-C, rho : float, defaults 0.3 and 0.1
-    Prices of slack: C of what the other labels explain, rho of the rest; rho may be infinite. Search rho, the lower
-    the longer the rows (0.1 to 1 for rows of unit length), and C as rho to 3 rho.
+C : float or None, default=None
+    Price of the slack that the other labels explain. None takes 3 rho, at which they are mostly idle, and 0.3 where rho
+    is infinite.
+rho : float, default=0.1
+    Price of the rest of the slack, which may be infinite. Search it, the lower the longer the rows (0.1 to 1 for rows of
+    unit length).
 loss : {"squared_hinge", "hinge"}, default="squared_hinge"
     With "hinge", zeta costs `rho zeta`. The scores of rare labels then gather near -1, and those of different labels
     compare badly, which rankings of labels show.

@@ -53,7 +53,7 @@ class PrivilegedLearner(BatchLearner):
     cache_mb = 2000.0
 
     n_iter_: int
-    C: float
+    C: float | None
     rho: float
     gamma2: float
     loss: str
@@ -74,7 +74,7 @@ class PrivilegedLearner(BatchLearner):
         self, X: Any, Y: Any, label_names: Iterable[str] | None, sample_weight: ArrayLike | None
     ) -> tuple[Any, NDArray[np.int8], Privileged]:
         """Check everything; X in double precision, the signs, and what the solver wants to know of them."""
-        C, gamma2 = check_positive("C", self.C), check_positive("gamma2", self.gamma2)
+        rho, gamma2 = self._checked_rho(), check_positive("gamma2", self.gamma2)
         check_choice("loss", self.loss, LOSSES)
         scale = check_positive("intercept_scaling", self.intercept_scaling)
         intercept = scale**2 if check_flag("fit_intercept", self.fit_intercept) else 0.0
@@ -88,8 +88,8 @@ class PrivilegedLearner(BatchLearner):
         mask = nearest(signs, self.privileged, weights) if not isinstance(self.privileged, str) else None
         problem = Privileged(
             signs,
-            C=C,
-            rho=self._checked_rho(),
+            C=self._checked_C(rho),
+            rho=rho,
             gamma=gamma2,
             loss=self.loss,
             intercept=intercept,
@@ -104,6 +104,11 @@ class PrivilegedLearner(BatchLearner):
         if infinite or (is_finite(self.rho) and self.rho > 0):
             return float(self.rho)
         raise ValueError(f"rho must be a number above 0, which may be infinite, not {shown(self.rho)}")
+
+    def _checked_C(self, rho: float) -> float:
+        if self.C is not None:
+            return check_positive("C", self.C)
+        return 0.3 if rho == math.inf else 3 * rho
 
     def _check_privileged(self) -> None:
         if isinstance(self.privileged, str) and self.privileged == "all":
