@@ -1,5 +1,8 @@
 """The compiled pass of automatic scaling (see `automatic`).
 
+What an example has, and the dense features that it lacks, are its entries. They are listed first; then every step runs
+over them without branches, in loops of a few arrays each, so that it becomes vector instructions.
+
 See Eq. (13) of docs/mathematics.md.
 """
 
@@ -21,6 +24,11 @@ Nor does an own length then make up for a deviation that is too large after a wi
 
 VARIES = 1e-6
 """A feature whose values have a smaller variance than this, relative to their squared mean, says only yes or no."""
+
+KNOWN, VALUE, HAS, SHARE, N_ROWS = 3, 4, 5, 6, 7
+"""Rows of the entries of an example, beside COUNT, MEAN and SQUARES of their features: how many examples count for the
+feature; the value; 1 where the example has it, else 0; where the feature is dense the share of these examples with a
+value other than 0, else 0. Then the number of all rows."""
 
 
 @compiled
@@ -47,63 +55,236 @@ def scale_automatically(  # type: ignore[no-untyped-def]
     Returns
     -------
     indptr, indices, values
-        The scaled rows, without zeros, in float64.
+        The scaled rows, without zeros.
     """
     out_indptr = np.zeros_like(indptr)
-    out_indices, out_values = np.empty(len(indices), indices.dtype), np.empty(len(indices), np.float64)
-    next_dense = np.empty(len(dense), dense.dtype)
+    out_indices, out_values = np.empty(len(indices), indices.dtype), np.empty(len(indices), values.dtype)
+    at, entries = np.empty(0, indices.dtype), np.empty((N_ROWS, 0))
     end = 0
     for i in range(len(indptr) - 1):
         row = slice(indptr[i], indptr[i + 1])
-        n = count[0] + 1
-        out_indices, out_values = _with_room(out_indices, out_values, end + n_dense[0] + len(indices[row]))
-        start, p, q, n_next = end, 0, 0, 0
-        n_quantities, n_others = 0, 0
-        features, given = indices[row], values[row]
-        while p < len(features) or q < n_dense[0]:
-            if p < len(features) and given[p] == 0.0 and (q == n_dense[0] or features[p] < dense[q]):
-                if store and not missing_is_zero:  # a 0 makes no feature dense
-                    moments[features[p], HAVING] += 1.0
-                p += 1
-                continue
-            feature, value = _next(features, given, p, dense[: n_dense[0]], q)
-            is_listed = p < len(features) and features[p] == feature
-            was_dense = q < n_dense[0] and dense[q] == feature
-            p += is_listed
-            q += was_dense
-            has = is_listed and not np.isnan(value) and not (missing_is_zero and value == 0.0)
-            if not (was_dense or has):
-                continue
-            n_values, mean, squares, n_having = 0.0, 0.0, 0.0, 0.0
-            if feature < len(moments):
-                n_values, mean, squares = moments[feature, COUNT], moments[feature, MEAN], moments[feature, SQUARES]
-                n_having = moments[feature, HAVING]
-            if has:
-                far = FAR_OF_FEW if was_dense and n_dense[0] <= FEW else FAR
-                value = _within_reach(n_values, mean, squares, value, far)
-                n_values, mean, squares = _include(n_values, mean, squares, value)
-                n_having += 1.0
-                if store:
-                    moments[feature, COUNT], moments[feature, MEAN], moments[feature, SQUARES] = n_values, mean, squares
-                    moments[feature, HAVING] = n_having
-            is_dense = _is_dense(n_values, mean, squares, n)
-            n_quantities += is_dense
-            if store and is_dense:
-                next_dense[n_next] = feature
-                n_next += 1
-            if has or missing_is_zero:
-                n_known = np.float64(n) if missing_is_zero else n_having
-                scaled = _scaled(value if has else 0.0, n_values, mean, squares, n, n_known, is_dense)
-                if scaled != 0.0:
-                    n_others += not is_dense
-                    out_indices[end], out_values[end] = feature, scaled
-                    end += 1
-        _divide_by_length(out_values[start:end], n_quantities, n_others)
-        out_indptr[i + 1] = end
+        n, most = count[0] + 1, n_dense[0] + indptr[i + 1] - indptr[i]
+        if most > len(at):
+            at, entries = np.empty(2 * most, at.dtype), np.empty((N_ROWS, 2 * most))
+        if end + most > len(out_indices):
+            out_indices, out_values = (
+                _lengthened(out_indices, 2 * (end + most)),
+                _lengthened(out_values, 2 * (end + most)),
+            )
+        counted = moments if store and not missing_is_zero else moments[:0]
+        size = _list_entries(dense, n_dense[0], indices[row], values[row], counted, at, entries)
+        _tell_missing(missing_is_zero, size, entries)
+        _read(moments, at, size, entries)
+        _keep_within_reach(n, n_dense[0], size, entries)
+        _include(size, entries)
         if store:
-            count[0], n_dense[0] = n, n_next
-            dense[:n_next] = next_dense[:n_next]
-    return out_indptr, out_indices[:end].copy(), out_values[:end].copy()
+            _write(moments, at, size, entries)
+        if missing_is_zero:
+            _count_all(n, size, entries)
+        n_quantities = _find_quantities(n, size, entries)
+        if store:
+            count[0], n_dense[0] = n, _list_dense(at, size, entries, dense)
+        if n_quantities < size:
+            _weigh_rare(n, size, entries)
+        n_others = _standardise(size, entries)
+        n_kept = _keep_values(at, size, entries, out_indices, end)
+        length = _length(entries, n_kept, n_quantities, n_others)
+        for p in range(n_kept):
+            out_values[end + p] = entries[VALUE, p] / length
+        end += n_kept
+        out_indptr[i + 1] = end
+    return out_indptr, out_indices[:end], out_values[:end]
+
+
+@compiled
+def _list_entries(dense, n_dense, features, given, counted, at, entries):  # type: ignore[no-untyped-def]
+    """List in ascending order what an example has, and the dense features that it lacks, as NaN; return their number.
+
+    What is not dense and 0 is no entry, but only counted: it makes no feature dense, and stays 0.
+    """
+    value, size = entries[VALUE], 0
+    while size < min(len(features), n_dense) and features[size] == dense[size]:  # as in rows of a dense matrix
+        size += 1
+    for p in range(size):
+        at[p], value[p] = features[p], given[p]
+    q = size
+    for p in range(size, len(features)):
+        while q < n_dense and dense[q] < features[p]:
+            at[size], value[size] = dense[q], np.nan
+            size += 1
+            q += 1
+        was_dense = q < n_dense and dense[q] == features[p]
+        q += was_dense
+        if was_dense or given[p] != 0.0:
+            at[size], value[size] = features[p], given[p]
+            size += 1
+        elif features[p] < len(counted):
+            counted[features[p], HAVING] += 1.0
+    for rest in range(q, n_dense):
+        at[size], value[size] = dense[rest], np.nan
+        size += 1
+    return size
+
+
+@compiled
+def _tell_missing(missing_is_zero, size, entries):  # type: ignore[no-untyped-def]
+    """Write which entries the example has; make the others 0."""
+    value, has = entries[VALUE], entries[HAS]
+    for p in range(size):
+        missing = np.isnan(value[p])
+        has[p] = 0.0 if missing | (missing_is_zero & (value[p] == 0.0)) else 1.0
+        value[p] = 0.0 if missing else value[p]
+
+
+@compiled
+def _read(moments, at, size, entries):  # type: ignore[no-untyped-def]
+    """Read the moments of the features, and count this example; features beyond have had no value."""
+    n_values, mean, squares, n_known, has = (
+        entries[COUNT],
+        entries[MEAN],
+        entries[SQUARES],
+        entries[KNOWN],
+        entries[HAS],
+    )
+    for p in range(size):
+        feature = at[p]
+        if feature < len(moments):
+            n_values[p], mean[p] = moments[feature, COUNT], moments[feature, MEAN]
+            squares[p], n_known[p] = moments[feature, SQUARES], moments[feature, HAVING]
+        else:
+            n_values[p], mean[p], squares[p], n_known[p] = 0.0, 0.0, 0.0, 0.0
+        n_known[p] += has[p]
+
+
+@compiled
+def _write(moments, at, size, entries):  # type: ignore[no-untyped-def]
+    n_values, mean, squares, n_known = entries[COUNT], entries[MEAN], entries[SQUARES], entries[KNOWN]
+    for p in range(size):
+        feature = at[p]
+        moments[feature, COUNT], moments[feature, MEAN] = n_values[p], mean[p]
+        moments[feature, SQUARES], moments[feature, HAVING] = squares[p], n_known[p]
+
+
+@compiled
+def _keep_within_reach(n, n_dense, size, entries):  # type: ignore[no-untyped-def]
+    """Make values what they count as. One value does not make a quantity of a feature that has said only yes or no."""
+    n_values, mean, squares, value = entries[COUNT], entries[MEAN], entries[SQUARES], entries[VALUE]
+    far_of_dense = FAR_OF_FEW if n_dense <= FEW else FAR
+    for p in range(size):
+        varies = squares[p] > VARIES * n_values[p] * mean[p] * mean[p]
+        far = far_of_dense if varies & (2.0 * n_values[p] > n - 1) else FAR
+        spread = np.sqrt(squares[p] / n_values[p] if varies else VARIES * n_values[p])
+        reach = far * spread if varies else 0.5 * spread * abs(mean[p])
+        kept = min(max(value[p], mean[p] - reach), mean[p] + reach)
+        value[p] = value[p] if (value[p] == 0.0) | (n_values[p] < EARLY) else kept
+
+
+@compiled
+def _include(size, entries):  # type: ignore[no-untyped-def]
+    """Include values other than 0 in the moments (Welford)."""
+    n_values, mean, squares, value = entries[COUNT], entries[MEAN], entries[SQUARES], entries[VALUE]
+    for p in range(size):
+        distance = value[p] - mean[p]
+        n_included = n_values[p] + 1.0
+        moved = mean[p] + distance / n_included
+        added = squares[p] + distance * (value[p] - moved)
+        counts = value[p] != 0.0
+        n_values[p] = n_included if counts else n_values[p]
+        mean[p] = moved if counts else mean[p]
+        squares[p] = added if counts else squares[p]
+
+
+@compiled
+def _count_all(n, size, entries):  # type: ignore[no-untyped-def]
+    """Let every example have every entry."""
+    for p in range(size):
+        entries[KNOWN, p], entries[HAS, p] = n, 1.0
+
+
+@compiled
+def _find_quantities(n, size, entries):  # type: ignore[no-untyped-def]
+    """Write the shares of the entries that are dense now, and 0 for the others; return how many are."""
+    n_values, mean, squares, n_known, share = (
+        entries[COUNT],
+        entries[MEAN],
+        entries[SQUARES],
+        entries[KNOWN],
+        entries[SHARE],
+    )
+    n_quantities = 0
+    for p in range(size):
+        found = _is_dense(n_values[p], mean[p], squares[p], n)
+        share[p] = n_values[p] / n_known[p] if found else 0.0
+        n_quantities += found
+    return n_quantities
+
+
+@compiled
+def _list_dense(at, size, entries, dense):  # type: ignore[no-untyped-def]
+    """Write the features of the entries that are dense now; return their number."""
+    n_dense = 0
+    for p in range(size):
+        if entries[SHARE, p] > 0.0:
+            dense[n_dense] = at[p]
+            n_dense += 1
+    return n_dense
+
+
+@compiled
+def _weigh_rare(n, size, entries):  # type: ignore[no-untyped-def]
+    """Let what is not dense weigh more the rarer it is, as by an inverse document frequency.
+
+    By a root, which has the same bits on any machine, unlike a logarithm.
+    """
+    n_values, share, value = entries[COUNT], entries[SHARE], entries[VALUE]
+    for p in range(size):
+        rarity = np.sqrt(np.sqrt(np.sqrt((n + 1.0) / (n_values[p] + 1.0))))
+        value[p] *= 1.0 if share[p] > 0.0 else rarity
+
+
+@compiled
+def _standardise(size, entries):  # type: ignore[no-untyped-def]
+    """Make values deviations from the mean where they are dense, else multiples of their usual size; 0 if missing.
+
+    The variance is that of the values, and that between them and the zeros; the square of the usual size is the mean of
+    the squares of the values other than 0. Return how many others there are that are not 0 now.
+    """
+    n_values, mean, squares, n_known = entries[COUNT], entries[MEAN], entries[SQUARES], entries[KNOWN]
+    has, share, value = entries[HAS], entries[SHARE], entries[VALUE]
+    n_others = 0
+    for p in range(size):
+        is_dense, square = share[p] > 0.0, mean[p] * mean[p]
+        within = squares[p] / (n_known[p] if is_dense else max(n_values[p], 1.0))
+        deviation = np.sqrt(within + (square * share[p] * (1.0 - share[p]) if is_dense else square))
+        scaled = (value[p] - share[p] * mean[p]) / deviation
+        value[p] = scaled if (deviation > 0.0) & (has[p] > 0.0) else 0.0
+        n_others += (value[p] != 0.0) & (share[p] == 0.0)
+    return n_others
+
+
+@compiled
+def _keep_values(at, size, entries, out_indices, end):  # type: ignore[no-untyped-def]
+    """Move values other than 0 to the front, and list their features; return their number."""
+    value, n_kept = entries[VALUE], 0
+    for p in range(size):
+        own = value[p]
+        out_indices[end + n_kept], value[n_kept] = at[p], own
+        n_kept += own != 0.0
+    return n_kept
+
+
+@compiled
+def _length(entries, size, n_quantities, n_others):  # type: ignore[no-untyped-def]
+    """Return the usual length of a few dense features if no more others are beside them, else the Euclidean norm, or 1.
+
+    Values are far from overflow, as multiples of deviations or of usual sizes.
+    """
+    if 0 < n_quantities <= FEW and n_others <= n_quantities:
+        return np.sqrt(float(n_quantities))
+    total = 0.0
+    for p in range(size):
+        total += entries[VALUE, p] * entries[VALUE, p]
+    return np.sqrt(total) if total > 0.0 else 1.0
 
 
 @compiled
@@ -118,80 +299,13 @@ def find_dense(count, moments, dense):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def _with_room(indices, values, size):  # type: ignore[no-untyped-def]
-    if size <= len(indices):
-        return indices, values
-    larger_indices, larger_values = np.empty(2 * size, indices.dtype), np.empty(2 * size, values.dtype)
-    larger_indices[: len(indices)] = indices
-    larger_values[: len(values)] = values
-    return larger_indices, larger_values
-
-
-@compiled
-def _next(features, values, p, dense, q):  # type: ignore[no-untyped-def]
-    """Return the next feature, in the row or dense, and its value; one of the two lists is not at its end."""
-    if q == len(dense) or (p < len(features) and features[p] <= dense[q]):
-        return features[p], np.float64(values[p])
-    return dense[q], 0.0
-
-
-@compiled
-def _within_reach(n_values, mean, squares, value, far):  # type: ignore[no-untyped-def]
-    """Return a value as it counts. One value does not make a quantity of a feature that has said only yes or no."""
-    if value == 0.0 or n_values < EARLY:
-        return value
-    varies = squares > VARIES * n_values * mean * mean
-    reach = far * np.sqrt(squares / n_values) if varies else 0.5 * np.sqrt(VARIES * n_values) * abs(mean)
-    return min(max(value, mean - reach), mean + reach)
-
-
-@compiled
-def _include(n_values, mean, squares, value):  # type: ignore[no-untyped-def]
-    """Return the moments of a feature's values other than 0, once this one is included."""
-    if value == 0.0:
-        return n_values, mean, squares
-    n_values += 1
-    distance = value - mean
-    mean += distance / n_values
-    return n_values, mean, squares + distance * (value - mean)
-
-
-@compiled
-def _scaled(value, n_values, mean, squares, n, n_known, is_dense):  # type: ignore[no-untyped-def]
-    """Return a value as the model sees it: in deviations from the mean if the feature is dense, else by its size.
-
-    `n_known` of `n` examples have had the feature, of which `n_values` had a value other than 0. A rare one weighs
-    more, as by an inverse document frequency: by a root, which has the same bits on any machine, unlike a logarithm.
-    """
-    if is_dense:  # the variance of the values, and that between them and the zeros
-        share = n_values / n_known
-        shift, deviation = share * mean, np.sqrt(squares / n_known + mean * mean * share * (1.0 - share))
-        rarity = 1.0
-    else:
-        shift, deviation = 0.0, np.sqrt(squares / max(n_values, 1.0) + mean * mean)
-        rarity = np.sqrt(np.sqrt(np.sqrt((n + 1.0) / (n_values + 1.0))))
-    return rarity * (value - shift) / deviation if deviation > 0.0 else 0.0
-
-
-@compiled
 def _is_dense(n_values, mean, squares, n):  # type: ignore[no-untyped-def]
     """Return whether a feature is a quantity that most examples have."""
     return 2.0 * n_values > n and squares > VARIES * n_values * mean * mean
 
 
 @compiled
-def _divide_by_length(values, n_quantities, n_others):  # type: ignore[no-untyped-def]
-    """Divide by the usual length of a few dense features if no more others are beside them, else by the Euclidean norm.
-
-    Values are far from overflow, as multiples of deviations or of usual sizes.
-    """
-    if 0 < n_quantities <= FEW and n_others <= n_quantities:
-        total = float(n_quantities)
-    else:
-        total = 0.0
-        for value in values:
-            total += value * value
-    if total > 0.0:
-        norm = np.sqrt(total)
-        for p in range(len(values)):
-            values[p] /= norm
+def _lengthened(array, size):  # type: ignore[no-untyped-def]
+    longer = np.empty(size, array.dtype)
+    longer[: len(array)] = array
+    return longer

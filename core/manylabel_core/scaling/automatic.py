@@ -68,8 +68,7 @@ class AutomaticScaling(Scaling):
     def _scale(self, rows: Rows, store: bool) -> Rows:
         moments = self._moments[: self._n_features]
         statistics = self._count, moments, self._dense, self._n_dense
-        indptr, indices, values = scale_automatically(*statistics, self._missing_is_zero, store, *rows)
-        return Rows(indptr, indices, values.astype(rows.values.dtype, copy=False))
+        return Rows(*scale_automatically(*statistics, self._missing_is_zero, store, *rows))
 
     def values_after(self, n_features: int, n_samples: int, n_values: int) -> int:
         """Return the number of their values, and as many dense features for each as there can be."""

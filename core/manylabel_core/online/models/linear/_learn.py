@@ -83,7 +83,8 @@ def learn_linear(  # type: ignore[no-untyped-def]
     width, longest, planes = padded(table, scores.shape[1]), longest_row(indptr), planes_scored(table, n_seen, counts)
     n_experts, scored = 1 + (len(counts) > 0), np.empty((len(planes), width), np.float64)
     rows, x, direction = np.empty(longest, np.int64), np.empty(longest, table.dtype), np.empty(longest, table.dtype)
-    signs, tau = np.empty(width, np.int8), np.empty(width, table.dtype)
+    all_signs, all_tau = np.empty(width, np.int8), np.empty(width, table.dtype)
+    parts = np.empty(longest if len(feature_squares) > 0 else 0)
     order, moves, work = np.empty(width, np.int32), np.empty(width, np.int32), np.empty((SCRATCH, width))
     n_before = np.empty(len(n_seen), table.dtype)
     before = np.empty((longest if len(n_seen) > 0 else 0, width), table.dtype)
@@ -99,51 +100,59 @@ def learn_linear(  # type: ignore[no-untyped-def]
     for i in range(len(indptr) - 1):
         row = slice(indptr[i], indptr[i + 1])
         truth = slice(listed_indptr[i], listed_indptr[i + 1])
-        weight = weight_of(weights, i)
-        now = slice(0, 1 + n_labels[i])  # columns of labels that do not exist yet stay untouched
-        scores[i, now.stop :] = 0.0
-        example = indices[row], values[row]
-        score_example(table, planes, n_seen[now], counts, constant, *example, scored, scores[i, now])
-        set_signs(listed[truth], listed_signs[truth], complete[i], signs[now])
-        here, wide = slice(0, set_example(constant, *example, rows, x)), slice(0, padded(table, now.stop))
-        n_before[now], tau[now.stop :] = n_seen[now], 0.0
+        weight, n_columns = weight_of(weights, i), 1 + n_labels[i]
+        scores[i, n_columns:] = 0.0  # columns of labels that do not exist yet stay untouched
+        features, given, signs = indices[row], values[row], all_signs[:n_columns]
+        score_example(table, planes, n_seen, counts, constant, features, given, scored, scores[i, :n_columns])
+        set_signs(listed[truth], listed_signs[truth], complete[i], signs)
+        size, tau = set_example(constant, features, given, rows, x), all_tau[: padded(table, n_columns)]
+        tau[n_columns:] = 0.0
+        here, own_x = rows[:size], x[:size]
+        for column in range(min(n_columns, len(n_seen))):
+            n_before[column] = n_seen[column]
         for q in range(n_experts - 1, -1, -1):  # the first one last: its update may scale x
-            its = constant_of(q, constant)
+            its, present = constant_of(q, constant), scored[q, :n_columns]
             if its != 0.0:
                 x[0] = its
             if q == 0 and adaptive:
-                copy_rows(table, 0, rows[here], before)
-                model = table, rows[here], x[here], eta, delta
+                copy_rows(table, 0, here, before)
+                model = table, here, own_x, eta, delta
                 if by_passes:
                     limit = pass_limit(int(update[PASSES]), update[PASSES_PER_LABEL], n_labels[i])
                     passing = gradient, columns, changes, out
-                    adaptive_multipass_update(*model, weight, limit, scored[0, now], signs[now], passing)
+                    adaptive_multipass_update(*model, weight, limit, present, signs, passing)
                 else:
-                    adaptive_implicit_update(*model, weight, scored[0, now], signs[now], (rates, sums, order, work))
-                accumulate(table, 0, planes[-n_experts], rows[here], n_before[now], before)
+                    adaptive_implicit_update(*model, weight, present, signs, (rates, sums, order, work))
+                accumulate(table, 0, planes[-n_experts], here, n_columns, n_before, before)
             else:
                 squares, own = (feature_squares, eta) if q == 0 else (feature_squares[:0], update[STEADY] * eta)
-                k = _set_direction(squares, its, values[row], rows[here], x[here], direction)
-                scratch = tau[now], order, moves, work
-                if run_update(update, own, weight, n_labels[i], k, scored[q, now], signs[now], *scratch):
-                    copy_rows(table, planes[q], rows[here], before)
-                    add_outer(table, planes[q], rows[here], direction, tau[wide])
-                    accumulate(table, planes[q], planes[-n_experts + q], rows[here], n_before[now], before)
-                    _add_squares(squares, rows[here], x[here], weight)
-        count_hits(counts, scored, signs[now], weight)
-        n_seen[now] += 1
+                k = _set_direction(squares, its, given, here, own_x, direction, parts)
+                scratch = tau[:n_columns], order, moves, work
+                if run_update(update, own, weight, n_labels[i], k, present, signs, *scratch):
+                    copy_rows(table, planes[q], here, before)
+                    add_outer(table, planes[q], here, direction, tau)
+                    accumulate(table, planes[q], planes[-n_experts + q], here, n_columns, n_before, before)
+                    _add_squares(squares, here, own_x, weight)
+        count_hits(counts, scored, signs, weight)
+        for column in range(min(n_columns, len(n_seen))):
+            n_seen[column] += 1
 
 
 @compiled
-def _set_direction(squares, constant, values, rows, x, direction):  # type: ignore[no-untyped-def]
-    """Write inv(H) x; return k = x' inv(H) x, in float64."""
+def _set_direction(squares, constant, values, rows, x, direction, parts):  # type: ignore[no-untyped-def]
+    """Write inv(H) x; return k = x' inv(H) x, in float64. `parts` is scratch."""
     if len(squares) == 0:
-        direction[: len(x)] = x
+        for p in range(len(x)):
+            direction[p] = x[p]
         return squared_norm(values, constant)
+    for p in range(len(x)):  # loops of their own, so that the one between becomes vector instructions
+        parts[p] = squares[rows[p]]
+    for p in range(len(x)):
+        direction[p] = x[p] / np.sqrt(1.0 + parts[p])
+        parts[p] = np.float64(x[p]) * np.float64(direction[p])
     k = 0.0
     for p in range(len(x)):
-        direction[p] = x[p] / np.sqrt(1.0 + squares[rows[p]])
-        k += np.float64(x[p]) * np.float64(direction[p])
+        k += parts[p]
     return k
 
 

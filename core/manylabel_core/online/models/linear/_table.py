@@ -113,8 +113,7 @@ def score_plane(table, plane, constant, features, values, scores):  # type: igno
     known = np.searchsorted(features, len(table) - 1)
     last = known // 4 * 4
     for p in range(0, last, 4):  # in fours: a quarter of the passes over the scores, the same order of sums
-        a, b = table[1 + features[p], plane], table[1 + features[p + 1], plane]
-        c, d = table[1 + features[p + 2], plane], table[1 + features[p + 3], plane]
+        a, b, c, d = _row(features[p]), _row(features[p + 1]), _row(features[p + 2]), _row(features[p + 3])
         u, v, w, x = (
             np.float64(values[p]),
             np.float64(values[p + 1]),
@@ -122,12 +121,18 @@ def score_plane(table, plane, constant, features, values, scores):  # type: igno
             np.float64(values[p + 3]),
         )
         for column in range(len(scores)):
-            before = (scores[column] + u * a[column]) + v * b[column]
-            scores[column] = (before + w * c[column]) + x * d[column]
+            before = (scores[column] + u * table[a, plane, column]) + v * table[b, plane, column]
+            scores[column] = (before + w * table[c, plane, column]) + x * table[d, plane, column]
     for p in range(last, known):
-        a, u = table[1 + features[p], plane], np.float64(values[p])
+        a, u = _row(features[p]), np.float64(values[p])
         for column in range(len(scores)):
-            scores[column] += u * a[column]
+            scores[column] += u * table[a, plane, column]
+
+
+@compiled
+def _row(feature):  # type: ignore[no-untyped-def]
+    """Return the row of a feature, without a sign: numba asks of every signed index whether it counts from the end."""
+    return np.uint64(1 + feature)
 
 
 @compiled
@@ -163,7 +168,7 @@ def copy_rows(table, plane, rows, before):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def accumulate(table, plane, accumulator, rows, n_before, before):  # type: ignore[no-untyped-def]
+def accumulate(table, plane, accumulator, rows, n_columns, n_before, before):  # type: ignore[no-untyped-def]
     """Take the change of some rows' weights since `before` into their accumulators, a plane of the table.
 
     `n_before` holds the number of examples that each column had seen, in the table's type.
@@ -171,7 +176,7 @@ def accumulate(table, plane, accumulator, rows, n_before, before):  # type: igno
     most = table.dtype.type(MAX_ACCUMULATOR)
     for p in range(min(len(rows), len(before))):
         row = rows[p]
-        for column in range(len(n_before)):
+        for column in range(n_columns):
             change = table[row, plane, column] - before[p, column]
             accumulated = table[row, accumulator, column] + n_before[column] * change
             table[row, accumulator, column] = min(max(accumulated, -most), most)
