@@ -101,7 +101,7 @@ def test_the_mean_in_float32_keeps_its_bound(start: int) -> None:
         age = np.full(width, start + every * i, dtype=np.float32)
         copy_rows(table, 0, rows, before)
         table[0, 0] = np.float32(0.999) * table[0, 0] + step
-        accumulate(table, 0, 1, rows, age, before)
+        accumulate(table, 0, 1, rows, len(age), age, before)
         total += every * table[0, 0].astype(np.float64)
         present = table[0, 0].astype(np.float64)
         distance = np.maximum(distance, np.abs(present - total / (start + every * (i + 1))))
