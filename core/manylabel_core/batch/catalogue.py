@@ -229,8 +229,8 @@ _PRIVILEGED = (
         "C",
         None,
         (POSITIVE, Null()),
-        "This is the price of a unit of slack that the labels are to explain. Null is 3 rho, at which they are mostly idle,"
-        " and 0.3 where rho is infinite.",
+        "This is the price of a unit of slack that the labels are to explain. Null is 3 rho, at which they are mostly"
+        " idle, and 0.3 where rho is infinite.",
     ),
     Parameter(
         "rho",

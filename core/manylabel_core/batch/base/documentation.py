@@ -64,8 +64,8 @@ C : float or None, default=None
     Price of the slack that the other labels explain. None takes 3 rho, at which they are mostly idle, and 0.3 where rho
     is infinite.
 rho : float, default=0.1
-    Price of the rest of the slack, which may be infinite. Search it, the lower the longer the rows (0.1 to 1 for rows of
-    unit length).
+    Price of the rest of the slack, which may be infinite. Search it, the lower the longer the rows (0.1 to 1 for rows
+    of unit length).
 loss : {"squared_hinge", "hinge"}, default="squared_hinge"
     With "hinge", zeta costs `rho zeta`. The scores of rare labels then gather near -1, and those of different labels
     compare badly, which rankings of labels show.

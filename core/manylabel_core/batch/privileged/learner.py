@@ -88,7 +88,7 @@ class PrivilegedLearner(BatchLearner):
         mask = nearest(signs, self.privileged, weights) if not isinstance(self.privileged, str) else None
         problem = Privileged(
             signs,
-            C=self._checked_C(rho),
+            C=self._price(rho),
             rho=rho,
             gamma=gamma2,
             loss=self.loss,
@@ -105,7 +105,8 @@ class PrivilegedLearner(BatchLearner):
             return float(self.rho)
         raise ValueError(f"rho must be a number above 0, which may be infinite, not {shown(self.rho)}")
 
-    def _checked_C(self, rho: float) -> float:
+    def _price(self, rho: float) -> float:
+        """Return C."""
         if self.C is not None:
             return check_positive("C", self.C)
         return 0.3 if rho == math.inf else 3 * rho
