@@ -114,8 +114,10 @@ BAD_PARAMETERS = [
         (learner, name, value, f"{name} must be a finite number above 0")
         for learner in PRIVILEGED
         for name in ("C", "gamma2")
-        for value in (0, -1.0, np.inf, None)
+        for value in (0, -1.0, np.inf, "1")
     ],
+    *[(learner, "C", True, "C must be a finite number above 0, not True, or None") for learner in PRIVILEGED],
+    *[(learner, "gamma2", None, "gamma2 must be a finite number above 0") for learner in PRIVILEGED],
     (PrML, "gamma1", 0.0, "gamma1 must be a finite number above 0"),
     *[(learner, "rho", value, "rho must be a number above 0") for learner in PRIVILEGED for value in (0, np.nan, "1")],
     *[(learner, "rho", np.ones(2), "rho must be a number above 0") for learner in PRIVILEGED],

@@ -107,9 +107,12 @@ class PrivilegedLearner(BatchLearner):
 
     def _price(self, rho: float) -> float:
         """Return C."""
-        if self.C is not None:
+        if self.C is None:
+            return 0.3 if rho == math.inf else 3 * rho
+        try:
             return check_positive("C", self.C)
-        return 0.3 if rho == math.inf else 3 * rho
+        except ValueError as error:
+            raise ValueError(f"{error}, or None") from None
 
     def _check_privileged(self) -> None:
         if isinstance(self.privileged, str) and self.privileged == "all":
