@@ -37,7 +37,7 @@ def main() -> None:
     with Client() as client:  # MANYLABEL_URL, or http://127.0.0.1:8000
         watcher = client.create_model("songs-watch", params={"drift": "adwin", "on_drift": "restart"})
         watcher.update_many(examples(rng, 1000, moved=False))
-        client.train("m3l", {"stream": "songs-watch", "last": 1000}, model="songs", promote=True).wait()
+        client.train("m3l", {"stream": "songs-watch", "last": 1000}, model="songs", promote="always").wait()
         champion = client.model("songs")
 
         seen: list[Example] = []
@@ -49,14 +49,14 @@ def main() -> None:
 
         watcher.update_many(examples(rng, 500, moved=True))
         latest = {"stream": "songs-watch", "last": 500}
-        client.train("m3l", latest, model="songs-challenger", promote=True).wait()
+        client.train("m3l", latest, model="songs-challenger", promote="always").wait()
         challenger = client.model("songs-challenger")
         new = list(examples(rng, 300, moved=True))
         old_share, new_share = right(champion, new), right(challenger, new)
         print(f"of 300 examples since, the champion is right in {old_share:.0%}, the challenger in {new_share:.0%}")
 
         if new_share > old_share:  # the same job makes the same model, bit for bit: now as a version of the champion
-            client.train("m3l", latest, model="songs", promote=True).wait()
+            client.train("m3l", latest, model="songs", promote="always").wait()
         served = next(version.version for version in champion.versions() if version.served)
         print(f"songs serves version {served}, right in {right(champion, new):.0%}; promote(1) would take it back")
 

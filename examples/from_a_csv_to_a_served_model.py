@@ -47,7 +47,9 @@ def main() -> None:
 
         uploaded = client.upload_dataset("genes", path, labels=len(labels))
         print(f"uploaded {uploaded.rows} rows, {uploaded.features} features, {uploaded.labels} labels")
-        job = client.train("m3l", "genes", model="genes-m3l", params={"kernel": "rbf", "gamma": "scale"}, promote=True)
+        job = client.train(
+            "m3l", "genes", model="genes-m3l", params={"kernel": "rbf", "gamma": "scale"}, promote="always"
+        )
         result = job.wait().result
         print(f"version {result.version} is served")
 

@@ -414,10 +414,12 @@ class LabelNotFound(ServiceError):
 
 
 class LabelExists(ServiceError):
-    """The new name of a label is that of another, or has been."""
+    """The name is that of another label, or an old name of one."""
 
     code = "label_exists"
-    message = "the model has a label {self.label!r}, and labels are not merged; choose another name"
+    message = (
+        "{self.label!r} is a name of a label of this model, or an old one; choose another name, or merge the labels"
+    )
     label: str
 
 

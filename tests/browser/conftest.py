@@ -169,7 +169,7 @@ def trained(sites: Callable[[str], Site]) -> str:
     """The name of a trained model on `site`, which tests share: it takes seconds to make. "articles" has its stream."""
     client = sites("sqlite").client
     new_model(client, "articles")
-    job = client.train("m3l", {"stream": "articles", "last": 1000}, "articles-m3l", holdout=0.2, promote=True)
+    job = client.train("m3l", {"stream": "articles", "last": 1000}, "articles-m3l", holdout=0.2, promote="always")
     assert job.wait().state == "succeeded"
     return "articles-m3l"
 

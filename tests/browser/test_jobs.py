@@ -51,7 +51,7 @@ def test_a_job_is_ordered_watched_compared_and_promoted(site: Site, watched: Wat
     expect(target).to_have_attribute("aria-invalid", "true")
     expect(target).to_be_focused()
     target.fill(f"{name}-m3l")
-    page.get_by_label("promote").select_option("false")
+    page.get_by_label("promote").select_option("never")
     page.get_by_text("Parameters; each has a default").click()
     page.get_by_label("C", exact=True).fill("0.5")
     page.get_by_role("button", name="Order this job").click()
@@ -61,7 +61,7 @@ def test_a_job_is_ordered_watched_compared_and_promoted(site: Site, watched: Wat
     expect(facts(page, "State")).to_have_text("succeeded", timeout=JOB_MS)
     (job,) = [each for each in site.client.jobs() if each.model == f"{name}-m3l"]
     assert job.result is not None
-    assert (job.params["C"], job.holdout, job.promote, job.data) == (0.5, 0.2, False, job.data)
+    assert (job.params["C"], job.holdout, job.promote, job.data) == (0.5, 0.2, "never", job.data)
     outcome = section(page, "What came of it")
     expect(outcome).to_contain_text("it is not served")
     row = outcome.get_by_role("row", name="Micro-F1")
@@ -106,7 +106,7 @@ def test_a_job_learns_from_a_data_set_in_redis(
     expect(page.get_by_label("model (required)")).to_have_attribute("aria-invalid", "true")
     assert_no_sideways_scrolling(page)
     page.get_by_label("model (required)").fill(name)
-    page.get_by_label("promote").select_option("true")
+    page.get_by_label("promote").select_option("always")
     page.get_by_role("button", name="Order this job").click()
     expect(facts(page, "State")).to_have_text("succeeded", timeout=JOB_MS)
     outcome = section(page, "What came of it")

@@ -128,7 +128,7 @@ def test_versions_of_a_trained_model(watched: Watched, site: Site, name: str) ->
     ]
     client = site.client
     client.upload_dataset(name, "\n".join(lines).encode(), format="csv", labels=3)
-    for promote in (True, False):
+    for promote in ("always", "never"):
         client.train("mlrl", name, name, holdout=0.3, promote=promote).wait(timeout=300)
     page = watched.new_page(site.url)
     page.goto(site.at(f"/models/{name}"))

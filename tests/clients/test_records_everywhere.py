@@ -71,7 +71,7 @@ def test_records_are_the_same_bits_everywhere(place: Place, tmp_path: Path) -> N
             data = client.upload_dataset("rows", path, text=TEXT)
             assert (data.text, data.features) == (text, single.status().features)
             data = "rows"
-        job = client.train("m3l", data, model="trained", params={"optimise": "none"}, promote=True).wait()
+        job = client.train("m3l", data, model="trained", params={"optimise": "none"}, promote="always").wait()
         assert (job.state, job.result.rows) == ("succeeded", len(ROWS)), job.error
         told = client.model("trained").predict_many(XS)
     server.kill()

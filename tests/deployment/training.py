@@ -31,7 +31,7 @@ class Job:
         rows = [dict(zip("xy", example(source), strict=True)) for _ in range(ROWS)]
         lines = "".join(json.dumps(row) + "\n" for row in rows)
         self._ask("POST", f"/v1/datasets?name={model}&format=ndjson", lines, "application/x-ndjson")
-        order = {"trainer": "m3l", "params": SLOW, "data": {"dataset": model}, "model": model, "promote": True}
+        order = {"trainer": "m3l", "params": SLOW, "data": {"dataset": model}, "model": model, "promote": "always"}
         self._path = f"/v1/jobs/{self._ask('POST', '/v1/jobs', json.dumps(order))['id']}"
 
     def wait(self, wanted: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:

@@ -36,7 +36,7 @@ def data_set(rows: int = 1500, features: int = 60, labels: int = 8) -> bytes:
 def job_request(model: str, iterations: int = ITERATIONS) -> dict[str, Any]:
     """Return a request for a job of so many iterations, all of one fit: without thresholds there are no folds."""
     params = {"scaling": "none", "optimise": "none", "tol": 1e-10, "max_iter": iterations}
-    return {"trainer": "m3l", "params": params, "data": {"dataset": "noise"}, "model": model, "promote": True}
+    return {"trainer": "m3l", "params": params, "data": {"dataset": "noise"}, "model": model, "promote": "always"}
 
 
 @dataclass

@@ -9,7 +9,7 @@ from manylabel_clients.command.completion import install_completion, show_comple
 from manylabel_clients.command.data import datasets, feed
 from manylabel_clients.command.declaring import Commands
 from manylabel_clients.command.failures import REFUSED, UNREACHABLE, Failure
-from manylabel_clients.command.models import evaluate, export_model, models, predict, snapshots, update
+from manylabel_clients.command.models import compare, evaluate, export_model, models, predict, snapshots, update
 from manylabel_clients.command.server import audit, demo, keys, replicas, serve, transfer, worker
 from manylabel_clients.command.training import jobs, train
 from manylabel_clients.http.errors import ConnectionFailed, ManyLabelError, Unauthorized, Unavailable
@@ -38,6 +38,7 @@ for module in (
     export_model,
     feed,
     evaluate,
+    compare,
     train,
     datasets,
     jobs,

@@ -41,6 +41,7 @@ _BODIES: tuple[type[BaseModel], ...] = (
     schemas.TrainedBatch,
     schemas.RenameRequest,
     schemas.RetireRequest,
+    schemas.MergeRequest,
     schemas.RollbackRequest,
     schemas.SnapshotRequest,
     schemas.PromoteRequest,

@@ -364,7 +364,8 @@ class Replica(HostedModel):
         Raises as `PredictionStore.get`, and PredictionLabelled if one has these labels.
         """
         self.check_serving()
-        self.model.labelled.check(ids, truths, self.model.labels.lookup)
+        current = [self.model.resolve(y) for y in truths]
+        self.model.labelled.check(ids, current, self.model.labels.lookup)
         return await self._prediction_store.get(ids)
 
     async def label_next(self, limit: int, by_uncertainty: bool) -> LabelNext:
@@ -490,19 +491,21 @@ class Replica(HostedModel):
         self.snapshot_soon()
         return self._answer(outcome)
 
-    async def relabel(self, label: str, to: str | None, key: IdempotencyKey | None = None) -> UpdateResult:
-        """Rename a label, or retire it (`to` is None), here and on every other replica, at the same point of the log.
+    async def relabel(
+        self, label: str, to: str | None, key: IdempotencyKey | None = None, *, merges: bool = False
+    ) -> UpdateResult:
+        """Rename a label to `to`, merge it into that (`merges`), or retire it (`to` is None), as an entry of the log.
 
         Raises
         ------
-        LabelNotFound, LabelExists, LabelsDeclared
+        LabelNotFound, LabelExists, LabelsDeclared, LimitExceeded
         NotReady, KeyInFlight, KeyReused, QueueFull, StorageGone, ModelGone
         """
         self.check_changeable()
         if (earlier := await self._stored_answer(key)) is not None:
             return self._updated(earlier, replayed=True)
         with self._keys.hold(key):
-            relabel = Relabel(label, to, self.durability, key)
+            relabel = Relabel(label, to, self.durability, key, merges)
             return self._answer(await self.queue.put(relabel, self._encoded(relabel), None))
 
     def _encoded(self, change: Rollback | Relabel) -> bytes:

@@ -17,7 +17,7 @@ from manylabel_service.online.spec.trained import TrainedSpec, is_trained
 from manylabel_service.settings import Settings
 from manylabel_service.storage import START, ModelRecord, Store
 from manylabel_service.trained.predictor import Predictor
-from manylabel_service.trained.version import Version, VersionMeta
+from manylabel_service.trained.version import Promote, Version, VersionMeta
 from manylabel_service.trained.version_store import VersionCatalogue, VersionStore
 
 ATTEMPTS = 5
@@ -47,7 +47,7 @@ async def check_publishable(store: Store, settings: Settings, name: str) -> None
 
 
 async def publish(
-    store: Store, settings: Settings, name: str, artifact: bytes, meta: VersionMeta, *, promote: bool | None
+    store: Store, settings: Settings, name: str, artifact: bytes, meta: VersionMeta, *, promote: Promote
 ) -> int:
     """Make a version of a model, which is created if there is none of that name; return its number.
 
@@ -56,8 +56,9 @@ async def publish(
     artifact : `ModelArtifact.to_bytes`.
     meta : of the version, which says here how it scales and what features it has. For a job that has published before,
         its version is answered, and nothing is changed.
-    promote : whether the version is served from now on, in the same step in which it becomes one. None: if its fit has
-        converged, it was measured, and it does not differ from the one served; else its meta data say why not.
+    promote : whether the version is served from now on, in the same step in which it becomes one. "if_better" serves it
+        if its fit converged, it was measured, its features and scaling are those of the version served, and it did not
+        measure lower than that on the same rows; else `held_back` of its meta data has the reasons.
 
     Raises
     ------
@@ -102,7 +103,7 @@ def _described(artifact: bytes, meta: VersionMeta) -> VersionMeta:
 
 
 async def _held_back(versions: VersionStore, meta: VersionMeta) -> str | None:
-    """Return why a version shall not be served without being told so, or None."""
+    """Return the reasons against serving a version in place of the current one, or None."""
     reasons = []
     if not meta.converged:
         gap = "" if meta.gap is None else f" (gap {meta.gap:.2g})"
@@ -111,21 +112,23 @@ async def _held_back(versions: VersionStore, meta: VersionMeta) -> str | None:
         reasons.append("it was not measured")
     if found := await versions.differences(meta):
         reasons.append(f"it differs from version {versions.catalogue.served}: {found}")
+    if worse := await versions.worse(meta):
+        reasons.append(worse)
     return "; ".join(reasons) or None
 
 
 async def _published(
-    record: ModelRecord, store: Store, settings: Settings, artifact: bytes, meta: VersionMeta, promote: bool | None
+    record: ModelRecord, store: Store, settings: Settings, artifact: bytes, meta: VersionMeta, promote: Promote
 ) -> int:
     """Return the number of the job's version, which is made if there is none; raises ModelGone."""
     versions = VersionStore(record, store)
     while meta.job not in (catalogue := await versions.read()).jobs:
         _check_room(record.name, catalogue, settings.max_versions)
-        held_back = await _held_back(versions, meta) if promote is None else None
-        serve = promote if promote is not None else held_back is None
+        held_back = await _held_back(versions, meta) if promote == "if_better" else None
+        serve = promote != "never" and held_back is None
         worse = await versions.worse(meta) if serve else None
         id = await versions.put_blobs(replace(meta, held_back=held_back, worse=worse), artifact)
-        compared = [catalogue.served] if promote is not False else None
+        compared = [catalogue.served] if promote != "never" else None
         add = partial(_add, job=meta.job, id=id, size_bytes=len(artifact), serve=serve, compared=compared)
         catalogue = await versions.change(add)
         if meta.job in catalogue.jobs:

@@ -1,11 +1,14 @@
-"""Facts about a version that are known without reading it."""
+"""Facts about a version that are known without reading it, and when a new one is served."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 MEASURE = "micro_f1"
 """The measure by which versions are compared."""
+
+Promote = Literal["if_better", "always", "never"]
+"""When a new version is served: unless there is a reason against it, in any case, or only if it is promoted by hand."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,12 +27,12 @@ class VersionMeta:
     gap : relative distance from the optimum at the end of the fit, at most; None where that is not known.
     scaling : of its features, by name.
     features : digest of the names of its features, or of their number, by view.
-    held_back : why it was not served when it was made, though nobody had said that it should not be; else None.
+    held_back : the reasons why "if_better" did not serve it; else None.
     baseline : of predicting, for each of the rows held out, the labels frequent in those learnt; None likewise.
     taken : what the job has taken from a stream, where it has; None for other data.
     data : what it was trained on, as its job has it: a data set, or a stream.
     measured_on : digest of the rows held out; versions with the same were measured on the same ones. None: not known.
-    worse : says that it measured lower than the one in whose place it was served when it was made; else None.
+    worse : by how much it measured lower than the version that it replaced under "always"; else None.
     """
 
     job: str
@@ -62,8 +65,7 @@ class VersionMeta:
         mine, its = (one.get(MEASURE) for one in (self.measures, other.measures))
         if mine is None or its is None or mine >= its:
             return None
-        rows = f"of version {number}, which it replaces, on the same rows"
-        return f"its micro-F1 of {mine:.4f} is below the {its:.4f} {rows}"
+        return f"its micro-F1 of {mine:.4f} is below the {its:.4f} of version {number} on the same rows"
 
 
 @dataclass(frozen=True, slots=True)

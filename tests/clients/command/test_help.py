@@ -35,7 +35,8 @@ def test_the_commands_are_these() -> None:
     assert {" ".join(path) for path in ALL if path} == {
         "serve", "export", "import", "demo", "snapshots", "rollback", "predict", "update", "label", "feed", "evaluate",
         "models", "models create", "models show", "models delete", "models versions", "models promote",
-        "models plot", "models labels", "models predictions", "models rename-label", "models retire-label",
+        "models plot", "models labels", "models predictions", "models rename-label", "models merge-label",
+        "models retire-label", "compare",
         "keys", "keys list", "keys create", "keys show", "keys change", "keys revoke", "keys token", "keys init",
         "train", "datasets", "datasets add", "datasets show", "datasets delete", "worker", "audit", "replicas",
         "export-model",

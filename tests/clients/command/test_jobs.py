@@ -93,7 +93,7 @@ def test_a_job_is_submitted_watched_and_its_version_served(manylabel: Run, songs
 def test_what_a_version_answered_is_measured(manylabel: Run, client: Client, songs: str) -> None:
     options = ("--dataset", songs, "--split", "train", "--model", "cmd-watched", "--param", "C=0.5")
     good(manylabel("jobs", "submit", *options))
-    good(manylabel("jobs", "submit", *options, "--promote"))
+    good(manylabel("jobs", "submit", *options, "--promote", "always"))
     model = client.model("cmd-watched")
     features = client.dataset(songs).features
     kept = [model.predict([0.5] * features, keep=True) for _ in range(3)]
@@ -133,7 +133,7 @@ def test_why_a_version_is_not_served_is_told_and_that_it_can_be(manylabel: Run, 
     assert (refused.status, "version_differs" in refused.err) == (1, True)
     assert "serves version 2 in place of version 1" in good(manylabel("models", "promote", "cmd-held", "2", "--force"))
     loose = ("--param", "max_iter=1", "--param", "tol=1e-9", "--param", "scaling=standard")
-    out = good(manylabel("jobs", "submit", *options, *loose, "--promote"))
+    out = good(manylabel("jobs", "submit", *options, *loose, "--promote", "always"))
     assert "it is not served" not in out
     versions = good(manylabel("models", "versions", "cmd-held"))
     assert "no, gap" in next(line for line in versions.splitlines() if "3 (served)" in line)

@@ -64,7 +64,7 @@ def jobs(client: Client) -> dict[str, Job]:
     learnt = {"dataset": "yeast", "split": "train"}
     data = {name: {"dataset": "views"} if name == "lsa_mml" else learnt for name in TRAINERS}
     return {
-        name: client.train(name, data[name], f"by-{name}", params=params, promote=True)
+        name: client.train(name, data[name], f"by-{name}", params=params, promote="always")
         for name, (_, params) in TRAINERS.items()
     }
 
@@ -142,7 +142,9 @@ def test_rows_lack_views_from_the_file_to_the_prediction(
     assert client.upload_dataset("text-only", held).views == {"text": 6}
     assert client.dataset("some-sound", details=True).details["missing"] == {"text": 60}
     params = {"n_components": 3, "max_iter": 20}
-    job = client.train("lsa_mml", "some-sound", "sounds", params=params, holdout={"dataset": "text-only"}, promote=True)
+    job = client.train(
+        "lsa_mml", "some-sound", "sounds", params=params, holdout={"dataset": "text-only"}, promote="always"
+    )
     result = job.wait(WAIT_SECONDS).result
     with threadpool_limits(1):
         data, asked = read_dataset(learnt, "ndjson"), read_dataset(held, "ndjson")
@@ -235,7 +237,7 @@ def test_promoting_switches_and_switches_back(client: Client, jobs: dict[str, Jo
     jobs["prbr"].wait(WAIT_SECONDS)
     model, row = client.model("by-prbr"), named_rows(yeast)[-1]
     first = model.predict(row)
-    job = client.train("m3l", {"dataset": "yeast"}, "by-prbr", params={"C": 1e-4}, promote=False)
+    job = client.train("m3l", {"dataset": "yeast"}, "by-prbr", params={"C": 1e-4}, promote="never")
     assert job.wait(WAIT_SECONDS).result.version == 2
     assert model.predict(row).scores == first.scores, "not promoted, not served"
     receipt = model.promote(2)
@@ -254,7 +256,9 @@ def test_from_the_stream_and_back_to_it(client: Client, jobs: dict[str, Job], ye
     truths = [[name for name, one in zip(yeast.label_names, row, strict=True) if one] for row in Y]
     genes = client.create_model("genes", algorithm="falt", params={"eta": 0.1, "passes_per_label": 1.0}, scaling="unit")
     genes.update_many(list(zip(rows, truths, strict=True))[:N_TRAIN])
-    job = client.train("mlrl", {"stream": "genes", "last": N_TRAIN}, "genes-mlrl", params={"lam": 1e-3}, promote=True)
+    job = client.train(
+        "mlrl", {"stream": "genes", "last": N_TRAIN}, "genes-mlrl", params={"lam": 1e-3}, promote="always"
+    )
     done = job.wait(WAIT_SECONDS)
     assert done.result.rows == N_TRAIN
     scores = {}

@@ -257,11 +257,12 @@ def test_labels_are_listed(manylabel: Command, client: Client, tags: str) -> Non
     assert found["labels"][0]["frequency"] == 4 / 7
 
 
-def test_labels_are_renamed_and_retired(manylabel: Command, client: Client, tags: str) -> None:
+def test_labels_are_renamed_merged_and_retired(manylabel: Command, client: Client, tags: str) -> None:
     assert manylabel("models", "rename-label", tags, "pets", "animals").out == "pets is animals now\n"
+    assert manylabel("models", "merge-label", tags, "petz", "animals").out == "petz is merged into animals\n"
     assert manylabel("models", "retire-label", tags, "music").out == "music is retired\n"
     page = client.model(tags).labels(sort="name", descending=False)
-    assert [(one.label, one.retired) for one in page.labels] == [("animals", False), ("music", True)]
+    assert [(one.label, one.retired) for one in page.labels] == [("animals", False), ("music", True), ("petz", True)]
     assert "music (retired)" in manylabel("models", "labels", tags).out
     assert manylabel("models", "retire-label", tags, "music").status != 0
 

@@ -73,7 +73,7 @@ def model(request: pytest.FixtureRequest, server: Any) -> str:
         source = client.create_model(f"{name}-source", text=text)
         source.update_many(rows)
         params = {"scaling": "standard"} if case.endswith("standard") else {}
-        job = client.train("m3l", {"stream": source.name, "last": 300}, name, params=params, promote=True)
+        job = client.train("m3l", {"stream": source.name, "last": 300}, name, params=params, promote="always")
         assert job.wait().state == "succeeded"
     return name
 

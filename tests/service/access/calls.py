@@ -37,6 +37,7 @@ SCOPES: dict[tuple[str, str], tuple[str, ...]] = {
     ("post", f"{MODEL}/labels"): ("learn",),
     ("post", f"{MODEL}/stream"): ("learn",),
     ("post", f"{MODEL}/labels/rename"): ("admin",),
+    ("post", f"{MODEL}/labels/merge"): ("admin",),
     ("post", f"{MODEL}/labels/retire"): ("admin",),
     ("post", f"{MODEL}/snapshots"): ("admin",),
     ("delete", f"{MODEL}/snapshots/{{position}}"): ("admin",),

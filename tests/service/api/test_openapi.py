@@ -27,7 +27,8 @@ OPERATIONS = {
     ("get", "/v1/models/{name}/metrics/history"): {404, 409, 422, 503},
     ("get", "/v1/models/{name}/metrics/reliability"): {404, 409, 422, 503},
     ("get", "/v1/models/{name}/labels"): {404, 409, 422, 503},
-    ("post", "/v1/models/{name}/labels/rename"): {400, 404, 409, 413, 415, 422, 429, 503},
+    ("post", "/v1/models/{name}/labels/rename"): {400, 404, 409, 413, 415, 422, 429, 503, 507},
+    ("post", "/v1/models/{name}/labels/merge"): {400, 404, 409, 413, 415, 422, 429, 503, 507},
     ("post", "/v1/models/{name}/labels/retire"): {400, 404, 409, 413, 415, 422, 429, 503},
     ("get", "/v1/models/{name}/events"): {404, 422, 429, 503},
     ("get", "/v1/models/{name}/snapshots"): {404, 409, 503},
@@ -79,7 +80,7 @@ OPERATIONS = {
     ("post", "/v2/models/{name}/versions/{version}/infer"): {400, 404, 409, 413, 415, 422, 429, 503},
 }
 WITHOUT_BODY = {("post", "/v1/jobs/{id}/retry")}
-KEYED = {"update", "predict-update", "labels", "stream", "rollback", "labels/rename", "labels/retire"}
+KEYED = {"update", "predict-update", "labels", "stream", "rollback", "labels/rename", "labels/merge", "labels/retire"}
 
 
 @pytest.fixture(scope="module")

@@ -71,6 +71,7 @@ async def test_without_a_disk_calls_wait_up_to_a_bound_and_the_rest_is_counted(
         ("/v1/models/m/snapshots/17-3", {"model": "m", "target": "17-3"}),
         ("/v1/models/m/versions/4", {"model": "m", "target": "4"}),
         ("/v1/models/m/labels/rename", {"model": "m"}),
+        ("/v1/models/m/labels/merge", {"model": "m"}),
         ("/v2/models/m/versions/4/infer", {"model": "m", "target": "4"}),
         ("/v1/label-studio/m/webhook", {"model": "m"}),
         ("/v1/datasets/d", {"dataset": "d"}),

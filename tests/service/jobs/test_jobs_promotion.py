@@ -39,7 +39,7 @@ async def test_all_rows_are_learnt_if_that_is_said_and_then_the_result_is_not_se
     assert (job.result.rows, job.result.held_out) == (songs().n_rows, None)
     assert (job.result.promoted, job.result.held_back) == (False, "it was not measured")
     assert lines[-1] == "version 1 is not served: it was not measured"
-    job, _ = await done(data={"dataset": "songs", "split": "all"}, promote=True)
+    job, _ = await done(data={"dataset": "songs", "split": "all"}, promote="always")
     assert (job.result.promoted, job.result.held_back) == (True, None)
 
 
@@ -48,28 +48,32 @@ async def test_a_fit_that_has_not_converged_is_not_served(done: Any) -> None:
     assert (job.result.converged, job.result.promoted) == (False, False)
     assert job.result.held_back == f"its fit has not converged (gap {job.result.gap:.2g})"
     assert lines[-1] == f"version 1 is not served: {job.result.held_back}"
-    job, _ = await done(params={"max_iter": 1, "tol": 1e-9}, promote=True)
+    job, _ = await done(params={"max_iter": 1, "tol": 1e-9}, promote="always")
     assert (job.result.version, job.result.converged, job.result.promoted) == (2, False, True)
 
 
-async def test_a_worse_version_is_served_and_said_to_be_worse(done: Any) -> None:
-    first, lines = await done(params={"C": 1.0})
-    assert (first.result.worse, any("served, but" in line for line in lines)) == (None, False)
+async def test_a_worse_version_is_served_only_if_asked_for(done: Any) -> None:
+    first, _ = await done(params={"C": 1.0})
     same, _ = await done(params={"C": 1.0}, holdout={"dataset": "songs", "split": "test"})
-    assert same.result.worse is None
-    before, after = same.result.held_out.measures["micro_f1"], None
-    worse, lines = await done(params={"C": 1e-9}, promote=True)
-    after = worse.result.held_out.measures["micro_f1"]
+    assert (first.result.promoted, same.result.promoted, same.result.held_back) == (True, True, None)
+
+    worse, lines = await done(params={"C": 1e-9})
+    before, after = (job.result.held_out.measures["micro_f1"] for job in (same, worse))
     assert after < before
-    assert worse.result.worse == (
-        f"its micro-F1 of {after:.4f} is below the {before:.4f} of version 2, which it replaces, on the same rows"
-    )
-    assert lines[-1] == f"version 3 is served, but {worse.result.worse}"
-    await done(params={"C": 1.0})
-    other, _ = await done(params={"C": 1e-9}, holdout=0.5, promote=True)
-    assert other.result.worse is None, "it was measured on other rows"
-    kept, _ = await done(params={"C": 1e-9}, promote=False)
-    assert kept.result.worse is None, "it replaces none"
+    by = f"its micro-F1 of {after:.4f} is below the {before:.4f} of version 2 on the same rows"
+    assert (worse.result.promoted, worse.result.held_back, worse.result.worse) == (False, by, None)
+    assert lines[-1] == f"version 3 is not served: {by}"
+
+    anyway, lines = await done(params={"C": 1e-9}, promote="always")
+    assert (anyway.result.promoted, anyway.result.held_back, anyway.result.worse) == (True, None, by)
+    assert lines[-1] == f"version 4 is served, although {by}"
+
+    better, _ = await done(params={"C": 1.0})
+    assert (better.result.promoted, better.result.held_back) == (True, None)
+    elsewhere, _ = await done(params={"C": 1e-9}, holdout=0.5)
+    assert (elsewhere.result.promoted, elsewhere.result.worse) == (True, None), "it was measured on other rows"
+    by_hand, _ = await done(params={"C": 1e-9}, promote="never")
+    assert (by_hand.result.promoted, by_hand.result.held_back, by_hand.result.worse) == (False, None, None)
 
 
 async def test_a_version_with_another_scaling_is_not_served_silently(done: Any) -> None:

@@ -53,7 +53,7 @@ def test_a_version_reads_as_its_data_set_was_read(
     known = {"title": "war at sea", "country": "F", "n": 3, "free": True}
     with serve(tmp_path / "data", max_record_characters=1_000) as client:
         add(client, "books", RECORDS, TEXT)
-        assert train(client, {"dataset": "books"}, promote=True)["state"] == "succeeded"
+        assert train(client, {"dataset": "books"}, promote="always")["state"] == "succeeded"
         found = scores(client, known)
         assert max(found, key=lambda name: found[name]) in ("war", "sea")
         assert scores(client, {**known, "colour": "unheard of", "more": {"a": 1}, "title": "War at  SEA!"}) == found

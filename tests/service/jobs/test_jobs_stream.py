@@ -16,7 +16,7 @@ def test_a_model_is_trained_on_the_latest_examples_of_a_stream(serve, create):
         address = create(client, "online", features=5, labels=list(data.label_names))
         for part in (items[:25], items[25:]):
             assert client.post(f"{address}/update", json={"examples": part}).status_code == 200
-        order = {"trainer": "m3l", "data": {"stream": "online", "last": 40}, "model": "batch", "promote": True}
+        order = {"trainer": "m3l", "data": {"stream": "online", "last": 40}, "model": "batch", "promote": "always"}
         order["search"] = {"kind": "grid", "params": {"C": [1e-9, 2.0]}, "folds": 2, "measure": "macro_auc"}
         answer = client.post("/v1/jobs", json=order)
         assert answer.status_code == 202, answer.text
@@ -50,7 +50,7 @@ def test_a_model_is_trained_on_the_latest_examples_of_a_stream(serve, create):
 
 def test_a_job_says_what_it_trained_on_and_fails_with_too_little(serve, create):
     items = [{"x": [float(i % 7), float(i % 3)], "y": ["a"] if i % 7 > 3 else ["b"]} for i in range(201)]
-    order = {"trainer": "m3l", "data": {"stream": "online", "last": 10_000}, "model": "batch", "promote": True}
+    order = {"trainer": "m3l", "data": {"stream": "online", "last": 10_000}, "model": "batch", "promote": "always"}
     text = "56 of 10,000 asked; 201 were learnt, older ones are no longer in the log"
 
     def done(client, **data):
@@ -88,7 +88,7 @@ def test_the_log_has_what_was_learnt_long_before_the_snapshots_kept(serve, creat
         for start in range(0, 201, 20):
             client.post(f"{address}/update", json={"examples": items[start : start + 20]}).raise_for_status()
             client.post(f"{address}/snapshots").raise_for_status()
-        order = {"trainer": "m3l", "data": {"stream": "online", "last": 10_000}, "model": "batch", "promote": True}
+        order = {"trainer": "m3l", "data": {"stream": "online", "last": 10_000}, "model": "batch", "promote": "always"}
         answer = client.post("/v1/jobs", json=order)
         client.get(f"{answer.headers['location']}/events")
         job = client.get(answer.headers["location"]).json()
@@ -106,7 +106,7 @@ def test_examples_count_by_the_weights_that_they_were_learnt_with(serve, create)
     with serve() as client:
         address = create(client, "online", features=5, labels=list(data.label_names))
         assert client.post(f"{address}/update", json={"examples": items}).status_code == 200
-        order = {"trainer": "m3l", "data": {"stream": "online", "last": 40}, "model": "batch", "promote": True}
+        order = {"trainer": "m3l", "data": {"stream": "online", "last": 40}, "model": "batch", "promote": "always"}
         answer = client.post("/v1/jobs", json=order)
         assert answer.status_code == 202, answer.text
         client.get(f"{answer.headers['location']}/events")  # ends when the job does

@@ -19,7 +19,7 @@ from manylabel_service.storage import Address, SQLiteStore, Store
 from manylabel_service.storage.redis import RedisStore
 from manylabel_service.trained.artifact import Convergence, ModelArtifact
 from manylabel_service.trained.publishing import publish
-from manylabel_service.trained.version import Version, VersionMeta
+from manylabel_service.trained.version import Promote, Version, VersionMeta
 from manylabel_service.trained.version_store import VersionStore
 
 LABELS = ("rock", "jazz", "pop")
@@ -108,7 +108,7 @@ class Servers(Fleet):
         self._jobs = itertools.count(1)
 
     async def publish(
-        self, registry: Registry, version: Trained, name: str = "m", promote: bool = True, job: str | None = None
+        self, registry: Registry, version: Trained, name: str = "m", promote: Promote = "always", job: str | None = None
     ) -> Version:
         """Publish a version as a job would in the process of this registry."""
         about = meta(job or f"job-{next(self._jobs)}")

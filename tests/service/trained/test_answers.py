@@ -137,7 +137,7 @@ async def test_measures_are_those_of_the_answers_whatever_is_served_meanwhile(
     await servers.start_several(n_servers, snapshot_every_updates=7)
     first = next(iter(servers._stores))
     for version in (one, two, one):
-        await servers.publish(first, version, promote=version is one)
+        await servers.publish(first, version, promote="always" if version is one else "never")
     watched = Watched(servers, rng)
     # Truths that name a label which no version has come first, so that it counts for all answers alike.
     for number in (1, 2, 3):

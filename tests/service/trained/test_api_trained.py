@@ -18,7 +18,7 @@ ONE, VIEWS = "/v1/models/m", "/v1/models/v"
 OCTETS = "application/octet-stream"
 
 
-def put(client: TestClient, name: str, contents: bytes, about: Any, promote: bool = True) -> int:
+def put(client: TestClient, name: str, contents: bytes, about: Any, promote: Any = "always") -> int:
     """Publish as a job of this server does."""
     app: Any = client.app
     portal: Any = client.portal
@@ -37,7 +37,7 @@ def put(client: TestClient, name: str, contents: bytes, about: Any, promote: boo
 def served(client: TestClient, one: Any, two: Any, views: Any, meta_of: Any) -> Iterator[TestClient]:
     """A client of a server with `m`, which has two versions and serves the first, and `v`, which has views."""
     put(client, "m", one.contents, meta_of("job-1"))
-    put(client, "m", two.contents, meta_of("job-2"), promote=False)
+    put(client, "m", two.contents, meta_of("job-2"), promote="never")
     put(client, "v", views.contents, meta_of("job-3", "lsa_mml"))
     yield client
     for address in (ONE, VIEWS):
@@ -157,6 +157,7 @@ class TestPredict:
             served.post(f"{ONE}/predict-update", json=item),
             served.post(f"{ONE}/stream", content=b"", headers=ndjson),
             served.post(f"{ONE}/labels/rename", json={"label": "rock", "to": "jazz"}),
+            served.post(f"{ONE}/labels/merge", json={"label": "rock", "into": "jazz"}),
             served.post(f"{ONE}/labels/retire", json={"label": "rock"}),
             served.get(f"{ONE}/snapshots"),
             served.post(f"{ONE}/snapshots"),
@@ -173,7 +174,7 @@ class TestPredict:
         assert answer.json()["position"] == position
 
     def test_before_any_version_is_served(self, client: TestClient, refused: Any, one: Any, meta_of: Any) -> None:
-        put(client, "new", one.contents, meta_of("job"), promote=False)
+        put(client, "new", one.contents, meta_of("job"), promote="never")
         for answer in (
             client.post("/v1/models/new/predict", json={"x": [1, 2, 3, 4]}),
             client.get("/v1/models/new/detail"),
@@ -217,7 +218,7 @@ class TestVersions:
     def test_one_with_other_features_is_promoted_by_force_only(
         self, served: TestClient, make: Any, meta_of: Any, refused: Any
     ) -> None:
-        number = put(served, "m", make(M3L(scaling="auto")).contents, meta_of("job-3"), promote=False)
+        number = put(served, "m", make(M3L(scaling="auto")).contents, meta_of("job-3"), promote="never")
         listed = served.get(f"{ONE}/versions").json()["versions"]
         assert [(each["scaling"], each["converged"], each["gap"], each["held_back"]) for each in listed] == [
             ("auto", True, None, None),
@@ -310,7 +311,7 @@ def coupled() -> Any:
 class TestDetail:
     def test_as_json(self, served: TestClient, coupled: Any, meta_of: Any) -> None:
         model, contents = coupled
-        put(served, "m", contents, meta_of("coupled", "mlrl"), promote=False)
+        put(served, "m", contents, meta_of("coupled", "mlrl"), promote="never")
         answer = served.get(f"{ONE}/detail?version=3")
         schemas.ModelDetail.model_validate_json(answer.content, strict=True)
         detail = answer.json()
@@ -558,7 +559,7 @@ class TestWatched:
             for n in range(2):
                 truth = {"id": id, "y": {f"typo {n}": True}}
                 assert client.post(f"{ONE}/labels", json=truth).status_code == (200 if n == 0 else 507)
-            put(client, "idle", one.contents, meta_of("job-i"), promote=False)
+            put(client, "idle", one.contents, meta_of("job-i"), promote="never")
             for call in ("metrics", "labels"):
                 refused(client.get(f"/v1/models/idle/{call}"), 409, "no_version_served")
 
@@ -590,3 +591,24 @@ class TestExplanations:
             refused = served.post(f"{address}/predict", json={**body, "explain": 3})
             assert refused.status_code == 422
             assert refused.json()["errors"][0]["pointer"] == "/explain"
+
+
+def test_another_version_predicts_if_it_is_named(
+    client: TestClient, one: Any, two: Any, meta_of: Any, refused: Any
+) -> None:
+    put(client, "named", one.contents, meta_of("job-1"))
+    put(client, "named", two.contents, meta_of("job-2"), promote="never")
+    body = {"examples": [{"x": row.tolist()} for row in one.X]}
+
+    def scores(query: str) -> list[list[float]]:
+        answer = client.post(f"/v1/models/named/predict{query}", json=body).raise_for_status().json()
+        return [list(each["scores"].values()) for each in answer["predictions"]]
+
+    assert scores("") == scores("?version=1") == np.asarray(one.scores(one.X)).tolist()
+    assert scores("?version=2") == np.asarray(two.scores(one.X)).tolist()
+    refused(client.post("/v1/models/named/predict?version=3", json=body), 404, "version_not_found")
+    refused(client.post("/v1/models/named/predict?version=x", json=body), 422, "invalid_request", "version")
+    client.post("/v1/models", json={"name": "online", "algorithm": "falt"}).raise_for_status()
+    refused(client.post("/v1/models/online/predict?version=1", json=body), 409, "model_is_online")
+    for name in ("named", "online"):
+        client.delete(f"/v1/models/{name}")

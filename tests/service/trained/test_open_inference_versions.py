@@ -19,7 +19,7 @@ M, V = "/v2/models/m", "/v2/models/v"
 def served(client: TestClient, one: Any, two: Any, views: Any, curved: Any, meta_of: Any) -> Iterator[TestClient]:
     """A client of a server with `m`, which serves the first of two versions, `v`, with views, and `c`, of numbers."""
     put(client, "m", one.contents, meta_of("job-1"))
-    put(client, "m", two.contents, meta_of("job-2"), promote=False)
+    put(client, "m", two.contents, meta_of("job-2"), promote="never")
     put(client, "v", views.contents, meta_of("job-3", "lsa_mml"))
     put(client, "c", curved.contents, meta_of("job-4", "mlrl"))
     yield client
@@ -103,7 +103,7 @@ def test_views_that_do_not_fit(served: TestClient, inputs: Any, message: str) ->
 
 
 def test_a_model_that_serves_no_version_is_not_ready(client: TestClient, one: Any, meta_of: Any) -> None:
-    put(client, "idle", one.contents, meta_of("job-9"), promote=False)
+    put(client, "idle", one.contents, meta_of("job-9"), promote="never")
     for path in ("", "/ready"):
         answer = client.get(f"/v2/models/idle{path}")
         assert (answer.status_code, answer.json().keys()) == (409, {"error"})
@@ -115,7 +115,7 @@ def test_a_model_that_serves_no_version_is_not_ready(client: TestClient, one: An
 async def test_few_versions_stay_in_memory(servers: Any, one: Any, two: Any) -> None:
     registry = await servers.start()
     for number in range(MAX_OTHER_VERSIONS + 2):
-        await servers.publish(registry, one if number % 2 else two, promote=number == 0)
+        await servers.publish(registry, one if number % 2 else two, promote="never" if number else "always")
     model = await registry.get("m")
     await model.sync()
     small = model.nbytes

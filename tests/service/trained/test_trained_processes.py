@@ -28,7 +28,7 @@ def put(redis_server: Any, meta_of: Any) -> Callable[..., int]:
             store = RedisStore(Address.parse(redis_server.url), timeout_seconds=5.0)
             await store.open()
             try:
-                return await publish(store, Settings(), "m", version.contents, meta_of(job), promote=True)
+                return await publish(store, Settings(), "m", version.contents, meta_of(job), promote="always")
             finally:
                 await store.close()
 

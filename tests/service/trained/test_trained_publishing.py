@@ -82,21 +82,21 @@ async def listed(servers: Any, registry: Any) -> list[tuple[int, str]]:
 async def test_it_may_break_off_anywhere(servers: Any, one: Any, two: Any, meta_of: Any, done: bool) -> None:
     registry = await servers.start()
     store = servers.store(registry)
-    await publish(store, SETTINGS, "m", one.contents, meta_of("before"), promote=True)
+    await publish(store, SETTINGS, "m", one.contents, meta_of("before"), promote="always")
     cuts = 0
     while True:
         job = f"job-{cuts}"
         try:
-            await publish(Failing(store, cuts, done), SETTINGS, "m", two.contents, meta_of(job), promote=True)
+            await publish(Failing(store, cuts, done), SETTINGS, "m", two.contents, meta_of(job), promote="always")
         except StorageGone:
             cuts += 1
         else:
             break
         assert len(await listed(servers, registry)) in (cuts, cuts + 1)
-        assert await publish(store, SETTINGS, "m", two.contents, meta_of(job), promote=True) == cuts + 1
+        assert await publish(store, SETTINGS, "m", two.contents, meta_of(job), promote="always") == cuts + 1
         before = await listed(servers, registry)
         assert before[0] == (cuts + 1, job)
-        assert await publish(store, SETTINGS, "m", one.contents, meta_of(job), promote=True) == cuts + 1
+        assert await publish(store, SETTINGS, "m", one.contents, meta_of(job), promote="always") == cuts + 1
         assert await listed(servers, registry) == before
     assert cuts >= 6
     numbers = await listed(servers, registry)
@@ -108,7 +108,7 @@ async def test_two_that_publish_for_one_job_make_one_version(servers: Any, one: 
     registry = await servers.start()
     store = servers.store(registry)
     made = await asyncio.gather(
-        *(publish(store, SETTINGS, "m", one.contents, meta_of("job"), promote=True) for _ in range(6))
+        *(publish(store, SETTINGS, "m", one.contents, meta_of("job"), promote="always") for _ in range(6))
     )
     assert set(made) == {1}
     assert await listed(servers, registry) == [(1, "job")]
@@ -120,7 +120,7 @@ async def test_jobs_that_publish_at_once_get_a_version_each(servers: Any, one: A
     store = servers.store(registry)
     jobs = [f"job-{i}" for i in range(6)]
     made = await asyncio.gather(
-        *(publish(store, SETTINGS, "m", one.contents, meta_of(job), promote=True) for job in jobs)
+        *(publish(store, SETTINGS, "m", one.contents, meta_of(job), promote="always") for job in jobs)
     )
     assert sorted(made) == [1, 2, 3, 4, 5, 6]
     assert {job for _, job in await listed(servers, registry)} == set(jobs)
@@ -140,7 +140,7 @@ async def test_what_a_dead_publisher_left_goes_with_the_next_version(
     with monkeypatch.context() as patch:
         patch.setattr(store.documents, "put", cut)
         with pytest.raises(StorageGone):
-            await publish(store, SETTINGS, "m", one.contents, meta_of("slow"), promote=True)
+            await publish(store, SETTINGS, "m", one.contents, meta_of("slow"), promote="always")
     await servers.publish(registry, one)
     assert [job for _, job in await listed(servers, registry)] == ["job-2", "job-1"]
     assert len([key for key in await store.blobs.keys(BLOBS) if "slow" in key]) == 2
@@ -157,7 +157,7 @@ async def test_large_params_have_room_in_any_number_of_versions(servers: Any, on
     due = {}
     for n in range(1, 9):
         due[n] = replace(meta_of(f"job-{n}"), params={"R": [[n / 7] * 100] * 100})
-        await publish(store, SETTINGS, "m", one.contents, due[n], promote=True)
+        await publish(store, SETTINGS, "m", one.contents, due[n], promote="always")
     assert sum(len(json.dumps(about.params)) for about in due.values()) > 1.2 * MAX_DOCUMENT_BYTES
     for _ in range(2):
         model = await registry.get("m")
@@ -216,7 +216,7 @@ async def test_a_version_that_is_deleted_while_all_are_read(
 ) -> None:
     registry = await lone_server.start()
     blobs = lone_server.store(registry).blobs
-    await lone_server.publish(registry, one, promote=False)
+    await lone_server.publish(registry, one, promote="never")
     await lone_server.publish(registry, one)
     model, versions, read = await registry.get("m"), await lone_server.versions(registry), blobs.read
 
@@ -255,7 +255,7 @@ async def test_a_model_that_is_deleted_meanwhile_is_made_anew(servers: Any, one:
         return await put(*args, **kwargs)
 
     store.documents.put = deleting
-    assert await publish(store, SETTINGS, "m", one.contents, meta_of("job"), promote=True) == 1
+    assert await publish(store, SETTINGS, "m", one.contents, meta_of("job"), promote="always") == 1
     assert await listed(servers, registry) == [(1, "job")]
     record = await store.models.find("m")
     assert record.incarnation > deleted[0].incarnation
@@ -276,7 +276,7 @@ async def test_the_first_version_of_a_model_that_is_deleted_meanwhile(lone_serve
         return await put(*args, **kwargs)
 
     store.documents.put = deleting
-    assert await publish(store, SETTINGS, "m", one.contents, meta_of("job"), promote=True) == 1
+    assert await publish(store, SETTINGS, "m", one.contents, meta_of("job"), promote="always") == 1
     record = await store.models.find("m")
     assert [document.name for document in await store.documents.all(KIND)] == [str(record.incarnation)]
     assert len(await store.blobs.keys(BLOBS)) == 2
@@ -313,7 +313,7 @@ async def test_limits_hold(lone_server: Any, one: Any, meta_of: Any) -> None:
     store = lone_server.store(registry)
 
     async def attempt(job: str, name: str = "m", **settings: Any) -> Any:
-        return await publish(store, Settings(**settings), name, one.contents, meta_of(job), promote=True)
+        return await publish(store, Settings(**settings), name, one.contents, meta_of(job), promote="always")
 
     with pytest.raises(LimitExceeded, match="bytes"):
         await attempt("j", max_model_bytes=100)
@@ -346,7 +346,7 @@ async def test_what_cannot_predict_is_not_published(lone_server: Any, one: Any, 
     ]
     for contents in wrong:
         with pytest.raises(DamagedState):
-            await publish(store, SETTINGS, "m", contents, meta_of(), promote=True)
+            await publish(store, SETTINGS, "m", contents, meta_of(), promote="always")
     assert await store.models.all() == []
 
 
@@ -375,7 +375,7 @@ class TestVersions:
     async def test_a_damaged_one_is_never_promoted(self, servers: Any, one: Any, two: Any) -> None:
         registry = await servers.start()
         await servers.publish(registry, one)
-        damaged = await servers.publish(registry, two, promote=False)
+        damaged = await servers.publish(registry, two, promote="never")
         model = await registry.get("m")
         store = servers.store(registry)
         key = (await servers.versions(registry)).key(damaged.meta.job, damaged.id)
@@ -427,7 +427,7 @@ class TestDocument:
         [document] = await lone_server.store(registry).documents.all(KIND)
         monkeypatch.setattr(version_store, "MAX_DOCUMENT_BYTES", len(document.value))
         with pytest.raises(LimitExceeded, match="what is known of the versions"):
-            await publish(lone_server.store(registry), SETTINGS, "m", one.contents, meta_of("more"), promote=True)
+            await publish(lone_server.store(registry), SETTINGS, "m", one.contents, meta_of("more"), promote="always")
         assert await listed(lone_server, registry) == [(1, "job-1")]
 
 
@@ -488,7 +488,7 @@ def dense_row(row: Any) -> Any:
 class TestWhatIsServedWithoutBeingTold:
     """A version is served by itself if it has converged, was measured, and takes the examples of the one before."""
 
-    async def publish(self, servers: Any, registry: Any, version: Any, about: Any, promote: bool | None = None) -> Any:
+    async def publish(self, servers: Any, registry: Any, version: Any, about: Any, promote: Any = "if_better") -> Any:
         number = await publish(servers.store(registry), SETTINGS, "m", version.contents, about, promote=promote)
         versions = await servers.versions(registry)
         found = await versions.find(number)
@@ -498,7 +498,7 @@ class TestWhatIsServedWithoutBeingTold:
         registry = await servers.start()
         assert await self.publish(servers, registry, one, meta_of("a")) == (None, 1)
         assert await self.publish(servers, registry, two, meta_of("b")) == (None, 2)
-        assert await self.publish(servers, registry, one, meta_of("c"), promote=False) == (None, 2)
+        assert await self.publish(servers, registry, one, meta_of("c"), promote="never") == (None, 2)
 
     async def test_one_that_has_not_converged_or_was_not_measured(self, servers: Any, one: Any, meta_of: Any) -> None:
         registry = await servers.start()
@@ -510,7 +510,7 @@ class TestWhatIsServedWithoutBeingTold:
         reasons = "its fit has not converged (gap 0.66); it was not measured"
         assert await self.publish(servers, registry, one, both) == (reasons, None)
         assert await self.publish(servers, registry, one, both) == (reasons, None), "the same job again"
-        assert await self.publish(servers, registry, one, replace(both, job="d"), promote=True) == (None, 4)
+        assert await self.publish(servers, registry, one, replace(both, job="d"), promote="always") == (None, 4)
 
     async def test_one_with_other_features_or_another_scaling(
         self, servers: Any, one: Any, make: Any, meta_of: Any
@@ -554,7 +554,7 @@ class TestWhatIsServedWithoutBeingTold:
         async def overtaken(self: Any, meta: Any, artifact: bytes) -> str:
             monkeypatch.setattr(VersionStore, "put_blobs", put)
             scaled = make(M3L(scaling="auto"))
-            await publish(self._store, SETTINGS, "m", scaled.contents, meta_of("b"), promote=True)
+            await publish(self._store, SETTINGS, "m", scaled.contents, meta_of("b"), promote="always")
             return await put(self, meta, artifact)
 
         monkeypatch.setattr(VersionStore, "put_blobs", overtaken)

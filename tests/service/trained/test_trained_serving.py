@@ -232,7 +232,7 @@ async def test_promoting_back_and_forth_under_predictions(redis_servers: Any, on
     """Each answer is of one version as a whole, and its position never goes back."""
     registries = [await redis_servers.start() for _ in range(2)]
     await redis_servers.publish(registries[0], one)
-    await redis_servers.publish(registries[1], two, promote=False)
+    await redis_servers.publish(registries[1], two, promote="never")
     xs = [dense(row) for row in one.X[:20]]
     due = {1: one.scores(one.X[:20]), 2: two.scores(one.X[:20])}
     done = False
@@ -284,7 +284,7 @@ class TestWithoutAPause:
     ) -> None:
         here, there = [await redis_servers.start() for _ in range(2)]
         await redis_servers.publish(here, one)
-        await redis_servers.publish(here, two, promote=False)
+        await redis_servers.publish(here, two, promote="never")
         model, far = await here.get("m"), await there.get("m")
         before = (await far.predict([dense(one.X[0])])).position
         loading, go_on = asyncio.Event(), asyncio.Event()
@@ -317,7 +317,8 @@ class TestWithoutAPause:
     ) -> None:
         here, there = [await redis_servers.start() for _ in range(2)]
         made = [
-            await redis_servers.publish(here, trained, promote=not n) for n, trained in enumerate((one, two, curved))
+            await redis_servers.publish(here, trained, promote="never" if n else "always")
+            for n, trained in enumerate((one, two, curved))
         ]
         near, far = await here.get("m"), await there.get("m")
         gates = gated(redis_servers.store(there), made, monkeypatch)
@@ -338,7 +339,10 @@ class TestWithoutAPause:
         self, redis_servers: Any, one: Any, two: Any, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         here, there = [await redis_servers.start() for _ in range(2)]
-        made = [await redis_servers.publish(here, trained, promote=not n) for n, trained in enumerate((one, two))]
+        made = [
+            await redis_servers.publish(here, trained, promote="never" if n else "always")
+            for n, trained in enumerate((one, two))
+        ]
         near, far = await here.get("m"), await there.get("m")
         gates = gated(redis_servers.store(there), made, monkeypatch)
         to_two = await near.promote(2)
@@ -413,7 +417,7 @@ class TestHosted:
 
     async def test_without_a_version_served(self, servers: Any, one: Any) -> None:
         registry = await servers.start()
-        await servers.publish(registry, one, promote=False)
+        await servers.publish(registry, one, promote="never")
         model = await registry.get("m")
         with pytest.raises(NoVersionServed):
             await model.predict([dense(one.X[0])])
@@ -451,7 +455,7 @@ class TestHosted:
     async def test_without_the_store_it_answers_on(self, redis_servers: Any, one: Any, two: Any) -> None:
         registry = await redis_servers.start()
         await redis_servers.publish(registry, one)
-        await redis_servers.publish(registry, two, promote=False)
+        await redis_servers.publish(registry, two, promote="never")
         model = await registry.get("m")
         redis_servers.server.stop()
         with pytest.raises(StorageGone):
@@ -512,7 +516,7 @@ class TestHosted:
     async def test_events_tell_every_change_once_it_is_made(self, redis_servers: Any, one: Any, two: Any) -> None:
         here, there = [await redis_servers.start() for _ in range(2)]
         first = await redis_servers.publish(here, one)
-        await redis_servers.publish(here, two, promote=False)
+        await redis_servers.publish(here, two, promote="never")
         near, far = await here.get("m"), await there.get("m")
         watching = [model.events.subscribe() for model in (near, far)]
         changes = [await near.promote(number) for number in (2, 1, 2)]
@@ -527,7 +531,7 @@ class TestHosted:
     async def test_who_missed_too_many_changes_is_told_so(self, redis_servers: Any, one: Any, two: Any) -> None:
         here, there = [await redis_servers.start() for _ in range(2)]
         await redis_servers.publish(here, one)
-        await redis_servers.publish(here, two, promote=False)
+        await redis_servers.publish(here, two, promote="never")
         far = await there.get("m")
         events = far.events.subscribe()
         for task in there._tasks:

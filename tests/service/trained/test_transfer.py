@@ -65,7 +65,7 @@ async def fill(store: Store, settings: Settings, one: Any, two: Any) -> OnlineMo
     """Two versions of model `m`, the second of records, of which the first is served and one between was deleted;
     `tags`, which learns; a data set of records. Returns the state of `tags`."""
     read = two._replace(contents=replace(ModelArtifact.from_bytes(two.contents), text=TEXT).to_bytes())
-    for job, version, promote in (("job-1", one, True), ("job-x", two, False), ("job-2", read, False)):
+    for job, version, promote in (("job-1", one, "always"), ("job-x", two, "never"), ("job-2", read, "never")):
         await publish(store, settings, "m", version.contents, meta(job), promote=promote)
     record = await store.models.find("m")
     assert record is not None
@@ -158,7 +158,7 @@ async def test_from_sqlite_to_redis_and_back(
         np.testing.assert_array_equal(moved.predict_proba(one.X), one.estimator.predict_proba(one.X))
         record = await store.models.find("m")
         assert record is not None
-        await publish(store, settings, "m", one.contents, meta("job-3"), promote=True)
+        await publish(store, settings, "m", one.contents, meta("job-3"), promote="always")
         assert sorted((await VersionStore(record, store).read()).versions) == [1, 3, 4], "no number is given twice"
 
 
@@ -181,7 +181,7 @@ async def test_nothing_is_overwritten_unless_told(
         with pytest.raises(DatasetExists):
             await imported(store, settings, archive, selection=Selection((), None))
         assert await contents(store, settings, tmp_path) == before
-        await publish(store, settings, "m", one.contents, meta("job-9"), promote=True)
+        await publish(store, settings, "m", one.contents, meta("job-9"), promote="always")
         await imported(store, settings, archive, overwrite=True)
         assert await contents(store, settings, tmp_path) == before
         await export(store, settings, ArchiveWriter(archive, True), ALL)

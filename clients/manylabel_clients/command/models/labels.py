@@ -1,4 +1,4 @@
-"""`manylabel models labels`, `rename-label` and `retire-label`: the labels of a model, one by one."""
+"""`manylabel models labels`, `rename-label`, `merge-label` and `retire-label`: the labels of a model, one by one."""
 
 from typing import Annotated
 
@@ -45,6 +45,19 @@ def rename_label(
     with connect(url, api_key) as client:
         client.model(name).rename_label(label, to)
     click.echo(f"{label} is {to} now")
+
+
+def merge_label(
+    name: ModelName,
+    label: Annotated[str, Argument(help="The label to merge.")],
+    into: Annotated[str, Argument(help="The label that its name stands for from now on.")],
+    url: Url = DEFAULT_URL,
+    api_key: ApiKeyFile = None,
+) -> None:
+    """Merge a label of a model into another: it is retired, and updates that name it teach the other label."""
+    with connect(url, api_key) as client:
+        client.model(name).merge_label(label, into)
+    click.echo(f"{label} is merged into {into}")
 
 
 def retire_label(

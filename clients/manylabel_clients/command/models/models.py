@@ -32,6 +32,7 @@ def register(app: Commands) -> None:
     models.add(delete)
     models.add(labels_command.labels)
     models.add(labels_command.rename_label)
+    models.add(labels_command.merge_label)
     models.add(labels_command.retire_label)
     models.add(label_next.predictions)
     models.add(versions.versions)
@@ -88,6 +89,13 @@ def create(
         ),
     ] = None,
     durability: Annotated[str | None, Option(help="log or fsync.")] = None,
+    old_names: Annotated[
+        str | None,
+        Option(
+            type=click.Choice(("follow", "refuse")),
+            help="Updates that name a label by an old name: learn them under its current name, or refuse them.",
+        ),
+    ] = None,
     window: Annotated[int | None, Option(help="Examples in the window of the measures.")] = None,
     as_json: AsJson = False,
     url: Url = DEFAULT_URL,
@@ -108,6 +116,7 @@ def create(
             missing=missing,
             text=None if text is None else {"fields": field_names(text)},
             durability=durability,
+            old_names=old_names,
             window=window,
             limits=_limits(limit),
         )

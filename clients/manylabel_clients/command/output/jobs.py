@@ -50,7 +50,7 @@ def print_result(result: JobResult) -> None:
     if result.held_back is not None:
         print_text(f"it is not served: {result.held_back}; manylabel models promote {result.model} {result.version}")
     if result.worse is not None:
-        print_text(f"it is served, but {result.worse}")
+        print_text(f"it is served, although {result.worse}")
     if result.trials:
         print_text(f"best of {len(result.trials)} trials: {_params(_varied(result))}")
     if result.held_out is not None:

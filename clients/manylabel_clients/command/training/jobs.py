@@ -1,6 +1,6 @@
 """`manylabel jobs`: submit, list, show, watch, cancel, retry."""
 
-from typing import Annotated
+from typing import Annotated, cast, get_args
 
 import click
 
@@ -18,6 +18,7 @@ from manylabel_clients.command.output.jobs import print_job, print_jobs, print_t
 from manylabel_clients.command.output.text import print_as
 from manylabel_clients.command.training.options import Holdout, Params, Seed, search_of
 from manylabel_clients.command.training.watch import follow
+from manylabel_clients.http.resources.jobs import Promote
 
 JobId = Annotated[str, Argument(metavar="JOB", help="Id of the job.")]
 
@@ -83,13 +84,13 @@ def submit(
     measure: Annotated[str, Option(help="What the search looks for, as micro_f1.")] = "micro_f1",
     seed: Seed = 0,
     promote: Annotated[
-        bool | None,
+        str,
         Option(
-            "--promote/--no-promote",
-            help="Whether the result is served at once. Default: if its fit has converged, it was measured, and its "
-            "features and their scaling are those served before.",
+            type=click.Choice(get_args(Promote)),
+            help="When the result is served. if_better: if its fit converged, it was measured, it takes the same "
+            "features as the version served, and it is not worse than that on the same held-out rows.",
         ),
-    ] = None,
+    ] = "if_better",
     detach: Annotated[bool, Option("--detach", "-d", help="Do not wait for its end; print its id.")] = False,
     as_json: AsJson = False,
     url: Url = DEFAULT_URL,
@@ -114,7 +115,7 @@ def submit(
             holdout=holdout,
             search=searched,
             seed=seed,
-            promote=promote,
+            promote=cast("Promote", promote),
         )
         if detach:
             click.echo(job.id)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 from urllib.parse import quote, urlencode
 
 from manylabel_clients.http.errors import Conflict, ManyLabelError
@@ -27,6 +27,9 @@ from manylabel_clients.http.transport.sse import EventStream
 
 TrainingData: TypeAlias = str | Mapping[str, Any]
 """The name of a data set, ``{"dataset": name, "split": "train"}``, or ``{"stream": model, "last": n}``."""
+
+Promote: TypeAlias = Literal["if_better", "always", "never"]
+"""When the version that a job makes is served; see `TrainingRequests.train`."""
 
 ENDED = ("succeeded", "failed", "cancelled")
 """States of a job that does nothing any more."""
@@ -78,7 +81,7 @@ class JobResult:
     promoted: bool
     """Whether the version was served at once."""
     held_back: str | None
-    """Why it was not, if nobody had said so; else None."""
+    """The reasons why ``if_better`` did not serve it; else None."""
     held_out: dict[str, Any] | None
     """``rows``, ``measures``, ``baseline``, and ``labels`` with the scores of each, on rows that were not learnt."""
     params: dict[str, Any]
@@ -87,7 +90,7 @@ class JobResult:
     """Of a search: ``params``, ``score``, ``scores`` and ``seconds`` of each trial."""
     seconds: float
     worse: str | None = None
-    """Says that it measured lower than the version that it replaced, on the same rows."""
+    """By how much it measured lower, on the same rows, than the version that it replaced; else None."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,8 +108,8 @@ class JobStatus:
     seed: int
     model: str
     """Name of the model that it makes."""
-    promote: bool | None
-    """Whether the new version is served as soon as it is there; None: if nothing speaks against it."""
+    promote: Promote
+    """When the new version is served; see `TrainingRequests.train`."""
     created: str
     started: str | None
     ended: str | None
@@ -209,7 +212,7 @@ class TrainingRequests(Requests):
         holdout: float | Mapping[str, Any] | None = None,
         search: Mapping[str, Any] | None = None,
         seed: int | None = None,
-        promote: bool | None = None,
+        promote: Promote = "if_better",
         key: str | None = None,
     ) -> Exchange[str]:
         """Have a model trained; answers as soon as the job is queued.
@@ -235,10 +238,10 @@ class TrainingRequests(Requests):
             where the kernel is rbf, those of its `rbf_search`.
         seed : int, optional
             Of all that is up to chance.
-        promote : bool, optional
-            True serves the version as soon as it is there, False leaves the one that is served as it is. Without it,
-            the new one is served if its fit has converged, it was measured, and its features and their scaling are
-            those of the one served before.
+        promote : str, default="if_better"
+            When the version is served. ``if_better``: if its fit converged, it was measured, its features and scaling
+            are those of the version served, and its micro-F1 is not below that version's on the same held-out rows.
+            ``always``: in any case. ``never``: only when you promote it.
         key : str, optional
             The same key with the same job is one job, also from a new process. Without one, the call has one of its
             own for its retries.

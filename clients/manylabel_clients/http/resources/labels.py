@@ -102,16 +102,30 @@ class LabelRequests(Requests):
         return (yield from self._get(f"{self._path}/labels?{urlencode(query)}", _label_page))
 
     def rename_label(self, label: str, to: str, *, key: str | None = None) -> Exchange[Updated]:
-        """Give a label another name, on every server that has the model; what was learnt about it stays.
+        """Rename a label on every server. What was learnt about it stays, and its old name stands for it in updates.
 
         Raises
         ------
         NotFound
             If the model has no such label.
         Conflict
-            If there is one of that name, or the labels were declared.
+            If another label has or had that name, or the labels were declared.
         """
         return (yield from self._relabel("rename", {"label": label, "to": to}, key))
+
+    def merge_label(self, label: str, into: str, *, key: str | None = None) -> Exchange[Updated]:
+        """Retire a label on every server. Its names stand for another label in updates from then on.
+
+        The other label keeps what it has learnt, and does not take over what the merged one had learnt.
+
+        Raises
+        ------
+        NotFound
+            If the model does not have both labels.
+        Conflict
+            If both are the same label.
+        """
+        return (yield from self._relabel("merge", {"label": label, "into": into}, key))
 
     def retire_label(self, label: str, *, key: str | None = None) -> Exchange[Updated]:
         """Learn and predict a label no more, on every server that has the model.

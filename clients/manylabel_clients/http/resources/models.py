@@ -88,6 +88,7 @@ class ModelRequests(LabelRequests, SnapshotRequests, VersionRequests):
         *,
         keep: Keep = False,
         at_least: str | None = None,
+        version: int | None = None,
         probabilities: bool = False,
         explain: int = 0,
     ) -> Exchange[Prediction]:
@@ -102,6 +103,8 @@ class ModelRequests(LabelRequests, SnapshotRequests, VersionRequests):
             keeps what was posted, too, for whoever is to label it: see `predictions`.
         at_least : str, optional
             The answer has seen all updates up to this position, as a receipt has it; for servers with replicas.
+        version : int, optional
+            Of a model that jobs train: the version that predicts, by default the one served.
         probabilities : bool
             Whether to say how likely each label is, too. As in all calls that answer predictions.
         explain : int
@@ -115,7 +118,7 @@ class ModelRequests(LabelRequests, SnapshotRequests, VersionRequests):
             train it), or it is not linear and is to explain.
         """
         body = asking(encode_example(x), probabilities, explain)
-        return read((yield from self._post(self._predict_path(keep, at_least), body)), _only_prediction)
+        return read((yield from self._post(self._predict_path(keep, at_least, version), body)), _only_prediction)
 
     def predict_many(
         self,
@@ -124,13 +127,14 @@ class ModelRequests(LabelRequests, SnapshotRequests, VersionRequests):
         batch_size: int = BATCH_SIZE,
         keep: Keep = False,
         at_least: str | None = None,
+        version: int | None = None,
         probabilities: bool = False,
         explain: int = 0,
     ) -> Exchange[list[Prediction]]:
         """Return labels and scores of many examples, in their order."""
         batches = Batches(xs, encode_example, batch_size)
         responses = yield from self._post_many(
-            self._predict_path(keep, at_least), batches, None, probabilities, explain
+            self._predict_path(keep, at_least, version), batches, None, probabilities, explain
         )
         return _all_predictions(responses)
 
@@ -338,8 +342,10 @@ class ModelRequests(LabelRequests, SnapshotRequests, VersionRequests):
         """Delete the model and all it has learnt."""
         yield from self._delete(self._path)
 
-    def _predict_path(self, keep: Keep, at_least: str | None) -> str:
+    def _predict_path(self, keep: Keep, at_least: str | None, version: int | None) -> str:
         parameters = {"keep": "record" if keep == "record" else "true"} if keep else {}
+        if version is not None:
+            parameters["version"] = str(version)
         if at_least is not None:
             parameters["at_least"] = at_least
         return f"{self._path}/predict?{urlencode(parameters)}" if parameters else f"{self._path}/predict"
@@ -412,6 +418,7 @@ class Model(SyncResource[ModelRequests]):
     reliability = sync(ModelRequests.reliability)
     labels = sync(ModelRequests.labels)
     rename_label = sync(ModelRequests.rename_label)
+    merge_label = sync(ModelRequests.merge_label)
     retire_label = sync(ModelRequests.retire_label)
     status = sync(ModelRequests.status)
     delete = sync(ModelRequests.delete)
@@ -436,6 +443,7 @@ class Model(SyncResource[ModelRequests]):
         batch_size: int = BATCH_SIZE,
         keep: Keep = False,
         at_least: str | None = None,
+        version: int | None = None,
         probabilities: bool = False,
         explain: int = 0,
     ) -> list[Prediction]:
@@ -445,6 +453,7 @@ class Model(SyncResource[ModelRequests]):
                 batch_size=batch_size,
                 keep=keep,
                 at_least=at_least,
+                version=version,
                 probabilities=probabilities,
                 explain=explain,
             )
@@ -515,6 +524,7 @@ class AsyncModel(AsyncResource[ModelRequests]):
     reliability = awaited(ModelRequests.reliability)
     labels = awaited(ModelRequests.labels)
     rename_label = awaited(ModelRequests.rename_label)
+    merge_label = awaited(ModelRequests.merge_label)
     retire_label = awaited(ModelRequests.retire_label)
     status = awaited(ModelRequests.status)
     delete = awaited(ModelRequests.delete)

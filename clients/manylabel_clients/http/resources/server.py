@@ -40,6 +40,7 @@ class ServerRequests(Requests):
         missing: str | None = None,
         text: Mapping[str, Any] | None = None,
         durability: str | None = None,
+        old_names: str | None = None,
         window: int | None = None,
         limits: Mapping[str, Any] | None = None,
         init_from: str | Mapping[str, Any] | None = None,
@@ -69,6 +70,9 @@ class ServerRequests(Requests):
             strings of more than 200 characters are texts, other strings are categories.
         durability : str, optional
             What an update has survived when it is answered: ``log`` or ``fsync``.
+        old_names : str, optional
+            Updates that name a label by a name that it had before it was renamed or merged: "follow" learns them under
+            the current name, "refuse" refuses them.
         window : int, optional
             Examples in the sliding window of the metrics.
         limits : mapping, optional
@@ -98,6 +102,7 @@ class ServerRequests(Requests):
             "missing": missing,
             "text": text,
             "durability": durability,
+            "old_names": old_names,
             "window": window,
             "limits": limits,
             "init_from": {"model": init_from} if isinstance(init_from, str) else init_from,

@@ -16,13 +16,14 @@ from manylabel_service.api import schemas
 from manylabel_service.api.context import Context, context_of
 from manylabel_service.api.translation.batches import Items, take_count, take_flag, to_items
 from manylabel_service.api.translation.from_json import read_position, to_example, to_features, to_inputs
-from manylabel_service.api.translation.model_access import counting_refusals, online
+from manylabel_service.api.translation.model_access import counting_refusals, online, trained
 from manylabel_service.api.translation.to_json import answer, check_size, posted, receipt
 from manylabel_service.api.web import idempotency
 from manylabel_service.api.web.access import access_of, needs
 from manylabel_service.api.web.bodies import JSON, read_body
 from manylabel_service.api.web.large_json import read_value
 from manylabel_service.api.web.parameters import (
+    Number,
     Parameters,
     described,
     one_of,
@@ -76,13 +77,22 @@ class Predicting(Parameters):
     """Whether the examples are kept, so that their labels can be told later; with `record`, as they were posted too."""
     at_least: Annotated[str, AfterValidator(read_position), _WRITTEN] | None = None
     """A position in the model's log that the answer must have seen."""
+    version: Number | None = None
+    """Of a trained model: the version that predicts, by default the one served."""
 
 
 @router.post(
     "/v1/models/{name}/predict",
     summary="Predict one example or a batch",
     response_model=schemas.PredictAnswer | schemas.PredictBatchAnswer,
-    responses=problems(*READING, "no_version_served", "predictions_full", "version_damaged"),
+    responses=problems(
+        *READING,
+        "no_version_served",
+        "predictions_full",
+        "version_damaged",
+        "model_is_online",
+        "version_not_found",
+    ),
     openapi_extra={
         **body(
             schemas.PredictRequest,
@@ -104,11 +114,15 @@ async def predict(request: Request, name: str) -> Response:
     hosted = await context.registry.get(name)
     if wanted.keep == "record" and not isinstance(hosted, Replica):
         raise wrong("keep", "must be true or false for a model that jobs train: of those, answers alone are kept")
+    records_of = hosted.records
+    if (number := wanted.version) is not None:
+        signature = await context.registry.ask(trained(hosted), lambda model: model.signature_of(number))
+        records_of = signature.records
     raw = await read_body(request, JSON, settings.max_body_bytes)
     started = time.perf_counter()
     learns = isinstance(hosted, Replica)
     convert: Callable[..., Any] = to_features if learns else to_inputs
-    convert = partial(convert, max_features=settings.max_features, records=hosted.records)
+    convert = partial(convert, max_features=settings.max_features, records=records_of)
     async with request.app.state.turns.turn(raw):
         document = await read_value(raw)
         probabilities, k = take_flag(document, "probabilities"), take_count(document, "explain", MAX_EXPLAIN)
@@ -123,7 +137,7 @@ async def predict(request: Request, name: str) -> Response:
     check_size(items, len(items.values) * hosted.n_labels, probabilities, context)
     explainer = Explainer(k, settings.max_answer_scores) if k else None
     access_of(request).charge(len(items.values))
-    predicted = await _predict(context, hosted, items, wanted.at_least, probabilities, explainer)
+    predicted = await _predict(context, hosted, items, wanted, probabilities, explainer)
     facts: dict[str, Any] = {"position": predicted.position}
     if predicted.stale_seconds is not None:
         facts["stale_seconds"] = round(predicted.stale_seconds, 3)
@@ -175,12 +189,15 @@ async def _predict(
     context: Context,
     hosted: HostedModel,
     items: Items[Any],
-    at_least: str | None,
+    wanted: Predicting,
     probabilities: bool,
     explainer: Explainer | None,
 ) -> PredictResult:
     def ask(hosted: HostedModel) -> Awaitable[PredictResult]:
-        return hosted.predict(items.values, at_least=at_least, probabilities=probabilities, explainer=explainer)
+        version = {} if wanted.version is None else {"version": wanted.version}
+        return hosted.predict(
+            items.values, at_least=wanted.at_least, probabilities=probabilities, explainer=explainer, **version
+        )
 
     try:
         return await context.registry.ask(hosted, ask)

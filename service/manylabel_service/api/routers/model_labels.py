@@ -1,4 +1,4 @@
-"""GET /v1/models/{name}/labels, and POST .../rename and .../retire: the labels of a model, one by one."""
+"""GET /v1/models/{name}/labels, and POST .../rename, .../merge and .../retire: the labels of a model, one by one."""
 
 import re
 from collections.abc import Awaitable
@@ -74,7 +74,7 @@ _CHANGING = (
     "/v1/models/{name}/labels/rename",
     summary="Rename a label",
     response_model=schemas.UpdateAnswer,
-    responses=problems(*_CHANGING, "label_exists", "labels_declared"),
+    responses=problems(*_CHANGING, "label_exists", "labels_declared", "limit_exceeded"),
     openapi_extra={
         **body(schemas.RenameRequest, example={"label": "petz", "to": "pets"}),
         **idempotency.PARAMETER,
@@ -82,8 +82,26 @@ _CHANGING = (
 )
 @needs("admin")
 async def rename_label(request: Request, context: ContextOf, name: str) -> Response:
-    """All that was learnt about the label stays; it has its new name from this point of the log on, on every server."""
+    """All that was learnt about the label stays. It has its new name from this point of the log on, on every server.
+    Its old name stands for it in later updates, unless the model refuses old names."""
     return await _relabel(request, context, name, schemas.RenameRequest)
+
+
+@router.post(
+    "/v1/models/{name}/labels/merge",
+    summary="Merge a label into another",
+    response_model=schemas.UpdateAnswer,
+    responses=problems(*_CHANGING, "label_exists", "limit_exceeded"),
+    openapi_extra={
+        **body(schemas.MergeRequest, example={"label": "petz", "into": "pets"}),
+        **idempotency.PARAMETER,
+    },
+)
+@needs("admin")
+async def merge_label(request: Request, context: ContextOf, name: str) -> Response:
+    """The label is retired. Its names, old ones included, stand for the other label from this point of the log on. The
+    other label keeps what it has learnt; it does not take over what the merged one had learnt."""
+    return await _relabel(request, context, name, schemas.MergeRequest)
 
 
 @router.post(
@@ -101,20 +119,23 @@ async def retire_label(request: Request, context: ContextOf, name: str) -> Respo
 
 
 async def _relabel(
-    request: Request, context: Context, name: str, kind: type[schemas.RenameRequest | schemas.RetireRequest]
+    request: Request,
+    context: Context,
+    name: str,
+    kind: type[schemas.RenameRequest | schemas.MergeRequest | schemas.RetireRequest],
 ) -> Response:
     replica = online(await context.registry.get(name))
     document, raw = await read_json(request, context.settings.max_body_bytes)
-    operation = "rename" if kind is schemas.RenameRequest else "retire"
-    key = idempotency.idempotency_key(request, operation, raw)
+    key = idempotency.idempotency_key(request, request.url.path.rpartition("/")[2], raw)
     try:
         wanted = kind.model_validate(document)
     except ValidationError as error:
         raise invalid_body(error, (), tuple, {(): kind}) from error
-    to = wanted.to if isinstance(wanted, schemas.RenameRequest) else None
 
     def ask(replica: Replica) -> Awaitable[UpdateResult]:
-        return replica.relabel(wanted.label, to, key)
+        if isinstance(wanted, schemas.MergeRequest):
+            return replica.relabel(wanted.label, wanted.into, key, merges=True)
+        return replica.relabel(wanted.label, wanted.to if isinstance(wanted, schemas.RenameRequest) else None, key)
 
     updated = await context.registry.ask(replica, ask)
     return json_answer(receipt(updated, request.scope), headers=[idempotency.REPLAYED] if updated.replayed else [])

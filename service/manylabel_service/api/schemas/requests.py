@@ -265,6 +265,15 @@ class RenameRequest(_Request):
     """No label of the model has this name."""
 
 
+class MergeRequest(_Request):
+    """A label is retired, and its name stands for another label from then on."""
+
+    label: Name
+    """The model knows this label."""
+    into: Name
+    """The model knows this other label."""
+
+
 class RollbackRequest(_Request):
     """A rollback goes back to a snapshot."""
 

@@ -11,6 +11,7 @@ from manylabel_core.batch.catalogue import TRAINERS
 from manylabel_service import names
 from manylabel_service.jobs.spec.measures import Measure
 from manylabel_service.jobs.spec.trainers import PARAMS, complete
+from manylabel_service.trained.version import Promote
 
 MAX_TRIALS = 500
 """Of one search."""
@@ -179,9 +180,10 @@ class JobSpec(_RequestModel):
     """Find the best params first, by cross-validation on the rows that are learnt from."""
     model: Name
     """The model whose next version the result becomes; made if there is none."""
-    promote: Annotated[bool, Field(strict=True)] | None = None
-    """Whether that version is served at once. Null: if its fit has converged, it was measured on rows that it has not
-    learnt, and its features and their scaling are those of the version served before, if there is one."""
+    promote: Promote = "if_better"
+    """When that version is served. `if_better`: at once, if its fit converged, it was measured on rows that it has not
+    learnt, its features and scaling are those of the version served, and its micro-F1 is not below that version's on
+    the same held-out rows. `always`: at once, in any case. `never`: only when you promote it."""
 
     @property
     def names(self) -> set[str]:
@@ -318,9 +320,9 @@ class Result(_AnswerModel):
     promoted: bool
     """Whether the version was served at once."""
     held_back: str | None
-    """This says why it was not, where `promote` was null; else null."""
+    """The reasons why `if_better` did not serve it; else null."""
     worse: str | None = None
-    """This says that it measured lower than the version that it replaced, on the same rows; else null."""
+    """By how much it measured lower, on the same rows, than the version that it replaced; else null."""
     held_out: HeldOut | None
     params: dict[str, Any]
     """Those of the model: of a search, the best."""
@@ -358,7 +360,7 @@ class Job(_AnswerModel):
     search: GridSearch | RandomSearch | None
     seed: int
     model: str
-    promote: bool | None
+    promote: Promote
     created: str
     """RFC 3339, UTC, as the other times."""
     started: str | None

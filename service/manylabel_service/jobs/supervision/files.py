@@ -240,7 +240,7 @@ async def publish_result(context: JobContext, record: JobRecord, directory: Path
         rows=made["rows"],
         converged=made["converged"],
         gap=made["gap"],
-        promoted=spec.promote is not False and held_back is None,
+        promoted=spec.promote != "never" and held_back is None,
         held_back=held_back,
         worse=None if published is None else published.worse,
         held_out=held_out,

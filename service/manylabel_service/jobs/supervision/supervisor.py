@@ -169,7 +169,7 @@ class Supervision:
         if made.held_back is not None:
             self._lease.add_log_line(f"version {made.version} is not served: {made.held_back}")
         if made.worse is not None:
-            self._lease.add_log_line(f"version {made.version} is served, but {made.worse}")
+            self._lease.add_log_line(f"version {made.version} is served, although {made.worse}")
         number, token = self._lease.number, self._lease.token
         await self._lease.commit(lambda job, _, now: job.succeed(number, token, made, now))
         with suppress(StorageGone):  # else the monitor does it

@@ -105,6 +105,9 @@ class ModelSpec(BaseModel):
     other strings are categories."""
     durability: Durability | None = None
     """How safe an update is when it is answered; null takes the server's setting."""
+    old_names: Literal["follow", "refuse"] = "follow"
+    """Updates that name a label by a name that it had before it was renamed or merged: `follow` learns them under the
+    current name, `refuse` rejects them with 422."""
     window: Annotated[int, Field(strict=True, ge=1, le=100_000)] = 1000
     """Number of examples in the sliding window of the prequential measures."""
 

@@ -145,7 +145,7 @@ class DryRun:
         InvalidExample
             It cannot be learnt after those before it. It is not counted then.
         """
-        self._check_form(example)
+        example = self._checked(example)
         if self._model.limits.rejects:
             features, labels = self._new_names(example)
             self._new_features.take(features)
@@ -158,7 +158,7 @@ class DryRun:
 
         The check is given what the model would gain with the example, which is not counted if it raises.
         """
-        self._check_form(example)
+        example = self._checked(example)
         features, labels = self._new_names(example)
         indices = self._features.new_indices(example.x)
         if len(indices):
@@ -176,9 +176,26 @@ class DryRun:
         self.n_examples += 1
         self.n_values += len(example.x.values)
 
-    def _check_form(self, example: Example) -> None:
+    def _checked(self, example: Example) -> Example:
+        """Return an example whose form is right, with the current names of its labels."""
         self._features.check(self.n_examples, example.x, self.layout)
+        if len(self._model.old_names):
+            self._check_old_names(example.y)
+            example = example._replace(y=self._model.resolve(example.y))
         self._check_labels(example.y)
+        return example
+
+    def _check_old_names(self, y: Labels) -> None:
+        """Raise InvalidExample if old names are refused, or if one of them contradicts another name of its label."""
+        model, signs = self._model, dict[str, tuple[str, int]]()
+        for place, (name, sign) in enumerate(zip(y.names, y.signs.tolist(), strict=True)):
+            current = model.old_names.current(name, model.labels.names)
+            path = ("y", place if y.complete else name)
+            if name != current and model.online_spec.old_names == "refuse":
+                raise self._beyond(path, f"is an old name of {current!r}; use that name")
+            other, before = signs.setdefault(current, (name, sign))
+            if before != sign:
+                raise self._beyond(path, f"contradicts {other!r}: both are names of {current!r}")
 
     def _new_names(self, example: Example) -> tuple[list[str], list[str]]:
         x, y, _ = example

@@ -6,7 +6,7 @@ nothing: columns are given, examples learnt and answers made strictly in log ord
 
 from collections import deque
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Literal, NamedTuple
 
@@ -290,7 +290,7 @@ class Fold:
         previous, model.position = model.position, entry.position
         if outcome is None:
             try:
-                model.relabel(relabel.label, relabel.to)
+                _relabel(model, relabel)
             except ServiceError as error:
                 outcome = ApplyResult(error, kind="relabel")
             else:
@@ -309,6 +309,9 @@ class Fold:
             entry.refusal = self._refusal(entry)
         if entry.refusal is not None:
             return
+        if len(model.old_names):
+            examples = tuple(example._replace(y=model.resolve(example.y)) for example in update.examples)
+            entry.update = replace(update, examples=examples)
         if update.stream is not None:
             entry.taken = entry.skipped
             model.streams.add(update.stream)
@@ -329,7 +332,9 @@ class Fold:
         model, update = self._model, entry.update
         try:
             if update.prediction_ids is not None:
-                model.labelled.check(update.prediction_ids, [y for _, y, _ in update.examples], model.labels.lookup)
+                model.labelled.check(
+                    update.prediction_ids, [model.resolve(y) for _, y, _ in update.examples], model.labels.lookup
+                )
             if update.stream is not None:
                 entry.skipped = model.streams.n_learnt(update.stream)
             if entry.logged.checked is None or not entry.logged.checked.still_valid(model):
@@ -423,6 +428,16 @@ def _measure(
             model.prequential.update(*given, likely)
         else:
             model.labelled.parts.measure(id, model.prequential, *given, likely)
+
+
+def _relabel(model: OnlineModel, relabel: Relabel) -> None:
+    """Retire, merge or rename a label; raises as these methods of the model."""
+    if relabel.to is None:
+        model.retire(relabel.label)
+    elif relabel.merges:
+        model.merge(relabel.label, relabel.to)
+    else:
+        model.rename(relabel.label, relabel.to)
 
 
 def _under_way(entry: LogEntry) -> _Entry | _Rollback | _Relabel:

@@ -1,10 +1,10 @@
 """Log entries: what happened to a model, an Update, a Rollback or a Relabel, as bytes and back.
 
-An entry is a msgpack array, [form, kind, durability, key, digest, ...]. A rollback goes on [to], a relabel [label, to],
-an update [want_predictions, want_probabilities, origin, examples]: an origin is null or [prediction ids, scores served,
-stream key, stream lines], with [[versions, [version, label names], ...]] behind it if versions of a trained model have
-answered; an example is [names, indices, values, label names, signs, complete], with its weight behind it if that is not
-1. The form is one of `FORMS`, which differ in nothing so far.
+An entry is a msgpack array, [form, kind, durability, key, digest, ...]. A rollback goes on [to], a relabel [label,
+to, merges], an update [want_predictions, want_probabilities, origin, examples]. An origin is null or [prediction
+ids, scores served, stream key, stream lines], with [[versions, [version, label names], ...]] behind it if versions
+of a trained model have answered. An example is [names, indices, values, label names, signs, complete], with its
+weight behind it if that is not 1. The form is one of `FORMS`, which differ in nothing so far.
 
 Numbers are little-endian float32 (values), int32 (indices) and int8 (signs), so that an entry replays to the
 same bits on every machine. Decoding runs no code and reads only what `encode` writes.
@@ -90,12 +90,18 @@ class Rollback:
 
 @dataclass(frozen=True, slots=True)
 class Relabel:
-    """A third kind of log entry: a label gets another name, or is retired (`to` is None)."""
+    """A third kind of log entry: a label is renamed to `to`, merged into it (`merges`), or retired (`to` is None)."""
 
     label: str
     to: str | None
     durability: str
     key: IdempotencyKey | None = None
+    merges: bool = False
+
+    @property
+    def change(self) -> str:
+        """What is done to the label: renamed, merged or retired."""
+        return "retired" if self.to is None else "merged" if self.merges else "renamed"
 
 
 Change = Update | Rollback | Relabel
@@ -106,8 +112,11 @@ def encode(change: Change, form: int = FORMS[0]) -> bytes:
     """Return the entry of a change, in one of `FORMS`; raise as `encode_head`."""
     if isinstance(change, Update):
         return encode_head(change, form) + b"".join(map(encode_example, change.examples))
+    facts: tuple[str | bool | None, ...]
     key = change.key or (None, None)
-    kind, facts = (_RELABEL, (change.label, change.to)) if isinstance(change, Relabel) else (_ROLLBACK, (change.to,))
+    kind, facts = _ROLLBACK, (change.to,)
+    if isinstance(change, Relabel):
+        kind, facts = _RELABEL, (change.label, change.to, change.merges)
     packed: bytes = msgpack.packb((form, kind, change.durability, *key, *facts))
     return packed
 
@@ -203,10 +212,12 @@ def _rollback(durability: str, key: str | None, digest: bytes | None, to: str) -
     return Rollback(to, durability, _key(key, digest))
 
 
-def _relabel(durability: str, key: str | None, digest: bytes | None, label: str, to: str | None) -> Relabel:
-    if not isinstance(label, str) or not (to is None or isinstance(to, str)):
-        raise ValueError("a label is a string")
-    return Relabel(label, to, durability, _key(key, digest))
+def _relabel(
+    durability: str, key: str | None, digest: bytes | None, label: str, to: str | None, merges: bool
+) -> Relabel:
+    if not isinstance(label, str) or not (to is None or isinstance(to, str)) or type(merges) is not bool:
+        raise ValueError("expected two labels, and whether they are merged")
+    return Relabel(label, to, durability, _key(key, digest), merges)
 
 
 _READERS: dict[int, Callable[..., Change]] = {_UPDATE: _update, _ROLLBACK: _rollback, _RELABEL: _relabel}

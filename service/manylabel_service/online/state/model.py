@@ -30,6 +30,7 @@ from manylabel_service.online.state.idempotency_window import IdempotencyWindow
 from manylabel_service.online.state.integrity import check_names, check_position, check_rollbacks
 from manylabel_service.online.state.label_table import LabelFacts, drift_to_json
 from manylabel_service.online.state.labelled_ids import LabelledIds
+from manylabel_service.online.state.old_names import OldNames
 from manylabel_service.online.state.stream_offsets import StreamOffsets
 from manylabel_service.storage import SEED, START, position_key
 
@@ -67,7 +68,8 @@ class OnlineModel:
     streams : how far each stream of examples has been learnt.
     retired : the labels that are learnt and predicted no more; they keep their columns.
     renamed : the columns of labels that have had another name.
-    relabels : how often this process has folded in that a label was renamed or retired.
+    old_names : names that labels had before they were renamed or merged.
+    relabels : how often this process has applied that a label was renamed, merged or retired.
     rollbacks : the position of each rollback and of the snapshot it went back to, in log order. To replay the
         log from before a rollback, that snapshot is needed.
     """
@@ -90,6 +92,7 @@ class OnlineModel:
         self.rollbacks: list[tuple[str, str]] = []
         self.retired: set[str] = set()
         self.renamed: set[int] = set()
+        self.old_names = OldNames()
         self.relabels = 0
         self.position = START
         self.updates = self.scaled_before = 0
@@ -97,7 +100,7 @@ class OnlineModel:
     @property
     def nbytes(self) -> int:
         """The bytes of memory that the state takes."""
-        learnt = (self.learner, self.features, self.labels, self.prequential)
+        learnt = (self.learner, self.features, self.labels, self.old_names, self.prequential)
         requests = (self.keys, self.labelled, self.streams)
         answers = 0 if self.answers is None else self.answers.nbytes
         return answers + sum(part.nbytes for part in (*learnt, *requests))
@@ -194,28 +197,56 @@ class OnlineModel:
         differ = [column for column, pair in enumerate(zip(first, labels, strict=False)) if pair[0] != pair[1]]
         return len(first) == len(labels) and self.renamed.issuperset(differ)
 
-    def check_relabel(self, label: str, to: str | None) -> None:
-        """Raise unless a label can be renamed, or retired.
+    def rename(self, label: str, to: str) -> None:
+        """Rename a label; its old name stands for it in later updates.
 
         Raises
         ------
-        LabelNotFound, LabelExists, LabelsDeclared
+        LabelNotFound, LabelExists, LabelsDeclared, LimitExceeded
+            Nothing has changed then.
         """
-        if label not in self.labels or label in self.retired:
-            raise LabelNotFound(label)
-        if to is not None and self.spec.labels is not None:
+        column = self._live_column(label)
+        if self.spec.labels is not None:
             raise LabelsDeclared(self.spec.name)
-        if to is not None and to in self.labels:
+        if to in self.labels:
             raise LabelExists(to)
-
-    def relabel(self, label: str, to: str | None) -> None:
-        """Rename or retire a label; raises as `check_relabel`, and has changed nothing then."""
-        self.check_relabel(label, to)
-        if to is None:
-            self.retired.add(label)
-        else:
-            self.renamed.add(self.labels.rename(label, to))
+        self.old_names.check(to, column)
+        self.labels.rename(label, to)
+        self.old_names.rename(label, to, column)
+        self.renamed.add(column)
         self.relabels += 1
+
+    def merge(self, label: str, into: str) -> None:
+        """Retire a label, whose names stand for another label in later updates.
+
+        Raises
+        ------
+        LabelNotFound, LabelExists, LimitExceeded
+            Nothing has changed then.
+        """
+        column, other = self._live_column(label), self._live_column(into)
+        if column == other:
+            raise LabelExists(into)
+        self.old_names.check(label, other)
+        self.old_names.merge(label, column, other)
+        self.retire(label)
+
+    def retire(self, label: str) -> None:
+        """Retire a label; raises LabelNotFound."""
+        self._live_column(label)
+        self.retired.add(label)
+        self.relabels += 1
+
+    def _live_column(self, label: str) -> int:
+        """Return the column of a label that is not retired; raises LabelNotFound."""
+        column = self.labels.get(label)
+        if column is None or label in self.retired:
+            raise LabelNotFound(label)
+        return column
+
+    def resolve(self, y: Labels) -> Labels:
+        """Return true labels with the current names of the labels."""
+        return self.old_names.resolve(y, self.labels.names) if len(self.old_names) else y
 
     @property
     def retired_columns(self) -> list[int]:
@@ -248,7 +279,7 @@ class OnlineModel:
         seed.learner, seed.prequential, seed.answers = self.learner, self.prequential, self.answers
         seed.features, seed.labels = self.features, self.labels
         seed.ignored_labels, seed.updates = self.ignored_labels, self.updates
-        seed.retired = self.retired
+        seed.retired, seed.old_names = self.retired, self.old_names
         seed.scaled_before = self.scaled_before
         seed.position = SEED
         return seed.to_buffer(form)
@@ -274,6 +305,7 @@ class OnlineModel:
             **_prefixed("prequential", self.prequential.state()),
             "retired": np.array(self.retired_columns, dtype=np.int32),
             "renamed": np.array(sorted(self.renamed), dtype=np.int32),
+            **_prefixed("old_names", self.old_names.state()),
             "keys": self.keys.to_array(),
             "labelled": self.labelled.to_array(),
             "parts": self.labelled.parts.to_array(),
@@ -346,6 +378,7 @@ class OnlineModel:
         model.ignored_labels = check_labels(model.labels, header.get("ignored_labels", 0), model.limits.labels)
         model.retired = {model.labels.names[column] for column in _columns_of("retired", arrays, model.labels)}
         model.renamed = set(_columns_of("renamed", arrays, model.labels)) if requests else set()
+        model.old_names = OldNames.from_state(_group("old_names", arrays), len(model.labels))
         model.prequential.restore(_group("prequential", arrays))
         model.position = header["position"]
         if model.answers is not None:
@@ -416,7 +449,7 @@ def _check_facts(model: OnlineModel, arrays: Mapping[str, NDArray[Any]]) -> None
         raise ValueError("rollbacks: not after the position")
     _check_columns(model)
     _check_counts(model, arrays)
-    for part in ("features", "labels"):
+    for part in ("features", "labels", "old_names"):
         lengths = np.diff(arrays[f"{part}.offsets"])
         if not ((lengths >= 1) & (lengths <= MAX_NAME_BYTES)).all():
             raise ValueError(f"{part}: a name has 1 to {MAX_NAME_BYTES} bytes")
@@ -427,6 +460,8 @@ def _check_columns(model: OnlineModel) -> None:
     untouched = model.updates == learner.n_features_ == 0  # memory for features is taken when they are learnt
     if learner.n_labels_ != due[1] or not (untouched or learner.n_features_ == due[0]):
         raise ValueError(f"the learner has {learner.n_features_} features and {learner.n_labels_} labels, not {due}")
+    if any(name in model.old_names for name in model.labels.names if name not in model.retired):
+        raise ValueError("old_names: a label has one of them")
     declared = model.spec.labels
     if declared is not None and model.labels.names != tuple(declared):
         raise ValueError("labels: not those declared")

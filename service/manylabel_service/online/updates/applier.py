@@ -361,8 +361,8 @@ def _events(result: ApplyResult) -> Iterator[Event]:
         yield Event("rollback", position, {**data, "to": answer.rolled_back_to})
         return
     if (relabel := result.relabelled) is not None:
-        name, change = relabel.to or relabel.label, "retired" if relabel.to is None else "renamed"
-        yield Event("label", position, {**data, "label": name, "change": change, "before": relabel.label})
+        name = relabel.to or relabel.label
+        yield Event("label", position, {**data, "label": name, "change": relabel.change, "before": relabel.label})
         return
     for name in result.new_labels:
         yield Event("label", position, {**data, "label": name, "change": "new"}, result.previous_position)

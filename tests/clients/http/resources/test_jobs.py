@@ -23,7 +23,7 @@ PROGRESS = {
 }  # fmt: skip
 JOB = {
     "id": "j1", "state": "running", "trainer": "m3l", "params": {"C": 1.0}, "data": {"dataset": "songs"},
-    "holdout": None, "search": None, "seed": 0, "model": "m", "promote": True, "created": "2026-11-21T00:00:00Z",
+    "holdout": None, "search": None, "seed": 0, "model": "m", "promote": "always", "created": "2026-11-21T00:00:00Z",
     "started": None, "ended": None, "attempt": 1, "taken": None, "progress": PROGRESS, "result": None, "error": None,
 }  # fmt: skip
 RESULT = {

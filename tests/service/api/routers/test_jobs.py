@@ -64,7 +64,13 @@ def test_a_job_is_queued_with_all_that_was_left_out(idle: TestClient) -> None:
     Job.model_validate(job, strict=True)
     assert answer.headers["location"] == f"/v1/jobs/{job['id']}"
     assert (job["state"], job["params"]["C"], job["params"]["kernel"]) == ("queued", 0.5, "linear")
-    assert (job["seed"], job["promote"], job["search"], job["result"], job["error"]) == (0, None, None, None, None)
+    assert (job["seed"], job["promote"], job["search"], job["result"], job["error"]) == (
+        0,
+        "if_better",
+        None,
+        None,
+        None,
+    )
     assert idle.get(answer.headers["location"]).json() == job
 
 
@@ -193,7 +199,7 @@ RANDOM = {"kind": "random", "trials": 3, "params": {"C": {"low": 0.1, "high": 1}
         ),
         ({"model": "Songs!"}, "/model", "must have 1 to 64 lower-case letters"),
         ({"model": "tags"}, None, "learns online"),
-        ({"promote": "yes"}, "/promote", "must be true or false"),
+        ({"promote": True}, "/promote", "must be 'if_better', 'always' or 'never'"),
         ({"promoted": True}, "/promoted", "is not known here, only trainer, params, data"),
         ({"trainer": "lsa_mml"}, "/data/dataset", "must have several views for lsa_mml"),
         ({"trainer": "lsa_mml", "data": {"stream": "tags", "last": 5}}, "/data/stream", "several views"),

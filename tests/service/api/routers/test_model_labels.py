@@ -157,6 +157,35 @@ def test_a_label_is_renamed_and_retired(
     assert after["cars"] == found["cars"]["cumulative"], "it was not answered, and was right"
 
 
+def test_labels_are_merged(client: TestClient, create: Callable[..., str], refused: Callable[..., Any]) -> None:
+    address = create(client, "merged")
+    for y in (["petz"], ["pets"], ["pets", "cars"]):
+        client.post(f"{address}/update", json={"x": {"a": 1}, "y": y}).raise_for_status()
+    refused(client.post(f"{address}/labels/merge", json={"label": "petz", "into": "dogs"}), 404, "label_not_found")
+    refused(client.post(f"{address}/labels/merge", json={"label": "petz", "into": "petz"}), 409, "label_exists")
+    refused(client.post(f"{address}/labels/merge", json={"label": "petz"}), 422, "invalid_request", "/into")
+    kept = client.post(f"{address}/predict?keep=true", json={"x": {"a": 1}}).json()["id"]
+    body, key = {"label": "petz", "into": "pets"}, {"Idempotency-Key": "k"}
+    answer = client.post(f"{address}/labels/merge", json=body, headers=key)
+    again = client.post(f"{address}/labels/merge", json=body, headers=key)
+    assert (answer.status_code, again.content, again.headers["idempotent-replayed"]) == (200, answer.content, "true")
+    contradiction = {"x": {"a": 1}, "y": {"petz": True, "pets": False}}
+    refused(client.post(f"{address}/update", json=contradiction), 422, "invalid_request", "/y/pets")
+    client.post(f"{address}/update", json={"x": {"a": 1}, "y": ["petz", "cars"]}).raise_for_status()
+    client.post(f"{address}/labels", json={"id": kept, "y": {"petz": True}}).raise_for_status()
+    found = {one["label"]: (one["examples"], one["retired"]) for one in listed(client, address)["labels"]}
+    assert found == {"petz": (1, True), "pets": (4, False), "cars": (2, False)}
+
+
+def test_old_names_can_be_refused(client: TestClient, create: Callable[..., str], refused: Callable[..., Any]) -> None:
+    address = create(client, "no-old-names", old_names="refuse")
+    client.post(f"{address}/update", json={"x": {"a": 1}, "y": ["petz"]}).raise_for_status()
+    client.post(f"{address}/labels/rename", json={"label": "petz", "to": "pets"}).raise_for_status()
+    refused(client.post(f"{address}/update", json={"x": {"a": 1}, "y": ["petz"]}), 422, "invalid_request", "/y/0")
+    wrong = client.post("/v1/models", json={"name": "wrong", "algorithm": "falt", "old_names": "keep"})
+    refused(wrong, 422, "invalid_request", "/old_names")
+
+
 def test_of_no_model_there_is_no_list(client: TestClient, refused: Callable[..., Any]) -> None:
     refused(client.get("/v1/models/nobody/labels"), 404, "model_not_found")
 

@@ -5,7 +5,7 @@ import pytest
 from tests.service.online.folds import append, facts, fold, learn, named, new_model, ulid
 
 from manylabel_core.state import DamagedState, State
-from manylabel_service.errors import InvalidExample, LabelExists, LabelNotFound, LabelsDeclared
+from manylabel_service.errors import InvalidExample, LabelExists, LabelNotFound, LabelsDeclared, LimitExceeded
 from manylabel_service.hosting.examples import Example, Labels
 from manylabel_service.idempotency import IdempotencyKey
 from manylabel_service.online.state.answer import Answer
@@ -33,7 +33,51 @@ def test_a_renamed_label_keeps_what_was_learnt() -> None:
     assert (after.labels, list(after.scores.values())) == (["p", "r"], list(before.scores.values()))
     assert model.prequential.measures() == measured
     learn(model, (X, ["q"]))
-    assert model.labels.names == ("p", "r", "q"), "the old name is that of another label now"
+    assert (model.labels.names, model.prequential.labels().relevant.tolist()) == (("p", "r"), [5, 6])
+    append(model, Relabel("r", "q", "log"))
+    learn(model, (X, ["r"]))
+    assert (model.labels.names, model.prequential.labels().relevant.tolist()) == (("p", "q"), [5, 7]), "renamed back"
+
+
+def test_a_merged_label_is_retired_and_its_names_stand_for_the_other() -> None:
+    model = taught()
+    append(model, Relabel("q", "r", "log"))
+    outcome = append(model, Relabel("r", "p", "log", merges=True))
+    assert (outcome.kind, model.retired, model.predict([X])[0].labels) == ("relabel", {"r"}, ["p"])
+    for y in (["q"], ["r"], ["p", "q", "r"]):
+        learn(model, (X, y))
+    assert model.prequential.labels().relevant.tolist() == [8, 5]
+    told = Labels(("q", "p"), np.array([1, -1], dtype=np.int8), complete=False)
+    refused = append(model, Update((Example(X, told),), "log")).answer
+    assert isinstance(refused, InvalidExample)
+    assert refused.path == ("y", "p"), "both are names of p"
+    again = OnlineModel.from_bytes(model.to_bytes())
+    assert again.to_bytes() == model.to_bytes()
+    learn(again, (X, ["q"]))
+    assert again.prequential.labels().relevant.tolist() == [9, 5]
+    seed = OnlineModel.from_bytes(model.seed("seed"))
+    learn(seed, (X, ["r"]))
+    assert seed.labels.names == ("p", "r"), "a model that begins from the state knows the old names too"
+
+
+def test_a_model_that_refuses_old_names() -> None:
+    model = taught(old_names="refuse")
+    append(model, Relabel("q", "r", "log"))
+    refused = learn(model, (X, ["p", "q"])).answer
+    assert isinstance(refused, InvalidExample)
+    assert refused.path == ("y", 1)
+    assert "'r'" in refused.detail, "the current name is said"
+    assert isinstance(learn(model, (X, ["r"])).answer, Answer)
+
+
+def test_old_names_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("manylabel_service.online.state.old_names.MAX_OLD_NAMES", 2)
+    model = taught()
+    for old, new in (("p", "a"), ("a", "b")):
+        assert isinstance(append(model, Relabel(old, new, "log")).answer, Answer)
+    for one_more in (Relabel("b", "c", "log"), Relabel("q", "b", "log", merges=True)):
+        assert isinstance(append(model, one_more).answer, LimitExceeded)
+    assert (model.labels.names, model.retired) == (("b", "q"), set())
 
 
 def test_a_retired_label_is_predicted_and_learnt_no_more() -> None:
@@ -64,12 +108,18 @@ def test_a_retired_label_is_predicted_and_learnt_no_more() -> None:
         (Relabel("gone", "new", "log"), LabelNotFound),
         (Relabel("gone", None, "log"), LabelNotFound),
         (Relabel("p", "gone", "log"), LabelExists),
+        (Relabel("p", "before", "log"), LabelExists),
+        (Relabel("p", "p", "log", merges=True), LabelExists),
+        (Relabel("p", "z", "log", merges=True), LabelNotFound),
+        (Relabel("p", "gone", "log", merges=True), LabelNotFound),
+        (Relabel("gone", "p", "log", merges=True), LabelNotFound),
     ],
 )
 def test_what_cannot_be_changes_nothing(relabel: Relabel, error: type[Exception]) -> None:
     model = taught()
-    learn(model, (X, ["gone"]))
+    learn(model, (X, ["gone", "before"]))
     append(model, Relabel("gone", None, "log"))
+    append(model, Relabel("before", "now", "log"))
     names, retired = model.labels.names, set(model.retired)
     assert isinstance(append(model, relabel).answer, error)
     assert (model.labels.names, model.retired) == (names, retired)
@@ -119,10 +169,13 @@ def test_a_late_label_is_measured_by_what_was_answered_under_the_old_name() -> N
 
 def test_however_entries_are_grouped() -> None:
     y = [Labels.all_of(names) for names in (["p"], ["q"], ["p", "q"], ["r"])]
+    s = Labels.all_of(["s", "q"])
     log = [LogEntry("1", Update((Example(X, y[0]), Example(X, y[1])), "log", want_predictions=True))]
     log += [LogEntry("2", Relabel("q", "r", "log")), LogEntry("3", Update((Example(X, y[2]),), "log"))]
     log += [LogEntry("4", Relabel("p", None, "log")), LogEntry("5", Update((Example(X, y[0]),), "log"))]
     log += [LogEntry("6", Update((Example(X, y[3]),), "log", want_predictions=True))]
+    log += [LogEntry("7", Update((Example(X, y[1]),), "log")), LogEntry("8", Update((Example(X, s),), "log"))]
+    log += [LogEntry("9", Relabel("s", "r", "log", merges=True)), LogEntry("10", Update((Example(X, s),), "log"))]
     models = [new_model() for _ in range(3)]
     told = [facts(fold(model, log, size)) for model, size in zip(models[:2], (1, 100), strict=True)]
     for entry in log:
@@ -130,7 +183,7 @@ def test_however_entries_are_grouped() -> None:
         models[2] = OnlineModel.from_bytes(models[2].to_bytes())
     assert told[0] == told[1]
     assert models[0].to_bytes() == models[1].to_bytes() == models[2].to_bytes()
-    assert models[0].labels.names == ("p", "r", "q")
+    assert models[0].labels.names == ("p", "r", "s")
 
 
 @pytest.mark.parametrize("name", ["retired", "renamed"])

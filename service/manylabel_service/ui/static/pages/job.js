@@ -96,7 +96,7 @@ function settings(job, signal) {
   return section('What was ordered', { signal, help: 'All settings, with the defaults of the trainer.' }, (body) => replace(body, facts([
     ['Learns from', source(job.data)],
     ['Held out', job.holdout === null ? 'the split test, if the data are the split train' : text(job.holdout)],
-    ['Promote', job.promote === null ? 'if it converged and was measured on rows that it has not learnt' : value(job.promote)],
+    ['Promote', { if_better: 'if it is not worse than the version served', always: 'always', never: 'never' }[job.promote]],
     ['Search', job.search === null ? 'none' : h('code', {}, text(job.search))],
     ['Seed', value(job.seed)],
     ...Object.entries(job.params).map(([name, given]) => [name, h('code', {}, text(given))]),

@@ -104,7 +104,7 @@ export function targetFields(from, model) {
     required: ['model'],
     properties: {
       model: NAME,
-      promote: { anyOf: [{ type: 'boolean' }, { type: 'null' }], default: null, description: 'Whether it is served at once. Null: if it converged, was measured on rows that it has not learnt, and fits the version served before.' },
+      promote: { type: 'string', enum: ['if_better', 'always', 'never'], default: 'if_better', description: 'When the version is served. if_better: if its fit converged, it was measured, it fits the version served, and it is not worse than that on the same held-out rows.' },
       seed: { type: 'integer', minimum: 0, maximum: 2 ** 31 - 1, default: 0, description: 'The same seed and data give the same result.' },
     },
   }, { value: model === undefined ? {} : { model } });

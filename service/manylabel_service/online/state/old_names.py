@@ -1,0 +1,89 @@
+"""Old names of labels: names that a label had before it was renamed, or before it was merged into another."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from manylabel_core import Vocabulary
+from manylabel_service.errors import LabelExists
+from manylabel_service.hosting.examples import Labels
+from manylabel_service.hosting.size_limits import check_limit
+
+MAX_OLD_NAMES = 10_000
+"""Maximum number of old names of one model."""
+
+
+class OldNames:
+    """Old names of labels, each with the column of the label that it stands for."""
+
+    def __init__(self, columns: Mapping[str, int] | None = None) -> None:
+        self._columns = dict(columns or {})
+
+    def __len__(self) -> int:
+        return len(self._columns)
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._columns
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of memory of the table and the names."""
+        return sys.getsizeof(self._columns) + sum(map(sys.getsizeof, self._columns))
+
+    def check(self, name: str, column: int) -> None:
+        """Check that a label in this column may take a name.
+
+        Raises
+        ------
+        LabelExists
+            It is the old name of another label.
+        LimitExceeded
+            The model has the maximum number of old names.
+        """
+        if self._columns.get(name, column) != column:
+            raise LabelExists(name)
+        check_limit("the number of old names of labels", len(self) + 1, MAX_OLD_NAMES)
+
+    def rename(self, old: str, new: str, column: int) -> None:
+        """Note that the label in this column has changed its name."""
+        self._columns.pop(new, None)
+        self._columns[old] = column
+
+    def merge(self, old: str, column: int, into: int) -> None:
+        """Note that the label of this name and column was merged into the one in another column."""
+        self._columns = {name: into if one == column else one for name, one in self._columns.items()}
+        self._columns[old] = into
+
+    def resolve(self, y: Labels, names: tuple[str, ...]) -> Labels:
+        """Return true labels with current names, `names` by column; of two names of one label, a true one counts."""
+        columns = self._columns
+        if columns.keys().isdisjoint(y.names):
+            return y
+        signs: dict[str, int] = {}
+        for given, sign in zip(y.names, y.signs.tolist(), strict=True):
+            name = names[columns[given]] if given in columns else given
+            signs[name] = max(sign, signs.get(name, sign))
+        return Labels(tuple(signs), np.array(list(signs.values()), dtype=np.int8), y.complete)
+
+    def current(self, name: str, names: tuple[str, ...]) -> str:
+        """Return the current name of a label, by any of its names; `names` are the current ones by column."""
+        return names[self._columns[name]] if name in self._columns else name
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        """Return the names, as `Vocabulary.state` does, and "columns", int32 (n_names,)."""
+        return {**Vocabulary(self._columns).state(), "columns": np.array(list(self._columns.values()), dtype=np.int32)}
+
+    @classmethod
+    def from_state(cls, arrays: Mapping[str, NDArray[Any]], n_labels: int) -> OldNames:
+        """Return the old names whose `state` this is; raises ValueError."""
+        names, columns = Vocabulary.from_state(arrays).names, arrays["columns"]
+        if columns.shape != (len(names),) or columns.dtype != np.int32 or len(names) > MAX_OLD_NAMES:
+            raise ValueError(f"old_names: expected an int32 column for each of at most {MAX_OLD_NAMES} names")
+        if len(columns) and not 0 <= columns.min() <= columns.max() < n_labels:
+            raise ValueError("old_names: expected columns of labels")
+        return cls(dict(zip(names, columns.tolist(), strict=True)))
