@@ -78,7 +78,7 @@ class Predicting(Parameters):
     at_least: Annotated[str, AfterValidator(read_position), _WRITTEN] | None = None
     """A position in the model's log that the answer must have seen."""
     version: Number | None = None
-    """Of a trained model: the version that predicts, by default the one served."""
+    """The version of a trained model that predicts; by default the one served."""
 
 
 @router.post(

@@ -100,7 +100,7 @@ class Relabel:
 
     @property
     def change(self) -> str:
-        """What is done to the label: renamed, merged or retired."""
+        """The change of the label: renamed, merged or retired."""
         return "retired" if self.to is None else "merged" if self.merges else "renamed"
 
 

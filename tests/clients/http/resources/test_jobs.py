@@ -49,7 +49,13 @@ def test_a_job_is_submitted_once_whatever_its_retries(key: str | None) -> None:
     assert len(fake.requests) == 3
     assert len({(request.headers["Idempotency-Key"], request.body) for request in fake.requests}) == 1
     assert key in (None, fake.keys[0])
-    assert fake.bodies[0] == {"trainer": "m3l", "model": "m", "params": {"C": 1.0}, "data": {"dataset": "songs"}}
+    assert fake.bodies[0] == {
+        "trainer": "m3l",
+        "model": "m",
+        "params": {"C": 1.0},
+        "data": {"dataset": "songs"},
+        "promote": "if_better",
+    }
 
 
 def test_two_jobs_are_two() -> None:
