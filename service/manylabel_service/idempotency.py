@@ -2,6 +2,9 @@
 
 from typing import NamedTuple
 
+MAX_KEY_BYTES = 255
+"""Maximum length of a key in UTF-8."""
+
 
 class IdempotencyKey(NamedTuple):
     """A client's key, and a digest of the request it came with (16 bytes)."""

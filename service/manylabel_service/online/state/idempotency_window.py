@@ -20,7 +20,7 @@ MAX_ANSWER_BYTES = 32 * 2**20
 """Predictions remembered with them; beyond it the oldest keys are forgotten early, never the newest."""
 
 _KEY_BYTES = 400
-"""Memory of a key beside its scores. A round figure: what is forgotten must not depend on the machine."""
+"""Estimated bytes of a key beside its text and its scores; a round figure, the same on every machine."""
 
 
 class IdempotencyWindow:
@@ -28,7 +28,7 @@ class IdempotencyWindow:
 
     def __init__(self) -> None:
         self._answers: OrderedDict[str, tuple[bytes, Answer]] = OrderedDict()
-        self._answer_bytes = 0
+        self._answer_bytes = self._text_bytes = 0
 
     def __len__(self) -> int:
         return len(self._answers)
@@ -43,15 +43,17 @@ class IdempotencyWindow:
     def add(self, key: IdempotencyKey, answer: Answer) -> None:
         """Remember the answer to a request, and forget the oldest where they become too many."""
         self._answer_bytes += answer.nbytes
+        self._text_bytes += len(key.key.encode())
         self._answers[key.key] = (key.digest, answer)
         while len(self._answers) > MAX_KEYS or (self._answer_bytes > MAX_ANSWER_BYTES and len(self._answers) > 1):
-            _, (_, oldest) = self._answers.popitem(last=False)
+            text, (_, oldest) = self._answers.popitem(last=False)
             self._answer_bytes -= oldest.nbytes
+            self._text_bytes -= len(text.encode())
 
     @property
     def nbytes(self) -> int:
-        """The bytes of memory held, estimated at 400 bytes a key beside its predictions."""
-        return _KEY_BYTES * len(self._answers) + self._answer_bytes
+        """The bytes of memory held, estimated at 400 bytes a key beside its text and its predictions."""
+        return _KEY_BYTES * len(self._answers) + self._text_bytes + self._answer_bytes
 
     def to_array(self) -> NDArray[np.uint8]:
         """Return all of it as bytes: a row for each answer."""

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from manylabel_core.rows import MAX_EXAMPLE_WEIGHT
 from manylabel_service.errors import ReleaseTooOld, UnreadableEntry
 from manylabel_service.hosting.examples import Example, Features, Labels
-from manylabel_service.idempotency import IdempotencyKey
+from manylabel_service.idempotency import MAX_KEY_BYTES, IdempotencyKey
 from manylabel_service.online.spec.release import FORMS
 
 _UPDATE, _ROLLBACK, _RELABEL = 0, 1, 2
@@ -113,11 +113,10 @@ def encode(change: Change, form: int = FORMS[0]) -> bytes:
     if isinstance(change, Update):
         return encode_head(change, form) + b"".join(map(encode_example, change.examples))
     facts: tuple[str | bool | None, ...]
-    key = change.key or (None, None)
     kind, facts = _ROLLBACK, (change.to,)
     if isinstance(change, Relabel):
         kind, facts = _RELABEL, (change.label, change.to, change.merges)
-    packed: bytes = msgpack.packb((form, kind, change.durability, *key, *facts))
+    packed: bytes = msgpack.packb((form, kind, change.durability, *_packed_key(change.key), *facts))
     return packed
 
 
@@ -128,7 +127,7 @@ def encode_head(update: Update, form: int = FORMS[0]) -> bytes:
     ------
     ValueError
         If there is not one id with what was served, or not one line, for each example, or the lines do not ascend from
-        1; or if probabilities are wanted without predictions.
+        1; if probabilities are wanted without predictions; or if the idempotency key is too long.
     """
     _check(update)
     origin = None
@@ -137,7 +136,7 @@ def encode_head(update: Update, form: int = FORMS[0]) -> bytes:
         if update.answered is not None:
             origin = (*origin, [[answered.version for answered in update.answered], *dict(update.answered).items()])
     wants = (update.want_predictions, update.want_probabilities)
-    head = (form, _UPDATE, update.durability, *(update.key or (None, None)), *wants, origin)
+    head = (form, _UPDATE, update.durability, *_packed_key(update.key), *wants, origin)
     packer = msgpack.Packer()
     fields = b"".join(map(packer.pack, head))
     entry: bytes = packer.pack_array_header(len(head) + 1) + fields + packer.pack_array_header(len(update.examples))
@@ -225,6 +224,12 @@ _READERS: dict[int, Callable[..., Change]] = {_UPDATE: _update, _ROLLBACK: _roll
 
 def _key(key: str | None, digest: bytes | None) -> IdempotencyKey | None:
     return None if key is None or digest is None else IdempotencyKey(key, digest)
+
+
+def _packed_key(key: IdempotencyKey | None) -> tuple[str | None, bytes | None]:
+    if key is not None and len(key.key.encode()) > MAX_KEY_BYTES:
+        raise ValueError(f"an idempotency key has at most {MAX_KEY_BYTES} bytes")
+    return key or (None, None)
 
 
 def _check(update: Update) -> None:

@@ -14,7 +14,7 @@ MAX_STREAMS = 1_000
 """Streams remembered per model; the one not used for longest is forgotten, and would be learnt again."""
 
 _STREAM_BYTES = 300
-"""Memory of a stream, estimated."""
+"""Estimated bytes of a stream beside the text of its key."""
 
 
 class StreamOffsets:
@@ -22,6 +22,7 @@ class StreamOffsets:
 
     def __init__(self) -> None:
         self._last: OrderedDict[str, int] = OrderedDict()
+        self._text_bytes = 0
 
     def __len__(self) -> int:
         return len(self._last)
@@ -29,7 +30,7 @@ class StreamOffsets:
     @property
     def nbytes(self) -> int:
         """The bytes of memory held, estimated."""
-        return _STREAM_BYTES * len(self._last)
+        return _STREAM_BYTES * len(self._last) + self._text_bytes
 
     def last(self, key: str) -> int:
         """Return the last line learnt; 0 for a stream not known."""
@@ -41,10 +42,13 @@ class StreamOffsets:
 
     def add(self, part: StreamPart) -> None:
         """Note that the part's lines are learnt."""
+        if part.key not in self._last:
+            self._text_bytes += len(part.key.encode())
         self._last[part.key] = max(part.lines[-1], self.last(part.key))
         self._last.move_to_end(part.key)
         if len(self._last) > MAX_STREAMS:
-            self._last.popitem(last=False)
+            oldest, _ = self._last.popitem(last=False)
+            self._text_bytes -= len(oldest.encode())
 
     def to_array(self) -> NDArray[np.uint8]:
         """Return all of it as bytes."""
@@ -71,4 +75,5 @@ class StreamOffsets:
                 raise ValueError("streams: expected a string and a line number for each")
         streams = cls()
         streams._last = last
+        streams._text_bytes = sum(len(key.encode()) for key in last)
         return streams

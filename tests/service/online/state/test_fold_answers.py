@@ -95,6 +95,19 @@ class TestProbabilities:
         monkeypatch.setattr(key_window, "MAX_ANSWER_BYTES", 10 * (8 * 9 + 8 * 8))
         assert kept(50, **BOTH)[1] == 10
 
+    def test_count_with_the_text_of_their_keys(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        def kept(*keys: str) -> int:
+            model = new_model()
+            for key in keys:
+                learn(model, (named(a=1), ["a"]), key=IdempotencyKey(key, b"d" * 16))
+            assert OnlineModel.from_bytes(model.to_bytes()).keys.nbytes == model.keys.nbytes
+            return model.nbytes
+
+        assert kept("k" * 255) - kept("k") == 254
+        assert kept("\u00e9") - kept("k") == 1
+        monkeypatch.setattr(key_window, "MAX_KEYS", 1)
+        assert kept("k" * 255, "k") == kept("l", "k")
+
 
 class TestTheWindowAsBytes:
     def rows(self, window: IdempotencyWindow) -> list[Any]:

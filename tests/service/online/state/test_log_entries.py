@@ -1,5 +1,6 @@
 """Log entries keep every bit of an update, and damaged ones are told from sound ones."""
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import hypothesis.extra.numpy as hnp
@@ -173,3 +174,11 @@ def test_probabilities_without_predictions_are_not_written() -> None:
     example = Example(Features(None, None, np.ones(1, np.float32)), Labels.all_of([]))
     with pytest.raises(ValueError, match="part of predictions"):
         encode(Update((example,), "log", want_probabilities=True))
+
+
+@pytest.mark.parametrize("make", [lambda key: Update((), "log", key), lambda key: Rollback("1", "log", key)])
+def test_a_key_that_is_too_long_is_not_written(make: Callable[[IdempotencyKey], Change]) -> None:
+    encode(make(IdempotencyKey("k" * 255, b"d" * 16)))
+    for text in ("k" * 256, "\u00e9" * 128):
+        with pytest.raises(ValueError, match="idempotency key"):
+            encode(make(IdempotencyKey(text, b"d" * 16)))

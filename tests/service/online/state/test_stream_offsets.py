@@ -93,3 +93,17 @@ def test_the_stream_not_used_for_longest_is_forgotten(monkeypatch: pytest.Monkey
 def test_lines_are_ascending_numbers(lines: tuple[int, ...]) -> None:
     with pytest.raises(ValueError, match="ascending from 1"):
         send(new_model(), "s", *lines)
+
+
+def test_memory_counts_the_text_of_the_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    def kept(*keys: str) -> int:
+        model = new_model()
+        for key in keys:
+            send(model, key, 1)
+            send(model, key, 1, 2)
+        assert OnlineModel.from_bytes(model.to_bytes()).streams.nbytes == model.streams.nbytes
+        return model.streams.nbytes
+
+    assert kept("s" * 200) - kept("s") == 199
+    monkeypatch.setattr(stream_lines, "MAX_STREAMS", 1)
+    assert kept("s" * 200, "s") == kept("s")
