@@ -451,8 +451,8 @@ class Replica(HostedModel):
         self.check_changeable()
         if want_probabilities:
             self._check_probabilities()
-        if (earlier := await self._stored_answer(key)) is not None:
-            return self._updated(earlier, replayed=True)
+        if (earlier := await self.replayed(key)) is not None:
+            return earlier
         ids = None if prediction_ids is None else tuple(prediction_ids)
         update = Update(
             tuple(examples),
@@ -482,8 +482,8 @@ class Replica(HostedModel):
         NotReady, KeyInFlight, KeyReused, QueueFull, StorageGone, ModelGone
         """
         self.check_changeable()
-        if (earlier := await self._stored_answer(key)) is not None:
-            return self._updated(earlier, replayed=True)
+        if (earlier := await self.replayed(key)) is not None:
+            return earlier
         with self._keys.hold(key):
             rollback = Rollback(await self._snapshot_reader.pin(snapshot), self.durability, key)
             self.check_changeable()
@@ -502,8 +502,8 @@ class Replica(HostedModel):
         NotReady, KeyInFlight, KeyReused, QueueFull, StorageGone, ModelGone
         """
         self.check_changeable()
-        if (earlier := await self._stored_answer(key)) is not None:
-            return self._updated(earlier, replayed=True)
+        if (earlier := await self.replayed(key)) is not None:
+            return earlier
         with self._keys.hold(key):
             relabel = Relabel(label, to, self.durability, key, merges)
             return self._answer(await self.queue.put(relabel, self._encoded(relabel), None))
@@ -533,6 +533,16 @@ class Replica(HostedModel):
     def has_seen(self, key: IdempotencyKey) -> bool:
         """Return whether an update with this key is under way, or among those remembered."""
         return key.key in self._keys or key.key in self.model.keys
+
+    async def replayed(self, key: IdempotencyKey | None) -> UpdateResult | None:
+        """Return the result of an earlier request with this key; None if this is the first.
+
+        Raises
+        ------
+        NotReady, KeyInFlight, KeyReused, StorageGone, ModelGone
+        """
+        earlier = await self._stored_answer(key)
+        return None if earlier is None else self._updated(earlier, replayed=True)
 
     async def _stored_answer(self, key: IdempotencyKey | None) -> Answer | None:
         """Return the answer stored for the key; None if this is the first request with it.

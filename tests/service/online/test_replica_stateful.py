@@ -289,9 +289,9 @@ def labelling(labels: dict[str, int], key: IdempotencyKey | None = None, look: b
             truths = [y_of(j) for j in labels.values()]
             kept = await (replica.kept(ids, truths) if look else replica._prediction_store.get(ids))
         except PredictionError:
-            if key is None or not replica.has_seen(key):
+            if (earlier := await replica.replayed(key)) is None:
                 raise
-            return await replica.update([], key=key)
+            return earlier
         examples = [Example(one.x, y_of(j)) for one, j in zip(kept, labels.values(), strict=True)]
         return await replica.update(examples, key=key, prediction_ids=ids, served=[one.scores for one in kept])
 

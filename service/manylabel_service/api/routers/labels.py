@@ -177,9 +177,10 @@ async def _learn_kept(
     try:
         kept = await replica.kept(ids, [truth.y for truth in truths])
     except PredictionError:
-        if key is None or not replica.has_seen(key):
+        # Labelled by an earlier attempt with this key, or by another request.
+        if (earlier := await replica.replayed(key)) is None:
             raise
-        return await replica.update([], key=key)  # labelled by an earlier attempt, or a conflict of the key
+        return earlier
     examples = [Example(one.x, truth.y, truth.weight) for one, truth in zip(kept, truths, strict=True)]
     answered = [one.answered for one in kept if one.answered is not None]
     return await replica.update(

@@ -11,6 +11,9 @@ from starlette.testclient import TestClient
 
 from manylabel_service import ulid as prediction_ids
 from manylabel_service.api import schemas
+from manylabel_service.errors import ServiceError
+from manylabel_service.online.replica import Replica
+from manylabel_service.online.state.idempotency_window import IdempotencyWindow
 
 X = {"x": {"a": 1, "b": 0.5}}
 JSON = {"Content-Type": "application/json"}
@@ -161,6 +164,24 @@ def test_a_retry_with_its_key_is_answered_alike(client: TestClient, model: str, 
     as_update = client.post(f"{model}/update", json={**X, "y": []}, headers=key)
     refused(as_update, 422, "idempotency_key_reused")
     assert client.get(model).json()["updates"] == 1
+
+
+def test_a_retry_whose_key_is_forgotten_meanwhile_learns_nothing(
+    client: TestClient, model: str, refused: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    body, key = {"id": keep(client, model)["id"], "y": ["p"]}, {"Idempotency-Key": "k"}
+    client.post(f"{model}/labels", json=body, headers=key).raise_for_status()
+    before = client.get(model).json()
+    sync = Replica.sync
+
+    async def forgetful_sync(replica: Replica) -> ServiceError | None:
+        """As if entries of others, with as many keys as are remembered, were applied."""
+        replica.model.keys = IdempotencyWindow()
+        return await sync(replica)
+
+    monkeypatch.setattr(Replica, "sync", forgetful_sync)
+    refused(client.post(f"{model}/labels", json=body, headers=key), 409, "prediction_labelled", "/id")
+    assert client.get(model).json()["position"] == before["position"], "nothing is logged"
 
 
 def test_an_unknown_prediction_is_told(client: TestClient, model: str, refused: Callable[..., Any]) -> None:
