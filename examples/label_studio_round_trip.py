@@ -4,7 +4,7 @@ The program does over Label Studio's HTTP interface what people do on its pages:
 imports tasks, annotates some of them and asks for predictions of all. Label Studio talks to ManyLabel by itself: it
 sends each annotation when it is submitted, and asks for predictions.
 
-    manylabel serve
+    manylabel serve --label-studio-urls http://localhost:8080
     label-studio start --port 8080
     python examples/label_studio_round_trip.py --label-studio http://127.0.0.1:8080 --token TOKEN
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from tests.support.label_studio import TOKEN, label_studio
+from tests.support.label_studio import TOKEN, StandIn, label_studio
 from tests.support.redis_server import RedisServer
 from tests.support.worked_examples import EXAMPLES, SHOWN, assert_shown, run_example
 
@@ -13,22 +13,27 @@ NEEDS = {"label_studio_round_trip.py": "label_studio", "topic_exactly_once.py": 
 
 
 @pytest.fixture(scope="module")
-def address(server_process: Callable[..., Any]) -> str:
-    return str(server_process().start().url)
+def studio() -> Iterator[StandIn]:
+    with label_studio() as studio:
+        yield studio
+
+
+@pytest.fixture(scope="module")
+def address(server_process: Callable[..., Any], studio: StandIn) -> str:
+    return str(server_process("--label-studio-urls", studio.url).start().url)
 
 
 @pytest.fixture
-def arguments(request: pytest.FixtureRequest) -> Iterator[list[str]]:
-    """Start what an example needs beside the server; yield the arguments that say where it is."""
+def arguments(request: pytest.FixtureRequest, studio: StandIn) -> list[str]:
+    """Start what an example needs beside the server; return the arguments that say where it is."""
     match NEEDS.get(request.param):
         case "redis":
             redis: RedisServer = request.getfixturevalue("redis_server")
-            yield [redis.url]
+            return [redis.url]
         case "label_studio":
-            with label_studio() as studio:
-                yield ["--label-studio", studio.url, "--token", TOKEN]
+            return ["--label-studio", studio.url, "--token", TOKEN]
         case _:
-            yield []
+            return []
 
 
 def test_every_example_is_shown() -> None:

@@ -109,7 +109,7 @@ def create_app(
     check_guarded(routes)
     registry, telemetry, datasets = Registry(store, settings), Telemetry(workers), DatasetStore(store, settings)
     jobs = open_jobs(store, settings, datasets, registry.poll)
-    connections = Connections(store.documents, registry.existing)
+    connections = Connections(settings.label_studio_urls)
     audit = _audit_log(settings, telemetry)
     reached_at = None if settings.is_local or settings.insecure else settings.host
     keyring = Keyring(KeyStore(store.documents, settings.max_keys), reached_at)

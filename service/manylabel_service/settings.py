@@ -4,6 +4,7 @@ A flag (``--data-dir``) goes before an environment variable (``MANYLABEL_DATA_DI
 TOML file named by ``--config`` or ``MANYLABEL_CONFIG`` (``data_dir = ...``), that before the default.
 """
 
+import re
 import sys
 import tomllib
 from collections.abc import Sequence
@@ -55,6 +56,25 @@ def _split(value: object) -> object:
     if isinstance(value, list) and all(isinstance(item, str) for item in value):
         return _split(",".join(value))
     return value
+
+
+_ORIGIN = re.compile(
+    r"(https?)://(\[[0-9a-f:.]+\]|[a-z0-9._-]+)(?::([0-9]{1,5}))?(?=[/?#]|\Z)", re.ASCII | re.IGNORECASE
+)
+_PORTS = {"http": 80, "https": 443}
+
+
+def origin_of(address: str) -> str | None:
+    """Return scheme://host:port of an HTTP address without its path; None for any other text.
+
+    An address with a user name or a password has no origin.
+    """
+    found = _ORIGIN.match(address)
+    if found is None:
+        return None
+    scheme, host, port = found[1].lower(), found[2].lower(), found[3]
+    number = _PORTS[scheme] if port is None else int(port)
+    return f"{scheme}://{host}:{number}" if 0 < number < 2**16 else None
 
 
 Names = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split)]
@@ -236,9 +256,10 @@ class Settings(BaseSettings):
     max_kept_prediction_bytes: PositiveInt = 2**28
     """Most bytes of the predictions kept at a time, features and scores, per model; beyond it they are answered 429."""
 
-    label_studio_url: str | None = None
-    """Address of the Label Studio whose annotations are read when it asks for training; without it, the one that it
-    says it has when it connects."""
+    label_studio_urls: Names = ()
+    """Addresses of the Label Studios whose annotations are read for "Start Training", separated by commas, each
+    scheme://host[:port], for example http://localhost:8080. Other addresses are never requested. Empty: "Start
+    Training" is off."""
 
     max_ranked_predictions: PositiveInt = 5_000
     """Most kept predictions without labels, the newest, that are compared where the most uncertain are asked for."""
@@ -383,6 +404,15 @@ class Settings(BaseSettings):
             except ValueError:
                 raise ValueError(f"must be addresses, or networks as 10.0.0.0/8, not {proxy!r}") from None
         return proxies
+
+    @field_validator("label_studio_urls")
+    @classmethod
+    def _name_origins(cls, urls: tuple[str, ...]) -> tuple[str, ...]:
+        origins = [origin_of(url) if _ORIGIN.fullmatch(url) else None for url in urls]
+        for url, origin in zip(urls, origins, strict=True):
+            if origin is None:
+                raise ValueError(f"must be scheme://host[:port], for example http://localhost:8080, not {url!r}")
+        return tuple(origin for origin in origins if origin is not None)
 
     @field_validator("otel_endpoint")
     @classmethod

@@ -39,6 +39,8 @@ class Studio:
 
     def __init__(self, directory: Path) -> None:
         self.url = f"http://127.0.0.1:{(port := free_port())}"
+        self.named = f"http://localhost:{port}"
+        """The address that it says it has."""
         self._log = directory / "label-studio.log"
         environment = {
             **os.environ, "LABEL_STUDIO_BASE_DATA_DIR": str(directory / "data"), "DJANGO_DB": "sqlite",
@@ -99,6 +101,10 @@ class Project:
     def annotate(self, task: Any, *labels: str) -> Any:
         return self.studio.call("POST", f"/api/tasks/{task['id']}/annotations", {"result": result(*labels)})
 
+    def open_settings(self) -> None:
+        """Open the page of its models, for which Label Studio calls setup."""
+        self.studio.call("GET", f"/api/ml?project={self.id}")
+
     def train(self) -> None:
         self.studio.call("POST", f"/api/ml/{self.backend['id']}/train", {})
 
@@ -116,7 +122,7 @@ def true_label(task: Any) -> str:
 
 
 def test_a_project_is_labelled(studio: Studio, server_process: Callable[..., ServerProcess]) -> None:
-    server = server_process().start()
+    server = server_process("--label-studio-urls", studio.named).start()
     with Client(server.url) as client:
         model = client.create_model("animals", text={"fields": ["text"]})
 
@@ -158,10 +164,12 @@ def test_a_project_is_labelled(studio: Studio, server_process: Callable[..., Ser
         studio.call("PATCH", f"/api/annotations/{annotations[1]['id']}", {"result": result("birds")})
         server.start()
         assert updates() == 13
+        project.open_settings()
         project.train()
         assert updates() == 15
         server.kill()
         server.start()
+        project.open_settings()
         project.train()
         assert updates() == 15
         project.annotate(tasks[16], true_label(tasks[16]))
@@ -180,5 +188,5 @@ def test_a_project_is_labelled(studio: Studio, server_process: Callable[..., Ser
 
 
 def test_the_worked_example(studio: Studio, server_process: Callable[..., ServerProcess]) -> None:
-    name, server = "label_studio_round_trip.py", server_process().start()
+    name, server = "label_studio_round_trip.py", server_process("--label-studio-urls", studio.named).start()
     assert_shown(name, run_example(name, server.url, "--label-studio", studio.url, "--token", TOKEN))

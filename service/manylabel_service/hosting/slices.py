@@ -1,5 +1,8 @@
 """Slices: how many examples may be worked on before the event loop gets its turn."""
 
+import asyncio
+import time
+
 SLICE_SECONDS = 0.002
 """Aim for one slice; a prediction that arrives in the middle of one waits no longer than this."""
 
@@ -17,3 +20,18 @@ class SliceSize:
     def observe(self, examples: int, seconds: float) -> None:
         """Take in that so many examples took so long; moves a quarter of the way there."""
         self._seconds_per_example += 0.25 * (max(seconds / examples, 1e-7) - self._seconds_per_example)
+
+
+class Pace:
+    """Gives the event loop its turn during long work, once per slice of time."""
+
+    seconds = SLICE_SECONDS
+
+    def __init__(self) -> None:
+        self._ends = time.perf_counter() + self.seconds
+
+    async def rest(self) -> None:
+        """Let other tasks run if the slice has ended."""
+        if time.perf_counter() >= self._ends:
+            await asyncio.sleep(0)
+            self._ends = time.perf_counter() + self.seconds

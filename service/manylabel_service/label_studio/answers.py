@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 
@@ -47,7 +47,8 @@ def truth(config: LabelConfig, result: Sequence[Any]) -> Labels | None:
 def _signs(question: Question, chosen: Sequence[str]) -> dict[str, bool]:
     if question.yes is not None:
         return {question.name: question.yes in chosen}
-    signs = {choice.label: choice.value in chosen for choice in question.choices}
+    ticked = set(chosen)
+    signs = {choice.label: choice.value in ticked for choice in question.choices}
     known = {choice.value for choice in question.choices}
     return signs | {value: True for value in chosen if value not in known}  # choices that come with the task
 
@@ -105,17 +106,22 @@ def annotation_key(annotation: Mapping[str, Any]) -> IdempotencyKey:
     Raises
     ------
     AnnotationRefused
-        It has no id, or no time at which it was updated.
+        `id` or `project` is not a number, or `updated_at` is not a time.
     """
-    id, updated = annotation.get("id"), annotation.get("updated_at")
+    id, project, updated = (annotation.get(name) for name in ("id", "project", "updated_at"))
+    if not (is_number(id) and (project is None or is_number(project)) and isinstance(updated, str)):
+        raise AnnotationRefused("must have an id and a project, integers from 0 to 2^63 - 1, and updated_at, a time")
     try:
-        if type(id) is not int or not isinstance(updated, str):
-            raise ValueError("missing")
         at = datetime.fromisoformat(updated)
-    except ValueError as error:
-        raise AnnotationRefused("must have an id and updated_at, a time") from error
-    at = at.replace(tzinfo=UTC) if at.tzinfo is None else at.astimezone(UTC)
-    return IdempotencyKey(f"label-studio-{annotation.get('project')}-{id}-{at:%Y%m%dT%H%M%S.%f}", _DIGEST)
+        at = at.replace(tzinfo=UTC) if at.tzinfo is None else at.astimezone(UTC)
+    except (ValueError, OverflowError) as error:
+        raise AnnotationRefused("must have updated_at, a time in the years 1 to 9999 UTC") from error
+    return IdempotencyKey(f"label-studio-{project}-{id}-{at:%Y%m%dT%H%M%S.%f}", _DIGEST)
+
+
+def is_number(value: object) -> TypeGuard[int]:
+    """Return whether a value is a number that Label Studio gives to a project, a task or an annotation."""
+    return type(value) is int and 0 <= value < 2**63
 
 
 def milestones(updates: int) -> list[int]:

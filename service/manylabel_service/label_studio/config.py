@@ -6,7 +6,7 @@ entities, are refused, and so is what is too long, too deep or asks for too much
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from functools import lru_cache
 from typing import Any, NamedTuple
 from xml.parsers import expat
@@ -64,6 +64,17 @@ class LabelConfig(NamedTuple):
     def labels(self) -> list[str]:
         """The labels that it is about."""
         return [label for question in self.questions for label in question.labels]
+
+    def among(self, labels: Container[str]) -> "LabelConfig":
+        """Return the configuration with these labels alone."""
+        questions = []
+        for question in self.questions:
+            if question.yes is None:
+                choices = tuple(choice for choice in question.choices if choice.label in labels)
+                questions.append(question._replace(choices=choices))
+            elif question.name in labels:
+                questions.append(question)
+        return self._replace(questions=tuple(questions))
 
     @property
     def is_complete(self) -> bool:

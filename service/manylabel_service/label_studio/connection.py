@@ -1,158 +1,242 @@
-"""Where a project's Label Studio is, as it told when the backend was connected, and its annotations from there.
+"""The Label Studio of each project, as setup named it, and the annotations of a project from there.
 
-A webhook is never sent again. So what was annotated while the server was away is read from Label Studio when it asks
-for training.
+Label Studio sends each webhook once. Annotations made while the server was down are read from Label Studio when it
+calls for training.
 """
 
-import json
+import asyncio
+import re
+import socket
+import time
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Awaitable, Callable, Set
+from collections.abc import AsyncGenerator, AsyncIterator, Collection, Hashable
 from contextlib import suppress
-from typing import Any, NamedTuple
+from ipaddress import IPv6Address, ip_address
+from typing import Any, NamedTuple, TypeVar
 
 import httpx2
 import jiter
 
-from manylabel_service.errors import DocumentChanged
-from manylabel_service.storage import Document, Documents, ModelRecord
+from manylabel_service.hosting.slices import Pace
+from manylabel_service.settings import origin_of
+from manylabel_service.storage import ModelRecord
 
-KIND = "label-studio"
+MAX_MODELS = 100
+"""Models whose configuration and connections are stored, the latest that were set up."""
 MAX_PROJECTS = 100
-"""Projects remembered per model, those connected last."""
-
-MAX_CONFIGS = 100
-"""Configurations remembered, those set up last."""
+"""Connections stored per model, the latest that were set up."""
 
 PAGE_TASKS = 100
 MAX_PAGES = 100
 MAX_PAGE_BYTES = 2**25
+MAX_TASK_BYTES = 2**20
+MAX_TASK_VALUES = 50_000
+"""Maximum number of JSON values in a task. Parsing as many takes some 10 ms."""
 TIMEOUT_SECONDS = 20.0
+
+_TASKS = re.compile(rb'"tasks"\s*:\s*\[')
+_MARK = re.compile(rb'\\.|["\[\]{},]', re.DOTALL)
+
+Key = TypeVar("Key", bound=Hashable)
+Value = TypeVar("Value")
 
 
 class Connection(NamedTuple):
-    """A connection has the address of a Label Studio, the token of its user, and the number of a project."""
+    """The origin (scheme://host:port) of a Label Studio, the access token of its user, and the number of a project."""
 
-    address: str
+    url: str
     token: str
     project: int
 
 
 class FetchFailed(Exception):
-    """The annotations cannot be had; the message says why."""
+    """The annotations cannot be read; the message, for the server's log, says why."""
 
 
 class Connections:
-    """The connections of models, kept in the store, so that any server knows them after a restart too.
+    """Connections and labelling configurations of models, in the memory of this process.
+
+    Access tokens are not written to the store: everybody who can read the store could use them. Label Studio sends its
+    token again with each call of setup.
 
     Parameters
     ----------
-    documents : of the store.
-    existing : returns those of some names that models have.
+    urls : origins that may be requested.
     """
 
-    def __init__(self, documents: Documents, existing: Callable[[Set[str]], Awaitable[set[str]]]) -> None:
-        self._documents = documents
-        self._existing = existing
+    def __init__(self, urls: Collection[str]) -> None:
+        self._urls = urls
         self._configs: OrderedDict[ModelRecord, str] = OrderedDict()
+        self._projects: OrderedDict[ModelRecord, OrderedDict[int, Connection]] = OrderedDict()
+
+    def __bool__(self) -> bool:
+        return bool(self._urls)
 
     def note_config(self, record: ModelRecord, config: str) -> None:
-        """Remember, in this process, the configuration that was set up last for a model."""
-        self._configs[record] = config
-        self._configs.move_to_end(record)
-        if len(self._configs) > MAX_CONFIGS:
-            self._configs.popitem(last=False)
+        """Store the latest labelling configuration of a model."""
+        _put(self._configs, record, config, MAX_MODELS)
 
     def config(self, record: ModelRecord) -> str | None:
-        """Return the configuration that was set up last for a model, if it is still remembered."""
+        """Return the latest labelling configuration of a model; None if it is not stored."""
         return self._configs.get(record)
 
-    async def remember(self, record: ModelRecord, connection: Connection) -> None:
-        """Keep a connection of a model; raises StorageError."""
-        while True:
-            document = await self._documents.get(KIND, record.name)
-            known = _projects(document, record.incarnation)
-            kept = [connection.address, connection.token]
-            if known.get(str(connection.project)) == kept:
-                return
-            known.pop(str(connection.project), None)
-            known[str(connection.project)] = kept
-            latest = dict(list(known.items())[-MAX_PROJECTS:])
-            value = json.dumps({"incarnation": record.incarnation, "projects": latest}).encode()
-            try:
-                revision = None if document is None else document.revision
-                await self._documents.put(KIND, record.name, value, revision=revision)
-            except DocumentChanged:
-                continue
-            if document is None:
-                await self._forget_others()
-            return
+    def add(self, record: ModelRecord, project: int, hostname: str, token: str) -> None:
+        """Store the connection of a project, unless its Label Studio may not be requested."""
+        url = origin_of(hostname)
+        if url is not None and url in self._urls:
+            projects = self._projects.get(record, OrderedDict())
+            _put(self._projects, record, projects, MAX_MODELS)
+            _put(projects, project, Connection(url, token, project), MAX_PROJECTS)
 
-    async def recall(self, record: ModelRecord, project: int) -> Connection | None:
-        """Return the connection of a project; None if it has told none. Raises StorageError."""
-        document = await self._documents.get(KIND, record.name)
-        found = _projects(document, record.incarnation).get(str(project))
-        return None if found is None else Connection(found[0], found[1], project)
-
-    async def _forget_others(self) -> None:
-        """Remove what is kept for models that are not there any more."""
-        documents = await self._documents.all(KIND)
-        there = await self._existing({document.name for document in documents})
-        for document in documents:
-            if document.name not in there:
-                with suppress(DocumentChanged):
-                    await self._documents.delete(KIND, document.name, revision=document.revision)
+    def find(self, record: ModelRecord, project: int) -> Connection | None:
+        """Return the connection of a project; None if it is not stored."""
+        projects = self._projects.get(record)
+        return None if projects is None else projects.get(project)
 
 
-def _projects(document: Document | None, incarnation: int) -> dict[str, list[str]]:
-    """Return address and token by project; nothing of an earlier model of that name."""
-    if document is None or document.damaged:
-        return {}
-    kept: dict[str, Any] = json.loads(document.value)
-    return kept["projects"] if kept["incarnation"] == incarnation else {}
+def _put(values: OrderedDict[Key, Value], key: Key, value: Value, most: int) -> None:
+    values[key] = value
+    values.move_to_end(key)
+    if len(values) > most:
+        values.popitem(last=False)
 
 
-async def annotated_tasks(connection: Connection) -> AsyncIterator[list[dict[str, Any]]]:
-    """Yield the tasks of a project with their annotations, a page at a time, up to 10,000 tasks.
+async def annotated_tasks(connection: Connection, deadline: float) -> AsyncGenerator[dict[str, Any] | None, None]:
+    """Yield the tasks of a project with their annotations, up to 10,000; None for a task that is too large.
+
+    Parameters
+    ----------
+    connection : of the project.
+    deadline : time.monotonic() after which no page is requested.
 
     Raises
     ------
     FetchFailed
-        Label Studio does not answer, or with something else.
     """
-    headers = {"Authorization": f"Token {connection.token}"}
-    async with httpx2.AsyncClient(timeout=TIMEOUT_SECONDS, headers=headers, trust_env=False) as client:
+    url = httpx2.URL(connection.url).copy_with(path="/api/tasks")
+    headers = {
+        "Authorization": f"Token {connection.token}",
+        "Host": url.netloc.decode("ascii"),
+        "Accept-Encoding": "identity",
+    }
+    addresses = await _addresses(url)
+    async with httpx2.AsyncClient(
+        timeout=TIMEOUT_SECONDS, headers=headers, trust_env=False, follow_redirects=False
+    ) as client:
         for page in range(1, MAX_PAGES + 1):
+            if time.monotonic() > deadline:
+                return
             query = {"project": connection.project, "page": page, "page_size": PAGE_TASKS, "fields": "all"}
-            tasks = _tasks(await _get(client, f"{connection.address.rstrip('/')}/api/tasks", query))
-            yield tasks
-            if len(tasks) < PAGE_TASKS:
+            raw, number = await _page(client, url, addresses, query, deadline), 0
+            async for task in _tasks(raw):
+                number += 1
+                yield task
+            if number < PAGE_TASKS:
                 return
 
 
-async def _get(client: httpx2.AsyncClient, url: str, query: dict[str, Any]) -> bytes:
-    """Return what is answered; redirects are not followed."""
-    body = bytearray()
+async def _addresses(url: httpx2.URL) -> list[str]:
+    """Return the IP addresses of a host.
+
+    A link-local address, where machines of a cloud find their credentials, must be in the setting itself: no name may
+    resolve to it.
+    """
     try:
-        async with client.stream("GET", url, params=query) as response:
-            if response.status_code == 404 and query["page"] > 1:  # there are no more
-                return b'{"tasks": []}'
-            if response.status_code != 200:
-                raise FetchFailed(f"Label Studio answers {response.status_code} to GET /api/tasks")
-            async for chunk in response.aiter_bytes():
-                body += chunk
-                if len(body) > MAX_PAGE_BYTES:
-                    raise FetchFailed(f"{PAGE_TASKS} tasks of Label Studio have more than {MAX_PAGE_BYTES:,} bytes")
-    except (httpx2.HTTPError, httpx2.InvalidURL) as error:
-        raise FetchFailed(f"Label Studio cannot be reached: {type(error).__name__}") from error
+        return [str(ip_address(url.host))]
+    except ValueError:
+        pass
+    try:
+        async with asyncio.timeout(TIMEOUT_SECONDS):
+            found = await asyncio.get_running_loop().getaddrinfo(url.host, url.port, type=socket.SOCK_STREAM)
+    except (OSError, TimeoutError) as error:
+        raise FetchFailed(type(error).__name__) from error
+    addresses = list(dict.fromkeys(str(each[4][0]) for each in found))
+    if any(map(_is_link_local, addresses)):
+        raise FetchFailed("its name resolves to a link-local address")
+    return addresses
+
+
+def _is_link_local(address: str) -> bool:
+    parsed = ip_address(address)
+    mapped = parsed.ipv4_mapped if isinstance(parsed, IPv6Address) else None
+    return (mapped or parsed).is_link_local
+
+
+async def _page(
+    client: httpx2.AsyncClient, url: httpx2.URL, addresses: list[str], query: dict[str, Any], deadline: float
+) -> bytes:
+    """Return a page from the first address that can be connected to.
+
+    The connection goes to an address that was checked: the name could resolve to another one by now.
+    """
+    try:
+        async with asyncio.timeout(max(0.0, deadline - time.monotonic())):
+            for address in addresses[:-1]:
+                with suppress(httpx2.ConnectError):
+                    return await _get(client, url, address, query)
+            return await _get(client, url, addresses[-1], query)
+    except (httpx2.HTTPError, TimeoutError) as error:
+        raise FetchFailed(type(error).__name__) from error
+
+
+async def _get(client: httpx2.AsyncClient, url: httpx2.URL, address: str, query: dict[str, Any]) -> bytes:
+    body = bytearray()
+    names = {"sni_hostname": url.host}
+    async with client.stream("GET", url.copy_with(host=address), params=query, extensions=names) as response:
+        if response.status_code == 404 and query["page"] > 1:  # there are no more
+            return b'{"tasks": []}'
+        if response.status_code != 200:
+            raise FetchFailed(f"status {response.status_code}")
+        if response.headers.get("content-encoding", "identity") != "identity":
+            raise FetchFailed("compressed, which was not asked for")
+        async for chunk in response.aiter_raw():
+            body += chunk
+            if len(body) > MAX_PAGE_BYTES:
+                raise FetchFailed(f"more than {MAX_PAGE_BYTES:,} bytes")
     return bytes(body)
 
 
-def _tasks(raw: bytes) -> list[dict[str, Any]]:
+async def _tasks(raw: bytes) -> AsyncIterator[dict[str, Any] | None]:
+    """Yield the tasks of a page; None for a task that is too large.
+
+    Parsing holds the interpreter, in a thread too. So each task is parsed alone, once its size is known, and other
+    requests are answered in between.
+    """
+    found = _TASKS.search(raw)
+    if found is None:
+        raise FetchFailed("no list of tasks")
+    begin = depth = values = number = 0
+    in_string, pace = False, Pace()
+    for mark in _MARK.finditer(raw, found.end()):
+        await pace.rest()
+        sign = mark[0]
+        if sign == b'"':
+            in_string = not in_string
+        elif in_string:
+            continue
+        elif sign in b"[{":
+            begin, values = (mark.start(), 0) if depth == 0 else (begin, values + 1)
+            depth += 1
+        elif sign == b",":
+            values += 1
+        elif sign in b"]}":
+            if depth == 0:
+                return
+            depth -= 1
+            if depth == 0:
+                number += 1
+                if number > PAGE_TASKS:
+                    raise FetchFailed(f"more than {PAGE_TASKS} tasks in a page")
+                too_large = mark.end() - begin > MAX_TASK_BYTES or values > MAX_TASK_VALUES
+                yield None if too_large else _task(raw[begin : mark.end()])
+    raise FetchFailed("the list of tasks has no end")
+
+
+def _task(raw: bytes) -> dict[str, Any]:
     try:
-        answer = jiter.from_json(raw)
+        task = jiter.from_json(raw)
     except ValueError as error:
-        raise FetchFailed("Label Studio answers no JSON to GET /api/tasks") from error
-    tasks = answer.get("tasks") if isinstance(answer, dict) else None
-    if not isinstance(tasks, list):
-        raise FetchFailed("Label Studio answers no tasks to GET /api/tasks")
-    return [task for task in tasks if isinstance(task, dict)]
+        raise FetchFailed("a task is not JSON") from error
+    if not isinstance(task, dict):
+        raise FetchFailed("a task is not an object")
+    return task

@@ -87,6 +87,14 @@ def test_predictions_are_shown_by_question() -> None:
     assert found["model_version"] == "v"
 
 
+def test_a_configuration_of_known_labels_shows_the_same() -> None:
+    scores = {"cats": 0.5, "dogs": -2.0, "sad": -1.0, "spam": 4.0}
+    whole, prediction = config(TOPICS, MOOD, SPAM), predicted(**scores)
+    assert shown(whole.among(scores), prediction, "v") == shown(whole, prediction, "v")
+    assert whole.among(scores).labels == list(scores)
+    assert whole.among([]).labels == []
+
+
 def test_labels_that_the_model_does_not_know_are_not_shown() -> None:
     assert shown(config(TOPICS, MOOD, SPAM), predicted(sad=-1.0), "v")["result"] == [answered("mood", "sad")]
     for prediction in (predicted(), predicted(other=1.0), None):
@@ -99,7 +107,21 @@ def test_the_key_is_of_the_annotation_as_it_was_at_a_time() -> None:
     assert key == annotation_key({**annotation, "updated_at": "2026-11-23T06:09:56.665852+01:00", "result": []})
     others = [{"id": 15}, {"project": 3}, {"updated_at": "2026-11-23T05:09:56.665853Z"}]
     assert len({key, *(annotation_key({**annotation, **other}) for other in others)}) == 4
-    for wrong in ({"id": "14"}, {"updated_at": None}, {"updated_at": "now"}, {"id": True}):
+    longest = annotation_key({"id": 2**63 - 1, "project": 2**63 - 1, "updated_at": "9999-12-31T23:59:59.999999Z"})
+    assert len(longest.key) < 100
+    for wrong in (
+        *(
+            {"id": "14"},
+            {"id": True},
+            {"id": -1},
+            {"id": 2**63},
+            {"project": "2"},
+            {"project": [2]},
+            {"project": 2**63},
+        ),
+        *({"updated_at": None}, {"updated_at": "now"}),
+        *({"updated_at": "0001-01-01T00:00:00+14:00"}, {"updated_at": "9999-12-31T23:59:59-14:00"}),
+    ):
         with pytest.raises(AnnotationRefused):
             annotation_key({**annotation, **wrong})
 

@@ -2,9 +2,11 @@
 
 import time
 from collections.abc import Awaitable, Iterator, Mapping, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+import pydantic_core
 import structlog
 from fastapi import APIRouter
 from pydantic import BaseModel, ValidationError
@@ -16,18 +18,19 @@ from manylabel_service.api import schemas
 from manylabel_service.api.context import Context, ContextOf
 from manylabel_service.api.translation.label_studio import TaskReader, to_config
 from manylabel_service.api.translation.model_access import counting_refusals, online
+from manylabel_service.api.translation.to_json import check_numbers
 from manylabel_service.api.web.access import access_of, needs
 from manylabel_service.api.web.bodies import read_json
 from manylabel_service.api.web.problems import Problem, invalid
-from manylabel_service.api.web.routes import GuardedRoute, body, json_answer, problems
+from manylabel_service.api.web.routes import GuardedRoute, JSONAnswer, body, json_answer, problems
 from manylabel_service.api.web.validation import invalid_body
-from manylabel_service.errors import InvalidExample, KeyInFlight, LimitExceeded, ModelNotFound
+from manylabel_service.errors import InvalidExample, KeyInFlight, KeyReused, LimitExceeded, ModelNotFound
 from manylabel_service.hosting.examples import Example, Features
 from manylabel_service.hosting.predictions import Prediction, PredictResult
+from manylabel_service.hosting.slices import Pace
 from manylabel_service.idempotency import IdempotencyKey
-from manylabel_service.label_studio.answers import AnnotationRefused, annotation_key, model_versions, shown
-from manylabel_service.label_studio.config import LabelConfig
-from manylabel_service.label_studio.connection import Connection, FetchFailed, annotated_tasks
+from manylabel_service.label_studio.answers import AnnotationRefused, annotation_key, is_number, model_versions, shown
+from manylabel_service.label_studio.connection import FetchFailed, annotated_tasks
 from manylabel_service.online.replica import Replica
 from manylabel_service.online.state.answer import UpdateResult
 
@@ -38,6 +41,14 @@ router = APIRouter(route_class=GuardedRoute, tags=["label studio"])
 TASKS_AT_ONCE = 100
 RECONCILING_SECONDS = 80.0
 """Label Studio waits for 100 s for the answer to START_TRAINING."""
+
+MAX_LOGGED = 20
+"""Maximum number of refused annotations that one START_TRAINING writes to the log."""
+
+_NOT_CONNECTED = (
+    "is not connected: since this server started, no setup with the scope learn came from one of label_studio_urls; "
+    "open Settings, Model in Label Studio, then start the training again"
+)
 
 _LEARNT = ("ANNOTATION_CREATED", "ANNOTATIONS_CREATED", "ANNOTATION_UPDATED")
 _READING = (
@@ -72,19 +83,25 @@ async def label_studio_health(context: ContextOf, name: str) -> Response:
 )
 @needs("predict")
 async def label_studio_setup(request: Request, context: ContextOf, name: str) -> Response:
-    """Label Studio calls this when the backend is added, and again before it asks for predictions. Where it is, and the
-    token of its user, are kept for START_TRAINING."""
+    """Label Studio calls this when the backend is added, when its settings are opened, and before it requests
+    predictions. From callers with the scope `learn`, the address of Label Studio, if it is one of `label_studio_urls`,
+    and the access token are stored in memory for START_TRAINING. From other callers nothing is stored."""
     replica, sent = await _sent(request, context, name, schemas.SetupRequest)
-    config = to_config(sent.label_config, ("schema",))
-    context.connections.note_config(replica.record, sent.label_config)
-    declared = replica.spec.labels
-    if declared is not None and (unknown := [label for label in config.labels if label not in declared]):
-        raise invalid(("schema",), f"has the choice {unknown[0]!r}, which is not one of the labels declared")
-    project = sent.project.partition(".")[0]
-    if sent.hostname and sent.access_token and project.isdecimal() and len(project) < 10:
-        connection = Connection(sent.hostname, sent.access_token, int(project))
-        await context.connections.remember(replica.record, connection)
+    config = await to_config(sent.label_config, ("schema",))
+    if replica.spec.labels is not None:
+        declared = set(replica.spec.labels)
+        if unknown := [label for label in config.labels if label not in declared]:
+            raise invalid(("schema",), f"has the choice {unknown[0]!r}, which is not one of the labels declared")
+    if access_of(request).allows("learn"):
+        _connect(context, replica, sent)
     return json_answer({"model_version": _versions(replica)[-1]})
+
+
+def _connect(context: Context, replica: Replica, sent: schemas.SetupRequest) -> None:
+    context.connections.note_config(replica.record, sent.label_config)
+    project = sent.project.partition(".")[0]
+    if sent.hostname and sent.access_token and project.isdecimal() and is_number(int(project)):
+        context.connections.add(replica.record, int(project), sent.hostname, sent.access_token)
 
 
 @router.post(
@@ -99,39 +116,47 @@ async def label_studio_predict(request: Request, context: ContextOf, name: str) 
     """The answer has one prediction for each task. A task that is no record, or does not fit the model, has no choices
     and the score 0."""
     replica, sent = await _sent(request, context, name, schemas.PredictTasksRequest)
-    most = context.settings.max_batch_examples
-    if len(sent.tasks) > most:
-        raise Problem("batch_too_large", f"a batch has at most {most:,} tasks, this one {len(sent.tasks):,}")
-    config = to_config(sent.label_config, ("label_config",))
+    config = await to_config(sent.label_config, ("label_config",))
+    check_numbers(len(sent.tasks), len(sent.tasks) * len(config.labels), context)
     access_of(request).charge(len(sent.tasks))
     reader = TaskReader(replica, config, context.settings.max_features)
-    started, results = time.perf_counter(), list[dict[str, Any]]()
+    started, results, pace = time.perf_counter(), list[bytes](), Pace()
+    known = config.among(replica.model.labels)
     for begin in range(0, len(sent.tasks), TASKS_AT_ONCE):
-        tasks = sent.tasks[begin : begin + TASKS_AT_ONCE]
-        predictions = await _predict(context, replica, [_features(replica, reader, task) for task in tasks])
+        xs = []
+        for task in sent.tasks[begin : begin + TASKS_AT_ONCE]:
+            xs.append(_features(replica, reader, task))
+            await pace.rest()
+        predictions = await _predict(context, replica, xs)
         version = _versions(replica)[-1]
-        results += [shown(config, prediction, version) for prediction in predictions]
+        for prediction in predictions:
+            results.append(pydantic_core.to_json(shown(known, prediction, version)))
+            await pace.rest()
     context.telemetry.predicted(name, len(results), time.perf_counter() - started)
-    return json_answer({"results": results})
+    return JSONAnswer(b'{"results":[' + b",".join(results) + b"]}")
 
 
 @router.post(
     "/v1/label-studio/{name}/webhook",
     summary="Learn annotations",
     response_model=schemas.WebhookAnswer,
-    responses=problems(*_READING, "queue_full", "limit_exceeded"),
+    responses=problems(*_READING, "batch_too_large", "queue_full", "limit_exceeded"),
     openapi_extra=body(schemas.WebhookRequest),
 )
 @needs("learn")
 async def label_studio_webhook(request: Request, context: ContextOf, name: str) -> Response:
-    """An annotation is learnt once as it is, and again with its new truth when it was edited. START_TRAINING learns
-    those of the project that were not: a message is never sent again. Other messages change nothing."""
+    """An annotation is learnt once as it is, and again with its new labels when it was edited. START_TRAINING reads the
+    annotations of the project from Label Studio and learns those that are missing: a message is never sent again. It
+    responds with 422 if the setting `label_studio_urls` is empty. Other messages change nothing."""
+    replica = online(await context.registry.get(name))
     with counting_refusals(context, name):
-        replica, sent = await _sent(request, context, name, schemas.WebhookRequest)
+        sent = await _body(request, context, schemas.WebhookRequest)
         learner = _Learner(context, replica, access_of(request), sent.project or {})
         if sent.action in _LEARNT:
+            pace = Pace()
             for annotation, task in _pairs(sent):
                 await learner.learn(annotation, task)
+                await pace.rest()
         elif sent.action == "START_TRAINING":
             await learner.reconcile()
     counts = {"learnt": learner.learnt, "known": learner.known, "refused": learner.refused}
@@ -153,9 +178,18 @@ async def label_studio_versions(context: ContextOf, name: str) -> Response:
 async def _sent(request: Request, context: Context, name: str, kind: type[Sent]) -> tuple[Replica, Sent]:
     """Return the model and the body of a request."""
     replica = online(await context.registry.get(name))
+    return replica, await _body(request, context, kind)
+
+
+async def _body(request: Request, context: Context, kind: type[Sent]) -> Sent:
     document, _ = await read_json(request, context.settings.max_body_bytes)
+    most = context.settings.max_batch_examples
+    for field in ("tasks", "annotation", "task"):
+        items = document.get(field) if isinstance(document, dict) else None
+        if isinstance(items, list) and len(items) > most:
+            raise Problem("batch_too_large", f"{field} has {len(items):,} items, the limit is {most:,}")
     try:
-        return replica, kind.model_validate(document)
+        return kind.model_validate(document)
     except ValidationError as error:
         raise invalid_body(error, (), tuple, {(): kind}) from error
 
@@ -198,7 +232,7 @@ def _pairs(sent: schemas.WebhookRequest) -> Iterator[tuple[dict[str, Any], dict[
 
 @dataclass
 class _Learner:
-    """A learner has a model learn the annotations of a project, and counts them."""
+    """Learns annotations of one project, and counts them."""
 
     context: Context
     replica: Replica
@@ -207,16 +241,19 @@ class _Learner:
     learnt: int = 0
     known: int = 0
     refused: int = 0
+    reader: TaskReader | None = None
 
-    def _config(self) -> LabelConfig:
-        config = self.project.get("label_config") or self.context.connections.config(self.replica.record)
-        return to_config(config, ("project", "label_config"))
+    async def _reader(self) -> TaskReader:
+        if self.reader is None:
+            text = self.project.get("label_config") or self.context.connections.config(self.replica.record)
+            config = await to_config(text, ("project", "label_config"))
+            self.reader = TaskReader(self.replica, config, self.context.settings.max_features)
+        return self.reader
 
     async def learn(self, annotation: Mapping[str, Any], data: Mapping[str, Any]) -> None:
         """Learn an annotation, unless it has been; raises a Problem or ServiceError."""
-        reader = TaskReader(self.replica, self._config(), self.context.settings.max_features)
         at = ("annotation",)
-        example = reader.example(data, annotation, at)
+        example = (await self._reader()).example(data, annotation, at)
         if example is None:
             return
         try:
@@ -246,40 +283,53 @@ class _Learner:
         return await self.context.registry.ask(self.replica, ask)
 
     async def reconcile(self) -> None:
-        """Learn the annotations of the project that were not, as far as there is time; raises as `learn`."""
-        self._config()
+        """Learn the annotations of the project that are missing, until RECONCILING_SECONDS are over; raises as `learn`.
+
+        The client gets the same message for every failure: it must not learn which ports of a host are open.
+        """
+        if not self.context.connections:
+            raise invalid(
+                (), "cannot be learnt from: START_TRAINING is off while the setting label_studio_urls is empty"
+            )
+        await self._reader()
         project = self.project.get("id")
-        if type(project) is not int:
+        if not is_number(project):
             raise invalid(("project", "id"), "must be the number of the project")
-        connection = await self.context.connections.recall(self.replica.record, project)
+        connection = self.context.connections.find(self.replica.record, project)
         if connection is None:
-            raise invalid(("project", "id"), "is not connected: Label Studio has not called setup for it")
-        if (address := self.context.settings.label_studio_url) is not None:
-            connection = connection._replace(address=address)
-        ends = time.monotonic() + RECONCILING_SECONDS
+            raise invalid(("project", "id"), _NOT_CONNECTED)
+        ends, pace = time.monotonic() + RECONCILING_SECONDS, Pace()
         try:
-            async for tasks in annotated_tasks(connection):
-                for task, annotation in _annotations(tasks):
-                    await self._learn_if_it_can(annotation, task)
-                    if time.monotonic() > ends:
-                        return
+            async with aclosing(annotated_tasks(connection, ends)) as tasks:
+                async for task in tasks:
+                    if task is None:
+                        self._refuse(None, "task_too_large")
+                        continue
+                    data = task.get("data")
+                    for annotation in _annotations(task):
+                        await self._learn_if_it_can(annotation, data if isinstance(data, dict) else {})
+                        await pace.rest()
+                        if time.monotonic() > ends:
+                            return
         except FetchFailed as error:
-            log.warning("label_studio_unreachable", model=self.replica.name, error=str(error))
-            raise invalid((), f"cannot be reconciled: {error}") from error
+            log.warning("label_studio_unreachable", model=self.replica.name, url=connection.url, error=str(error))
+            raise invalid(
+                (), "cannot be learnt from: Label Studio did not send its tasks; see the server's log"
+            ) from error
 
-    async def _learn_if_it_can(self, annotation: Mapping[str, Any], task: Mapping[str, Any]) -> None:
-        data = task.get("data")
+    async def _learn_if_it_can(self, annotation: Mapping[str, Any], data: Mapping[str, Any]) -> None:
         try:
-            await self.learn({"project": self.project["id"], **annotation}, data if isinstance(data, dict) else {})
-        except (Problem, LimitExceeded) as error:
-            # Not what is wrong with it: that may quote the annotation.
-            log.warning("annotation_refused", model=self.replica.name, id=annotation.get("id"), code=error.code)
-            self.refused += 1
+            await self.learn({"project": self.project["id"], **annotation}, data)
+        except (Problem, LimitExceeded, KeyReused) as error:
+            self._refuse(annotation.get("id"), error.code)
+
+    def _refuse(self, id: object, code: str) -> None:
+        """Count an annotation that cannot be learnt. The log has no more of it than its id: errors quote labels."""
+        self.refused += 1
+        if self.refused <= MAX_LOGGED:
+            log.warning("annotation_refused", model=self.replica.name, id=id if is_number(id) else None, code=code)
 
 
-def _annotations(tasks: Sequence[Mapping[str, Any]]) -> Iterator[tuple[Mapping[str, Any], Mapping[str, Any]]]:
-    for task in tasks:
-        annotations = task.get("annotations")
-        for annotation in annotations if isinstance(annotations, list) else ():
-            if isinstance(annotation, dict):
-                yield task, annotation
+def _annotations(task: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    annotations = task.get("annotations")
+    return (each for each in annotations if isinstance(each, dict)) if isinstance(annotations, list) else iter(())

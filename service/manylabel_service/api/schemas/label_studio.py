@@ -1,10 +1,11 @@
 """Requests of Label Studio to a machine-learning backend, as far as they matter here, and their answers."""
 
-from typing import Any
+from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from manylabel_service.api.schemas.base import Answer
+from manylabel_service.label_studio.config import MAX_CONFIG_BYTES
 
 
 class _Sent(BaseModel):
@@ -16,14 +17,14 @@ class _Sent(BaseModel):
 class SetupRequest(_Sent):
     """A project is connected."""
 
-    project: str
+    project: Annotated[str, Field(max_length=64)]
     """The number of the project, a dot, and when it was made."""
-    label_config: str = Field(alias="schema")
+    label_config: str = Field(alias="schema", max_length=MAX_CONFIG_BYTES)
     """The labelling configuration, in XML."""
-    hostname: str | None = None
-    """Label Studio can be reached at this address."""
-    access_token: str | None = None
-    """The token of the user who made the project."""
+    hostname: Annotated[str, Field(max_length=2048)] | None = None
+    """Address of Label Studio. Only its scheme, host and port are used, and only if `label_studio_urls` has them."""
+    access_token: Annotated[str, Field(max_length=512, pattern="^[!-~]*$")] | None = None
+    """Access token of the user who made the project, visible ASCII characters."""
 
 
 class SetupAnswer(Answer):
@@ -36,8 +37,6 @@ class SetupAnswer(Answer):
 class Task(_Sent):
     """A task is what is to be labelled."""
 
-    id: int | str | None = None
-    """The number of the task in Label Studio."""
     data: dict[str, Any]
     """The record; images and other media in it are no features."""
 
@@ -47,7 +46,7 @@ class PredictTasksRequest(_Sent):
 
     tasks: list[Task]
     """They are predicted in this order."""
-    label_config: str
+    label_config: Annotated[str, Field(max_length=MAX_CONFIG_BYTES)]
     """The labelling configuration, in XML."""
 
 
@@ -72,7 +71,7 @@ class TaskPredictions(Answer):
 class WebhookRequest(_Sent):
     """Something has happened in a project."""
 
-    action: str
+    action: Annotated[str, Field(max_length=64)]
     """ANNOTATION_CREATED, ANNOTATIONS_CREATED, ANNOTATION_UPDATED and START_TRAINING are heeded."""
     annotation: dict[str, Any] | list[dict[str, Any]] | None = None
     """The annotation, or several of them."""

@@ -1,5 +1,6 @@
 """Tasks and annotations of Label Studio as the examples that models take."""
 
+import asyncio
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -19,12 +20,16 @@ from manylabel_service.online.replica import Replica
 _LABELS: TypeAdapter[list[str] | dict[str, bool]] = TypeAdapter(LabelsBody)
 
 
-def to_config(text: object, at: Path) -> LabelConfig:
+SMALL_CONFIG = 4096
+"""Characters of a configuration that is parsed on the event loop; a longer one is parsed in a thread."""
+
+
+async def to_config(text: object, at: Path) -> LabelConfig:
     """Return a labelling configuration, which stands at the path `at` of the body; raises a Problem."""
     if not isinstance(text, str):
         raise invalid(at, "must be a labelling configuration")
     try:
-        return read_config(text)
+        return read_config(text) if len(text) <= SMALL_CONFIG else await asyncio.to_thread(read_config, text)
     except ConfigRefused as error:
         raise invalid(at, str(error)) from error
 

@@ -1,9 +1,12 @@
 """A model as the backend of Label Studio, by what Label Studio 1.23 sends."""
 
+import asyncio
 import copy
+import gzip
 import itertools
 import json
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler
 from typing import Any
 
@@ -11,8 +14,13 @@ import pytest
 import structlog
 from starlette.testclient import TestClient
 from tests.support.http_server import http_server
+from tests.support.server_process import free_port
 
 from manylabel_service.api import schemas
+from manylabel_service.api.routers import label_studio
+from manylabel_service.hosting.slices import Pace
+from manylabel_service.label_studio import connection
+from manylabel_service.settings import Settings
 
 NUMBERS = itertools.count()
 
@@ -88,6 +96,26 @@ class Backend:
     def examples(self) -> dict[str, int]:
         labels = self.client.get(f"{self.address}/labels").json()["labels"]
         return {one["label"]: one["examples"] for one in labels}
+
+
+@pytest.fixture(scope="module")
+def studio_server() -> Iterator[type["Studio"]]:
+    with http_server(Studio) as Studio.address:
+        yield Studio
+
+
+@pytest.fixture
+def studio(studio_server: type["Studio"]) -> type["Studio"]:
+    """A Label Studio without tasks, the only one that the application may request."""
+    studio_server.tasks, studio_server.asked = [], []
+    studio_server.status, studio_server.headers_sent, studio_server.body = 200, {}, None
+    return studio_server
+
+
+@pytest.fixture(scope="module")
+def client(serve: Callable[..., Any], studio_server: type["Studio"]) -> Iterator[TestClient]:
+    with serve(label_studio_urls=studio_server.address) as client:
+        yield client
 
 
 @pytest.fixture
@@ -248,35 +276,26 @@ def test_what_cannot_be_understood_is_refused(backend: Backend, made: Callable[.
 
 
 class Studio(BaseHTTPRequestHandler):
-    """A Label Studio answers its tasks, a page at a time, to those who have its token."""
+    """A Label Studio that sends its tasks, a page at a time, to clients with its token."""
 
+    address: str
     tasks: list[Any]
-    status = 200
     asked: list[str]
+    status: int
+    headers_sent: dict[str, str]
+    body: bytes | None
 
     def do_GET(self) -> None:
         type(self).asked.append(self.path)
         status = self.status if self.headers["Authorization"] == "Token 0123" else 401
         page = int(self.path.partition("&page=")[2].partition("&")[0])
         found = self.tasks[(page - 1) * 100 : page * 100]
-        raw = json.dumps({"tasks": found, "total": len(self.tasks)}).encode()
+        raw = self.body or json.dumps({"total": len(self.tasks), "tasks": found}).encode()
         self.send_response(status)
-        self.send_header("Location", "http://127.0.0.1:1/")
-        self.send_header("Content-Length", str(len(raw)))
+        for name, value in {"Content-Length": str(len(raw)), **self.headers_sent}.items():
+            self.send_header(name, value)
         self.end_headers()
         self.wfile.write(raw)
-
-
-@pytest.fixture
-def studio() -> Iterator[Any]:
-    """A handler with tasks, and the address where it answers."""
-
-    class Own(Studio):
-        tasks: list[Any] = []  # noqa: RUF012
-        asked: list[str] = []  # noqa: RUF012
-
-    with http_server(Own) as Own.address:  # type: ignore[attr-defined]
-        yield Own
 
 
 def annotated(id: int, **changed: Any) -> Any:
@@ -312,27 +331,210 @@ def test_nothing_of_an_annotation_that_is_refused_is_logged(backend: Backend, st
     assert "zebra" not in str(logs)
 
 
-@pytest.mark.parametrize("status", [301, 401, 500])
-def test_a_label_studio_that_does_not_answer_is_named(backend: Backend, studio: Any, status: int) -> None:
-    studio.status = status
-    backend.ok("setup", {**SETUP, "hostname": studio.address})
-    answer = backend.ask("webhook", TRAIN)
-    assert answer.status_code == 422
-    assert str(status) in answer.json()["detail"]
-    assert len(studio.asked) == 1
+def connected(backend: Backend, studio: Any, **changed: Any) -> None:
+    backend.ok("setup", {**SETUP, "hostname": studio.address, **changed})
 
 
-def test_the_address_may_be_set(serve: Callable[..., Any], create: Callable[..., str], studio: Any) -> None:
-    studio.tasks = [annotated(1)]
-    with serve(label_studio_url=studio.address) as client:
-        backend = Backend(client, create(client, "elsewhere"))
-        backend.ok("setup", {**SETUP, "hostname": "http://127.0.0.1:1"})
-        assert backend.learnt(TRAIN) == (1, 0, 0)
+def details(answer: Any) -> Any:
+    problem = answer.json()
+    assert (answer.status_code, problem["code"]) == (422, "invalid_request"), answer.text
+    return problem["detail"], problem["errors"]
 
 
-def test_the_connection_is_the_models_own(backend: Backend, studio: Any, create: Callable[..., str]) -> None:
-    backend.ok("setup", {**SETUP, "hostname": studio.address})
-    backend.client.delete(backend.address).raise_for_status()
-    create(backend.client, backend.name)
-    assert backend.ask("webhook", TRAIN).status_code == 422
+def test_all_failures_to_read_the_tasks_are_told_alike(
+    backend: Backend, studio: Any, serve: Callable[..., Any], create: Callable[..., str]
+) -> None:
+    connected(backend, studio)
+    tasks, told = b'{"tasks": [%s]}', []
+    failures: list[tuple[int, dict[str, str], bytes | None]] = [
+        (301, {"Location": f"{studio.address}/elsewhere"}, None), (401, {}, None), (404, {}, None), (500, {}, None),
+        (200, {}, b"<html>"), (200, {}, b"[]"), (200, {}, tasks % b"{no}"), (200, {}, tasks % b"[]"),
+        (200, {}, b'{"tasks": [{}'), (200, {}, tasks % b",".join([b"{}"] * 101)),
+        (200, {"Content-Encoding": "gzip"}, gzip.compress(tasks % b"")),
+    ]  # fmt: skip
+    for studio.status, studio.headers_sent, studio.body in failures:
+        studio.asked.clear()
+        told.append(details(backend.ask("webhook", TRAIN)))
+        assert len(studio.asked) == 1, "a redirect is not followed"
+    with serve(label_studio_urls=(closed := f"http://127.0.0.1:{free_port()}")) as client:
+        other = Backend(client, create(client, "closed"))
+        other.ok("setup", {**SETUP, "hostname": closed})
+        told.append(details(other.ask("webhook", TRAIN)))
+    assert told == told[:1] * len(told)
+    assert backend.status["updates"] == 0
+
+
+@pytest.mark.parametrize("rest", ["", "/", "/admin?x=#", "?x=", "#"])
+def test_scheme_host_and_port_of_an_address_are_used_alone(backend: Backend, studio: Any, rest: str) -> None:
+    connected(backend, studio, hostname=studio.address.upper().replace("HTTP", "http") + rest)
+    assert backend.learnt(TRAIN) == (0, 0, 0)
+    assert [path.partition("?")[0] for path in studio.asked] == ["/api/tasks"]
+
+
+def test_no_other_address_is_requested(backend: Backend, studio: Any) -> None:
+    class Other(Studio):
+        tasks, asked, status, headers_sent, body = [annotated(1)], [], 200, {}, None  # type: ignore[var-annotated]
+
+    allowed = studio.address.removeprefix("http://")
+    with http_server(Other) as address:
+        other = address.removeprefix("http://")
+        for hostname in (
+            *(address, f"http://{allowed}@{other}", f"http://{other}#@{allowed}", f"http://{other}\\@{allowed}"),
+            *(f"https://{allowed}", f"http://u:p@{allowed}", f"http://{allowed}0", f" {studio.address}", "", allowed),
+        ):
+            connected(backend, studio, hostname=hostname)
+            assert details(backend.ask("webhook", TRAIN))[1][0]["pointer"] == "/project/id"
+    assert (studio.asked, Other.asked) == ([], [])
+
+
+def test_no_address_is_requested_unless_the_setting_has_some(
+    serve: Callable[..., Any], create: Callable[..., str], studio: Any
+) -> None:
+    with serve() as client:
+        backend = Backend(client, create(client, "off"))
+        connected(backend, studio)
+        detail, _ = details(backend.ask("webhook", TRAIN))
+        assert "label_studio_urls" in detail
+        assert backend.learnt(message()) == (1, 0, 0)
     assert studio.asked == []
+
+
+@pytest.mark.parametrize("url", ["localhost:8080", "ftp://a", "http://a/b", "http://a?", "http://u@a", "http://a:0"])
+def test_a_setting_that_is_no_address_is_refused(url: str) -> None:
+    with pytest.raises(ValueError, match="label_studio_urls"):
+        Settings(label_studio_urls=f"http://localhost:8080,{url}")
+
+
+def test_the_fields_of_setup_are_bounded(backend: Backend, studio: Any) -> None:
+    long = {
+        "hostname": f"{studio.address}/".ljust(2048, "x"),
+        "access_token": "x" * 512,
+        "project": "2.".ljust(64, "1"),
+    }
+    connected(backend, studio, **long)
+    for field, value in long.items():
+        answer = backend.ask("setup", {**SETUP, field: f"{value}x"})
+        assert details(answer)[1][0]["pointer"] == f"/{field}"
+    for token in ("\u00e9", "a b", "a\n"):
+        assert details(backend.ask("setup", {**SETUP, "access_token": token}))[1][0]["pointer"] == "/access_token"
+    assert details(backend.ask("setup", {**SETUP, "schema": "x" * (2**18 + 1)}))[1][0]["pointer"] == "/schema"
+
+
+def test_an_annotation_that_cannot_be_learnt_does_not_end_the_training(backend: Backend, studio: Any) -> None:
+    connected(backend, studio)
+    times = ("0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-14:00")
+    bad = [annotated(id, updated_at=time) for id, time in enumerate(times)]
+    for task in bad:
+        answer = backend.ask("webhook", {"action": "ANNOTATION_CREATED", "annotation": task["annotations"][0],
+                                         "task": TASK, "project": PROJECT})  # fmt: skip
+        assert details(answer)[1][0]["pointer"] == "/annotation"
+    used = {"Idempotency-Key": "label-studio-2-7-20261123T050956.665852"}
+    body = {"x": {"a": 1}, "y": []}
+    backend.client.post(f"{backend.address}/update", json=body, headers=used).raise_for_status()
+    wide = {**annotated(8), "data": {"text": [0] * (connection.MAX_TASK_VALUES + 1)}}
+    long = {**annotated(9), "data": {"text": "x" * connection.MAX_TASK_BYTES}}
+    studio.tasks = [*bad, annotated(7), wide, long, annotated(10)]
+    with structlog.testing.capture_logs() as logs:
+        assert backend.learnt(TRAIN) == (1, 0, 5)
+    codes = [line["code"] for line in logs if line["event"] == "annotation_refused"]
+    assert codes == ["invalid_request"] * 2 + ["idempotency_key_reused"] + ["task_too_large"] * 2
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [{"project": "x" * 300}, {"project": 2**63}, {"id": "x" * 300}, {"id": 10**400}, {"project": -1}],
+    ids=str,
+)
+def test_the_numbers_of_an_annotation_are_bounded(backend: Backend, changed: dict[str, Any]) -> None:
+    answer = backend.ask("webhook", message(**changed))
+    assert details(answer)[1][0]["pointer"] == "/annotation"
+    assert backend.status["updates"] == 0
+
+
+def test_a_page_is_not_requested_after_the_deadline(
+    backend: Backend, studio: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    connected(backend, studio)
+    studio.tasks = [{**TASK, "id": id} for id in range(300)]  # without annotations
+    monkeypatch.setattr(label_studio, "RECONCILING_SECONDS", -1.0)
+    assert backend.learnt(TRAIN) == (0, 0, 0)
+    assert studio.asked == []
+
+
+def test_an_unknown_model_has_no_metrics(client: TestClient) -> None:
+    for what in ("webhook", "predict", "setup"):
+        assert client.post(f"/v1/label-studio/no-such-model/{what}", json={}).status_code == 404
+    assert "no-such-model" not in client.get("/metrics").text
+
+
+# -- what a request may hold up ------------------------------------------------------------------------
+
+
+@contextmanager
+def turns(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], int]]:
+    """Count the turns of the application's event loop, which long work gives after each item."""
+    count, ended = 0, False
+    monkeypatch.setattr(Pace, "seconds", 0.0)
+
+    async def run() -> None:
+        nonlocal count
+        while not ended:
+            count += 1
+            await asyncio.sleep(0)
+
+    portal = client.portal
+    assert portal is not None
+    task = portal.start_task_soon(run)
+    try:
+        yield lambda: count
+    finally:
+        ended = True
+        task.result()
+
+
+MANY = 500
+
+
+def test_tasks_that_do_not_fit_the_model_hold_nobody_up(
+    backend: Backend, client: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    body = {"tasks": [{"data": {"text": [[1]]}}] * MANY, "label_config": CONFIG}
+    with turns(client, monkeypatch) as counted:
+        before = counted()
+        backend.ok("predict", body)
+        assert counted() - before >= 2 * MANY
+
+
+def test_annotations_that_teach_nothing_hold_nobody_up(
+    backend: Backend, studio: Any, client: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    skipped = annotated(1, was_cancelled=True)["annotations"] * MANY
+    body = {"action": "ANNOTATIONS_CREATED", "annotation": skipped, "task": [TASK] * MANY, "project": PROJECT}
+    connected(backend, studio)
+    studio.tasks = [{**TASK, "annotations": skipped}]
+    with turns(client, monkeypatch) as counted:
+        for sent in (body, TRAIN):
+            before = counted()
+            assert backend.learnt(sent) == (0, 0, 0)
+            assert counted() - before >= MANY
+
+
+def test_tasks_times_choices_are_bounded(serve: Callable[..., Any], create: Callable[..., str]) -> None:
+    with serve(max_answer_scores=100) as client:
+        backend = Backend(client, create(client, "narrow"))
+        tasks = [{"data": {}}] * 50
+        assert len(backend.ok("predict", {"tasks": tasks, "label_config": CONFIG})["results"]) == 50
+        answer = backend.ask("predict", {"tasks": [*tasks, *tasks[:1]], "label_config": CONFIG})
+        assert (answer.status_code, answer.json()["code"]) == (413, "batch_too_large")
+
+
+def test_items_of_a_message_are_bounded(serve: Callable[..., Any], create: Callable[..., str]) -> None:
+    with serve(max_batch_examples=2) as client:
+        backend = Backend(client, create(client, "few"))
+        for what, field, others in (
+            ("predict", "tasks", {"label_config": CONFIG}),
+            ("webhook", "annotation", {"action": "ANNOTATIONS_CREATED"}),
+            ("webhook", "task", {"action": "ANNOTATIONS_CREATED"}),
+        ):
+            answer = backend.ask(what, {field: [{}] * 3, **others})
+            assert (answer.status_code, answer.json()["code"]) == (413, "batch_too_large")
