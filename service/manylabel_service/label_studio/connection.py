@@ -120,8 +120,10 @@ async def annotated_tasks(connection: Connection, deadline: float) -> AsyncGener
         "Accept-Encoding": "identity",
     }
     addresses = await _addresses(url)
+    # Reading the certificates of the authorities takes some 100 ms, in a thread without the interpreter's lock.
+    context = await asyncio.to_thread(httpx2.create_ssl_context, trust_env=False)
     async with httpx2.AsyncClient(
-        timeout=TIMEOUT_SECONDS, headers=headers, trust_env=False, follow_redirects=False
+        verify=context, timeout=TIMEOUT_SECONDS, headers=headers, trust_env=False, follow_redirects=False
     ) as client:
         for page in range(1, MAX_PAGES + 1):
             if time.monotonic() > deadline:
@@ -164,7 +166,7 @@ def _is_link_local(address: str) -> bool:
 
 async def _page(
     client: httpx2.AsyncClient, url: httpx2.URL, addresses: list[str], query: dict[str, Any], deadline: float
-) -> bytes:
+) -> bytearray:
     """Return a page from the first address that can be connected to.
 
     The connection goes to an address that was checked: the name could resolve to another one by now.
@@ -179,12 +181,12 @@ async def _page(
         raise FetchFailed(type(error).__name__) from error
 
 
-async def _get(client: httpx2.AsyncClient, url: httpx2.URL, address: str, query: dict[str, Any]) -> bytes:
+async def _get(client: httpx2.AsyncClient, url: httpx2.URL, address: str, query: dict[str, Any]) -> bytearray:
     body = bytearray()
     names = {"sni_hostname": url.host}
     async with client.stream("GET", url.copy_with(host=address), params=query, extensions=names) as response:
         if response.status_code == 404 and query["page"] > 1:  # there are no more
-            return b'{"tasks": []}'
+            return bytearray(b'{"tasks": []}')
         if response.status_code != 200:
             raise FetchFailed(f"status {response.status_code}")
         if response.headers.get("content-encoding", "identity") != "identity":
@@ -193,10 +195,10 @@ async def _get(client: httpx2.AsyncClient, url: httpx2.URL, address: str, query:
             body += chunk
             if len(body) > MAX_PAGE_BYTES:
                 raise FetchFailed(f"more than {MAX_PAGE_BYTES:,} bytes")
-    return bytes(body)
+    return body
 
 
-async def _tasks(raw: bytes) -> AsyncIterator[dict[str, Any] | None]:
+async def _tasks(raw: bytearray) -> AsyncIterator[dict[str, Any] | None]:
     """Yield the tasks of a page; None for a task that is too large.
 
     Parsing holds the interpreter, in a thread too. So each task is parsed alone, once its size is known, and other
@@ -228,7 +230,7 @@ async def _tasks(raw: bytes) -> AsyncIterator[dict[str, Any] | None]:
                 if number > PAGE_TASKS:
                     raise FetchFailed(f"more than {PAGE_TASKS} tasks in a page")
                 too_large = mark.end() - begin > MAX_TASK_BYTES or values > MAX_TASK_VALUES
-                yield None if too_large else _task(raw[begin : mark.end()])
+                yield None if too_large else _task(bytes(raw[begin : mark.end()]))
     raise FetchFailed("the list of tasks has no end")
 
 
