@@ -29,6 +29,9 @@ MAX_PROJECTS = 100
 PAGE_TASKS = 100
 MAX_PAGES = 100
 MAX_PAGE_BYTES = 2**25
+MAX_PAGE_MARKS = 1_000_000
+"""Maximum number of commas, quotes, brackets and escapes in a page. Finding as many takes about a second."""
+MARKS_AT_ONCE = 1_000
 MAX_TASK_BYTES = 2**20
 MAX_TASK_VALUES = 50_000
 """Maximum number of JSON values in a task. Parsing as many takes some 10 ms."""
@@ -209,8 +212,11 @@ async def _tasks(raw: bytearray) -> AsyncIterator[dict[str, Any] | None]:
         raise FetchFailed("no list of tasks")
     begin = depth = values = number = 0
     in_string, pace = False, Pace()
-    for mark in _MARK.finditer(raw, found.end()):
-        await pace.rest()
+    for count, mark in enumerate(_MARK.finditer(raw, found.end())):
+        if count % MARKS_AT_ONCE == 0:
+            await pace.rest()
+        if count == MAX_PAGE_MARKS:
+            raise FetchFailed(f"more than {MAX_PAGE_MARKS:,} commas, quotes, brackets and escapes in a page")
         sign = mark[0]
         if sign == b'"':
             in_string = not in_string

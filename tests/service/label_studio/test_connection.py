@@ -97,13 +97,22 @@ async def test_a_page_is_parsed_task_by_task(studio: Any, monkeypatch: pytest.Mo
 
     monkeypatch.setattr(connection, "jiter", type("Counting", (), {"from_json": staticmethod(from_json)}))
     odd = b'{"a": "[{,\\"\\\\", "b": [[{}], {"c": "}"}]}'
-    wide, long = b'{"x": [%s]}' % b",".join([b"[]"] * 2**20), b'{"x": "%s"}' % (b"a" * 2**20)
+    wide, long = (
+        b'{"x": [%s]}' % b",".join([b"[]"] * connection.MAX_TASK_VALUES),
+        b'{"x": "%s"}' % (b"a" * 2**20),
+    )
     studio.page = b'{"total": 3, "tasks": [%s]}' % b" , ".join([odd, wide, b"{}", long])
     assert await tasks_of(studio.url) == [jiter.from_json(odd), None, {}, None]
     assert parsed == [len(odd), 2]
 
 
 async def test_a_page_is_bounded(studio: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    for page in (b" " * 100, b"{}," * 30 + b"{}"):
+        studio.page = b'{"tasks": [%s]}' % page
+        assert len(await tasks_of(studio.url)) == page.count(b"{")
+    monkeypatch.setattr(connection, "MAX_PAGE_MARKS", 80)
+    with pytest.raises(FetchFailed):
+        await tasks_of(studio.url)
     monkeypatch.setattr(connection, "MAX_PAGE_BYTES", 100)
     studio.page = b'{"tasks": [%s]}' % (b" " * 100)
     with pytest.raises(FetchFailed):

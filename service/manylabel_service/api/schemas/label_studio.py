@@ -37,6 +37,8 @@ class SetupAnswer(Answer):
 class Task(_Sent):
     """A task is what is to be labelled."""
 
+    id: int | Annotated[str, Field(max_length=256)] | None = None
+    """The number of the task in Label Studio."""
     data: dict[str, Any]
     """The record; images and other media in it are no features."""
 
