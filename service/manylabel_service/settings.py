@@ -74,6 +74,11 @@ def origin_of(address: str) -> str | None:
         return None
     scheme, host, port = found[1].lower(), found[2].lower(), found[3]
     number = _PORTS[scheme] if port is None else int(port)
+    if host.startswith("[") or host.replace(".", "").isdigit():
+        try:
+            ip_address(host.strip("[]"))
+        except ValueError:
+            return None
     return f"{scheme}://{host}:{number}" if 0 < number < 2**16 else None
 
 

@@ -153,7 +153,7 @@ async def _addresses(url: httpx2.URL) -> list[str]:
     try:
         async with asyncio.timeout(TIMEOUT_SECONDS):
             found = await asyncio.get_running_loop().getaddrinfo(url.host, url.port, type=socket.SOCK_STREAM)
-    except (OSError, TimeoutError) as error:
+    except (OSError, TimeoutError, UnicodeError) as error:  # the last for a name that cannot be one
         raise FetchFailed(type(error).__name__) from error
     addresses = list(dict.fromkeys(str(each[4][0]) for each in found))
     if any(map(_is_link_local, addresses)):

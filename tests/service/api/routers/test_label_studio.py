@@ -399,7 +399,13 @@ def test_no_address_is_requested_unless_the_setting_has_some(
     assert studio.asked == []
 
 
-@pytest.mark.parametrize("url", ["localhost:8080", "ftp://a", "http://a/b", "http://a?", "http://u@a", "http://a:0"])
+@pytest.mark.parametrize(
+    "url",
+    [
+        *("localhost:8080", "ftp://a", "http://a/b", "http://a?", "http://u@a", "http://a:0"),
+        *("http://999.1.1.1", "http://2130706433", "http://[1:2]"),
+    ],
+)
 def test_a_setting_that_is_no_address_is_refused(url: str) -> None:
     with pytest.raises(ValueError, match="label_studio_urls"):
         Settings(label_studio_urls=f"http://localhost:8080,{url}")
