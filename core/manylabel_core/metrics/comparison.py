@@ -81,13 +81,16 @@ def compare(
             f"Y has shape {truth.shape}, the predictions {[one.shape for one in predicted]}; same, with rows"
         )
     known = np.full(n_rows, n_labels) if n_known is None else np.asarray(n_known)
-    each = np.ones(n_rows) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
+    each: NDArray[np.float64] = np.ones(n_rows)
+    if sample_weight is not None:
+        each = np.asarray(sample_weight, dtype=np.float64)
     both = [_Counts(truth, one, known) for one in predicted]
     whole = [counts.metrics(each[None, :]) for counts in both]
     rng = np.random.default_rng(seed)
     drawn: list[NDArray[np.float64]] = []
     for size in _sizes(n_resamples, max(1, _CELLS // n_rows)):
-        weights = each * rng.multinomial(n_rows, np.full(n_rows, 1 / n_rows), size=size)
+        times = rng.multinomial(n_rows, np.full(n_rows, 1 / n_rows), size=size).astype(np.float64)
+        weights: NDArray[np.float64] = each * times
         drawn.append(both[1].metrics(weights) - both[0].metrics(weights))
     low, high = np.quantile(np.concatenate(drawn, axis=1), [(1 - LEVEL) / 2, (1 + LEVEL) / 2], axis=1)
     values = zip(whole[0][:, 0], whole[1][:, 0], low, high, strict=True)
