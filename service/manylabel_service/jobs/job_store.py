@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from manylabel_service.clock import rfc3339
 from manylabel_service.errors import DocumentChanged, JobNotFound
 from manylabel_service.jobs.job_record import JobRecord, Unchanged
-from manylabel_service.storage import MAX_DOCUMENT_BYTES, Document, Store
+from manylabel_service.storage import MAX_DOCUMENT_BYTES, Document, DocumentFollower, Store
 
 KIND = "jobs"
 BLOBS = "jobs/"
@@ -52,7 +52,7 @@ class JobStore:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._seen = 0
+        self._follower = DocumentFollower(store.documents, KIND)
         self._refreshing = asyncio.Lock()
         self._changed = asyncio.Condition()
         self.jobs: dict[str, JobRecord] = {}
@@ -106,16 +106,10 @@ class JobStore:
         for key in set(await self._store.blobs.keys(blobs_of(id))) - set(keep):
             await self._store.blobs.delete(key)
 
-    async def refresh(self, whole: bool = False) -> None:
-        """Read what has changed, and wake those that wait for it.
-
-        Parameters
-        ----------
-        whole : read everything: so jobs that are gone are noticed, and what a store that came back with older data
-            has lost.
-        """
+    async def refresh(self) -> None:
+        """Read what has changed, and wake those that wait for it."""
         async with self._refreshing:
-            documents = await self._store.documents.all(KIND, 0 if whole else self._seen)
+            documents, whole = await self._follower.poll()
             if not (documents or whole):
                 return
             new = [document for document in documents if not self._knows(document)]
@@ -124,7 +118,6 @@ class JobStore:
                 there = {document.name for document in documents}
                 self.jobs = {id: record for id, record in self.jobs.items() if id in there}
             self.jobs.update((record.id, record) for record in records)
-            self._seen = documents[-1].revision if documents else 0
         async with self._changed:
             self._changed.notify_all()
 

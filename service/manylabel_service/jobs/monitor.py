@@ -40,8 +40,6 @@ class JobMonitor:
         self._context, self._runner = context, runner
         self._heartbeats: dict[tuple[str, int], _Heartbeat] = {}
         self._polled_at = self._collected_at = 0.0
-        self._maybe_older = True
-        """Whether the store was gone: what it has now may be older than what is known here."""
         self._wake = asyncio.Event()
 
     def wake(self) -> None:
@@ -55,7 +53,7 @@ class JobMonitor:
                 await self._poll()
             except StorageError as error:
                 log.warning("store_unavailable", error=str(error))
-                self._polled_at, self._maybe_older = 0.0, True
+                self._polled_at = 0.0
             except Exception:
                 log.exception("job_monitor_failed")
             with suppress(TimeoutError):
@@ -65,9 +63,7 @@ class JobMonitor:
 
     async def _poll(self) -> None:
         job_store = self._context.job_store
-        now = time.monotonic()
-        await job_store.refresh(whole=self._maybe_older or now - self._collected_at >= COLLECT_SECONDS)
-        self._maybe_older = False
+        await job_store.refresh()
         now = time.monotonic()
         passed = min(now - self._polled_at, MAX_PASSED_SECONDS) if self._polled_at else 0.0
         self._polled_at = now

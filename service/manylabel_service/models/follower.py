@@ -8,7 +8,7 @@ import structlog
 from manylabel_service.errors import StorageGone
 from manylabel_service.hosting.hosted_model import HostedModel
 from manylabel_service.hosting.store_health import StoreHealth
-from manylabel_service.storage import Store
+from manylabel_service.storage import DocumentFollower, Store
 from manylabel_service.trained.model import TrainedModel
 from manylabel_service.trained.version_store import KIND
 
@@ -65,20 +65,23 @@ class Follower:
 
     async def poll_versions(self) -> None:
         """Wake the trained models whose versions have changed, until cancelled."""
+        follower = DocumentFollower(self._store.documents, KIND)
         revisions: dict[str, int] = {}
-        seen = 0
         while True:
             await asyncio.sleep(POLL_SECONDS)
             models = [each for each in self._replicas() if isinstance(each, TrainedModel) and each.serving]
+            if not models:
+                continue
             try:
-                documents = await self._store.documents.all(KIND, seen) if models else []
+                documents, whole = await follower.poll()
             except StorageGone:
                 continue
             except Exception:
                 log.exception("follower_failed")
                 continue
+            if whole:
+                revisions.clear()
             revisions.update((document.name, document.revision) for document in documents)
-            seen = documents[-1].revision if documents else seen
             for model in models:
                 if revisions.get(str(model.record.incarnation), 0) > int(model.position):
                     model.poll()

@@ -2,6 +2,7 @@
 
 from manylabel_service.storage.address import Address
 from manylabel_service.storage.blob_pieces import blob_bytes, blob_to_file, file_to_blob, pieces_of
+from manylabel_service.storage.document_follower import DocumentFollower, Poll
 from manylabel_service.storage.opened_files import open_in_thread
 from manylabel_service.storage.opening import open_store, store_address
 from manylabel_service.storage.protocol import (
@@ -29,12 +30,14 @@ __all__ = [
     "START",
     "Address",
     "Document",
+    "DocumentFollower",
     "Documents",
     "Durability",
     "Entry",
     "Kept",
     "LogExtent",
     "ModelRecord",
+    "Poll",
     "SQLiteStore",
     "SnapshotRecord",
     "Store",

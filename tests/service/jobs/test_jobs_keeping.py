@@ -15,7 +15,7 @@ from manylabel_service.jobs.job_record import JobRecord, Unchanged
 from manylabel_service.jobs.job_store import KIND, JobStore, blobs_of
 from manylabel_service.jobs.monitor import JobMonitor
 from manylabel_service.jobs.supervision.workdirs import remove_stale
-from manylabel_service.storage import MAX_DOCUMENT_BYTES, pieces_of
+from manylabel_service.storage import MAX_DOCUMENT_BYTES, document_follower, pieces_of
 
 
 class Idle:
@@ -74,7 +74,7 @@ async def test_what_grows_too_large_fails_instead_of_being_stuck(store):
     assert (record.state, record.error.code) == ("failed", "too_large")
 
 
-async def test_a_look_tells_of_changes_by_others_and_a_whole_one_of_what_is_gone(store):
+async def test_a_look_tells_of_changes_by_others_and_a_whole_one_of_what_is_gone(store, monkeypatch):
     job_store, other = JobStore(store), JobStore(store)
     for id in "abc":
         await other.add(job(id))
@@ -91,7 +91,8 @@ async def test_a_look_tells_of_changes_by_others_and_a_whole_one_of_what_is_gone
         "b": "cancelled",
         "c": "queued",
     }
-    await job_store.refresh(whole=True)
+    monkeypatch.setattr(document_follower, "WHOLE_SECONDS", 0.0)
+    await job_store.refresh()
     assert set(job_store.jobs) == {"a", "b"}
     await store.documents.put(KIND, "future", b'{"id": "future"}', revision=None)
     await job_store.refresh()
@@ -182,7 +183,7 @@ async def test_time_without_the_store_does_not_count(kept, monkeypatch, clock):
 
     missed, offers = asyncio.Event(), kept.runner.offers
 
-    async def gone(whole=False):
+    async def gone():
         missed.set()
         raise StorageGone("pulled out", heals=True)
 
@@ -212,14 +213,20 @@ async def test_a_store_that_came_back_with_older_data_is_believed(kept, monkeypa
     older = JobRecord.from_document((await kept.context.store.documents.all(KIND))[0])
     older.tasks[0].state, older.tasks[0].lease, older.state = "queued", None, "queued"
     documents = [(await kept.context.store.documents.all(KIND))[0]._replace(revision=1, value=older.to_bytes())]
+    is_away = False
 
     async def listed(kind, after=0):
+        if is_away:
+            raise StorageGone("pulled out", heals=True)
         return [document for document in documents if document.revision > after]
 
     monkeypatch.setattr(kept.context.store.documents, "all", listed)
     await kept.look()
     assert kept.runner.offered == []
-    kept.monitor._maybe_older = True  # as after any error of the store
+    is_away = True
+    with pytest.raises(StorageGone):
+        await kept.look()
+    is_away = False
     await kept.look()
     assert kept.runner.offered == [("a", 0)]
 

@@ -1,0 +1,212 @@
+"""Two servers on one Redis: a change on one reaches the other, however soon the other makes a change of its own."""
+
+import asyncio
+import json
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+from tests.support.server_process import ServerProcess
+from tests.support.waiting import eventually
+
+from manylabel_core.batch import M3L
+from manylabel_service.settings import Settings
+from manylabel_service.storage import Address
+from manylabel_service.storage.redis import RedisStore
+from manylabel_service.trained.artifact import Convergence, ModelArtifact
+from manylabel_service.trained.publishing import publish
+from manylabel_service.trained.version import VersionMeta
+
+PAUSES_SECONDS = (0.0, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3)
+"""Between a change on one server and one on the other: shorter and longer than the interval of polls."""
+some_pauses = pytest.mark.parametrize("pause", (0.0, 0.15, 0.3), indirect=True)
+"""For what takes longer to set up than keys do."""
+LEARN = {"x": [1.0], "y": ["a"]}
+
+
+class Server(NamedTuple):
+    """A server, and the key that opens it."""
+
+    url: str
+    key: str
+
+    def ask(self, method: str, path: str, body: Any = None, key: str | None = None) -> tuple[int, Any]:
+        """Return the status of an answer, and its document."""
+        content = None if body is None else body if isinstance(body, bytes) else json.dumps(body).encode()
+        shown = self.key if key is None else key
+        headers = {"Content-Type": "application/json", **({"api-key": shown} if shown else {})}
+        request = urllib.request.Request(f"{self.url}{path}", content, headers, method=method)
+        try:
+            with urllib.request.urlopen(request, timeout=60) as answer:
+                text = answer.read()
+                return answer.status, json.loads(text) if text else None
+        except urllib.error.HTTPError as error:
+            with error:
+                return error.code, json.loads(error.read())
+
+    def do(self, method: str, path: str, body: Any = None) -> Any:
+        """Return the document of an answer that must be a success."""
+        status, document = self.ask(method, path, body)
+        assert status < 300, document
+        return document
+
+    def opens(self, key: str) -> bool:
+        return self.ask("GET", "/v1/models", key=key)[0] == 200
+
+
+class Pair(NamedTuple):
+    """Two servers on one store."""
+
+    here: Server
+    there: Server
+    address: str
+
+
+@pytest.fixture(scope="module")
+def pair(shared_redis: Callable[[], str], server_process: Callable[..., ServerProcess]) -> Iterator[Pair]:
+    address = shared_redis()
+    flags = ("--store", address, "--job-slots", "0")
+    with server_process(*flags).start(wait=False) as one, server_process(*flags).start() as two:
+        one.wait_ready()
+        key = Server(one.url, "").do("POST", "/v1/keys", {"name": "first", "scopes": ["admin"]})["key"]
+        here, there = Server(one.url, key), Server(two.url, key)
+        eventually(lambda: not there.opens("") and there.opens(key))
+        yield Pair(here, there, address)
+
+
+@pytest.fixture(params=PAUSES_SECONDS, ids=lambda seconds: f"{seconds * 1000:.0f}ms")
+def pause(request: pytest.FixtureRequest) -> Callable[[], None]:
+    """Wait for so long: the time between two changes is what these tests are about."""
+    seconds: float = request.param
+    return lambda: time.sleep(seconds)
+
+
+def key_of(server: Server, **fields: Any) -> dict[str, Any]:
+    made: dict[str, Any] = server.do("POST", "/v1/keys", {"name": "n", "scopes": ["read"], **fields})
+    return made
+
+
+def test_a_key_that_is_revoked_there(pair: Pair, pause: Callable[[], None]) -> None:
+    lost, other = key_of(pair.here), key_of(pair.here)
+    eventually(lambda: pair.there.opens(lost["key"]) and pair.there.opens(other["key"]))
+    pair.there.do("DELETE", f"/v1/keys/{lost['id']}")
+    pause()
+    pair.here.do("PATCH", f"/v1/keys/{other['id']}", {"note": "changed here"})
+    eventually(lambda: not pair.here.opens(lost["key"]), 10)
+
+
+def test_a_key_that_is_made_there(pair: Pair, pause: Callable[[], None]) -> None:
+    made = key_of(pair.there)
+    pause()
+    own = key_of(pair.here)
+    eventually(lambda: pair.here.opens(made["key"]), 10)
+    eventually(lambda: pair.there.opens(own["key"]), 10)
+
+
+def test_a_key_that_is_changed_there(pair: Pair, pause: Callable[[], None]) -> None:
+    changed, other = key_of(pair.here), key_of(pair.here)
+    eventually(lambda: pair.there.opens(changed["key"]))
+    soon = (datetime.now(UTC) + timedelta(seconds=0.5)).isoformat()
+    pair.there.do("PATCH", f"/v1/keys/{changed['id']}", {"expires_at": soon})
+    pause()
+    pair.here.do("DELETE", f"/v1/keys/{other['id']}")
+    eventually(lambda: not pair.here.opens(changed["key"]), 10)
+
+
+@some_pauses
+def test_a_member_that_changes_there(pair: Pair, pause: Callable[[], None], request: pytest.FixtureRequest) -> None:
+    names = [f"{where}-{request.node.callspec.id}" for where in ("there", "here")]
+    for server, name in zip((pair.there, pair.here), names, strict=True):
+        server.do("POST", "/v1/models", {"name": name, "algorithm": "falt"})
+        position = server.do("POST", f"/v1/models/{name}/update", LEARN)["position"]
+        pause()
+        for other in (pair.here, pair.there):
+            eventually(lambda name=name, at=position, ask=other: at in positions_told(ask, name), 20)
+
+
+def positions_told(server: Server, model: str) -> list[str]:
+    """Return the positions of a model that the members of a store tell."""
+    members = server.do("GET", "/v1/replicas")["replicas"]
+    return [member["models"][model] for member in members if model in member["models"]]
+
+
+@some_pauses
+def test_a_version_that_is_promoted_there(
+    pair: Pair, pause: Callable[[], None], request: pytest.FixtureRequest
+) -> None:
+    names = [f"{which}-{request.node.callspec.id}" for which in ("one", "two")]
+    asyncio.run(publish_versions(pair.address, names))
+    for server in pair[:2]:
+        for name in names:
+            eventually(lambda ask=server, name=name: version_served(ask, name) == 2, 20)
+    pair.there.do("POST", f"/v1/models/{names[0]}/promote", {"version": 1})
+    pause()
+    pair.here.do("POST", f"/v1/models/{names[1]}/promote", {"version": 1})
+    eventually(lambda: version_served(pair.here, names[0]) == 1, 10)
+    eventually(lambda: version_served(pair.there, names[1]) == 1, 10)
+
+
+def version_served(server: Server, model: str) -> int:
+    version: int = server.do("GET", f"/v1/models/{model}")["version"]
+    return version
+
+
+async def publish_versions(address: str, models: list[str]) -> None:
+    """Publish two versions of each model, as a training worker does, and promote the second."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(20, 2)).astype(np.float32)
+    fitted = M3L(tol=0.1).fit(X, (X > 0).astype(int))
+    trace = Convergence([1], [1.0], [0.1], [0.1])
+    contents = ModelArtifact(fitted.to_bytes(), ("a", "b"), {"x": ("v", "w")}, {}, trace).to_bytes()
+    store = RedisStore(Address.parse(address), timeout_seconds=5.0)
+    await store.open()
+    try:
+        for model in models:
+            for job in ("job-1", "job-2"):
+                await publish(store, Settings(), model, contents, meta(job), promote=True)
+    finally:
+        await store.close()
+
+
+def meta(job: str) -> VersionMeta:
+    return VersionMeta(job, "m3l", {}, 20, None, 1_700_000_000_000)
+
+
+@some_pauses
+def test_a_data_set_and_a_job_that_change_there(
+    pair: Pair, pause: Callable[[], None], request: pytest.FixtureRequest
+) -> None:
+    names = [f"{where}-{request.node.callspec.id}" for where in ("there", "here")]
+    rows = b"x,y,a,b\n" + b"".join(b"%d,%d,%d,%d\n" % (n, -n, n % 2, n % 3 == 0) for n in range(20))
+    jobs = []
+    for server, name in zip((pair.there, pair.here), names, strict=True):
+        upload(server, name, rows)
+        pause()
+    for server in (pair.here, pair.there):
+        there_are = {dataset["name"] for dataset in server.do("GET", "/v1/datasets")["datasets"]}
+        assert set(names) <= there_are
+    for server, name in zip((pair.there, pair.here), names, strict=True):
+        jobs.append(server.do("POST", "/v1/jobs", {"trainer": "m3l", "data": {"dataset": name}, "model": name})["id"])
+    pair.there.do("DELETE", f"/v1/jobs/{jobs[0]}")
+    pause()
+    pair.here.do("DELETE", f"/v1/jobs/{jobs[1]}")
+    for server in (pair.here, pair.there):
+        states = {job["id"]: job["state"] for job in server.do("GET", "/v1/jobs")["jobs"]}
+        assert [states[id] for id in jobs] == ["cancelled", "cancelled"]
+    pair.there.do("DELETE", f"/v1/datasets/{names[0]}")
+    pause()
+    pair.here.do("DELETE", f"/v1/datasets/{names[1]}")
+    for server in (pair.here, pair.there):
+        assert not set(names) & {dataset["name"] for dataset in server.do("GET", "/v1/datasets")["datasets"]}
+
+
+def upload(server: Server, name: str, rows: bytes) -> None:
+    headers = {"Authorization": f"Bearer {server.key}", "Content-Type": "text/csv"}
+    path = f"{server.url}/v1/datasets?name={name}&format=csv&label_columns=2"
+    with urllib.request.urlopen(urllib.request.Request(path, rows, headers), timeout=60) as answer:
+        assert answer.status == 201
