@@ -77,6 +77,17 @@ class ModelNotAllowed(AccessError):
     """A name, or a pattern of names."""
 
 
+class BeyondOwnKey(AccessError):
+    """The caller would give a key more than the caller's own key has."""
+
+    code = "beyond_own_key"
+    message = "{self.field} {self.allowed}, as your own key: name such a value, or ask an admin whose key has more"
+    field: str
+    """Path of the field in the request, with slashes, such as ``"rates/requests_per_second"``."""
+    allowed: str
+    """What is allowed there."""
+
+
 class RateLimited(ServiceError):
     """The key has asked for as much as it may, for now."""
 
@@ -115,7 +126,10 @@ class KeysFull(ServiceError):
 class HasKeys(ServiceError):
     """The store has keys, so that the first one cannot be made."""
 
-    message = "the store has {self.count:,} keys already: make others with one of them (manylabel keys create)"
+    message = (
+        "the store has {self.count:,} keys already: make others with one of them (manylabel keys create), "
+        "or repeat with --another if none of them is known any more"
+    )
     count: int
 
 

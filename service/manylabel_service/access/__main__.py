@@ -12,7 +12,6 @@ from manylabel_service.access.scopes import ADMIN
 from manylabel_service.errors import HasKeys, ServiceError
 from manylabel_service.settings import Settings, read_settings
 from manylabel_service.storage import open_store
-from manylabel_service.storage.address import is_redis
 from manylabel_service.telemetry.logs import configure_logging
 
 _DESCRIPTION = (
@@ -21,8 +20,7 @@ _DESCRIPTION = (
 )
 _EPILOG = (
     "Which store it is, the settings of a server say: --data-dir, --store, --config, or MANYLABEL_STORE and so on "
-    "(manylabel serve --help). A server that has a data directory must be stopped first. On Redis it may run, and "
-    "there must be no key yet."
+    "(manylabel serve --help). A server that has a data directory must be stopped first; on Redis it may run."
 )
 
 
@@ -58,8 +56,8 @@ async def _init(given: argparse.Namespace, settings: Settings) -> None:
     await store.open()
     try:
         key_store = KeyStore(store.documents, settings.max_keys)
-        keys = await key_store.changed()
-        if keys and (given.if_none or is_redis(settings.store)):
+        keys = await key_store.all()
+        if keys and not given.another:
             raise HasKeys(len(keys))
         key, text = new_key(given.name, (ADMIN,))
         # Written first: a key that nobody has would be worse than a text that opens nothing.
@@ -93,7 +91,9 @@ def parser() -> argparse.ArgumentParser:
     init = commands.add_parser("init", description=_DESCRIPTION, epilog=_EPILOG, allow_abbrev=False)
     init.add_argument("--name", default="first", help="what the key is called (default: first)")
     init.add_argument("--file", type=Path, metavar="FILE", help="write the key to this file, and not to the output")
-    init.add_argument("--if-none", action="store_true", help="do nothing if the store has any key")
+    several = init.add_mutually_exclusive_group()
+    several.add_argument("--if-none", action="store_true", help="do nothing if the store has any key")
+    several.add_argument("--another", action="store_true", help="make a key although the store has keys")
     return program
 
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection, Iterable
 
 from manylabel_service.access.patterns import ANY, Patterns
 from manylabel_service.access.rates import Limits
-from manylabel_service.access.scopes import SCOPES, Scope, included
+from manylabel_service.access.scopes import Scope, included
 from manylabel_service.errors import ModelNotAllowed, ScopeMissing, ServiceError
 
 
@@ -90,7 +90,3 @@ class Access:
         for pattern in models:
             if not self._names.include(pattern):
                 raise ModelNotAllowed(pattern)
-
-
-ANYONE = Access(None, SCOPES, (ANY,))
-"""Whoever asks a server that has no keys."""

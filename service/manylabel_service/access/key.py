@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from manylabel_service.access import key_text
 from manylabel_service.access.patterns import ANY
 from manylabel_service.access.scopes import Scope
-from manylabel_service.clock import now_ms
+from manylabel_service.clock import now_ms, rfc3339
 
 State = Literal["active", "expired", "revoked"]
 
@@ -59,11 +59,39 @@ class Key(BaseModel):
             return -math.inf
         return math.inf if self.expires_unix_ms is None else self.expires_unix_ms
 
+    def excess(self, own: "Key", before: "Key | None" = None) -> tuple[str, str] | None:
+        """Return a field in which this key exceeds another one, and what is allowed there; None if there is none.
+
+        Parameters
+        ----------
+        own : Key
+            The key of the caller.
+        before : Key or None
+            What this key was before a change: what it had stays allowed.
+        """
+        if _until(self) > max(_until(own), _until(before) if before else 0):
+            assert own.expires_unix_ms is not None, "nothing is later than never"
+            return "expires_at", f"must be {rfc3339(own.expires_unix_ms)} or earlier"
+        for name in Rates.model_fields:
+            most = _rate(own, name)
+            if _rate(self, name) > max(most, _rate(before, name) if before else 0):
+                return f"rates/{name}", f"must be at most {most:g}"
+        return None
+
     def state(self, unix_ms: int) -> State:
         """Return whether the key can be used at a time; one that was revoked stays so."""
         if self.revoked_unix_ms is not None:
             return "revoked"
         return "expired" if self.expires_unix_ms is not None and unix_ms >= self.expires_unix_ms else "active"
+
+
+def _until(key: Key) -> float:
+    return math.inf if key.expires_unix_ms is None else key.expires_unix_ms
+
+
+def _rate(key: Key, name: str) -> float:
+    rate: float | None = getattr(key.rates, name)
+    return math.inf if rate is None else rate
 
 
 def new_key(

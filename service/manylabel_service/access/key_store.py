@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from manylabel_service.access import key_text
 from manylabel_service.access.key import Key
 from manylabel_service.errors import DocumentChanged, KeyNotFound, KeysFull
-from manylabel_service.storage import Document, Documents
+from manylabel_service.storage import Document, DocumentFollower, Documents
 
 KIND = "key"
 
@@ -36,13 +36,18 @@ class KeyStore:
 
     def __init__(self, documents: Documents, max_keys: int) -> None:
         self._documents = documents
+        self._follower = DocumentFollower(documents, KIND)
         self.max_keys = max_keys
         self._adding = asyncio.Lock()
 
-    async def changed(self, after: int = 0) -> list[KeptKey]:
-        """Return the keys that were made or changed after a revision."""
-        documents = await self._documents.all(KIND, after)
-        return [KeptKey(each.name, each.revision, _read(each)) for each in documents]
+    async def all(self) -> list[KeptKey]:
+        """Return all keys."""
+        return _read_all(await self._documents.all(KIND))
+
+    async def poll(self, whole: bool = False) -> tuple[list[KeptKey], bool]:
+        """Return the keys that changed since the last poll, and whether these are all, as `DocumentFollower.poll`."""
+        documents, whole = await self._follower.poll(whole)
+        return _read_all(documents), whole
 
     async def find(self, id: str) -> Key:
         """Return a key; raise KeyNotFound."""
@@ -69,8 +74,8 @@ class KeyStore:
         for _, each in sorted(revoked, key=lambda pair: pair[0])[:excess]:
             await self._documents.delete(KIND, each.name, revision=each.revision)
 
-    async def change(self, id: str, changed: Callable[[Key], Key]) -> tuple[KeptKey, Key]:
-        """Put in place of a key what a function makes of it, and return that.
+    async def change(self, id: str, changed: Callable[[Key], Key], *, urgent: bool = False) -> tuple[KeptKey, Key]:
+        """Put in place of a key what a function makes of it, and return that; `urgent` is that of `Documents.put`.
 
         Raises KeyNotFound, and what the function raises.
         """
@@ -80,13 +85,14 @@ class KeyStore:
             key = changed(known)
             assert document is not None, "_known raises for none"
             try:
-                revision = document.revision if key == known else await self._put(key, document.revision)
+                revision = document.revision if key == known else await self._put(key, document.revision, urgent)
             except DocumentChanged:
                 continue
             return KeptKey(id, revision, key), key
 
-    async def _put(self, key: Key, revision: int | None) -> int:
-        return await self._documents.put(KIND, key.id, key.model_dump_json().encode(), revision=revision)
+    async def _put(self, key: Key, revision: int | None, urgent: bool = False) -> int:
+        value = key.model_dump_json().encode()
+        return await self._documents.put(KIND, key.id, value, revision=revision, urgent=urgent)
 
     async def _document(self, id: str) -> Document | None:
         return await self._documents.get(KIND, id) if key_text.is_id(id) else None
@@ -97,6 +103,10 @@ def _known(document: Document | None, id: str) -> Key:
     if key is None:
         raise KeyNotFound(id)
     return key
+
+
+def _read_all(documents: list[Document]) -> list[KeptKey]:
+    return [KeptKey(each.name, each.revision, _read(each)) for each in documents]
 
 
 def _read(document: Document) -> Key | None:

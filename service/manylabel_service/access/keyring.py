@@ -2,18 +2,37 @@
 
 import asyncio
 import time
+from collections.abc import Callable
 from typing import Any
 
 import structlog
 
 from manylabel_service.access import key_text, token_text
 from manylabel_service.access.attempts import FailedAttempts
-from manylabel_service.access.grant import ANYONE, Access
+from manylabel_service.access.grant import Access
 from manylabel_service.access.key import NO_RATES, Key
 from manylabel_service.access.key_store import KeptKey, KeyStore
+from manylabel_service.access.patterns import ANY
 from manylabel_service.access.rates import Limits
+from manylabel_service.access.scopes import ADMIN, SCOPES
 from manylabel_service.clock import now_ms
-from manylabel_service.errors import CannotServeOpenly, KeyInvalid, KeyRequired, NotReady, StorageError, TooManyAttempts
+from manylabel_service.errors import (
+    BeyondOwnKey,
+    CannotServeOpenly,
+    InvalidField,
+    KeyInvalid,
+    KeyNotFound,
+    KeyRequired,
+    NotReady,
+    StorageError,
+    StorageGone,
+    TooManyAttempts,
+)
+
+RETRY_SECONDS = 1.0
+"""Interval in seconds between two attempts to store a revocation."""
+
+_BACK = "restore the store from a backup, or make a key with `manylabel keys init`"
 
 POLL_SECONDS = 0.25
 """Between two looks for what other processes have done to the keys: no store tells of that by itself."""
@@ -80,9 +99,13 @@ class Keyring:
         self._reached_at = reached_at
         self._holders: dict[str, _Holder] = {}
         self._attempts = FailedAttempts()
-        self._seen = 0
+        self._anyone = Access(None, SCOPES, (ANY,), standing=lambda: None if self._open else KeyRequired())
         self._open = False
         self._known = False
+        self._lost = False
+        self._unstored: dict[str, int] = {}
+        """Milliseconds of Unix time of revocations that the store has not taken yet, by id of the key."""
+        self._retried_at = 0.0
         self._following: asyncio.Task[None] | None = None
 
     # -- life -------------------------------------------------------------------------------------
@@ -100,7 +123,7 @@ class Keyring:
             There are none, and others could reach the server.
         StorageError
         """
-        found = await self._key_store.changed()
+        found, _ = await self._key_store.poll(whole=True)
         if check and not found and self._reached_at is not None:
             raise CannotServeOpenly(self._reached_at)
         self._open, self._known = self._reached_at is None, True
@@ -113,45 +136,71 @@ class Keyring:
         if self._following is not None:
             self._following.cancel()
             await asyncio.gather(self._following, return_exceptions=True)
+            await self._store_revocations()
+            if self._unstored:
+                log.error("revocations_lost", keys=sorted(self._unstored), action="revoke these keys again")
 
     async def _follow(self) -> None:
-        away = False
         while True:
             await asyncio.sleep(POLL_SECONDS)
-            # Of those that made room for others nothing is heard; now and then all are read anew.
-            whole, known = away or len(self._holders) > 2 * self._key_store.max_keys, set(self._holders)
             try:
-                found = await self._key_store.changed(0 if whole else self._seen)
+                await self._poll()
+                if self._unstored and time.monotonic() - self._retried_at >= RETRY_SECONDS:
+                    await self._store_revocations()
             except StorageError:
-                away = True  # it may come back with another past
-                continue
+                continue  # the next poll that succeeds reads all keys
             except Exception:  # without it, this process would never hear of a revocation again
                 log.exception("keys_not_followed")
-                continue
-            if whole:
-                for id in known.difference(kept.id for kept in found):
-                    del self._holders[id]
-            away = False
-            self._note(found)
+
+    async def _poll(self) -> None:
+        known = set(self._holders)
+        found, whole = await self._key_store.poll(whole=len(known) > 2 * self._key_store.max_keys)
+        if whole:
+            for id in known.difference(kept.id for kept in found):
+                del self._holders[id]
+            if known and not found:
+                self._lost = True
+                log.error("keys_lost", action=_BACK)
+        self._note(found)
+
+    async def _store_revocations(self) -> None:
+        """Store the revocations that the store had no room for, or was not there for."""
+        self._retried_at = time.monotonic()
+        for id, unix_ms in list(self._unstored.items()):
+            try:
+                await self._revoke(id, unix_ms, lambda key: None)
+            except KeyNotFound:
+                del self._unstored[id]
+            except StorageError:
+                return
+            else:
+                log.info("revocation_stored", key=id)
 
     def _note(self, found: list[KeptKey]) -> None:
         """Take in keys as they were read from the store, unless something newer is known of them."""
         for id, revision, key in found:
-            self._seen = max(self._seen, revision)
             known = self._holders.get(id)
             if key is None:
                 self._holders.pop(id, None)
             elif known is None or known.revision < revision:
                 self._holders[id] = self._holder(key, revision, known)
         if found:
-            self._open = False  # and never open again: keys that are lost must not let in everybody
+            self._open = self._lost = False  # and never open again: keys that are lost must not let in everybody
 
     def _holder(self, key: Key, revision: int, known: _Holder | None) -> _Holder:
+        key = self._current(key)
         limits = None if key.rates == NO_RATES else Limits(key.rates)
         if limits is not None and known is not None and known.limits is not None and known.key.rates == key.rates:
             limits = known.limits
         access = Access(key.id, key.scopes, key.models, limits=limits, standing=lambda: self._standing(key.id))
         return _Holder(key, revision, limits, access)
+
+    def _current(self, key: Key) -> Key:
+        """Return a key of the store as it counts here: a revocation that is not stored yet counts."""
+        unix_ms = self._unstored.get(key.id)
+        if unix_ms is None or key.revoked_unix_ms is not None:
+            return key
+        return key.model_copy(update={"revoked_unix_ms": unix_ms})
 
     def _standing(self, id: str) -> KeyInvalid | None:
         holder = self._holders.get(id)
@@ -168,9 +217,11 @@ class Keyring:
         address : of the caller.
         """
         if self._open:
-            return ANYONE
+            return self._anyone
         if not self._known:
             return Access(None, refusal=NotReady("the server is starting"))
+        if self._lost:
+            return Access(None, refusal=self._keys_lost())
         if text is None:
             return Access(None, refusal=KeyRequired())
         found = self._by_token(text) if text.startswith(token_text.BEGINNING) else self._by_key(text)
@@ -201,6 +252,15 @@ class Keyring:
 
     # -- keys -------------------------------------------------------------------------------------
 
+    def check_ready(self) -> None:
+        """Raise NotReady if the store has lost all its keys."""
+        if self._lost:
+            raise self._keys_lost()
+
+    @staticmethod
+    def _keys_lost() -> NotReady:
+        return NotReady(f"the store has lost all its keys, so no key can be checked: {_BACK}")
+
     @property
     def known(self) -> list[Key]:
         """The keys that this process knows, those that were revoked among them."""
@@ -208,9 +268,9 @@ class Keyring:
 
     async def list(self, access: Access) -> list[Key]:
         """Return the keys that a caller may see, the newest first."""
-        found = await self._key_store.changed()
+        found = await self._key_store.all()
         return sorted(
-            (key for _, _, key in found if key is not None and access.covers(key.scopes, key.models)),
+            (self._current(key) for _, _, key in found if key is not None and access.covers(key.scopes, key.models)),
             key=lambda key: (key.created_unix_ms, key.id),
             reverse=True,
         )
@@ -219,7 +279,7 @@ class Keyring:
         """Return a key; raise KeyNotFound, or an AccessError for a caller who may do less than it."""
         key = await self._key_store.find(id)
         access.require_cover(key.scopes, key.models)
-        return key
+        return self._current(key)
 
     async def add(self, key: Key, access: Access) -> None:
         """Keep a new key.
@@ -228,23 +288,86 @@ class Keyring:
         ------
         AccessError
             It would be for more than the caller's own key.
+        InvalidField
+            It would be the first key, and could not make others.
         KeysFull, StorageError
         """
+        if access.key_id is None:
+            _require_admin(key)
         access.require_cover(key.scopes, key.models)
+        self._require_no_more(key, None, access)
         self._note([await self._key_store.add(key)])
 
     async def change(self, id: str, fields: dict[str, Any], access: Access) -> Key:
-        """Change some fields of a key; raise as `get`."""
+        """Change some fields of a key; raise as `get`, and AccessError if it would have more than the caller's own."""
 
         def changed(key: Key) -> Key:
             access.require_cover(key.scopes, key.models)
-            return key.model_copy(update=fields)
+            new = key.model_copy(update=fields)
+            self._require_no_more(new, key, access)
+            return new
 
         kept, key = await self._key_store.change(id, changed)
         self._note([kept])
-        return key
+        return self._current(key)
 
-    async def revoke(self, id: str, access: Access) -> Key:
-        """Have a key count no more, for ever; raise as `get`."""
-        key = await self.get(id, access)
-        return key if key.revoked_unix_ms is not None else await self.change(id, {"revoked_unix_ms": now_ms()}, access)
+    def _require_no_more(self, key: Key, before: Key | None, access: Access) -> None:
+        """Raise BeyondOwnKey for a key that expires later, or may ask for more, than the caller's own."""
+        if access.key_id is None:
+            return
+        if (holder := self._holders.get(access.key_id)) is None:
+            raise KeyInvalid
+        if (excess := key.excess(holder.key, before)) is not None:
+            raise BeyondOwnKey(*excess)
+
+    async def revoke(self, id: str, access: Access) -> Key | None:
+        """Revoke a key for ever.
+
+        If the store cannot write it, the key counts no more on this server, and the write is tried again until it
+        succeeds.
+
+        Returns
+        -------
+        Key or None
+            The key if the store has not taken the revocation yet; None if it has.
+
+        Raises
+        ------
+        KeyNotFound, AccessError
+        StorageError
+            The store does not answer, and the key is not known here.
+        """
+
+        def require(key: Key) -> None:
+            access.require_cover(key.scopes, key.models)
+
+        unix_ms = self._unstored.get(id, now_ms())
+        try:
+            await self._revoke(id, unix_ms, require)
+        except StorageGone as error:
+            holder = self._holders.get(id)
+            if holder is None:
+                raise
+            require(holder.key)
+            self._unstored[id] = unix_ms
+            holder = self._holders[id] = self._holder(holder.key, holder.revision, holder)
+            log.error("revocation_not_stored", key=id, error=str(error), action="it is tried again until it is stored")
+            return holder.key
+        return None
+
+    async def _revoke(self, id: str, unix_ms: int, require: Callable[[Key], None]) -> None:
+        def revoked(key: Key) -> Key:
+            require(key)
+            return key if key.revoked_unix_ms is not None else key.model_copy(update={"revoked_unix_ms": unix_ms})
+
+        kept, _ = await self._key_store.change(id, revoked, urgent=True)
+        self._unstored.pop(id, None)
+        self._note([kept])
+
+
+def _require_admin(key: Key) -> None:
+    """Raise InvalidField for a first key with which no other could be made."""
+    if ADMIN not in key.scopes:
+        raise InvalidField(("scopes",), f"must have {ADMIN!r}: this is the first key, and it has to make the others")
+    if ANY not in key.models:
+        raise InvalidField(("models",), f"must have {ANY!r}: this is the first key, and it has to make the others")

@@ -251,7 +251,8 @@ class DatasetStore:
         document, stored = await self._find(name)
         marked = stored.model_copy(update={"deleting": True})
         try:
-            revision = await self._store.documents.put(KIND, name, _to_bytes(marked), revision=document.revision)
+            value = _to_bytes(marked)
+            revision = await self._store.documents.put(KIND, name, value, revision=document.revision, urgent=True)
         except DocumentChanged:
             raise DatasetNotFound(name) from None  # somebody else has deleted it
         if in_use is not None and await self._needed(stored, revision, in_use):

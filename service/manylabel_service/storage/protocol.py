@@ -371,8 +371,11 @@ class Documents(Protocol):
     ValueError for others, and for a value above `MAX_DOCUMENT_BYTES`.
     """
 
-    async def put(self, kind: str, name: str, value: bytes, *, revision: int | None) -> int:
+    async def put(self, kind: str, name: str, value: bytes, *, revision: int | None, urgent: bool = False) -> int:
         """Change a document that is at a revision, or add one that must not exist; return the new revision.
+
+        `urgent` is for a change that must not wait until a full store has room again: it takes away rights, or gives
+        room back. A store keeps some room for such changes, and for everything that deletes.
 
         Raises `DocumentChanged` if it is at another revision, or not there; or there, for None. Of several
         attempts at once from one revision exactly one succeeds.

@@ -3,7 +3,7 @@
 import pytest
 
 from manylabel_service.access import key_text, patterns
-from manylabel_service.access.grant import ANYONE, Access
+from manylabel_service.access.grant import Access
 from manylabel_service.access.patterns import Patterns
 from manylabel_service.errors import ModelNotAllowed, ScopeMissing
 
@@ -74,7 +74,6 @@ def test_admin_includes_all_other_scopes() -> None:
     admin, reader = Access("a", ["admin"], ["*"]), Access("b", ["read"], ["tags"])
     for scope in ("predict", "learn", "read", "train", "export", "admin"):
         assert admin.allows(scope)
-        assert ANYONE.allows(scope)
         assert reader.allows(scope) == (scope == "read")
     assert admin.covers(["admin"], ["*"])
     assert not reader.covers(["read", "learn"], ["tags"])

@@ -6,28 +6,43 @@ import pytest
 from tests.support.waiting import eventually_async
 
 from manylabel_service.access import keyring as module
-from manylabel_service.access.grant import ANYONE
-from manylabel_service.access.key import Rates, new_key
-from manylabel_service.access.key_store import KeptKey
+from manylabel_service.access.key import Key, Rates, new_key
+from manylabel_service.access.key_store import KeptKey, KeyStore
 from manylabel_service.access.keyring import Keyring
-from manylabel_service.errors import KeyInvalid, StorageGone
+from manylabel_service.errors import KeyInvalid, KeyRequired, NotReady, StorageFull, StorageGone
+from manylabel_service.storage import Document, document_follower
+
+MAX_KEYS = 2
 
 
 class Store:
-    """What `KeyStore` is to a keyring, with answers that a test gives it."""
-
-    max_keys = 2
+    """The documents of a store, as a test sets them."""
 
     def __init__(self) -> None:
         self.kept: list[KeptKey] = []
-        self.away = False
+        self.away = self.full = False
         self.asked_after: list[int] = []
 
-    async def changed(self, after: int = 0) -> list[KeptKey]:
+    async def all(self, kind: str, after: int = 0) -> list[Document]:
         self.asked_after.append(after)
         if self.away:
             raise StorageGone("no answer", heals=True)
-        return [kept for kept in self.kept if kept.revision > after]
+        return [document for each in self.kept if (document := written(each)).revision > after]
+
+    async def get(self, kind: str, name: str) -> Document | None:
+        return next((written(each) for each in self.kept if each.id == name), None)
+
+    async def put(self, kind: str, name: str, value: bytes, *, revision: int | None, urgent: bool = False) -> int:
+        if self.full:
+            raise StorageFull("no room")
+        new = 1 + max((each.revision for each in self.kept), default=0)
+        others = [each for each in self.kept if each.id != name]
+        self.kept = [*others, KeptKey(name, new, Key.model_validate_json(value))]
+        return new
+
+
+def written(kept: KeptKey) -> Document:
+    return Document(kept.id, kept.revision, b"" if kept.key is None else kept.key.model_dump_json().encode())
 
 
 @pytest.fixture
@@ -38,14 +53,16 @@ async def store() -> Store:
 @pytest.fixture
 async def keyring(store: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.setattr(module, "POLL_SECONDS", 0.001)
-    keyring = Keyring(store, None)
+    monkeypatch.setattr(module, "RETRY_SECONDS", 0.001)
+    keyring = Keyring(KeyStore(store, MAX_KEYS), None)
     await keyring.start()
     yield keyring
     await keyring.stop()
 
 
 def opens(keyring: Keyring, text: str) -> bool:
-    return keyring.access(text, "").allows("read")
+    access = keyring.access(text, "")
+    return access.key_id is not None and access.allows("read")
 
 
 async def test_a_revocation_is_not_undone_by_what_was_read_before_it(keyring: Keyring) -> None:
@@ -59,9 +76,9 @@ async def test_a_revocation_is_not_undone_by_what_was_read_before_it(keyring: Ke
 
 async def test_only_what_has_changed_is_read(keyring: Keyring, store: Store) -> None:
     key, text = new_key("n", ["read"])
-    assert keyring.access(None, "") is ANYONE
+    assert keyring.access(None, "").allows("admin")
     store.kept.append(KeptKey(key.id, 41, key))
-    await eventually_async(lambda: keyring.access(None, "") is not ANYONE)
+    await eventually_async(lambda: not keyring.access(None, "").allows("read"))
     assert opens(keyring, text)
     n_asked = len(store.asked_after)
     await eventually_async(lambda: len(store.asked_after) > n_asked + 2)
@@ -87,7 +104,7 @@ async def test_keys_that_made_room_for_others_are_forgotten(keyring: Keyring, st
     for revision, key in enumerate(keys, 1):
         store.kept = [KeptKey(key.id, revision, key)]  # the others are gone by now
         await eventually_async(lambda id=key.id: id in keyring._holders)
-    await eventually_async(lambda: len(keyring._holders) <= 2 * store.max_keys)
+    await eventually_async(lambda: len(keyring._holders) <= 2 * MAX_KEYS)
     assert keys[-1].id in keyring._holders
 
 
@@ -109,4 +126,71 @@ async def test_what_goes_on_hears_that_its_key_is_gone(keyring: Keyring) -> None
     keyring._note([KeptKey(key.id, 2, key.model_copy(update={"expires_unix_ms": 1}))])
     with pytest.raises(KeyInvalid, match="has expired"):
         access.check()
-    ANYONE.check()
+
+
+async def test_what_began_on_an_open_server_ends_with_the_first_key(keyring: Keyring, store: Store) -> None:
+    access = keyring.access(None, "")
+    access.check()
+    key, _ = new_key("first", ["admin"])
+    store.kept.append(KeptKey(key.id, 1, key))
+    await eventually_async(lambda: not keyring.access(None, "").allows("read"))
+    with pytest.raises(KeyRequired):
+        access.check()
+
+
+async def test_all_keys_are_read_now_and_then(keyring: Keyring, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    key, text = new_key("n", ["read"])
+    store.kept = [KeptKey(key.id, 41, key)]
+    await eventually_async(lambda: opens(keyring, text))
+    store.kept = [KeptKey(key.id, 42, key.model_copy(update={"revoked_unix_ms": 1}))]
+    keyring._key_store._follower._seen = 1000  # as if a fault had moved it
+    n_asked = len(store.asked_after)
+    await eventually_async(lambda: len(store.asked_after) > n_asked + 2)
+    assert opens(keyring, text)
+    monkeypatch.setattr(document_follower, "WHOLE_SECONDS", 0.0)
+    await eventually_async(lambda: not opens(keyring, text))
+
+
+async def test_a_server_whose_keys_are_lost_is_not_ready(keyring: Keyring, store: Store) -> None:
+    key, text = new_key("n", ["read"])
+    store.kept.append(KeptKey(key.id, 1, key))
+    await eventually_async(lambda: opens(keyring, text))
+    keyring.check_ready()
+    store.away = True
+    n_asked = len(store.asked_after)
+    await eventually_async(lambda: len(store.asked_after) > n_asked + 1)
+    keyring.check_ready()
+    store.kept, store.away = [], False
+    await eventually_async(lambda: not opens(keyring, text))
+    for shown in (text, None):
+        with pytest.raises(NotReady):
+            keyring.access(shown, "").require(["read"])
+    with pytest.raises(NotReady):
+        keyring.check_ready()
+    store.kept.append(KeptKey(key.id, 2, key))
+    await eventually_async(lambda: opens(keyring, text))
+    keyring.check_ready()
+
+
+async def test_a_revocation_counts_before_a_full_store_takes_it(keyring: Keyring, store: Store) -> None:
+    (admin, admin_text), (key, text) = new_key("admin", ["admin"]), new_key("n", ["read"])
+    store.kept = [KeptKey(admin.id, 1, admin), KeptKey(key.id, 2, key)]
+    await eventually_async(lambda: opens(keyring, text))
+    access = keyring.access(admin_text, "")
+    store.full = True
+    for _ in range(2):
+        unstored = await keyring.revoke(key.id, access)
+        assert unstored is not None
+        assert unstored.revoked_unix_ms is not None
+        assert not opens(keyring, text)
+    assert await keyring.get(key.id, access) == unstored
+    assert unstored in await keyring.list(access)
+    renamed = key.model_copy(update={"name": "changed by another server"})
+    store.kept[1] = KeptKey(key.id, 3, renamed)
+    await eventually_async(lambda: keyring._holders[key.id].revision == 3)
+    assert not opens(keyring, text)
+    store.full = False
+    await eventually_async(lambda: store.kept[-1].key is not None and store.kept[-1].key.revoked_unix_ms is not None)
+    assert store.kept[-1].key == renamed.model_copy(update={"revoked_unix_ms": unstored.revoked_unix_ms})
+    await eventually_async(lambda: not keyring._unstored)
+    assert await keyring.revoke(key.id, access) is None

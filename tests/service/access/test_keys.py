@@ -101,7 +101,7 @@ def test_what_a_key_cannot_be(keyed: Keyed, refused: Refused, change: dict[str, 
 def test_some_fields_can_be_changed(keyed: Keyed, refused: Refused) -> None:
     made = keyed.make(scopes=["read"], note="old", expires_at="2099-01-31T12:00:00.000Z")
     address, text = f"/v1/keys/{made['id']}", made.pop("key")
-    rates = {**NO_RATES, "requests_per_second": 5.0}
+    rates = {**NO_RATES, "requests_per_second": 500.0}
     changed = keyed.call("patch", address, json={"name": "new", "rates": rates})
     assert changed.json() == {**made, "name": "new", "rates": rates}
     changed = keyed.call("patch", address, json={"note": None, "expires_at": None, "rates": None})
@@ -187,3 +187,44 @@ def test_a_damaged_key_opens_nothing(serve: Callable[..., Any], tmp_path: Any) -
     with serve(data_dir=tmp_path) as client:
         assert client.get("/v1/models").json()["code"] == "key_required"
         assert client.get("/v1/models", headers={"api-key": key}).json()["code"] == "key_invalid"
+
+
+def test_a_key_gives_no_longer_and_no_faster_than_it_has(keyed: Keyed, refused: Refused) -> None:
+    rates = {"requests_per_second": 500.0, "requests_at_a_time": 4}
+    mine = keyed.make(expires_at="2099-01-31T12:00:00Z", rates=rates)
+    wanted = {"name": "n", "scopes": ["admin"], "expires_at": "2099-01-31T12:00:00Z", "rates": rates}
+    made = keyed.call("post", "/v1/keys", mine["key"], json=wanted)
+    assert made.status_code == 201
+    excesses: list[tuple[str, Any]] = [
+        ("expires_at", None),
+        ("expires_at", "2099-01-31T12:00:01Z"),
+        ("rates", {"requests_per_second": 500.0}),
+        ("rates", {"requests_at_a_time": 4}),
+        ("rates", {**rates, "requests_per_second": 500.5}),
+    ]
+    for field, value in excesses:
+        refused(keyed.call("post", "/v1/keys", mine["key"], json={**wanted, field: value}), 403, "beyond_own_key")
+        for id in (mine["id"], made.json()["id"]):
+            answer = keyed.call("patch", f"/v1/keys/{id}", mine["key"], json={field: value})
+            refused(answer, 403, "beyond_own_key")
+    refused(keyed.call("patch", f"/v1/keys/{mine['id']}", mine["key"], json={"rates": None}), 403, "beyond_own_key")
+    less = {"expires_at": "2098-01-31T12:00:00.000Z", "rates": {**NO_RATES, **rates, "examples_per_second": 1.0}}
+    changed = keyed.call("patch", f"/v1/keys/{made.json()['id']}", mine["key"], json=less)
+    assert changed.json().items() >= less.items()
+    free = keyed.make()["id"]  # what it has stays, and what it loses is no excess
+    assert keyed.call("patch", f"/v1/keys/{free}", mine["key"], json={"note": "n"}).status_code == 200
+    later = {"expires_at": "2099-12-31T12:00:00.000Z", "rates": {"requests_per_second": 5000.0}}
+    assert keyed.call("patch", f"/v1/keys/{free}", mine["key"], json=later).status_code == 200
+    assert keyed.call("delete", f"/v1/keys/{free}", mine["key"]).status_code == 204
+
+
+def test_the_first_key_can_make_others(serve: Callable[..., Any], refused: Refused) -> None:
+    with serve() as client:
+        for field, value in (("scopes", ["read"]), ("scopes", ["learn", "export"]), ("models", ["tags-*"])):
+            wanted = {"name": "first", "scopes": ["admin"], field: value}
+            refused(client.post("/v1/keys", json=wanted), 422, "invalid_request", f"/{field}")
+        assert client.get("/v1/models").status_code == 200
+        made = client.post("/v1/keys", json={"name": "first", "scopes": ["admin"]}).json()
+        assert client.get("/v1/models").status_code == 401
+        by = {"headers": {"api-key": made["key"]}}
+        assert client.post("/v1/keys", json={"name": "n", "scopes": ["read"]}, **by).status_code == 201

@@ -15,9 +15,10 @@ import pytest
 from starlette.testclient import TestClient
 from tests.service.access.keyed import Keyed
 from tests.support.server_process import ServerProcess
-from tests.support.waiting import eventually
+from tests.support.waiting import eventually, eventually_async
 
 from manylabel_service.access import __main__ as program
+from manylabel_service.access.key import new_key
 from manylabel_service.access.key_store import KIND, KeptKey, KeyStore
 from manylabel_service.access.keyring import Keyring
 from manylabel_service.app import create_app
@@ -70,16 +71,22 @@ def test_it_can_be_written_to_a_file_and_made_only_if_there_is_none(run: Run, tm
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     assert run("--data-dir", place, "--file", str(file), "--if-none")[:2] == (0, "")
     assert file.read_text() == first
-    assert run("--data-dir", place)[0] == 0  # whoever has the directory can always make one more
 
 
-def test_a_redis_that_has_keys_gets_no_other_first_one(run: Run, shared_redis: Callable[[], str]) -> None:
-    url = shared_redis()
-    assert run("--store", url)[0] == 0
-    status, text, told = run("--store", url)
+@pytest.mark.parametrize("kind", ["sqlite", "redis"])
+def test_another_key_is_made_for_a_store_that_has_keys_only_if_asked_for(
+    run: Run, request: pytest.FixtureRequest, tmp_path: Path, kind: str
+) -> None:
+    place = ("--store", request.getfixturevalue("shared_redis")()) if kind == "redis" else ("--data-dir", str(tmp_path))
+    assert run(*place)[0] == 0
+    status, text, told = run(*place)
     assert (status, "ml_" in text) == (1, False)
-    assert "has 1 keys already" in told
-    assert run("--store", url, "--if-none")[0] == 0
+    assert "--another" in told
+    status, text, _ = run(*place, "--if-none")
+    assert (status, "ml_" in text) == (0, False)
+    status, text, _ = run(*place, "--another")
+    assert status == 0
+    assert re.search(r"^ml_\w{12}_\w{43}$", text, re.MULTILINE)
 
 
 def test_the_way_back_in_is_described_as_it_is() -> None:
@@ -137,6 +144,25 @@ def test_what_is_done_on_one_replica_holds_on_the_other(serve: Serve, shared_red
         keyed.call("delete", f"/v1/keys/{made['id']}")
         eventually(lambda: answer(two, made["key"]).status_code == 401)  # asked without a pause: under load
         assert answer(two, keyed.admin).status_code == 200
+
+
+async def test_a_change_made_here_hides_no_change_made_elsewhere(store: Store) -> None:
+    here, there = (Keyring(KeyStore(store.documents, 10), None) for _ in range(2))
+    await here.start()
+    await there.start()
+    try:
+        (lost, lost_text), (made, made_text), (own, _) = (new_key(name, ("admin",)) for name in ("lost", "made", "own"))
+        anybody = here.access(None, "")
+        await here.add(lost, anybody)
+        await eventually_async(lambda: there.access(lost_text, "").allows("read"))
+        await there.revoke(lost.id, anybody)
+        await there.add(made, anybody)
+        await here.add(own, anybody)  # before the next poll of `here`
+        await eventually_async(lambda: not here.access(lost_text, "").allows("read"))
+        await eventually_async(lambda: here.access(made_text, "").allows("read"))
+    finally:
+        await here.stop()
+        await there.stop()
 
 
 def test_known_keys_count_while_the_store_is_away(serve: Serve, redis_server: Any) -> None:

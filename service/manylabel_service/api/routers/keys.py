@@ -29,13 +29,14 @@ _EXAMPLE = {"name": "the tagging page", "scopes": ["predict"], "models": ["tags-
     summary="Make a key",
     status_code=201,
     response_model=schemas.NewKey,
-    responses=problems(*_SENT, "limit_exceeded", *_STORED),
+    responses=problems(*_SENT, "beyond_own_key", "limit_exceeded", *_STORED),
     openapi_extra=body(schemas.KeyRequest, example=_EXAMPLE),
 )
 @needs("admin")
 async def create_key(request: Request, context: ContextOf, access: AccessOf) -> Response:
     """The answer has the key, which is shown this once: the server keeps a hash of it. A key can be for no more than
-    the one it is made with. As soon as there is one, no request is answered without."""
+    the one it is made with, expires no later, and has no higher rates. As soon as there is a key, no request is
+    answered without one. So the first key needs the scope `admin` for all models."""
     document, _ = await read_json(request, context.settings.max_body_bytes)
     try:
         wanted = schemas.KeyRequest.model_validate(document)
@@ -81,12 +82,13 @@ async def show_key(context: ContextOf, access: AccessOf, key_id: str) -> Respons
     "/v1/keys/{key_id}",
     summary="Change a key",
     response_model=schemas.KeyStatus,
-    responses=problems("key_not_found", *_SENT, *_STORED),
+    responses=problems("key_not_found", "beyond_own_key", *_SENT, *_STORED),
     openapi_extra=body(schemas.KeyChange, example={"expires_at": "2099-01-31T12:00:00Z"}),
 )
 @needs("admin")
 async def change_key(request: Request, context: ContextOf, access: AccessOf, key_id: str) -> Response:
-    """Changes the name, the note, the expiry or the rates of a key. What it is for stays: for that, make another."""
+    """Changes the name, the note, the expiry or the rates of a key; the last two not beyond those of the caller's own
+    key. What the key is for stays: for that, make another."""
     document, _ = await read_json(request, context.settings.max_body_bytes)
     try:
         wanted = schemas.KeyChange.model_validate(document)
@@ -100,15 +102,20 @@ async def change_key(request: Request, context: ContextOf, access: AccessOf, key
     "/v1/keys/{key_id}",
     summary="Revoke a key",
     status_code=204,
-    responses=problems("key_not_found", *_STORED),
+    responses={
+        202: {"description": "Revoked on this server; the store has not taken it yet", "model": schemas.KeyStatus},
+        **problems("key_not_found", *_STORED),
+    },
 )
 @needs("admin")
 async def revoke_key(context: ContextOf, access: AccessOf, key_id: str) -> Response:
     """The key opens nothing from now on: on this server at once, on others of the store within a second. It stays in
-    the list, until others need its place."""
+    the list, until others need its place. If the store is full or away, the response is 202: the key opens nothing on
+    this server, which tries to store the revocation every second. Until that succeeds, other servers accept the key,
+    and so does this one after a restart."""
     context.registry.require_ready()
-    await context.keyring.revoke(key_id, access)
-    return Response(status_code=204)
+    unstored = await context.keyring.revoke(key_id, access)
+    return Response(status_code=204) if unstored is None else json_answer(_to_dict(unstored), 202)
 
 
 def _changes(wanted: schemas.KeyChange) -> dict[str, Any]:

@@ -64,17 +64,24 @@ async def is_live() -> Response:
 @OPEN
 async def is_ready(context: ContextOf, access: AccessOf) -> Response:
     """Answers 503 while the server starts or stops, and while another release has to serve what this one cannot
-    (`release_too_old`, `fold_differs`), so that a rolling upgrade goes no further. A model that cannot be restored, or
+    (`release_too_old`, `fold_differs`), so that a rolling upgrade goes no further. It answers 503 too if the store had
+    keys and has lost all of them. A model that cannot be restored, or
     whose version cannot be loaded, is in `failed` and does not hold up the others; without the store, predictions go
     on, and updates are answered 503. A caller without the scope `read` hears only that the server is ready."""
     registry = context.registry
-    registry.check_ready()
+    check_ready(context)
     if not access.allows("read"):
         return json_answer({"ready": True})
     document: dict[str, Any] = {"ready": True, "failed": list(filter(access.may_see, registry.failed))}
     if registry.storage_gone_seconds is not None:
         document["storage_gone_seconds"] = round(registry.storage_gone_seconds, 3)
     return json_answer(document)
+
+
+def check_ready(context: Context) -> None:
+    """Raise NotReady unless the server can answer requests."""
+    context.registry.check_ready()
+    context.keyring.check_ready()
 
 
 @router.get(
@@ -140,7 +147,7 @@ async def exposition(context: Context) -> bytes:
         gauges.add_lag(name, n_entries)
     gauges.add_keys(context.keyring.known)
     with suppress(NotReady):
-        registry.check_ready()
+        check_ready(context)
         is_ready = True
     gauges.add_total("ready", is_ready)
     gauges.add_total("storage_gone_seconds", registry.storage_gone_seconds or 0.0)

@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from manylabel_service.access import scopes
-from manylabel_service.access.grant import ANYONE, Access
+from manylabel_service.access.grant import Access
 
 E = TypeVar("E", bound=Callable[..., Any])
 
@@ -47,13 +47,12 @@ def guarded(app: ASGIApp, needed: tuple[scopes.Scope, ...]) -> ASGIApp:
 
     async def guard(scope: Scope, receive: Receive, send: Send) -> None:
         access = scope["access"]
-        if access is not ANYONE:
-            access.require(needed, scope["path_params"].get(NAME))
-            if access.limits is not None:
-                with access.limits:
-                    await app(scope, receive, send)
-                return
-        await app(scope, receive, send)
+        access.require(needed, scope["path_params"].get(NAME))
+        if access.limits is None:
+            await app(scope, receive, send)
+            return
+        with access.limits:
+            await app(scope, receive, send)
 
     return guard if needed else app
 

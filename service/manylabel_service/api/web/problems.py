@@ -33,6 +33,7 @@ STATUS_AND_TITLE: Mapping[str, tuple[int, str]] = {
     "key_invalid": (401, "Key invalid"),
     "scope_missing": (403, "Scope missing"),
     "model_not_allowed": (403, "Model not allowed"),
+    "beyond_own_key": (403, "Beyond own key"),
     "origin_not_allowed": (403, "Origin not allowed"),
     "not_found": (404, "Nothing at this address"),
     "model_not_found": (404, "Model not found"),

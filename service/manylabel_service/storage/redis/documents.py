@@ -26,11 +26,13 @@ local found = redis.call('ZSCORE', KEYS[2], ARGV[1])
 if tonumber(found or '') ~= tonumber(ARGV[2]) then return {'changed', found or ''} end
 """
 
-# KEYS values, order, last. ARGV name, the revision it has to be at or nothing, value. A revision is the time in
+# KEYS values, order, last. ARGV name, the revision it has to be at or nothing, value, '1' if it is urgent. A Redis at its
+# maxmemory refuses a script that would begin with a write that needs memory; after another write it goes on. A revision is the time in
 # microseconds, or one more than the last: so none is given twice even by a Redis that lost its data.
 _PUT = Script(
     _FOUND,
     """
+if ARGV[4] == '1' then redis.call('HDEL', KEYS[1], ARGV[1]) end
 local time = redis.call('TIME')
 local last = tonumber(redis.call('GET', KEYS[3]) or '0')
 local revision = string.format('%.0f', math.max(time[1] * 1000000 + time[2], last + 1))
@@ -71,11 +73,12 @@ class RedisDocuments(Part):
     """Implements `Documents` on the engine of a store."""
 
     @gated
-    async def put(self, kind: str, name: str, value: bytes, *, revision: int | None) -> int:
+    async def put(self, kind: str, name: str, value: bytes, *, revision: int | None, urgent: bool = False) -> int:
         check_document(kind, name, value)
         known = "" if revision is None else revision
         keys = (*document_keys(kind), LAST_REVISION)
-        answer = await self._engine.connection.run(_PUT, keys, name, known, seal(value, kind, name))
+        sealed = seal(value, kind, name)
+        answer = await self._engine.connection.run(_PUT, keys, name, known, sealed, "1" if urgent else "0")
         _check(answer, kind, name, revision)
         return int(answer[1])
 

@@ -69,7 +69,7 @@ class SQLiteBlobs(Part):
     @gated
     async def delete(self, key: str) -> None:
         check_key(key)
-        old = await self._engine.threads.write(self._engine.blob_rows.delete, key)
+        old = await self._engine.threads.write_urgent(self._engine.blob_rows.delete, key)
         if old is not None:
             await self._engine.background.finish(self._remove(old))
 

@@ -12,9 +12,10 @@ class SQLiteDocuments(Part):
     """Implements `Documents` on the engine of a store."""
 
     @gated
-    async def put(self, kind: str, name: str, value: bytes, *, revision: int | None) -> int:
+    async def put(self, kind: str, name: str, value: bytes, *, revision: int | None, urgent: bool = False) -> int:
         check_document(kind, name, value)
-        new = await self._engine.threads.write(self._engine.document_rows.put, kind, name, value, revision)
+        write = self._engine.threads.write_urgent if urgent else self._engine.threads.write
+        new = await write(self._engine.document_rows.put, kind, name, value, revision)
         self._engine.maintenance.wrote(len(value))
         return new
 
@@ -32,4 +33,4 @@ class SQLiteDocuments(Part):
     @gated
     async def delete(self, kind: str, name: str, *, revision: int) -> None:
         check_document(kind, name)
-        await self._engine.threads.write(self._engine.document_rows.delete, kind, name, revision)
+        await self._engine.threads.write_urgent(self._engine.document_rows.delete, kind, name, revision)

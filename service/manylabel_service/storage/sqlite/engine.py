@@ -4,6 +4,7 @@
     <data_dir>/manylabel.sqlite3 (-wal, -shm)                 models, logs, the list of snapshots
     <data_dir>/snapshots/<incarnation>/<position>.safetensors
     <data_dir>/blobs/<token>
+    <data_dir>/reserve                                        room for urgent writes while the store is open
 
 Two threads serve it. The writer has the database to itself, and its work comes in small pieces, so
 an append waits for one piece at most. The filer does what waits for the disk: snapshot files,
@@ -32,6 +33,7 @@ from manylabel_service.storage.sqlite.database.threads import Threads
 from manylabel_service.storage.sqlite.database.wal_checkpointer import WalCheckpointer
 from manylabel_service.storage.sqlite.files.blob_files import BlobFiles
 from manylabel_service.storage.sqlite.files.directory_lock import DirectoryLock
+from manylabel_service.storage.sqlite.files.reserve import Reserve
 from manylabel_service.storage.sqlite.files.snapshot_files import SnapshotFiles
 
 DATABASE = "manylabel.sqlite3"
@@ -63,6 +65,7 @@ class Engine:
     def __init__(self, directory: Path, busy_timeout_seconds: float) -> None:
         self.directory = directory
         self._path = directory / DATABASE
+        self.reserve = Reserve(directory / "reserve")
         self._busy_timeout_seconds = busy_timeout_seconds
         self._held = ExitStack()
         self.gate = Gate()
@@ -70,7 +73,7 @@ class Engine:
 
     async def open(self) -> None:
         """Open the directory; raises as `Store.open`."""
-        self.threads = Threads(self._path)
+        self.threads = Threads(self._path, self.reserve)
         try:
             await self.threads.write(self._open)
         except BaseException:
@@ -88,6 +91,8 @@ class Engine:
         with while_opening(self._path), ExitStack() as held:
             self.directory.mkdir(parents=True, exist_ok=True)
             held.enter_context(DirectoryLock(self.directory))
+            self.reserve.fill()
+            held.callback(self.reserve.release)
             # Closed after the connections: closing any descriptor of a file gives up all POSIX locks on it.
             descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
             held.callback(os.close, descriptor)

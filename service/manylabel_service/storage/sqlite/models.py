@@ -38,5 +38,5 @@ class SQLiteModels(Part):
 
     @gated
     async def delete(self, record: ModelRecord) -> None:
-        await self._engine.threads.write(self._engine.tables.hide_model, record)
+        await self._engine.threads.write_urgent(self._engine.tables.hide_model, record)
         self._engine.maintenance.forget(record.incarnation)

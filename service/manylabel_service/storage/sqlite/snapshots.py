@@ -69,7 +69,7 @@ class SQLiteSnapshots(Part):
     async def delete(self, record: ModelRecord, position: str) -> None:
         position, threads = str(number_of(position)), self._engine.threads
         async with self._turn:
-            if await threads.write(self._engine.tables.delete_snapshot, record, position):
+            if await threads.write_urgent(self._engine.tables.delete_snapshot, record, position):
                 await threads.file(self._engine.snapshot_files.remove, record.incarnation, position)
 
     @gated
@@ -85,4 +85,4 @@ class SQLiteSnapshots(Part):
     @gated
     async def let_go(self, record: ModelRecord, position: str) -> bool:
         position = str(number_of(position))
-        return await self._engine.threads.write(self._engine.tables.let_snapshot_go, record, position)
+        return await self._engine.threads.write_urgent(self._engine.tables.let_snapshot_go, record, position)

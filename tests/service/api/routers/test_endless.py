@@ -15,7 +15,9 @@ import pytest
 from tests.support.server_process import open_scratch_files
 from tests.support.waiting import eventually
 
-from manylabel_service.access.grant import ANYONE
+from manylabel_service.access.grant import Access
+from manylabel_service.access.patterns import ANY
+from manylabel_service.access.scopes import SCOPES
 from manylabel_service.api.routers import events
 from manylabel_service.api.web import sse
 from manylabel_service.datasets.upload_slots import MAX_UPLOADS
@@ -455,7 +457,9 @@ def test_a_comment_comes_when_nothing_happens(monkeypatch: pytest.MonkeyPatch) -
         response = sse.EventStream(
             recent.subscribe(), events._event_bytes, "events follow", asyncio.Event(), idle_seconds=60.0
         )
-        await asyncio.wait_for(response({"type": "http", "path": "/", "access": ANYONE}, receive, send), 20)
+        await asyncio.wait_for(
+            response({"type": "http", "path": "/", "access": Access(None, SCOPES, (ANY,))}, receive, send), 20
+        )
         assert recent.subscribers == 0
 
     asyncio.run(run())

@@ -60,6 +60,14 @@ def while_opening(path: Path) -> Iterator[None]:
         ) from error
 
 
+def lacks_room(error: StorageGone) -> bool:
+    """Return whether an error of `while_running` may be for want of space: SQLite reports a quota as an I/O error."""
+    cause = error.__cause__
+    return isinstance(error, StorageFull) or (
+        isinstance(cause, sqlite3.Error) and _primary(cause) == sqlite3.SQLITE_IOERR
+    )
+
+
 def _is_full(error: sqlite3.Error) -> bool:
     return _primary(error) == sqlite3.SQLITE_FULL
 

@@ -82,7 +82,9 @@ class Maintenance:
         rows = 256
         while not self._stopping:
             async with self._turn:
-                size_bytes, seconds = await self._threads.write(_timed_piece, self._tables, incarnation, through, rows)
+                size_bytes, seconds = await self._threads.write_urgent(
+                    _timed_piece, self._tables, incarnation, through, rows
+                )
             if size_bytes is None:
                 return True
             self.wrote(size_bytes)
@@ -99,9 +101,9 @@ class Maintenance:
 
     async def _forget(self, incarnation: int) -> None:
         await self._threads.file(self._files.remove_all, incarnation)
-        await self._threads.write(self._predictions.forget, incarnation)
+        await self._threads.write_urgent(self._predictions.forget, incarnation)
         if await self.drop_entries(incarnation, LAST_NUMBER):
-            await self._threads.write(self._tables.forget_model, incarnation)
+            await self._threads.write_urgent(self._tables.forget_model, incarnation)
 
     async def _checkpoint(self) -> None:
         try:

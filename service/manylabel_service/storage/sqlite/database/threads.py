@@ -8,8 +8,10 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TypeVar
 
-from manylabel_service.storage.sqlite.database.errors import while_running
+from manylabel_service.errors import StorageGone
+from manylabel_service.storage.sqlite.database.errors import lacks_room, while_running
 from manylabel_service.storage.sqlite.database.file_watch import FileWatch
+from manylabel_service.storage.sqlite.files.reserve import Reserve
 
 R = TypeVar("R")
 
@@ -20,11 +22,15 @@ class Threads:
 
     Parameters
     ----------
-    path : the database, for messages.
+    path : Path
+        The database, for messages.
+    reserve : Reserve
+        Room on the disk for urgent writes.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, reserve: Reserve) -> None:
         self._path = path
+        self._reserve = reserve
         self.watch: FileWatch | None = None
         """Checked before each call of the writer, from the end of the opening on."""
         self.writer = ThreadPoolExecutor(1, "manylabel-writer")
@@ -33,6 +39,13 @@ class Threads:
     async def write(self, function: Callable[..., R], *args: object) -> R:
         """Call a function in the writer, after all that was asked of it before."""
         return await asyncio.get_running_loop().run_in_executor(self.writer, self._run, function, args, self.watch)
+
+    async def write_urgent(self, function: Callable[..., R], *args: object) -> R:
+        """Call a function in the writer as `write` does; if the disk is full, give it the reserve.
+
+        No other write of the database comes between, since the writer does one after the other.
+        """
+        return await asyncio.get_running_loop().run_in_executor(self.writer, self._run_urgent, function, args)
 
     async def file(self, function: Callable[..., R], *args: object) -> R:
         """Call a function in the filer, after all that was asked of it before."""
@@ -46,6 +59,17 @@ class Threads:
             await self.write(last)
         finally:
             self.writer.shutdown()
+
+    def _run_urgent(self, function: Callable[..., R], args: tuple[object, ...]) -> R:
+        try:
+            try:
+                return self._run(function, args, self.watch)
+            except StorageGone as error:
+                if not lacks_room(error) or not self._reserve.release():
+                    raise
+            return self._run(function, args, self.watch)
+        finally:
+            self._reserve.fill()
 
     def _run(self, function: Callable[..., R], args: tuple[object, ...], watch: FileWatch | None = None) -> R:
         with while_running(self._path):

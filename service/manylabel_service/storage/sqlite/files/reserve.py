@@ -1,0 +1,57 @@
+"""Room on the disk that is kept for writes that must succeed on a full disk."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from pathlib import Path
+
+RESERVE_BYTES = 4 << 20
+"""Size in bytes of the reserve: some hundred deletions and revocations."""
+
+LEAST_BYTES = 64 << 10
+"""Size in bytes of the smallest reserve that is made when the disk has no room for a larger one."""
+
+
+class Reserve:
+    """A file that takes up room on the disk until an urgent write needs it. Blocking.
+
+    Parameters
+    ----------
+    path : Path
+        The file, in the directory of the database.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def release(self) -> bool:
+        """Give the room to other files; return whether there was any."""
+        try:
+            self._path.unlink()
+        except OSError:
+            return False
+        return True
+
+    def fill(self) -> None:
+        """Take up the room again, or as much of it as the disk has."""
+        size_bytes = RESERVE_BYTES
+        while size_bytes >= LEAST_BYTES and not self._allocate(size_bytes):
+            size_bytes //= 2
+
+    def _allocate(self, size_bytes: int) -> bool:
+        """Return whether the file has at least a size afterwards; if not, there is none."""
+        try:
+            descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            try:
+                if hasattr(os, "posix_fallocate"):
+                    os.posix_fallocate(descriptor, 0, size_bytes)
+                else:  # macOS
+                    os.pwrite(descriptor, bytes(size_bytes), 0)
+            finally:
+                os.close(descriptor)
+        except OSError:
+            with suppress(OSError):
+                self._path.unlink()
+            return False
+        return True
