@@ -1,7 +1,12 @@
 """Points in time, as answers write them and as they are kept."""
 
 import time
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+
+EPOCH = datetime.fromtimestamp(0, UTC)
+FIRST_UNIX_MS = (datetime.min.replace(tzinfo=UTC) - EPOCH) // timedelta(milliseconds=1)
+LAST_UNIX_MS = (datetime.max.replace(tzinfo=UTC) - EPOCH) // timedelta(milliseconds=1)
+"""First and last milliseconds of Unix time that RFC 3339 can write."""
 
 
 def now_ms() -> int:
@@ -14,7 +19,10 @@ def unix_ms(at: datetime) -> int:
     return round(at.timestamp() * 1000)
 
 
-def rfc3339(unix_ms: int) -> str:
-    """Return milliseconds of Unix time in the form ``2026-11-20T21:00:00.000Z``."""
-    text = datetime.fromtimestamp(unix_ms / 1000, UTC).isoformat(timespec="milliseconds")
-    return text.replace("+00:00", "Z")
+def rfc3339(unix_ms: float) -> str:
+    """Return milliseconds of Unix time in the form ``2026-11-20T21:00:00.000Z``.
+
+    A time outside of the years 1 to 9999 is given as the first or the last moment of them.
+    """
+    at = EPOCH + timedelta(milliseconds=min(max(int(unix_ms), FIRST_UNIX_MS), LAST_UNIX_MS))
+    return at.isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -24,7 +24,7 @@ from manylabel_service.trained.version import VersionMeta
 
 PAUSES_SECONDS = (0.0, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3)
 """Between a change on one server and one on the other: shorter and longer than the interval of polls."""
-some_pauses = pytest.mark.parametrize("pause", (0.0, 0.15, 0.3), indirect=True)
+some_pauses = pytest.mark.parametrize("pause", [0.0, 0.15, 0.3], indirect=True)
 """For what takes longer to set up than keys do."""
 LEARN = {"x": [1.0], "y": ["a"]}
 
@@ -158,19 +158,23 @@ def version_served(server: Server, model: str) -> int:
 
 async def publish_versions(address: str, models: list[str]) -> None:
     """Publish two versions of each model, as a training worker does, and promote the second."""
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(20, 2)).astype(np.float32)
-    fitted = M3L(tol=0.1).fit(X, (X > 0).astype(int))
-    trace = Convergence([1], [1.0], [0.1], [0.1])
-    contents = ModelArtifact(fitted.to_bytes(), ("a", "b"), {"x": ("v", "w")}, {}, trace).to_bytes()
     store = RedisStore(Address.parse(address), timeout_seconds=5.0)
     await store.open()
     try:
         for model in models:
             for job in ("job-1", "job-2"):
-                await publish(store, Settings(), model, contents, meta(job), promote=True)
+                await publish(store, Settings(), model, contents(), meta(job), promote=True)
     finally:
         await store.close()
+
+
+def contents() -> bytes:
+    """Return the artifact of a version."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(20, 2)).astype(np.float32)
+    fitted = M3L(tol=0.1).fit(X, (X > 0).astype(int))
+    trace = Convergence([1], [1.0], [0.1], [0.1])
+    return ModelArtifact(fitted.to_bytes(), ("a", "b"), {"x": ("v", "w")}, {}, trace).to_bytes()
 
 
 def meta(job: str) -> VersionMeta:

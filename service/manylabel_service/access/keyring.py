@@ -266,14 +266,15 @@ class Keyring:
         """The keys that this process knows, those that were revoked among them."""
         return [holder.key for holder in self._holders.values() if holder is not None]
 
-    async def list(self, access: Access) -> list[Key]:
-        """Return the keys that a caller may see, the newest first."""
+    async def list(self, access: Access) -> tuple[list[Key], list[str]]:
+        """Return the keys that a caller may see, the newest first, and the ids of damaged ones."""
         found = await self._key_store.all()
-        return sorted(
+        keys = sorted(
             (self._current(key) for _, _, key in found if key is not None and access.covers(key.scopes, key.models)),
             key=lambda key: (key.created_unix_ms, key.id),
             reverse=True,
         )
+        return keys, [id for id, _, key in found if key is None and access.sees_all]
 
     async def get(self, id: str, access: Access) -> Key:
         """Return a key; raise KeyNotFound, or an AccessError for a caller who may do less than it."""

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import IO, Any
 
 import structlog
+from pydantic import ValidationError
 
 from manylabel_core.datasets import Limits
 from manylabel_service import ulid
@@ -92,7 +93,7 @@ class DatasetStore:
         DatasetExists, LimitExceeded
         """
         documents = await self._store.documents.all(KIND)
-        if any(document.name == name and not _stored(document).deleting for document in documents):
+        if any(document.name == name and not _is_deleting(document) for document in documents):
             raise DatasetExists(name)
         n_others = sum(document.name != name for document in documents)
         if n_others >= self._settings.max_datasets:
@@ -212,12 +213,20 @@ class DatasetStore:
 
     async def list(self) -> list[DatasetRecord]:
         """Return all data sets, by name."""
-        documents = await self._store.documents.all(KIND)
-        for document in documents:
-            if document.damaged:
-                log.error("dataset_damaged", dataset=document.name, action="mend the store")
-        stored = (_stored(document) for document in documents if not document.damaged)
-        return sorted((one.record for one in stored if not one.deleting), key=lambda record: record.name)
+        return (await self.listed())[0]
+
+    async def listed(self) -> tuple[list[DatasetRecord], list[str]]:
+        """Return all data sets, and the names of damaged ones, by name."""
+        records, damaged = [], []
+        for document in await self._store.documents.all(KIND):
+            try:
+                stored = _stored(document)
+            except DocumentDamaged as error:
+                log.error("dataset_damaged", dataset=document.name, error=str(error), action="delete it, or restore it")
+                damaged.append(document.name)
+            else:
+                records += [] if stored.deleting else [stored.record]
+        return sorted(records, key=lambda record: record.name), sorted(damaged)
 
     async def fetch(self, name: str, to: Path) -> DatasetRecord:
         """Write the data set to a file, as `manylabel_core.datasets.Dataset.from_bytes` reads it.
@@ -290,10 +299,10 @@ class DatasetStore:
         keys = await self._store.blobs.keys(PREFIX)
         if not keys:
             return
-        documents = await self._store.documents.all(KIND)
-        if any(document.damaged for document in documents):
-            return  # nobody knows which blobs are theirs
-        known = {_stored(document).id for document in documents}
+        try:
+            known = {_stored(document).id for document in await self._store.documents.all(KIND)}
+        except DocumentDamaged:
+            return  # it is not known which blobs belong to a damaged document
         for key in keys:
             id = id_of(key)
             if id not in known and ulid.valid(id) and ulid.timestamp_of(id) < oldest_ms:
@@ -303,7 +312,17 @@ class DatasetStore:
 def _stored(document: Document) -> DatasetDocument:
     if document.damaged:
         raise DocumentDamaged(KIND, document.name)
-    return DatasetDocument.model_validate_json(document.value)
+    try:
+        return DatasetDocument.model_validate_json(document.value)
+    except ValidationError as error:
+        raise DocumentDamaged(KIND, document.name) from error
+
+
+def _is_deleting(document: Document) -> bool:
+    try:
+        return _stored(document).deleting
+    except DocumentDamaged:
+        return False
 
 
 def _to_bytes(stored: DatasetDocument) -> bytes:

@@ -180,6 +180,11 @@ class JobService:
             await self._job_store.wait(HEARTBEAT_SECONDS)
         return known
 
+    @property
+    def damaged(self) -> list[str]:
+        """The ids of jobs that cannot be read."""
+        return sorted(self._job_store.damaged)
+
     def counts(self) -> dict[str, int]:
         """Return how many jobs are in each state, as far as this process has seen."""
         counts: dict[str, int] = dict.fromkeys(get_args(State), 0)

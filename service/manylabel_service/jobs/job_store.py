@@ -48,6 +48,7 @@ class JobStore:
     Attributes
     ----------
     jobs : by id. Only `refresh` changes it.
+    damaged : ids of jobs that cannot be read, likewise.
     """
 
     def __init__(self, store: Store) -> None:
@@ -56,6 +57,7 @@ class JobStore:
         self._refreshing = asyncio.Lock()
         self._changed = asyncio.Condition()
         self.jobs: dict[str, JobRecord] = {}
+        self.damaged: set[str] = set()
 
     async def add(self, record: JobRecord) -> JobRecord:
         """Add a job; raises DocumentChanged if there is one with its id."""
@@ -116,8 +118,11 @@ class JobStore:
             records = _readable(new) if len(new) <= MAX_INLINE else await asyncio.to_thread(_readable, new)
             if whole:
                 there = {document.name for document in documents}
+                self.damaged &= there
                 self.jobs = {id: record for id, record in self.jobs.items() if id in there}
             self.jobs.update((record.id, record) for record in records)
+            self.damaged |= {document.name for document in new}
+            self.damaged -= {record.id for record in records}
         async with self._changed:
             self._changed.notify_all()
 

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Callable, Mapping, Set
-from contextlib import suppress
 from typing import Any
 
 from manylabel_service.errors import ReleaseTooOld, StorageGone
@@ -30,26 +29,33 @@ class Listing:
         self._settings = settings
         self._resident = resident
 
-    async def statuses(self, of_interest: Callable[[str], bool]) -> list[dict[str, Any]]:
+    async def statuses(self, of_interest: Callable[[str], bool]) -> tuple[list[dict[str, Any]], list[str]]:
         """List the models of interest by name, with what there is to know; of those not in memory, what they are.
+
+        Returns the names of damaged ones too.
 
         Raises
         ------
         StorageGone
         """
-        statuses = []
+        statuses, damaged = [], []
         for record in sorted(await self._store.models.all(), key=lambda record: record.name):
             hosted = self._resident.get(record.name)
-            if record.damaged or not of_interest(record.name):
-                continue  # a damaged one is named by /readyz, as one that failed
-            if hosted is None or hosted.record != record or not hosted.serving:
-                if hosted is None or not hosted.failed:  # a failed one is named by /readyz; it has no status
-                    with suppress(ValueError, ReleaseTooOld):  # nor has one whose spec says nothing here
-                        statuses.append(self._described(record))
-            else:
+            if not of_interest(record.name):
+                continue
+            if hosted is not None and hosted.record == record and hosted.serving:
                 statuses.append({**hosted.status(), "loaded": True})
+            elif record.damaged or (hosted is not None and hosted.failed):
+                damaged.append(record.name)
+            else:
+                try:
+                    statuses.append(self._described(record))
+                except ReleaseTooOld:
+                    pass  # another release lists it
+                except Exception:  # a spec that cannot be read must not hide the other models
+                    damaged.append(record.name)
             await asyncio.sleep(0)  # others may be served between two models
-        return statuses
+        return statuses, damaged
 
     async def existing(self, names: Set[str]) -> set[str]:
         """Return those of these names that models have; where the store does not answer soon, all of them."""

@@ -277,8 +277,10 @@ class Registry:
             self._forget(replica)
         return record == replica.record
 
-    async def list(self, of_interest: Callable[[str], bool] = lambda _: True) -> list[dict[str, Any]]:
+    async def list(self, of_interest: Callable[[str], bool] = lambda _: True) -> tuple[list[dict[str, Any]], list[str]]:
         """List models by name, with what there is to know; of those not in memory, what they are.
+
+        Returns the names of damaged ones too.
 
         Parameters
         ----------

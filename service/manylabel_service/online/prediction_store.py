@@ -7,7 +7,6 @@ bits on any machine.
 import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
-from datetime import UTC, datetime
 from itertools import repeat
 from typing import NamedTuple
 
@@ -16,6 +15,7 @@ import numpy as np
 import structlog
 from numpy.typing import NDArray
 
+from manylabel_service.clock import now_ms, rfc3339
 from manylabel_service.errors import PredictionExpired, PredictionNotFound
 from manylabel_service.hosting.examples import Features
 from manylabel_service.hosting.predictions import Prediction
@@ -147,11 +147,10 @@ class PredictionStore:
             if (intact := self._intact(id, kept)) is not None:
                 return intact
             raise PredictionNotFound(id)
-        expired_at = timestamp_of(id) / 1000 + self._ttl_seconds
-        if expired_at > time.time():
+        expired_at_ms = timestamp_of(id) + 1000 * self._ttl_seconds
+        if expired_at_ms > now_ms():
             raise PredictionNotFound(id)
-        when = datetime.fromtimestamp(expired_at, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
-        raise PredictionExpired(id, f"{when} (ttl {self._ttl_seconds:g} s)")
+        raise PredictionExpired(id, f"{rfc3339(expired_at_ms)} (ttl {self._ttl_seconds:g} s)")
 
     def _intact(self, id: str, kept: bytes) -> KeptPrediction | None:
         try:

@@ -61,5 +61,5 @@ async def collect(page: Callable[[int], Awaitable[Page]], after: int) -> list[Do
         for document in documents:
             found.pop(document.name, None)
             found[document.name] = document
-            after = document.revision
+            after = max(after, document.revision)  # that of a damaged document may be unreadable
     return list(found.values())

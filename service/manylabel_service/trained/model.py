@@ -404,16 +404,16 @@ class TrainedModel(HostedModel):
 
     # -- versions ---------------------------------------------------------------------------------
 
-    async def versions(self) -> tuple[list[Version], int | None]:
-        """Return the versions, the newest first, and the number of the one served.
+    async def versions(self) -> tuple[list[Version], int | None, list[int]]:
+        """Return the versions, the newest first, the number of the one served, and the numbers of damaged ones.
 
         Raises
         ------
-        NotReady, VersionDamaged, StorageGone, ModelGone
+        NotReady, StorageGone, ModelGone
         """
         self.check_serving()
-        versions, served = await self._stored(self._versions.all())
-        return sorted(versions, key=lambda version: -version.number), served
+        versions, served, damaged = await self._stored(self._versions.all())
+        return sorted(versions, key=lambda version: -version.number), served, damaged
 
     async def version(self, number: int | None) -> tuple[Version, bytes]:
         """Return a version, or the one served, with its artifact as it is stored.

@@ -13,10 +13,10 @@ import asyncio
 import secrets
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import replace
 from typing import NamedTuple, Self
 
+import structlog
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, TypeAdapter, ValidationError
 
 from manylabel_service import ulid
@@ -43,6 +43,8 @@ from manylabel_service.storage import (
     position_key,
 )
 from manylabel_service.trained.version import ListedVersion, Version, VersionMeta
+
+log = structlog.get_logger()
 
 KIND = "versions"
 BLOBS = "versions/"
@@ -221,14 +223,19 @@ class VersionStore:
             raise VersionNotFound(self._record.name, number) from None
         return await self.version(listed)
 
-    async def all(self) -> tuple[list[Version], int | None]:
-        """Return the versions as they are now, and the number of the one served; raises VersionDamaged too."""
+    async def all(self) -> tuple[list[Version], int | None, list[int]]:
+        """Return the versions as they are now, the number of the one served, and the numbers of damaged ones."""
         catalogue = await self.read()
-        versions = []
+        versions, damaged = [], []
         for listed in catalogue.versions.values():
-            with suppress(VersionNotFound):  # it has been deleted meanwhile
+            try:
                 versions.append(await self.version(listed))
-        return versions, catalogue.served
+            except VersionNotFound:
+                continue  # it has been deleted meanwhile
+            except VersionDamaged as error:
+                log.error("version_damaged", model=self._record.name, version=listed.number, error=str(error))
+                damaged.append(listed.number)
+        return versions, catalogue.served, damaged
 
     async def version(self, listed: ListedVersion) -> Version:
         """Return a version that is listed with its meta data.

@@ -184,7 +184,7 @@ async def test_a_revocation_counts_before_a_full_store_takes_it(keyring: Keyring
         assert unstored.revoked_unix_ms is not None
         assert not opens(keyring, text)
     assert await keyring.get(key.id, access) == unstored
-    assert unstored in await keyring.list(access)
+    assert unstored in (await keyring.list(access))[0]
     renamed = key.model_copy(update={"name": "changed by another server"})
     store.kept[1] = KeptKey(key.id, 3, renamed)
     await eventually_async(lambda: keyring._holders[key.id].revision == 3)

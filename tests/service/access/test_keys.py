@@ -86,6 +86,9 @@ def test_who_sends_no_key_hears_how(keyed: Keyed, refused: Refused) -> None:
         ({"expires_at": "2020-01-31T12:00:00Z"}, "/expires_at"),
         ({"expires_at": "2099-01-31T12:00:00"}, "/expires_at"),
         ({"expires_at": 4_073_544_000}, "/expires_at"),
+        ({"expires_at": "9999-12-31T23:59:59-14:00"}, "/expires_at"),
+        ({"expires_at": "9999-12-31T23:59:59.001Z"}, "/expires_at"),
+        ({"expires_at": "0001-01-01T00:00:00+14:00"}, "/expires_at"),
         ({"note": "n" * 2_001}, "/note"),
         ({"rates": {"requests_per_second": 0}}, "/rates/requests_per_second"),
         ({"rates": {"requests_at_a_time": 1.5}}, "/rates/requests_at_a_time"),
@@ -96,6 +99,15 @@ def test_who_sends_no_key_hears_how(keyed: Keyed, refused: Refused) -> None:
 def test_what_a_key_cannot_be(keyed: Keyed, refused: Refused, change: dict[str, Any], place: str) -> None:
     body = {"name": "page", "scopes": ["predict"], **change}
     refused(keyed.call("post", "/v1/keys", json=body), 422, "invalid_request", place)
+
+
+def test_a_key_can_count_to_the_end_of_time(keyed: Keyed) -> None:
+    last = "9999-12-31T23:59:59.000Z"
+    made = keyed.make(expires_at="9999-12-31T23:59:59Z")
+    assert made["expires_at"] == last
+    made = keyed.make(expires_at="9999-12-31T09:59:59-14:00")
+    assert keyed.shown(made["id"])["expires_at"] == last
+    assert last in {key["expires_at"] for key in keyed.call("get", "/v1/keys").json()["keys"]}
 
 
 def test_some_fields_can_be_changed(keyed: Keyed, refused: Refused) -> None:

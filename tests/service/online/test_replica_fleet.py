@@ -244,7 +244,7 @@ class TestDeletedElsewhere:
         memory = {"bytes": 0}  # room for growth is not part of the state
         expected = {**replica.status(), "loaded": True, **memory}
         for registry in (one, other):
-            (status,) = await registry.list()
+            ((status,), _) = await registry.list()
             assert {**status, **memory} == expected
 
 

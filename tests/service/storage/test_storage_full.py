@@ -1,10 +1,9 @@
 """A store without room takes revocations and deletions, and so gets room again."""
 
 import subprocess
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 import pytest
 

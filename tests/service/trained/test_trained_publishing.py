@@ -72,7 +72,7 @@ class _FailingPart:
 async def listed(servers: Any, registry: Any) -> list[tuple[int, str]]:
     """What any server says there is, each of which was loaded."""
     model = await registry.get("m")
-    versions, _ = await model.versions()
+    versions, *_ = await model.versions()
     for version in versions:
         await model._active.load(version)
     return [(version.number, version.meta.job) for version in versions]
@@ -161,7 +161,7 @@ async def test_large_params_have_room_in_any_number_of_versions(servers: Any, on
     assert sum(len(json.dumps(about.params)) for about in due.values()) > 1.2 * MAX_DOCUMENT_BYTES
     for _ in range(2):
         model = await registry.get("m")
-        versions, served = await model.versions()
+        versions, served, _ = await model.versions()
         found = {version.number: replace(version.meta, features="") for version in versions}
         assert (found, served) == (due, 8)
         await model.promote(1)
@@ -292,7 +292,7 @@ async def test_a_deleted_model_leaves_nothing(servers: Any, one: Any) -> None:
     assert len(await store.blobs.keys(BLOBS)) == 2 * len(await store.documents.all(KIND)) == 4
     await collect_deleted(store)
     assert len(await store.blobs.keys(BLOBS)) == 2 * len(await store.documents.all(KIND)) == 2
-    versions, served = await (await registry.get("other")).versions()
+    versions, served, _ = await (await registry.get("other")).versions()
     assert ([version.number for version in versions], served) == ([1], 1)
 
 
@@ -365,7 +365,7 @@ class TestVersions:
             await model.retire(3)
         await model.promote(2)
         await model.retire(3)
-        versions, served = await model.versions()
+        versions, served, _ = await model.versions()
         assert ([version.number for version in versions], served) == ([2], 2)
         key, meta_key = await servers.store(registry).blobs.keys(BLOBS)
         assert key.endswith(versions[0].id)
@@ -464,7 +464,7 @@ async def test_promoting_to_and_fro(servers: Any, one: Any, two: Any) -> None:
     assert (await servers.publish(registry, two)).number == 4
     await servers.stop(registry)
     registry = await servers.start()
-    versions, served = await (await registry.get("m")).versions()
+    versions, served, _ = await (await registry.get("m")).versions()
     assert (versions[1:], served) == (due[0], 4)
 
 

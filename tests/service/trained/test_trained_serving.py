@@ -397,7 +397,7 @@ class TestHosted:
         model = await registry.get("m")
         await registry._eviction.sweep()
         assert registry.resident() == []
-        assert (await registry.list()) == [{"name": "m", "algorithm": "trained", "loaded": False}]
+        assert (await registry.list())[0] == [{"name": "m", "algorithm": "trained", "loaded": False}]
         predicted = await registry.ask(model, lambda model: model.predict([dense(one.X[0])]))
         assert scores(predicted.predictions) == one.scores(one.X[:1])
         assert (await registry.ask(model, lambda model: model.versions()))[1] == 1

@@ -19,7 +19,7 @@ from manylabel_service.api.web.access import AccessOf, needs
 from manylabel_service.api.web.audited import note
 from manylabel_service.api.web.parameters import Flag, Parameters, each_once, one_of, wrong
 from manylabel_service.api.web.problems import Problem
-from manylabel_service.api.web.routes import GuardedRoute, content, json_answer, problems
+from manylabel_service.api.web.routes import GuardedRoute, content, json_answer, listed, problems
 from manylabel_service.api.web.validation import words
 from manylabel_service.online.spec.text import Text, text_to_dict
 
@@ -213,8 +213,9 @@ async def upload_dataset(
 async def list_datasets(context: ContextOf, access: AccessOf) -> Response:
     """Lists the data sets by name that the caller may see."""
     context.registry.require_ready()
-    records = await context.datasets.list()
-    return json_answer({"datasets": [record.model_dump() for record in records if access.may_see(record.name)]})
+    records, damaged = await context.datasets.listed()
+    seen = [record.model_dump() for record in records if access.may_see(record.name)]
+    return json_answer(listed("datasets", seen, filter(access.may_see, damaged)))
 
 
 @router.get(

@@ -20,7 +20,7 @@ from manylabel_service.api.web.access import AccessOf, needs
 from manylabel_service.api.web.audited import note
 from manylabel_service.api.web.bodies import read_json
 from manylabel_service.api.web.parameters import Parameters, each_once, one_of
-from manylabel_service.api.web.routes import GuardedRoute, body, content, json_answer, problems
+from manylabel_service.api.web.routes import GuardedRoute, body, content, json_answer, listed, problems
 from manylabel_service.api.web.sse import EventStream, last_event_id
 from manylabel_service.jobs.spec import trainers as trainer_specs
 from manylabel_service.jobs.spec.schemas import ENDED, Job, JobSpec, LogLine
@@ -103,7 +103,8 @@ async def submit_job(request: Request, context: ContextOf, access: AccessOf) -> 
 @needs("read")
 async def list_jobs(context: ContextOf, access: AccessOf, query: Annotated[Listing, Query()]) -> Response:
     """Lists the jobs for models that the caller may see, the newest first. Jobs that ended long ago are forgotten."""
-    return json_answer({"jobs": await context.jobs.list(query.state, query.limit, access.may_see)})
+    jobs = await context.jobs.list(query.state, query.limit, access.may_see)
+    return json_answer(listed("jobs", jobs, context.jobs.damaged if access.sees_all else ()))
 
 
 @router.get("/v1/jobs/{id}", summary="Show a job", response_model=Job, responses=problems(*_STORED))

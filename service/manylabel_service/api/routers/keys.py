@@ -13,7 +13,7 @@ from manylabel_service.api.context import ContextOf
 from manylabel_service.api.web.access import AccessOf, needs
 from manylabel_service.api.web.bodies import read_json
 from manylabel_service.api.web.problems import invalid
-from manylabel_service.api.web.routes import GuardedRoute, body, json_answer, problems
+from manylabel_service.api.web.routes import GuardedRoute, body, json_answer, listed, problems
 from manylabel_service.api.web.validation import invalid_body
 from manylabel_service.clock import now_ms, rfc3339, unix_ms
 
@@ -62,7 +62,8 @@ async def list_keys(context: ContextOf, access: AccessOf) -> Response:
     """Lists the keys that are for no more than the caller's own, the newest first, with those that expired or were
     revoked."""
     context.registry.require_ready()
-    return json_answer({"keys": [_to_dict(key) for key in await context.keyring.list(access)]})
+    keys, damaged = await context.keyring.list(access)
+    return json_answer(listed("keys", [_to_dict(key) for key in keys], damaged))
 
 
 @router.get(

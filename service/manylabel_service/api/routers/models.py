@@ -23,7 +23,7 @@ from manylabel_service.api.web.audited import note
 from manylabel_service.api.web.bodies import BYTES, read_json
 from manylabel_service.api.web.parameters import each_once, each_once_but, wrong
 from manylabel_service.api.web.problems import invalid
-from manylabel_service.api.web.routes import GuardedRoute, body, json_answer, problems
+from manylabel_service.api.web.routes import GuardedRoute, body, json_answer, listed, problems
 from manylabel_service.api.web.validation import Path, invalid_body
 from manylabel_service.errors import NoReliability, NotCalibrated
 from manylabel_service.hosting.hosted_model import HostedModel
@@ -111,7 +111,7 @@ async def _begin(
 async def list_models(context: ContextOf, access: AccessOf) -> Response:
     """Lists the models by name that the caller may see. A model that is not in this server's memory is listed with what
     it is, and no more."""
-    return json_answer({"models": await context.registry.list(access.may_see)})
+    return json_answer(listed("models", *await context.registry.list(access.may_see)))
 
 
 @router.get(

@@ -17,7 +17,7 @@ from manylabel_service.api.translation.scratch_files import full_disk, scratch_f
 from manylabel_service.api.web.access import needs
 from manylabel_service.api.web.bodies import read_json
 from manylabel_service.api.web.problems import Problem
-from manylabel_service.api.web.routes import GuardedRoute, body, content, json_answer, problems
+from manylabel_service.api.web.routes import GuardedRoute, body, content, json_answer, listed, problems
 from manylabel_service.api.web.streaming import Download
 from manylabel_service.api.web.validation import invalid_body
 from manylabel_service.clock import rfc3339
@@ -43,8 +43,8 @@ async def list_versions(context: ContextOf, name: str) -> Response:
     """Lists what jobs have made of the model, the newest first. Versions never change, and stay until they are
     deleted."""
     model = trained(await context.registry.get(name))
-    versions, served = await context.registry.ask(model, lambda model: model.versions())
-    return json_answer({"versions": [_to_dict(version, served) for version in versions]})
+    versions, served, damaged = await context.registry.ask(model, lambda model: model.versions())
+    return json_answer(listed("versions", [_to_dict(version, served) for version in versions], damaged))
 
 
 @router.post(

@@ -23,3 +23,5 @@ class DatasetList(Answer):
     """All data sets, by name."""
 
     datasets: list[DatasetRecord]
+    damaged: list[str] = Field(default_factory=list)
+    """Names of data sets that cannot be read; only there if there are any."""

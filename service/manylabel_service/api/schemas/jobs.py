@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from pydantic import Field
+
 from manylabel_service.api.schemas.base import Answer
 from manylabel_service.jobs.spec.schemas import Job, LogLine
 
@@ -10,6 +12,8 @@ class JobList(Answer):
     """Jobs, the newest first."""
 
     jobs: list[Job]
+    damaged: list[str] = Field(default_factory=list)
+    """Ids of jobs that cannot be read; only there if there are any, for a caller whose key is for all models."""
 
 
 class JobLog(Answer):

@@ -13,6 +13,8 @@ from manylabel_service.api.schemas.base import Answer
 MAX_PATTERNS = 100
 """Patterns of one key."""
 MAX_NOTE_CHARACTERS = 2_000
+LATEST = datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC)
+"""Latest time at which a key may expire."""
 
 
 def _check_pattern(pattern: str) -> str:
@@ -40,8 +42,8 @@ def _read_time(value: object) -> datetime | None:
 
 
 def _check_later(at: datetime) -> datetime:
-    if at <= datetime.now(UTC):
-        raise ValueError("must be in the future")
+    if not datetime.now(UTC) < at <= LATEST:
+        raise ValueError("must be in the future, and at most 9999-12-31T23:59:59Z")
     return at
 
 
@@ -121,3 +123,5 @@ class KeyList(Answer):
     """The keys that the caller may see, the newest first."""
 
     keys: list[KeyStatus]
+    damaged: list[str] = Field(default_factory=list)
+    """Ids of keys that cannot be read; only there if there are any, for a caller whose key is for all models."""

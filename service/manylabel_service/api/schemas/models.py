@@ -334,6 +334,8 @@ class ModelList(Answer):
     """All models, by name."""
 
     models: list[ModelStatus | TrainedStatus | StoredModel | StoredTrained]
+    damaged: list[str] = Field(default_factory=list)
+    """Names of models that cannot be read or restored; only there if there are any."""
 
 
 class Snapshot(Answer):

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from pydantic import Field
+
 from manylabel_service.api.schemas.base import Answer, At
 from manylabel_service.jobs.spec.schemas import DataOfSet, DataOfStream, Taken
 
@@ -46,6 +48,8 @@ class VersionList(Answer):
     """The versions of a trained model, the newest first."""
 
     versions: list[Version]
+    damaged: list[int] = Field(default_factory=list)
+    """Numbers of versions that cannot be read; only there if there are any."""
 
 
 class Promoted(At):

@@ -120,6 +120,14 @@ def json_answer(document: object, status: int = 200, headers: RawHeaders = ()) -
     return JSONAnswer(pydantic_core.to_json(document, inf_nan_mode="null"), status, headers)
 
 
+def listed(name: str, items: Iterable[object], damaged: Iterable[object]) -> dict[str, object]:
+    """Return the document of a list, which names the items that cannot be shown, if there are any."""
+    document: dict[str, object] = {name: list(items)}
+    if named := list(damaged):
+        document["damaged"] = named
+    return document
+
+
 def body(
     *models: type[BaseModel], media_type: str = "application/json", example: Any = None, required: bool = True
 ) -> dict[str, Any]:

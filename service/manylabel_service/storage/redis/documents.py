@@ -26,9 +26,10 @@ local found = redis.call('ZSCORE', KEYS[2], ARGV[1])
 if tonumber(found or '') ~= tonumber(ARGV[2]) then return {'changed', found or ''} end
 """
 
-# KEYS values, order, last. ARGV name, the revision it has to be at or nothing, value, '1' if it is urgent. A Redis at its
-# maxmemory refuses a script that would begin with a write that needs memory; after another write it goes on. A revision is the time in
-# microseconds, or one more than the last: so none is given twice even by a Redis that lost its data.
+# KEYS values, order, last. ARGV name, the revision it has to be at or nothing, value, '1' if it is urgent. A revision
+# is the time in microseconds, or one more than the last: so none is given twice even by a Redis that lost its data. A
+# Redis at its maxmemory refuses the first write of a script if it needs memory, but no later one: an urgent put deletes
+# first.
 _PUT = Script(
     _FOUND,
     """

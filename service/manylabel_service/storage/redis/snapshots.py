@@ -9,6 +9,8 @@ import time
 from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass
 
+import structlog
+
 from manylabel_service.errors import ModelGone, SnapshotExists, SnapshotsFull, StorageGone
 from manylabel_service.storage.blob_pieces import same_bytes
 from manylabel_service.storage.gate import gated
@@ -31,6 +33,8 @@ from manylabel_service.storage.redis.scripts import (
     PIN_SNAPSHOT,
     PUT_SNAPSHOT,
 )
+
+log = structlog.get_logger()
 
 CHUNK_BYTES = 4 << 20
 """Redis does nothing else while it takes in a chunk, nor does the event loop while it copies one: one of 80 MB kept
@@ -109,11 +113,13 @@ class RedisSnapshots(Part):
         fields = await self._engine.connection.command("HGETALL", Keys.of(record).head)
         if not fields:
             raise ModelGone(record.name, record.incarnation)
-        found = [
-            _listed(name, value, fields.get(KEPT + name.removeprefix(FIELD)))
-            for name, value in fields.items()
-            if name.startswith(FIELD)
-        ]
+        found = []
+        for name, value in fields.items():
+            if name.startswith(FIELD):
+                try:
+                    found.append(_listed(name, value, fields.get(KEPT + name.removeprefix(FIELD))))
+                except (ValueError, TypeError) as error:  # it cannot be restored, and must not hide the others
+                    log.error("snapshot_damaged", model=record.name, snapshot=repr(name), error=str(error))
         return sorted(found, key=lambda snapshot: position_key(snapshot.position), reverse=True)
 
     @gated

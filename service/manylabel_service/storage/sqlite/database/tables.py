@@ -285,10 +285,10 @@ class Tables:
         return [
             SnapshotRecord(
                 str(position),
-                size,
-                created,
+                _whole(size),
+                _whole(created),
                 bool(pin),
-                LogExtent(examples, log_bytes),
+                LogExtent(_whole(examples), _whole(log_bytes)),
                 Kept(name, note) if kept else None,
             )
             for position, size, created, pin, examples, log_bytes, kept, name, note in rows
@@ -466,6 +466,11 @@ def _check_kept(
         raise SnapshotExists(record.name, str(snapshot.kept.name), snapshot.position)
     if sum(other.kept is not None for other in others) + 1 > most:
         raise SnapshotsFull(record.name, most)
+
+
+def _whole(value: object) -> int:
+    """Return a number of a row without a checksum; 0 for one that is damaged, which must not hide the other rows."""
+    return value if isinstance(value, int) else 0
 
 
 @lru_cache(maxsize=ROWS_PER_INSERT)

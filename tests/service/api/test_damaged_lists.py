@@ -1,0 +1,207 @@
+"""No stored value makes a list fail: what cannot be shown is named as damaged, or left out, and the rest is shown."""
+
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from starlette.testclient import TestClient
+from tests.service.test_two_servers import contents, meta
+
+from manylabel_service.clock import FIRST_UNIX_MS, LAST_UNIX_MS, rfc3339
+from manylabel_service.settings import Settings
+from manylabel_service.storage import Store, pieces_of
+from manylabel_service.storage.redis.keys import Keys
+from manylabel_service.storage.redis.store import RedisStore
+from manylabel_service.trained.publishing import publish
+
+Serve = Callable[..., Any]
+
+VALUES = [b"{}", b"", b"\xff", b"null", b"[]", b'{"id": 1}']
+"""What a document may have become, with a checksum that is right."""
+CSV = b"x,y,a,b\n1,2,0,1\n2,1,1,0\n"
+
+
+def store_of(client: TestClient) -> Store:
+    app: Any = client.app
+    store: Store = app.state.context.registry._store
+    return store
+
+
+def run(client: TestClient, call: Callable[[], Any]) -> Any:
+    assert client.portal is not None
+    return client.portal.call(call)
+
+
+def spoil(client: TestClient, kind: str, *names: str) -> list[str]:
+    """Add documents that nothing can read; return their names."""
+
+    async def put() -> list[str]:
+        documents = store_of(client).documents
+        wanted = names or tuple(f"damaged{number}" for number in range(len(VALUES)))
+        for name, value in zip(wanted, VALUES, strict=False):
+            known = await documents.get(kind, name)
+            await documents.put(kind, name, value, revision=known and known.revision)
+        return list(wanted)
+
+    found: list[str] = run(client, put)
+    return found
+
+
+@pytest.mark.parametrize(
+    "unix_ms", [0, -1, FIRST_UNIX_MS, FIRST_UNIX_MS - 1, LAST_UNIX_MS, LAST_UNIX_MS + 1, 2**63 - 1, -(2**63), 10**30]
+)
+def test_every_time_can_be_written(unix_ms: int) -> None:
+    text = rfc3339(unix_ms)
+    assert "0001-01-01T00:00:00.000Z" <= text <= "9999-12-31T23:59:59.999Z"
+
+
+def test_keys(serve: Serve) -> None:
+    with serve() as client:
+        made = client.post("/v1/keys", json={"name": "first", "scopes": ["admin"]}).json()
+        by = {"headers": {"api-key": made["key"]}}
+        limited = {"name": "n", "scopes": ["admin"], "models": ["tags-*"]}
+        other = client.post("/v1/keys", json=limited, **by).json()
+        damaged = spoil(client, "key")
+        answer = client.get("/v1/keys", **by)
+        assert answer.status_code == 200
+        assert {key["id"] for key in answer.json()["keys"]} == {made["id"], other["id"]}
+        assert sorted(answer.json()["damaged"]) == damaged
+        assert "damaged" not in client.get("/v1/keys", headers={"api-key": other["key"]}).json()
+
+
+def test_a_key_whose_times_are_out_of_all_bounds(serve: Serve) -> None:
+    with serve() as client:
+        made = client.post("/v1/keys", json={"name": "first", "scopes": ["admin"]}).json()
+        by = {"headers": {"api-key": made["key"]}}
+
+        async def put() -> None:
+            documents = store_of(client).documents
+            known = await documents.get("key", made["id"])
+            assert known is not None
+            value = known.value.replace(b'"expires_unix_ms":null', b'"expires_unix_ms":' + b"9" * 25)
+            assert value != known.value
+            await documents.put("key", made["id"], value, revision=known.revision)
+
+        run(client, put)
+        (shown,) = client.get("/v1/keys", **by).json()["keys"]
+        assert shown["expires_at"] == "9999-12-31T23:59:59.999Z"
+
+
+def test_data_sets(serve: Serve) -> None:
+    with serve() as client:
+        upload = {"content": CSV, "headers": {"content-type": "text/csv"}}
+        address = "/v1/datasets?format=csv&label_columns=2&name="
+        assert client.post(f"{address}good", **upload).status_code == 201
+        damaged = spoil(client, "datasets")
+        answer = client.get("/v1/datasets")
+        assert answer.status_code == 200
+        assert [dataset["name"] for dataset in answer.json()["datasets"]] == ["good"]
+        assert answer.json()["damaged"] == damaged
+        assert client.post(f"{address}another", **upload).status_code == 201
+        assert client.post(f"{address}{damaged[0]}", **upload).status_code == 409
+
+
+def test_jobs(serve: Serve) -> None:
+    with serve(job_slots=0) as client:
+        upload = {"content": CSV, "headers": {"content-type": "text/csv"}}
+        client.post("/v1/datasets?format=csv&label_columns=2&name=good", **upload)
+        wanted = {"trainer": "m3l", "data": {"dataset": "good"}, "model": "m"}
+        job = client.post("/v1/jobs", json=wanted)
+        assert job.status_code == 202, job.text
+        damaged = spoil(client, "jobs")
+        answer = client.get("/v1/jobs")
+        assert answer.status_code == 200
+        assert [each["id"] for each in answer.json()["jobs"]] == [job.json()["id"]]
+        assert answer.json()["damaged"] == damaged
+
+
+def test_models(serve: Serve, tmp_path: Path) -> None:
+    with serve(data_dir=tmp_path) as client:
+        for name in ("good", "bad"):
+            assert client.post("/v1/models", json={"name": name, "algorithm": "falt"}).status_code == 201
+
+        async def put() -> None:
+            for number, spec in enumerate(VALUES):
+                await store_of(client).models.create(f"odd{number}", spec)
+
+        run(client, put)
+        with closing(sqlite3.connect(tmp_path / "manylabel.sqlite3", timeout=60)) as connection, connection:
+            connection.execute("UPDATE models SET spec = ? WHERE name = 'bad'", (b"nothing",))
+    with serve(data_dir=tmp_path) as client:
+        answer = client.get("/v1/models")
+        assert answer.status_code == 200
+        assert [model["name"] for model in answer.json()["models"]] == ["good"]
+        assert answer.json()["damaged"] == ["bad", *(f"odd{number}" for number in range(len(VALUES)))]
+
+
+def test_snapshots_of_sqlite(serve: Serve, tmp_path: Path) -> None:
+    with serve(data_dir=tmp_path) as client:
+        client.post("/v1/models", json={"name": "m", "algorithm": "falt"})
+        for number in range(2):
+            client.post("/v1/models/m/update", json={"x": [float(number)], "y": ["a"]})
+            assert client.post("/v1/models/m/snapshots", json={}).status_code == 201
+        before = len(client.get("/v1/models/m/snapshots").json()["snapshots"])
+        assert before > 1
+        for column in ("created_unix_ms", "size_bytes", "examples", "log_bytes"):
+            for value in (2**62, -(2**62), "text", b"\xff", 1e300):
+                spoil_snapshot(tmp_path, column, value)
+                answer = client.get("/v1/models/m/snapshots")
+                assert answer.status_code == 200, (column, value)
+                assert len(answer.json()["snapshots"]) == before
+
+
+def spoil_snapshot(directory: Path, column: str, value: object) -> None:
+    with closing(sqlite3.connect(directory / "manylabel.sqlite3", timeout=60)) as connection, connection:
+        newest = "position = (SELECT max(position) FROM snapshots)"
+        assert connection.execute(f"UPDATE snapshots SET {column} = ? WHERE {newest}", (value,)).rowcount == 1
+
+
+def test_snapshots_of_redis(serve: Serve, shared_redis: Callable[[], str]) -> None:
+    with serve(store=shared_redis()) as client:
+        client.post("/v1/models", json={"name": "m", "algorithm": "falt"})
+        client.post("/v1/models/m/update", json={"x": [1.0], "y": ["a"]})
+        assert client.post("/v1/models/m/snapshots", json={}).status_code == 201
+
+        async def put() -> None:
+            store = store_of(client)
+            assert isinstance(store, RedisStore)
+            (record,) = await store.models.all()
+            for number, value in enumerate(("nothing", "t 1 x 1 1 1 0", "t 1 1 99999999999999999999 1 1 0")):
+                await store.engine.connection.command("HSET", Keys.of(record).head, f"snap:{number + 1}-0", value)
+
+        before = len(client.get("/v1/models/m/snapshots").json()["snapshots"])
+        run(client, put)
+        answer = client.get("/v1/models/m/snapshots")
+        assert answer.status_code == 200
+        assert len(answer.json()["snapshots"]) >= before
+
+
+def test_versions(serve: Serve) -> None:
+    with serve() as client:
+
+        async def put() -> None:
+            store = store_of(client)
+            for job in ("job-1", "job-2", "job-3"):
+                await publish(store, Settings(), "m", contents(), meta(job), promote=True)
+            keys = [key for key in await store.blobs.keys("versions/") if key.endswith(".meta")]
+            await store.blobs.put(keys[0], pieces_of(b"{}"))
+            await store.blobs.delete(keys[1])
+
+        run(client, put)
+        answer = client.get("/v1/models/m/versions")
+        assert answer.status_code == 200
+        assert [version["version"] for version in answer.json()["versions"]] == [3]
+        assert sorted(answer.json()["damaged"]) == [1, 2]
+
+
+def test_the_audit(serve: Serve, tmp_path: Path) -> None:
+    with serve(data_dir=tmp_path) as client:
+        client.post("/v1/models", json={"name": "m", "algorithm": "falt"})
+        assert client.get("/v1/audit").json()["calls"]
+        with (tmp_path / "audit.jsonl").open("ab") as file:
+            file.write(b'nothing\n{}\n[1]\n{"time": 5, "model": {}}\n{"time": "x"}\n\xff\xfe\n{"time": null}\n')
+        for query in ("", "?since=2020-01-01T00:00:00Z", "?model=m", "?key=k", "?since=0001-01-01T00:00:00%2B14:00"):
+            assert client.get(f"/v1/audit{query}").status_code == 200, query
