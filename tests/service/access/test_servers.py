@@ -19,12 +19,11 @@ from tests.support.waiting import eventually, eventually_async
 
 from manylabel_service.access import __main__ as program
 from manylabel_service.access.key import new_key
-from manylabel_service.access.key_store import KIND, KeptKey, KeyStore
+from manylabel_service.access.key_store import KeptKey, KeyStore
 from manylabel_service.access.keyring import Keyring
 from manylabel_service.app import create_app
 from manylabel_service.settings import Settings
 from manylabel_service.storage import SQLiteStore, Store, open_store
-from manylabel_service.storage.redis.keys import document_keys
 
 Serve = Callable[..., Any]
 Run = Callable[..., tuple[int, str, str]]
@@ -87,11 +86,6 @@ def test_another_key_is_made_for_a_store_that_has_keys_only_if_asked_for(
     status, text, _ = run(*place, "--another")
     assert status == 0
     assert re.search(r"^ml_\w{12}_\w{43}$", text, re.MULTILINE)
-
-
-def test_the_way_back_in_is_described_as_it_is() -> None:
-    page = Path(__file__).parents[3] / "docs" / "operations.md"
-    assert f"redis-cli DEL {' '.join(document_keys(KIND))}" in page.read_text()
 
 
 def test_a_server_that_others_reach_does_not_start_without_a_key(server_process: Callable[..., ServerProcess]) -> None:

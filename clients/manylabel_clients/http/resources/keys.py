@@ -173,6 +173,8 @@ class KeyRequests(Requests):
     def revoke(self, id: str) -> Exchange[None]:
         """Have a key open nothing any more, on every server of the store within a second; it stays in the list.
 
+        If the store cannot take that now, the key opens nothing on the server that was asked, which tries again.
+
         Raises
         ------
         NotFound
