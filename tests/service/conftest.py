@@ -3,6 +3,7 @@
 import contextlib
 import itertools
 import os
+import subprocess
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
@@ -54,6 +55,20 @@ async def sqlite_store(tmp_path: Path) -> AsyncIterator[Store]:
     await store.open()
     yield store
     await store.close()
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of 24 MB."""
+    place = tmp_path / "disk"
+    place.mkdir()
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=24m", "none", place], capture_output=True, check=False
+    )
+    if mounted.returncode:
+        pytest.skip(f"needs the right to mount a tmpfs: {mounted.stderr.decode().strip()}")
+    yield place
+    subprocess.run(["umount", "--lazy", place], check=True)
 
 
 @pytest.fixture

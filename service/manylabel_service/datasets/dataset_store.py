@@ -10,7 +10,7 @@ import asyncio
 import json
 import secrets
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
@@ -213,9 +213,9 @@ class DatasetStore:
 
     async def list(self) -> list[DatasetRecord]:
         """Return all data sets, by name."""
-        return (await self.listed())[0]
+        return [*(await self.listed())[0]]
 
-    async def listed(self) -> tuple[list[DatasetRecord], list[str]]:
+    async def listed(self) -> tuple[Sequence[DatasetRecord], Sequence[str]]:
         """Return all data sets, and the names of damaged ones, by name."""
         records, damaged = [], []
         for document in await self._store.documents.all(KIND):

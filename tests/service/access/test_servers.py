@@ -174,10 +174,35 @@ def test_known_keys_count_while_the_store_is_away(serve: Serve, redis_server: An
         assert predicted(keyed.keys["learn"]) == 403
         assert predicted(keyed.wrong["revoked"]) == 401
         eventually(lambda: keyed.call("get", "/v1/keys").status_code == 503)
+        lost = keyed.keys["predict"].split("_")[1]
+        revoked = keyed.call("delete", f"/v1/keys/{lost}")
+        assert (revoked.status_code, revoked.json()["state"]) == (202, "revoked")
+        assert predicted(keyed.keys["predict"]) == 401
         redis_server.start()
-        eventually(lambda: keyed.call("get", "/v1/keys").status_code == 200)
+        eventually(lambda: keyed.call("delete", f"/v1/keys/{lost}").status_code == 204)
+        assert keyed.shown(lost)["revoked_at"] == revoked.json()["revoked_at"]
         id = keyed.call("get", "/v1/keys").json()["keys"][0]["id"]
         assert keyed.call("delete", f"/v1/keys/{id}").status_code == 204
+
+
+def test_a_full_disk_takes_revocations_and_deletions(serve: Serve, small_disk: Path) -> None:
+    with serve(data_dir=small_disk / "data") as client:
+        keyed = Keyed(client)
+        for name in ("filled", "other"):
+            spec = {"name": name, "algorithm": "falt", "labels": ["a"]}
+            assert keyed.call("post", "/v1/models", json=spec).status_code == 201
+        for size in (2_000, 1):
+            update = {"examples": [{"x": {"indices": [1], "values": [1.0]}, "y": ["a"]}] * size}
+            while (answer := keyed.call("post", "/v1/models/filled/update", json=update)).status_code == 200:
+                pass
+            assert answer.json()["code"] == "storage_full"
+        for scope in ("predict", "learn", "read"):
+            key = keyed.keys[scope]
+            assert keyed.call("delete", f"/v1/keys/{key.split('_')[1]}").status_code == 204
+            assert keyed.call("get", "/v1/models", key).status_code == 401
+        assert keyed.call("delete", "/v1/models/filled").status_code == 204
+        update = {"x": {"indices": [1], "values": [1.0]}, "y": ["a"]}
+        eventually(lambda: keyed.call("post", "/v1/models/other/update", json=update).status_code == 200)
 
 
 async def test_a_server_that_has_seen_a_key_never_opens_again(tmp_path: Path) -> None:

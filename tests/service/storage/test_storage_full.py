@@ -1,7 +1,6 @@
 """A store without room takes revocations and deletions, and so gets room again."""
 
-import subprocess
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -13,20 +12,6 @@ from manylabel_service.storage.redis import RedisStore
 from manylabel_service.storage.sqlite.files import reserve
 
 PAYLOAD = bytes(20_000)
-
-
-@pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system of 24 MB."""
-    place = tmp_path / "disk"
-    place.mkdir()
-    mounted = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=24m", "none", place], capture_output=True, check=False
-    )
-    if mounted.returncode:
-        pytest.skip(f"needs the right to mount a tmpfs: {mounted.stderr.decode().strip()}")
-    yield place
-    subprocess.run(["umount", "--lazy", place], check=True)
 
 
 @pytest.fixture(params=["sqlite", "redis"])

@@ -215,7 +215,7 @@ async def list_datasets(context: ContextOf, access: AccessOf) -> Response:
     context.registry.require_ready()
     records, damaged = await context.datasets.listed()
     seen = [record.model_dump() for record in records if access.may_see(record.name)]
-    return json_answer(listed("datasets", seen, filter(access.may_see, damaged)))
+    return json_answer(listed("datasets", seen, [name for name in damaged if access.may_see(name)]))
 
 
 @router.get(
