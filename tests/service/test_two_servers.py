@@ -81,7 +81,7 @@ def pair(shared_redis: Callable[[], str], server_process: Callable[..., ServerPr
 
 @pytest.fixture(params=PAUSES_SECONDS, ids=lambda seconds: f"{seconds * 1000:.0f}ms")
 def pause(request: pytest.FixtureRequest) -> Callable[[], None]:
-    """Wait for so long: the time between two changes is what these tests are about."""
+    """Wait for the time between two changes, which is what these tests vary."""
     seconds: float = request.param
     return lambda: time.sleep(seconds)
 

@@ -75,7 +75,7 @@ class KeyStore:
             await self._documents.delete(KIND, each.name, revision=each.revision)
 
     async def change(self, id: str, changed: Callable[[Key], Key], *, urgent: bool = False) -> tuple[KeptKey, Key]:
-        """Put in place of a key what a function makes of it, and return that; `urgent` is that of `Documents.put`.
+        """Replace a key by the result of a function, and return that; `urgent` is that of `Documents.put`.
 
         Raises KeyNotFound, and what the function raises.
         """

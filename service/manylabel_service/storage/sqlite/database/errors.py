@@ -61,7 +61,7 @@ def while_opening(path: Path) -> Iterator[None]:
 
 
 def lacks_room(error: StorageGone) -> bool:
-    """Return whether an error of `while_running` may be for want of space: SQLite reports a quota as an I/O error."""
+    """Return whether an error of `while_running` may be for lack of space: SQLite reports a quota as an I/O error."""
     cause = error.__cause__
     return isinstance(error, StorageFull) or (
         isinstance(cause, sqlite3.Error) and _primary(cause) == sqlite3.SQLITE_IOERR
