@@ -185,7 +185,7 @@ def meta(job: str) -> VersionMeta:
 def test_a_data_set_and_a_job_that_change_there(
     pair: Pair, pause: Callable[[], None], request: pytest.FixtureRequest
 ) -> None:
-    names = [f"{where}-{request.node.callspec.id}" for where in ("there", "here")]
+    names = [f"set-{where}-{request.node.callspec.id}" for where in ("there", "here")]
     rows = b"x,y,a,b\n" + b"".join(b"%d,%d,%d,%d\n" % (n, -n, n % 2, n % 3 == 0) for n in range(20))
     jobs = []
     for server, name in zip((pair.there, pair.here), names, strict=True):
