@@ -1,0 +1,59 @@
+"""Where a JSON text can be cut into pieces: at a comma outside of strings."""
+
+from manylabel_core.compiled import compiled
+
+QUOTE, BACKSLASH, COMMA = 34, 92, 44
+OPEN_LIST, CLOSE_LIST, OPEN_OBJECT, CLOSE_OBJECT = 91, 93, 123, 125
+
+
+@compiled
+def next_cut(raw, begin, size, stack, depth):
+    """Find the first comma of a JSON text that is at least `size` bytes behind `begin`.
+
+    The text is not validated: it is valid if, and only if, each of its pieces is.
+
+    Parameters
+    ----------
+    raw : uint8 array
+    begin : int
+        The text is read from here on; it is outside of any string.
+    size : int
+    stack : uint8 array, shape (max_depth,)
+        The brackets that are open at `begin`, the outermost first. Changed to those open at the cut.
+    depth : int
+        Number of these brackets.
+
+    Returns
+    -------
+    cut : int
+        The index of the comma. Without one, or when the text ends or opens too many brackets: the length of the text.
+    depth : int
+        Number of brackets open there.
+    least : int
+        The lowest number of brackets open in between.
+    opened : int
+        Number of brackets opened in between.
+    """
+    n, i = raw.shape[0], begin
+    least, opened = depth, 0
+    while i < n:
+        byte = raw[i]
+        if byte == QUOTE:
+            i += 1
+            while i < n and raw[i] != QUOTE:
+                i += 2 if raw[i] == BACKSLASH else 1
+        elif byte == OPEN_LIST or byte == OPEN_OBJECT:
+            if depth == stack.shape[0]:
+                break
+            stack[depth] = byte
+            depth += 1
+            opened += 1
+        elif byte == CLOSE_LIST or byte == CLOSE_OBJECT:
+            depth -= 1
+            least = min(least, depth)
+            if depth <= 0:
+                break
+        elif byte == COMMA and i - begin >= size and depth > 0:
+            return i, depth, least, opened
+        i += 1
+    return n, max(depth, 0), max(least, 0), opened
