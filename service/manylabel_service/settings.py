@@ -281,6 +281,10 @@ class Settings(BaseSettings):
     max_record_depth: Annotated[int, Field(ge=1, le=100)] = 8
     """Most objects inside one another in a record, itself included; one with more is answered 422."""
 
+    max_record_fields: PositiveInt = 50_000
+    """Maximum number of fields of a record, those of objects in it and strings of lists included; also of numbers of an
+    example in a request, and of its labels. The server rejects more with 422."""
+
     max_labels: Annotated[int, Field(ge=1, le=MAX_COLUMNS)] = 10_000
     """Most labels of a model."""
 
@@ -376,7 +380,8 @@ class Settings(BaseSettings):
     @property
     def record_limits(self) -> RecordLimits:
         """The limits of one record."""
-        return RecordLimits(self.max_record_characters, self.max_record_tokens, self.max_record_depth)
+        most = self.max_record_characters, self.max_record_tokens, self.max_record_depth, self.max_record_fields
+        return RecordLimits(*most)
 
     @field_validator("tls_key_file", "redis_key_file")
     @classmethod

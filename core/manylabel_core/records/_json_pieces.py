@@ -42,13 +42,13 @@ def next_cut(raw, begin, size, stack, depth):
             i += 1
             while i < n and raw[i] != QUOTE:
                 i += 2 if raw[i] == BACKSLASH else 1
-        elif byte == OPEN_LIST or byte == OPEN_OBJECT:
+        elif byte in (OPEN_LIST, OPEN_OBJECT):
             if depth == stack.shape[0]:
                 break
             stack[depth] = byte
             depth += 1
             opened += 1
-        elif byte == CLOSE_LIST or byte == CLOSE_OBJECT:
+        elif byte in (CLOSE_LIST, CLOSE_OBJECT):
             depth -= 1
             least = min(least, depth)
             if depth <= 0:

@@ -37,3 +37,5 @@ class RecordLimits:
     """Most tokens (words, runs of words, parts of words) of all its texts together, each as often as it occurs."""
     depth: int = 8
     """Most objects inside one another, the record included."""
+    fields: int = 50_000
+    """Maximum number of fields, those of objects in the record included, and of strings in lists."""

@@ -92,7 +92,17 @@ class RecordEncoder:
 class _Reading:
     """One record while it is being read."""
 
-    __slots__ = ("_characters", "_fields", "_limits", "_longer_than", "_names", "_reader", "_tokens", "features")
+    __slots__ = (
+        "_characters",
+        "_fields",
+        "_limits",
+        "_longer_than",
+        "_n_fields",
+        "_names",
+        "_reader",
+        "_tokens",
+        "features",
+    )
 
     def __init__(
         self, limits: RecordLimits, reader: TextReader, fields: frozenset[str], longer_than: int | None
@@ -101,13 +111,14 @@ class _Reading:
         self._reader = reader
         self._fields = fields
         self._longer_than = longer_than
-        self._characters = self._tokens = 0
+        self._characters = self._tokens = self._n_fields = 0
         self._names: set[str] = set()
         self.features: dict[str, float] = {}
 
     def add_object(self, fields: Mapping[str, Any], path: Path, depth: int) -> None:
         if depth > self._limits.depth:
             raise RecordError(path, f"must be at most {self._limits.depth} objects deep, the record included")
+        self._spend_fields(len(fields))
         for key, value in fields.items():
             self._add_field((*path, key), value, depth)
 
@@ -122,6 +133,7 @@ class _Reading:
         elif isinstance(value, Mapping):
             self.add_object(value, path, depth + 1)
         elif isinstance(value, list | tuple):
+            self._spend_fields(len(value))
             self._add_strings(name, _strings(value, path), path)
         else:
             self._add_number(name, value, path)
@@ -180,6 +192,12 @@ class _Reading:
                 _check_unicode(string, path)
         if self._characters > self._limits.characters:
             detail = f"must have at most {self._limits.characters:,} characters in all its strings together"
+            raise RecordError((), detail)
+
+    def _spend_fields(self, count: int) -> None:
+        self._n_fields += count
+        if self._n_fields > self._limits.fields:
+            detail = f"must have at most {self._limits.fields:,} fields, strings in lists included"
             raise RecordError((), detail)
 
     def _spend_tokens(self, count: int) -> None:

@@ -1,6 +1,6 @@
 """Signatures of models tell callers, before they send examples, what a model takes and answers at present."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 from manylabel_core.records import RecordEncoder
@@ -22,6 +22,7 @@ class Signature(NamedTuple):
     records : the encoder of records; None if it takes numbers only.
     version : its number, of a trained model.
     versions : the numbers of all that can be asked, of a trained model.
+    views : the names of the views of a trained model; empty if it has none.
     """
 
     kind: str
@@ -31,3 +32,4 @@ class Signature(NamedTuple):
     records: RecordEncoder | None
     version: int | None = None
     versions: Sequence[int] = ()
+    views: Collection[str] = ()

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from manylabel_core.records._json_pieces import next_cut
 from manylabel_core.scaling.choices import SCALINGS
 from manylabel_service import ulid as prediction_ids
 from manylabel_service.hosting.examples import Example, Features, Labels
@@ -27,6 +28,7 @@ def warm_up() -> None:
     for algorithm, params in PARAMS.items():
         for variant in _variants(params):
             _exercise(algorithm=algorithm, params=variant)
+    next_cut(np.frombuffer(b"[1,2]", dtype=np.uint8), 0, 1, np.zeros(1, dtype=np.uint8), 0)
 
 
 def _variants(params: type[Params]) -> Iterator[dict[str, Any]]:

@@ -76,7 +76,8 @@ class Predictor:
             inputs = {**sizes} if self._takes_views else {EXAMPLE: self.n_features}
         records = None if self.text is None else self.records
         meta, likely = self.version.meta, self.estimator.curves_ is not None
-        return Signature(meta.trainer, inputs, self.labels, likely, records, self.version.number, versions)
+        views = tuple(self.views) if self._takes_views else ()
+        return Signature(meta.trainer, inputs, self.labels, likely, records, self.version.number, versions, views)
 
     @property
     def features_digest(self) -> str:

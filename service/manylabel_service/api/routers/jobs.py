@@ -18,7 +18,7 @@ from manylabel_service.api.translation.job_specs import to_spec
 from manylabel_service.api.web import idempotency, sse
 from manylabel_service.api.web.access import AccessOf, needs
 from manylabel_service.api.web.audited import note
-from manylabel_service.api.web.bodies import read_json
+from manylabel_service.api.web.large_json import read_json
 from manylabel_service.api.web.parameters import Parameters, each_once, one_of
 from manylabel_service.api.web.routes import GuardedRoute, body, content, json_answer, listed, problems
 from manylabel_service.api.web.sse import EventStream, last_event_id

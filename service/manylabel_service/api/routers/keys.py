@@ -11,7 +11,7 @@ from manylabel_service.access.key import NO_RATES, Key, new_key
 from manylabel_service.api import schemas
 from manylabel_service.api.context import ContextOf
 from manylabel_service.api.web.access import AccessOf, needs
-from manylabel_service.api.web.bodies import read_json
+from manylabel_service.api.web.large_json import read_json
 from manylabel_service.api.web.problems import invalid
 from manylabel_service.api.web.routes import GuardedRoute, body, json_answer, listed, problems
 from manylabel_service.api.web.validation import invalid_body

@@ -20,7 +20,7 @@ from manylabel_service.api.translation.label_studio import TaskReader, to_config
 from manylabel_service.api.translation.model_access import counting_refusals, online
 from manylabel_service.api.translation.to_json import check_numbers
 from manylabel_service.api.web.access import access_of, needs
-from manylabel_service.api.web.bodies import read_json
+from manylabel_service.api.web.large_json import read_large_json
 from manylabel_service.api.web.problems import Problem, invalid
 from manylabel_service.api.web.routes import GuardedRoute, JSONAnswer, body, json_answer, problems
 from manylabel_service.api.web.validation import invalid_body
@@ -182,7 +182,7 @@ async def _sent(request: Request, context: Context, name: str, kind: type[Sent])
 
 
 async def _body(request: Request, context: Context, kind: type[Sent]) -> Sent:
-    document, _ = await read_json(request, context.settings.max_body_bytes)
+    document, _ = await read_large_json(request, context.settings.max_body_bytes)
     most = context.settings.max_batch_examples
     for field in ("tasks", "annotation", "task"):
         items = document.get(field) if isinstance(document, dict) else None

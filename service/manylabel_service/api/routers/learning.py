@@ -122,7 +122,8 @@ async def predict(request: Request, name: str) -> Response:
     started = time.perf_counter()
     learns = isinstance(hosted, Replica)
     convert: Callable[..., Any] = to_features if learns else to_inputs
-    convert = partial(convert, max_features=settings.max_features, records=records_of)
+    limits = {"max_features": settings.max_features, "max_fields": settings.max_record_fields}
+    convert = partial(convert, **limits, records=records_of)
     async with request.app.state.turns.turn(raw):
         document = await read_value(raw)
         probabilities, k = take_flag(document, "probabilities"), take_count(document, "explain", MAX_EXPLAIN)
@@ -240,7 +241,8 @@ async def _learn_with(replica: Replica, request: Request, operation: str, contex
     want_predictions = operation == "predict-update"
     alone = schemas.PredictUpdateRequest if want_predictions else schemas.UpdateItem
     batch = schemas.PredictUpdateBatch if want_predictions else schemas.UpdateBatch
-    convert = partial(to_example, max_features=settings.max_features, records=replica.records, alone=alone)
+    limits = {"max_features": settings.max_features, "max_fields": settings.max_record_fields}
+    convert = partial(to_example, **limits, records=replica.records, alone=alone)
     async with request.app.state.turns.turn(raw, deadline):
         document = await read_value(raw)
         key = idempotency.idempotency_key(request, operation, raw)

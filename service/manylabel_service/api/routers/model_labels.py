@@ -15,7 +15,7 @@ from manylabel_service.api.translation.model_access import MEASURED, WhichVersio
 from manylabel_service.api.translation.to_json import receipt
 from manylabel_service.api.web import idempotency
 from manylabel_service.api.web.access import needs
-from manylabel_service.api.web.bodies import read_json
+from manylabel_service.api.web.large_json import read_json
 from manylabel_service.api.web.parameters import Flag, each_once, one_of, up_to
 from manylabel_service.api.web.routes import GuardedRoute, body, json_answer, problems
 from manylabel_service.api.web.validation import invalid_body

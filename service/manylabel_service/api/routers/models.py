@@ -20,10 +20,12 @@ from manylabel_service.api.translation.to_json import reliability
 from manylabel_service.api.translation.uploads import receive_file
 from manylabel_service.api.web.access import AccessOf, needs
 from manylabel_service.api.web.audited import note
-from manylabel_service.api.web.bodies import BYTES, read_json
+from manylabel_service.api.web.bodies import BYTES
+from manylabel_service.api.web.large_json import read_large_json
 from manylabel_service.api.web.parameters import each_once, each_once_but, wrong
 from manylabel_service.api.web.problems import invalid
 from manylabel_service.api.web.routes import GuardedRoute, body, json_answer, listed, problems
+from manylabel_service.api.web.turns import LARGE_BYTES
 from manylabel_service.api.web.validation import Path, invalid_body
 from manylabel_service.errors import NoReliability, NotCalibrated
 from manylabel_service.hosting.hosted_model import HostedModel
@@ -69,18 +71,25 @@ _EXAMPLE = {"name": "tags", "algorithm": "falt", "params": {"eta": 0.5, "passes_
 @needs("admin")
 async def create_model(request: Request, context: ContextOf, access: AccessOf) -> Response:
     """The new model has learnt nothing, or goes on from a trained one. Its address is in the header Location."""
-    document, _ = await read_json(request, context.settings.max_body_bytes)
+    document, raw = await read_large_json(request, context.settings.max_body_bytes)
     try:
-        wanted = schemas.ModelRequest.model_validate(document)
+        # Names by the hundred thousand hold the interpreter for long.
+        large = len(raw) >= LARGE_BYTES
+        wanted, spec = await asyncio.to_thread(_validated, document) if large else _validated(document)
     except ValidationError as error:
         raise invalid_body(error, (), path_in_spec, _described(document)) from error
-    spec = ModelSpec.model_validate(wanted.model_dump(exclude={"init_from"}))
     note(request.scope, model=spec.name)
     access.require_names(spec.name, *([] if wanted.init_from is None else [wanted.init_from.model]))
     if wanted.init_from is None:
         return created(await context.registry.create(spec))
     state = await _begin(context, spec, wanted.init_from, wanted.leaves_scaling, wanted.leaves_text)
     return created(await context.registry.create(state.online_spec, state))
+
+
+def _validated(document: Any) -> tuple[schemas.ModelRequest, ModelSpec]:
+    """Return the request, and the spec of the model."""
+    wanted = schemas.ModelRequest.model_validate(document)
+    return wanted, ModelSpec.model_validate(wanted.model_dump(exclude={"init_from"}))
 
 
 def _described(document: Any) -> dict[Path, type[BaseModel]]:

@@ -29,15 +29,13 @@ from manylabel_service.api.translation.model_access import trained
 from manylabel_service.api.translation.to_json import check_numbers
 from manylabel_service.api.web.access import OPEN, access_of, needs
 from manylabel_service.api.web.bodies import read_body
-from manylabel_service.api.web.problems import invalid
 from manylabel_service.api.web.routes import DirectRoute, GuardedRoute, JSONAnswer, body, content, json_answer
 from manylabel_service.api.web.routes import problems as problems_as
 from manylabel_service.errors import InvalidExample
 from manylabel_service.hosting.hosted_model import HostedModel
 from manylabel_service.hosting.predictions import PredictResult
-from manylabel_service.hosting.signature import EXAMPLE, Signature
+from manylabel_service.hosting.signature import Signature
 from manylabel_service.online.replica import Replica
-from manylabel_service.trained.inputs import Views
 from manylabel_service.trained.model import TrainedModel
 
 router = APIRouter(route_class=GuardedRoute, tags=["Open Inference Protocol"])
@@ -188,11 +186,12 @@ async def _infer(request: Request, name: str, version: int | None) -> Response:
     started = time.perf_counter()
     signature = await _signature(context, hosted, version)
     convert: Any = to_features if isinstance(hosted, Replica) else to_inputs
-    convert = partial(convert, max_features=settings.max_features, records=signature.records)
+    convert = partial(convert, max_features=settings.max_features, max_fields=settings.max_record_fields)
+    convert = partial(convert, records=signature.records)
     async with request.app.state.turns.turn(raw):
         asked, tensors = await read_request(request, raw)
         outputs = wanted_outputs(asked, signature)
-        examples = await to_examples(tensors, convert, settings.max_batch_examples, settings.max_features)
+        examples = await to_examples(tensors, signature, convert, settings.max_batch_examples, settings.max_features)
         del tensors, asked.inputs
     n_examples = len(examples.values)
     if n_examples > 1:
@@ -219,9 +218,6 @@ async def _infer(request: Request, name: str, version: int | None) -> Response:
 async def _predict(
     context: Context, hosted: HostedModel, examples: Examples, likely: bool, version: int | None
 ) -> PredictResult:
-    if isinstance(hosted, Replica) and isinstance(examples.values[0], Views):
-        raise invalid(("inputs",), f"must be the one input {EXAMPLE!r}: this model has no views")
-
     def ask(model: HostedModel) -> Awaitable[PredictResult]:
         if isinstance(model, TrainedModel):
             return model.predict(examples.values, probabilities=likely, version=version)

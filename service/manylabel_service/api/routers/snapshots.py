@@ -17,7 +17,8 @@ from manylabel_service.api.translation.scratch_files import full_disk, scratch_f
 from manylabel_service.api.translation.to_json import receipt
 from manylabel_service.api.web import idempotency
 from manylabel_service.api.web.access import needs
-from manylabel_service.api.web.bodies import has_body, read_json
+from manylabel_service.api.web.bodies import has_body
+from manylabel_service.api.web.large_json import read_json
 from manylabel_service.api.web.problems import invalid
 from manylabel_service.api.web.routes import GuardedRoute, body, content, json_answer, problems
 from manylabel_service.api.web.streaming import Download

@@ -120,7 +120,9 @@ class _StreamAnswer(Response):
             await writer.end()
 
     def _example(self, line: bytes) -> Example:
-        return to_example(json_value(line, A_LINE), (), self._context.settings.max_features, self._records)
+        settings = self._context.settings
+        most = settings.max_features, settings.max_record_fields
+        return to_example(json_value(line, A_LINE), (), most[0], self._records, max_fields=most[1])
 
     async def _answer(self, lines: ReadAhead, writer: Writer) -> None:
         try:

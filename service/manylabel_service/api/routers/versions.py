@@ -15,7 +15,7 @@ from manylabel_service.api.context import ContextOf
 from manylabel_service.api.translation.model_access import trained
 from manylabel_service.api.translation.scratch_files import full_disk, scratch_file
 from manylabel_service.api.web.access import needs
-from manylabel_service.api.web.bodies import read_json
+from manylabel_service.api.web.large_json import read_json
 from manylabel_service.api.web.problems import Problem
 from manylabel_service.api.web.routes import GuardedRoute, body, content, json_answer, listed, problems
 from manylabel_service.api.web.streaming import Download

@@ -9,7 +9,7 @@ from manylabel_service.api.schemas.base import Answer
 MAX_TENSORS = 1_000
 """Inputs, or outputs, that a request may name; a model has far fewer."""
 
-Parameters = dict[str, StrictStr | StrictInt | StrictFloat | StrictBool]
+Parameters = Annotated[dict[str, StrictStr | StrictInt | StrictFloat | StrictBool], Field(max_length=100)]
 """What the protocol leaves to servers and clients, by name."""
 
 Numbers = Literal[

@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from manylabel_service.api.schemas import Batch
 from manylabel_service.api.web.problems import Problem, invalid, pointer
-from manylabel_service.api.web.validation import Path, invalid_body
+from manylabel_service.api.web.validation import Path, check_known, invalid_body
 from manylabel_service.errors import InvalidExample
 
 T = TypeVar("T")
@@ -50,6 +50,7 @@ async def to_items(
     """
     if not (isinstance(document, dict) and "examples" in document):
         return Items([convert(document, ())], batch=False)
+    check_known(document, ())
     examples = _examples(document, described)
     if len(examples) > max_examples:
         raise Problem("batch_too_large", f"a batch has at most {max_examples:,} examples, this one {len(examples):,}")

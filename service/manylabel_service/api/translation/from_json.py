@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ValidationError
 
-from manylabel_core.records import RecordEncoder, RecordError
+from manylabel_core.records import RecordEncoder, RecordError, RecordLimits
 from manylabel_core.records.forms import form_of
 from manylabel_service.api.schemas import (
     PredictItem,
@@ -22,13 +22,15 @@ from manylabel_service.api.schemas import (
     form_of_trained,
 )
 from manylabel_service.api.web.problems import invalid
-from manylabel_service.api.web.validation import Path, invalid_body
+from manylabel_service.api.web.validation import Path, check_known, invalid_body
 from manylabel_service.hosting.examples import Example, Features, Labels
 from manylabel_service.online.spec.spec import MAX_NAME_BYTES
 from manylabel_service.storage import position_key
 from manylabel_service.trained.inputs import Inputs, Record, Views, as_features
 
 MAX_POSITION_CHARACTERS = 64
+
+MAX_FIELDS = RecordLimits().fields
 
 ItemT = TypeVar("ItemT", bound=BaseModel)
 
@@ -44,25 +46,38 @@ def read_position(value: str) -> str:
     raise ValueError("must be a position that an answer of this model had")
 
 
-def to_features(item: Any, at: Path, max_features: int, records: RecordEncoder) -> Features:
+def to_features(
+    item: Any, at: Path, max_features: int, records: RecordEncoder, max_fields: int = MAX_FIELDS
+) -> Features:
     """Return the features of an item to predict, which stands at the path `at` of the body.
+
+    Parameters
+    ----------
+    max_features : int
+        Maximum number of columns.
+    max_fields : int
+        Maximum number of numbers of the item, of its labels, and of its views together.
 
     Raises
     ------
     Problem
         invalid_request, with the place.
     """
+    check_fields(item, at, max_fields)
     kind = PredictItem if at else PredictRequest
     if _has_record(item):
         return record_features(_valid(kind, item, kind, at).x, (*at, "x"), max_features, records)
     return _features(_valid(PredictNumbers, item, kind, at).x, (*at, "x"), max_features)
 
 
-def to_inputs(item: Any, at: Path, max_features: int, records: RecordEncoder | None) -> Inputs:
+def to_inputs(
+    item: Any, at: Path, max_features: int, records: RecordEncoder | None, max_fields: int = MAX_FIELDS
+) -> Inputs:
     """Return the inputs of an item to predict by a trained model, which may have views; raises as `to_features`.
 
     Without an encoder of records, there are numbers only.
     """
+    check_fields(item, at, max_fields)
     try:
         valid = TrainedNumbers.model_validate(item)
     except ValidationError as error:
@@ -89,9 +104,15 @@ def _trained_record(item: Any, at: Path, max_features: int, records: RecordEncod
 
 
 def to_example(
-    item: Any, at: Path, max_features: int, records: RecordEncoder, alone: type[UpdateItem] = UpdateItem
+    item: Any,
+    at: Path,
+    max_features: int,
+    records: RecordEncoder,
+    alone: type[UpdateItem] = UpdateItem,
+    max_fields: int = MAX_FIELDS,
 ) -> Example:
     """Return an item to learn, with its labels; raises as `to_features`. One that is no part of a batch is `alone`."""
+    check_fields(item, at, max_fields)
     kind = UpdateItem if at else alone
     if _has_record(item):
         record = _valid(kind, item, kind, at)
@@ -99,6 +120,30 @@ def to_example(
         return Example(x, to_labels(record.y, (*at, "y")), record.weight)
     valid = _valid(UpdateNumbers, item, kind, at)
     return Example(_features(valid.x, (*at, "x"), max_features), to_labels(valid.y, (*at, "y")), valid.weight)
+
+
+def check_fields(item: Any, at: Path, max_fields: int) -> None:
+    """Refuse an item with too many fields, numbers or labels, before it is validated; raises a Problem."""
+    if not isinstance(item, dict):
+        return
+    check_known(item, at)
+    for name in ("x", "y", "views"):
+        if (count := _n_fields(item.get(name))) > max_fields:
+            raise invalid((*at, name), f"must have at most {max_fields:,} fields, numbers or labels, has {count:,}")
+
+
+def _n_fields(value: Any) -> int:
+    """Return how many elements an object or a list has, together with those of the objects and lists in it."""
+    if not isinstance(value, list | dict):
+        return 0
+    count = len(value)
+    if isinstance(value, dict):
+        for inside in value.values():
+            if isinstance(inside, list):
+                count += len(inside)
+            elif isinstance(inside, dict):
+                count += _n_fields(inside)
+    return count
 
 
 def _has_record(item: Any) -> bool:

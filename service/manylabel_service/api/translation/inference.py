@@ -28,6 +28,9 @@ from manylabel_service.trained.inputs import Views
 
 HEADER_LENGTH = "inference-header-content-length"
 """The header that says how much of a body is JSON; the rest is binary data."""
+MAX_ROWS = 100_000
+"""Maximum number of rows in all inputs of a request together: a row of one view takes some 300 bytes of memory."""
+
 EXTENSION = "binary_tensor_data"
 
 TEXT, JSON = "str", "json"
@@ -67,7 +70,7 @@ async def read_request(request: Request, raw: bytes) -> tuple[schemas.InferReque
         malformed_json, malformed_request or invalid_request.
     """
     length = request.headers.get(HEADER_LENGTH)
-    n_json = len(raw) if length is None else length_of(length.encode())
+    n_json = len(raw) if length is None else length_of(length.encode(), "Inference-Header-Content-Length")
     if n_json > len(raw):
         raise Problem("malformed_request", f"{HEADER_LENGTH} must be at most {len(raw)}, the bytes of the body")
     document = await read_value(raw[:n_json])
@@ -78,11 +81,14 @@ async def read_request(request: Request, raw: bytes) -> tuple[schemas.InferReque
     return asked, split(asked.inputs, memoryview(raw)[n_json:])
 
 
-async def to_examples(tensors: Sequence[Tensor], convert: Convert, max_examples: int, max_features: int) -> Examples:
+async def to_examples(
+    tensors: Sequence[Tensor], signature: Signature, convert: Convert, max_examples: int, max_features: int
+) -> Examples:
     """Return the examples in the inputs of a request.
 
     Parameters
     ----------
+    signature : of the model.
     convert : makes an example of an item like those of predict, given its place in the body.
     max_examples, max_features : of a request, and of an example.
 
@@ -95,17 +101,37 @@ async def to_examples(tensors: Sequence[Tensor], convert: Convert, max_examples:
     if n > max_examples:
         raise Problem("batch_too_large", f"a batch has at most {max_examples:,} examples, this one {n:,}")
     names = [tensor.asked.name for tensor in tensors]
+    _check_names(names, signature)
+    if n * len(tensors) > MAX_ROWS:
+        detail = f"a batch has at most {MAX_ROWS:,} rows in all inputs together, this one {n * len(tensors):,}"
+        raise Problem("batch_too_large", detail)
     if names == [EXAMPLE] and tensors[0].asked.datatype == "BYTES":
         return await _from_strings(tensors[0], n, convert)
     matrices = [await _rows(tensor, n, max_features) for tensor in tensors]
     if names == [EXAMPLE]:
         at = tensors[0].at
         return Examples([Features(None, None, row) for row in matrices[0]], lambda index: (*at, "data", index))
+    values = []
+    slice_ends = time.perf_counter() + SLICE_SECONDS
+    for row in zip(*matrices, strict=True):
+        if time.perf_counter() > slice_ends:
+            await asyncio.sleep(0)
+            slice_ends = time.perf_counter() + SLICE_SECONDS
+        values.append(Views({name: Features(None, None, x) for name, x in zip(names, row, strict=True)}))
+    return Examples(values, lambda index: ("inputs", index))
+
+
+def _check_names(names: Sequence[str], signature: Signature) -> None:
+    """Refuse inputs that the model does not have, before anything is made of them."""
+    if names == [EXAMPLE]:
+        return
     if len(set(names)) < len(names):
         raise invalid(("inputs",), "must have each name once")
-    rows = zip(*matrices, strict=True)
-    views = [{name: Features(None, None, x) for name, x in zip(names, row, strict=True)} for row in rows]
-    return Examples([Views(each) for each in views], lambda index: ("inputs", index))
+    if not signature.views:
+        raise invalid(("inputs",), f"must be the one input {EXAMPLE!r}: this model has no views")
+    for index, name in enumerate(names):
+        if name not in signature.views:
+            raise invalid(("inputs", index, "name"), f"must be one of {', '.join(signature.views)}")
 
 
 async def _rows(tensor: Tensor, n: int, max_features: int) -> NDArray[np.float32]:

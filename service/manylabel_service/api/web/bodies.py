@@ -29,20 +29,6 @@ def has_body(request: Request) -> bool:
     return headers.get(b"content-length", b"0") != b"0" or b"transfer-encoding" in headers
 
 
-async def read_json(request: Request, max_bytes: int) -> tuple[Any, bytes]:
-    """Return the value in the body of a request, and the body itself.
-
-    Raises
-    ------
-    Problem
-        unsupported_media_type, body_too_large, malformed_json or server_busy.
-    ClientDisconnect
-        The client went away before it had sent everything.
-    """
-    raw = await read_body(request, JSON, max_bytes)
-    return json_value(raw, "the body"), raw
-
-
 A_LINE = "the line"
 """In the words of `json_value`."""
 
@@ -131,10 +117,10 @@ def _check_media_type(media_type: bytes, expected: bytes) -> None:
         raise Problem("unsupported_media_type", f"JSON is UTF-8 here, not {charset.decode('latin-1')[:100]!r}")
 
 
-def length_of(content_length: bytes) -> int:
-    """Return the number in a header Content-Length; raises a Problem malformed_request for none that is sane."""
+def length_of(content_length: bytes, header: str = "Content-Length") -> int:
+    """Return the number of bytes in a header; raises a Problem malformed_request that names the header."""
     if len(content_length) > MAX_LENGTH_DIGITS or not content_length.strip().isdigit():
-        raise Problem("malformed_request", f"Content-Length must be a number of at most {MAX_LENGTH_DIGITS} digits")
+        raise Problem("malformed_request", f"{header} must be a number of at most {MAX_LENGTH_DIGITS} digits")
     return int(content_length)
 
 

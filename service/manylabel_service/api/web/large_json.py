@@ -8,11 +8,13 @@ from typing import Any
 
 import jiter
 import numpy as np
+from starlette.requests import Request
 
 from manylabel_core.records._json_pieces import OPEN_LIST, next_cut
-from manylabel_service.api.web.bodies import json_value
+from manylabel_service.api.web.bodies import JSON, json_value, read_body
 from manylabel_service.api.web.problems import Problem
 from manylabel_service.api.web.turns import LARGE_BYTES
+from manylabel_service.api.web.validation import check_known
 
 PIECE_BYTES = 2**15
 """Minimum bytes of a piece. Parsing one takes 0.2 to 3 ms."""
@@ -30,6 +32,32 @@ _BEGIN, _END = (f'"{secrets.token_hex(8)}"'.encode() for _ in range(2))
 _BEGIN_KEY = _BEGIN.decode().strip('"')
 
 _PLACE = re.compile(r"(.*) at line (\d+) column (\d+)", re.DOTALL)
+
+
+MAX_DOCUMENT_BYTES = 2**18
+"""Maximum bytes of a body that is a document: a job, a key, the name of a snapshot."""
+
+
+async def read_json(request: Request, max_bytes: int) -> tuple[Any, bytes]:
+    """Return the document in the body of a request, which has at most `MAX_DOCUMENT_BYTES`, and the body itself.
+
+    Raises
+    ------
+    Problem
+        unsupported_media_type, body_too_large, malformed_json, invalid_request, queue_full or server_busy.
+    ClientDisconnect
+        The client went away before it had sent everything.
+    """
+    return await read_large_json(request, min(max_bytes, MAX_DOCUMENT_BYTES))
+
+
+async def read_large_json(request: Request, max_bytes: int) -> tuple[Any, bytes]:
+    """Return the value in the body of a request, and the body itself; raises as `read_json`."""
+    raw = await read_body(request, JSON, max_bytes)
+    async with request.app.state.turns.turn(raw):
+        document = await read_value(raw)
+    check_known(document, ())
+    return document, raw
 
 
 async def read_value(raw: bytes) -> Any:

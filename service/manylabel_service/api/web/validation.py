@@ -7,7 +7,7 @@ from typing import Any, get_args
 from pydantic import BaseModel, ValidationError
 
 from manylabel_service import names
-from manylabel_service.api.web.problems import Problem, pointer, sentence
+from manylabel_service.api.web.problems import Problem, invalid, pointer, sentence
 
 Path = tuple[str | int, ...]
 
@@ -15,6 +15,9 @@ MAX_ERRORS = 10
 """Places named in one answer."""
 MAX_ERRORS_LOOKED_AT = 1_000
 """A body with more is not looked through: describing them would take longer than finding them."""
+
+MAX_FIELDS = 100
+"""Maximum number of fields of an object of known fields. No object has as many."""
 
 _NO_OBJECT = ("dict_type", "model_type", "model_attributes_type")
 
@@ -42,6 +45,12 @@ _WORDS = {
     "union_tag_invalid": "must have as {discriminator} one of {expected_tags}",
     "union_tag_not_found": "must have {discriminator}",
 }
+
+
+def check_known(document: Any, at: Path) -> None:
+    """Refuse an object with more fields than any model has, which pydantic would describe one by one."""
+    if isinstance(document, dict) and len(document) > MAX_FIELDS:
+        raise invalid(at, f"must have at most {MAX_FIELDS} fields, has {len(document):,}")
 
 
 def invalid_body(
