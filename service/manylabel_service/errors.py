@@ -88,6 +88,14 @@ class BeyondOwnKey(AccessError):
     """What is allowed there."""
 
 
+class JobNotAllowed(AccessError):
+    """The key is not for the model of this job. The error has no name: ids of jobs follow from idempotency keys."""
+
+    code = "model_not_allowed"
+    message = "your key is not for the model of job {self.id!r}"
+    id: str
+
+
 class RateLimited(ServiceError):
     """The key has asked for as much as it may, for now."""
 

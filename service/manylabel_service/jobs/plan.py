@@ -56,7 +56,8 @@ async def check(context: JobContext, spec: JobSpec) -> dict[str, str]:
             views = other.views | views if TRAINERS[spec.trainer].views else views  # labelled rows may lack some
             _check_views(at, spec, other, views)
         _check_learnable(spec, found, len(views))
-        _check_number(spec, found.rows if spec.data.split in (None, "all") else found.splits[spec.data.split])
+        n_rows = found.rows if spec.data.split in (None, "all") else found.splits[spec.data.split]
+        _check_number(spec, n_rows, found.labels)
         if isinstance(spec.holdout, Rows):
             _check_views(("holdout",), spec, await rows(("holdout",), spec.holdout), views)
     else:
@@ -96,15 +97,25 @@ def _check_learnable(spec: JobSpec, found: DatasetRecord, n_views: int) -> None:
         )
 
 
-def _check_number(spec: JobSpec, n_rows: int) -> None:
-    """Check that the rows, if all are labelled, suffice for what is held out and for folds."""
+def _check_number(spec: JobSpec, n_rows: int, n_labels: int) -> None:
+    """Check that the rows, if all are labelled, suffice for the labels, for what is held out and for folds."""
+    if n_rows < n_labels:
+        raise InvalidJob(
+            ("data", "dataset"), f"must have as many rows as labels, {n_labels:,}, or more; has {n_rows:,}"
+        )
     if isinstance(spec.holdout, float):
         n_held = round(spec.holdout * n_rows)
         if not 0 < n_held < n_rows:
             raise InvalidJob(("holdout",), f"must leave rows on both sides; of {n_rows} it holds out {n_held}")
         n_rows -= n_held
+        if n_rows < n_labels:
+            detail = f"must leave as many rows to learn from as there are labels, {n_labels:,}; it leaves {n_rows:,}"
+            raise InvalidJob(("holdout",), detail)
     if spec.search is not None and spec.search.folds > n_rows:
         raise InvalidJob(("search", "folds"), f"must be at most the number of rows, {n_rows}")
+    if spec.search is not None and (n_learnt := n_rows - math.ceil(n_rows / spec.search.folds)) < n_labels:
+        detail = f"must leave as many rows to learn from as there are labels, {n_labels:,}; a fold leaves {n_learnt:,}"
+        raise InvalidJob(("search", "folds"), detail)
 
 
 def _check_views(at: Path, spec: JobSpec, other: DatasetRecord, views: Mapping[str, int]) -> None:

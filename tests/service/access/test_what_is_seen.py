@@ -81,6 +81,22 @@ def test_jobs_for_other_models_are_not_touched(both: Both, refused: Refused) -> 
     refused(both.call("post", f"/v1/jobs/{both.jobs['theirs']}/retry"), 403, "model_not_allowed")
 
 
+def test_a_refusal_does_not_tell_the_model_of_a_job(both: Both, refused: Refused) -> None:
+    path = f"/v1/jobs/{both.jobs['theirs']}"
+    for method, call in (("get", path), ("get", f"{path}/log"), ("delete", path), ("post", f"{path}/retry")):
+        answer = both.call(method, call)
+        refused(answer, 403, "model_not_allowed")
+        assert "theirs-trained" not in answer.text
+
+
+def test_a_job_is_tried_again_only_by_a_key_for_all_that_it_names(both: Both, refused: Refused) -> None:
+    job = both.keyed.call("post", "/v1/jobs", json=order("mine-trained", "theirs-data")).json()["id"]
+    assert both.keyed.call("delete", f"/v1/jobs/{job}").status_code == 200
+    refused(both.call("post", f"/v1/jobs/{job}/retry"), 403, "model_not_allowed")
+    assert both.keyed.call("post", f"/v1/jobs/{job}/retry").status_code == 202
+    assert both.keyed.call("delete", f"/v1/jobs/{job}").status_code == 200
+
+
 @pytest.mark.parametrize(
     "body",
     [

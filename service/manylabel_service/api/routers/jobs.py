@@ -22,8 +22,9 @@ from manylabel_service.api.web.large_json import read_json
 from manylabel_service.api.web.parameters import Parameters, each_once, one_of
 from manylabel_service.api.web.routes import GuardedRoute, body, content, json_answer, listed, problems
 from manylabel_service.api.web.sse import EventStream, last_event_id
+from manylabel_service.errors import JobNotAllowed
 from manylabel_service.jobs.spec import trainers as trainer_specs
-from manylabel_service.jobs.spec.schemas import ENDED, Job, JobSpec, LogLine
+from manylabel_service.jobs.spec.schemas import ENDED, Job, JobSpec, LogLine, names_of
 
 router = APIRouter(route_class=GuardedRoute, tags=["jobs"])
 
@@ -87,7 +88,7 @@ async def submit_job(request: Request, context: ContextOf, access: AccessOf) -> 
     key = idempotency.idempotency_key(request, "jobs", raw)
     spec = to_spec(document)
     note(request.scope, model=spec.model)
-    access.require_names(*spec.names)
+    access.require_names(*names_of(spec))
     job, replayed = await context.jobs.submit(spec, key)
     headers = [(b"location", f"/v1/jobs/{job.id}".encode())]
     return json_answer(job, 202, [*headers, idempotency.REPLAYED] if replayed else headers)
@@ -169,8 +170,10 @@ async def cancel_job(context: ContextOf, access: AccessOf, id: str) -> Response:
 )
 @needs("train")
 async def retry_job(context: ContextOf, access: AccessOf, id: str) -> Response:
-    """A job that failed or was cancelled is queued again, and goes on from its last checkpoint if it has one."""
-    await _job(context, access, id)
+    """A job that failed or was cancelled is queued again, and resumes from its last checkpoint if it has one. The
+    caller's key must be for the model and for every data set and stream of the job."""
+    job = await _job(context, access, id)
+    access.require_names(*names_of(job))
     return json_answer(await context.jobs.retry(id), 202)
 
 
@@ -182,9 +185,10 @@ async def list_trainers() -> Response:
 
 
 async def _job(context: Context, access: Access, id: str) -> Job:
-    """Return a job; raise JobNotFound, or ModelNotAllowed for one whose model the caller may not see."""
+    """Return a job; raise JobNotFound, or JobNotAllowed for one whose model the caller may not see."""
     job = await context.jobs.get(id)
-    access.require_names(job.model)
+    if not access.may_see(job.model):
+        raise JobNotAllowed(id)
     return job
 
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from manylabel_service.api.context import Context
 from manylabel_service.api.web.parameters import Number, Parameters
 from manylabel_service.api.web.problems import Problem, problem_of
-from manylabel_service.errors import ModelIsOnline, ModelIsTrained, ServiceError
+from manylabel_service.errors import ModelIsOnline, ModelIsTrained, ModelNotFound, ServiceError
 from manylabel_service.hosting.hosted_model import HostedModel
 from manylabel_service.online.replica import Replica
 from manylabel_service.online.state.answers import VersionMeasures
@@ -80,12 +80,13 @@ async def measured(context: Context, name: str, number: int | None) -> Measured:
 
 @contextmanager
 def counting_refusals(context: Context, name: str) -> Iterator[None]:
-    """Count the requests to learn that are refused inside."""
+    """Count the requests to learn that are refused inside; a name that no model has makes no series."""
     try:
         yield
     except ServiceError as error:
         problem = problem_of(error)
-        context.telemetry.rejected(name, problem.code)
+        if not isinstance(error, ModelNotFound):
+            context.telemetry.rejected(name, problem.code)
         raise problem from error
     except Problem as problem:
         context.telemetry.rejected(name, problem.code)

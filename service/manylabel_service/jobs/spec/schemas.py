@@ -185,16 +185,6 @@ class JobSpec(_RequestModel):
     learnt, its features and scaling are those of the version served, and its micro-F1 is not below that version's on
     the same held-out rows. `always`: at once, in any case. `never`: only when you promote it."""
 
-    @property
-    def names(self) -> set[str]:
-        """The names of the models and data sets that the job reads and makes."""
-        if isinstance(self.data, DataOfStream):
-            sources = [self.data.stream]
-        else:
-            sources = [self.data.dataset, *([self.data.unlabelled.dataset] if self.data.unlabelled else [])]
-        held_out = [self.holdout.dataset] if isinstance(self.holdout, Rows) else []
-        return {self.model, *sources, *held_out}
-
     @field_validator("trainer")
     @classmethod
     def _known(cls, trainer: str) -> str:
@@ -372,3 +362,13 @@ class Job(_AnswerModel):
     progress: Progress | None
     result: Result | None
     error: JobFailure | None
+
+
+def names_of(job: JobSpec | Job) -> set[str]:
+    """Return the names of the models and data sets that a job reads and makes."""
+    if isinstance(job.data, DataOfStream):
+        sources = [job.data.stream]
+    else:
+        sources = [job.data.dataset, *([job.data.unlabelled.dataset] if job.data.unlabelled else [])]
+    held_out = [job.holdout.dataset] if isinstance(job.holdout, Rows) else []
+    return {job.model, *sources, *held_out}

@@ -54,6 +54,29 @@ def submit(client: TestClient, **changes: Any) -> dict[str, Any]:
     return job
 
 
+WIDE = "".join(json.dumps({"x": [i, 1], "y": [f"t{i}", f"u{i}"]}) + "\n" for i in range(10))
+
+
+@pytest.mark.parametrize(
+    ("name", "changes", "field"),
+    [
+        ("wide", {}, "/data/dataset"),
+        ("songs", {"data": {"dataset": "songs", "split": "all"}, "holdout": 0.95}, "/holdout"),
+        ("few", {"search": {"kind": "grid", "folds": 2, "params": {"C": [1.0, 2.0]}}}, "/search/folds"),
+    ],
+)
+def test_a_job_with_fewer_rows_than_labels_is_refused(
+    idle: TestClient, refused: Refused, name: str, changes: dict[str, Any], field: str
+) -> None:
+    headers = {"Content-Type": "application/x-ndjson"}
+    content = {"wide": WIDE, "few": "".join(WIDE.splitlines(keepends=True)[:1]) + '{"x":[1,1],"y":[]}\n'}.get(name)
+    if content is not None:
+        answer = idle.post(f"/v1/datasets?name={name}&format=ndjson", content=content, headers=headers)
+        assert answer.status_code == 201, answer.text
+    answer = idle.post("/v1/jobs", json={**SPEC, "data": {"dataset": name}, **changes})
+    refused(answer, 422, "invalid_request", field)
+
+
 # -- submitting ---------------------------------------------------------------------------------------
 
 
