@@ -84,3 +84,13 @@ def check_zero_one(name: str, matrix: Any) -> None:
 
 
 _CHECKED_ENTRIES = 1 << 18
+
+
+def names_hint(Y: Any) -> str:
+    """Return the end of an error about label data that list names, as `[["rock", "jazz"], ["folk"]]` does; else ""."""
+    if is_sparse(Y) or hasattr(Y, "columns") or not isinstance(Y, Iterable):
+        return ""
+    values = (value for row in Y for value in ([row] if isinstance(row, str) or not isinstance(row, Iterable) else row))
+    if not isinstance(next(values, None), str):
+        return ""
+    return "; for lists of names give sklearn.preprocessing.MultiLabelBinarizer().fit_transform(lists)"

@@ -14,7 +14,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
-from manylabel_core.checks import check_zero_one
+from manylabel_core.checks import check_zero_one, names_hint
 
 MAX_COLUMNS = 2**31 - 1
 """Most columns of a matrix: they are counted in int32."""
@@ -264,7 +264,10 @@ def _as_matrix(matrix: Matrix, name: str, columns: str) -> Any:
 
 def _indicator(matrix: Matrix, name: str) -> sp.csr_array:
     """Return an indicator matrix as CSR of int8 without stored zeros."""
-    csr = _as_csr(matrix, name, "n_labels")
+    try:
+        csr = _as_csr(matrix, name, "n_labels")
+    except ValueError as error:
+        raise ValueError(f"{name} must be an indicator matrix: {error}{names_hint(matrix)}") from error
     csr.eliminate_zeros()
     check_zero_one(name, csr)
     return csr.astype(np.int8)

@@ -320,6 +320,35 @@ def test_values_too_small_for_float32_are_0() -> None:
     assert dataset.X.toarray().tolist() == [[0, 1]]  # type: ignore[union-attr]
 
 
+@pytest.mark.parametrize("between", [";", "\t", ","])
+def test_the_separator_of_a_table_is_recognised(between: str) -> None:
+    text = "a,the b,rock,jazz\n1,2,1,0\n3,4,0,1\n".replace(",", between).encode()
+    dataset = read_csv(io.BytesIO(text), ["rock", "jazz"])
+    assert dataset.to_bytes() == read_csv(io.BytesIO(text), ["rock", "jazz"], delimiter=between).to_bytes()
+    assert (dataset.n_rows, dataset.label_names) == (2, ("rock", "jazz"))
+
+
+def test_separators_within_quotes_do_not_count() -> None:
+    dataset = read_csv(io.BytesIO(b'"a;b;c;d",e,y\n1,2,1\n'), ["y"])
+    assert (dataset.n_rows, dataset.label_names) == (1, ("y",))
+
+
+def test_a_table_without_the_label_column_is_told_with_the_columns_found() -> None:
+    columns = [f"c{i}" for i in range(9)]
+    for options in ({"label_columns": ["mood"]}, {"tags": "mood"}, {"label_columns": 10}):
+        with pytest.raises(BadDataset) as refused:
+            read_csv(io.BytesIO((";".join(columns) + "\n").encode()), **options)  # type: ignore[arg-type]
+        assert all(f"'{column}'" in str(refused.value) for column in columns)
+
+
+def test_an_empty_table_has_a_message_of_its_own() -> None:
+    with pytest.raises(BadDataset) as empty:
+        read_csv(io.BytesIO(b"\n"), 1)
+    with pytest.raises(BadDataset) as header_alone:
+        read_csv(io.BytesIO(b"a,y\n"), 1)
+    assert str(empty.value) != str(header_alone.value)
+
+
 def test_csv_with_a_column_of_tags() -> None:
     text = b"id,tempo,tags\n1,120,rock;loud\n2,80,\n3,90, jazz ;rock;rock\n"
     data = read_csv(io.BytesIO(text), tags="tags", separator=";", ignore=["id"])

@@ -185,7 +185,7 @@ def read_rows(path: Path, labels: str | None, table: TableOptions) -> "Iterator[
     with readable(path), opened_text(path) as file:
         parts = RowParts(**_options(format, labels, False, table))
         yield from (
-            JsonLines(file, parts) if format == "ndjson" else Table(file, parts, "\t" if format == "tsv" else ",")
+            JsonLines(file, parts) if format == "ndjson" else Table(file, parts, "\t" if format == "tsv" else None)
         )
 
 

@@ -133,7 +133,7 @@ class CsvFile(RecordFile):
     sparse = False
     columns: tuple[str, ...]
     """The columns that are neither labels nor ignored."""
-    _delimiter = ","
+    _delimiter: str | None = None
 
     def _begin(self) -> None:
         with naming(self.path), self._opened() as table:

@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from manylabel_core.checks import canonical, check_zero_one, is_sparse
+from manylabel_core.checks import canonical, check_zero_one, is_sparse, names_hint
 from manylabel_core.rows import row_blocks
 
 
@@ -33,13 +33,14 @@ def check_labels(Y: Any, n_samples: int) -> NDArray[np.int8]:
     try:
         Y = canonical(sp.csr_array(Y)) if is_sparse(Y) else np.asarray(Y)
     except ValueError as error:  # rows of different lengths
-        raise ValueError(f"Unknown label type: Y must be an indicator matrix: {error}") from error
+        raise ValueError(f"Unknown label type: Y must be an indicator matrix: {error}{names_hint(Y)}") from error
     if Y.ndim != 2 or Y.shape[1] == 0:
         raise ValueError(
             f"Unknown label type: Y must be an indicator matrix of shape (n_samples, n_labels), not of shape {Y.shape}"
+            f"{names_hint(Y)}"
         )
     if Y.dtype.kind not in "biuf":
-        raise ValueError(f"Unknown label type: Y must hold only 0 and 1, not values of type {Y.dtype}")
+        raise ValueError(f"Unknown label type: Y must hold only 0 and 1, not values of type {Y.dtype}{names_hint(Y)}")
     check_zero_one("Unknown label type: Y", Y)
     if Y.shape[0] != n_samples:
         raise ValueError(f"Y must have as many rows as X, {n_samples}, not {Y.shape[0]}")

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import csv
+import re
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from math import isfinite
 from operator import itemgetter
 
@@ -13,6 +15,9 @@ from manylabel_core.datasets.formats.examples import read_examples
 from manylabel_core.datasets.formats.text import Lines, Source, check_names, numbered_lines, opened_text, shown
 from manylabel_core.datasets.limits import BadDataset, Limits, check_number
 from manylabel_core.rows import MAX_EXAMPLE_WEIGHT, MAX_MAGNITUDE
+
+LISTED = 10
+"""Columns named in an error."""
 
 _TRUTH = {"0": False, "1": True, "0.0": False, "1.0": True, "false": False, "true": True}
 
@@ -26,15 +31,15 @@ def read_csv(
     ignore: Sequence[str] = (),
     text: Text | None = None,
     weight: str | None = None,
-    delimiter: str = ",",
+    delimiter: str | None = None,
     limits: Limits = Limits(),  # noqa: B008
 ) -> Dataset:
     """Return a data set from a CSV file, which may be gzip.
 
     The first line has the names of the columns, every other one a value for each feature and 0 or 1 (or false, true)
     for each label. A cell that is a number is one, any other string is a category, and in a column that is text a text;
-    an empty cell is a missing value. A row whose labels are all empty is unlabelled. Commas separate; double quotes
-    hold together, and are doubled inside.
+    an empty cell is a missing value. A row whose labels are all empty is unlabelled. Double quotes enclose a cell, and
+    are doubled inside.
 
     Where all features are numbers and no column is text, they are a dense view of all columns, NaN where a value is
     missing. Else each row is a record (`manylabel_core.records.RecordEncoder`), and the features are sparse and named.
@@ -56,8 +61,8 @@ def read_csv(
         The columns that are text, or all settings of how texts are read.
     weight : str, optional
         The column that has what each row weighs, above 0 and at most 1,000; none of its cells may be empty.
-    delimiter : str, default=","
-        What stands between two cells.
+    delimiter : str, optional
+        The character between two cells. None: a comma, a semicolon or a tab, whichever the first line has most of.
     limits : Limits
 
     Raises
@@ -94,11 +99,15 @@ class Table:
         self,
         file: Lines,
         parts: RowParts = RowParts(),  # noqa: B008
-        delimiter: str = ",",
+        delimiter: str | None = None,
         limits: Limits = Limits(),  # noqa: B008
     ) -> None:
         self.parts = parts
-        self._rows = _rows(_Lines(numbered_lines(file)), delimiter)
+        lines = numbered_lines(file)
+        header = next(((number, text) for number, text in lines if text), None)
+        if header is None:
+            raise BadDataset("the file is empty: its first line must have the names of the columns")
+        self._rows = _rows(_Lines(chain([header], lines)), delimiter or _delimiter_of(header[1]))
         self._names = names = check_names(next(self._rows, (0, []))[1], "columns", line=1)
         limits.check("features", max(len(names) - limits.labels, 0), line=1)
         left_out = {_place(names, name, "ignored column") for name in parts.ignore}
@@ -199,6 +208,12 @@ class _Lines:
             yield f"{text}\n"
 
 
+def _delimiter_of(header: str) -> str:
+    """Return what separates the names in the first line: of equals the comma."""
+    unquoted = re.sub('"[^"]*"', "", header)
+    return max(",;\t", key=unquoted.count)
+
+
 def _rows(lines: _Lines, delimiter: str) -> Iterator[tuple[int, list[str]]]:
     """Return the rows, each with the number of its last line; empty lines are skipped."""
     reader = csv.reader(lines, strict=True, delimiter=delimiter)
@@ -222,16 +237,24 @@ def _label_places(names: Sequence[str], label_columns: int | str | Sequence[str]
     """Return the columns that are labels, in the order of the file."""
     if isinstance(label_columns, int):
         if not 0 < label_columns <= len(names):
-            raise BadDataset(f"{label_columns} label columns asked for, there are {len(names)} columns", line=1)
+            detail = f"{label_columns} label columns asked for, there are {len(names)} columns: {_listed(names)}"
+            raise BadDataset(detail, line=1)
         chosen = set(names[-label_columns:])
     else:
         chosen = set(check_names(tuple(label_columns), "label columns"))
         if absent := chosen - set(names):
-            raise BadDataset(f"label column {shown(min(absent))} is not among the columns", line=1)
+            detail = f"label column {shown(min(absent))} is not among the columns: {_listed(names)}"
+            raise BadDataset(detail, line=1)
     return [place for place, name in enumerate(names) if name in chosen]
 
 
 def _place(names: Sequence[str], name: str, what: str) -> int:
     if name not in names:
-        raise BadDataset(f"{what} {shown(name)} is not among the columns", line=1)
+        raise BadDataset(f"{what} {shown(name)} is not among the columns: {_listed(names)}", line=1)
     return names.index(name)
+
+
+def _listed(names: Sequence[str]) -> str:
+    """Return the columns found, the first ones of many."""
+    more = f" and {len(names) - LISTED:,} more" if len(names) > LISTED else ""
+    return ", ".join(map(shown, names[:LISTED])) + more

@@ -83,25 +83,33 @@ LabelsBody = Annotated[
 ]
 
 
+_ALL_FORMS = (
+    "must be a list of numbers, an object with indices and values, an object of names and numbers, "
+    "a record (an object that also has strings, true, false, lists of strings or such objects), or a text"
+)
+
+NumbersBody = Annotated[
+    Annotated[list[Value], Field(fail_fast=True), Tag("dense")]
+    | Annotated[SparseFeatures, Tag("sparse")]
+    | Annotated[dict[Name, Value], Tag("named")],
+    Discriminator(form_of_numbers, custom_error_type="features", custom_error_message=_ALL_FORMS),
+]
+"""The numbers of an example that may also be a record or a text."""
+
 ItemBody = Annotated[
     Annotated[list[Value], Field(fail_fast=True), Tag("dense")]
     | Annotated[SparseFeatures, Tag("sparse")]
     | Annotated[dict[Name, Value], Tag("named")]
     | Annotated[dict[str, Any], Tag("record")]
     | Annotated[str, Field(strict=True), Tag("text")],
-    Discriminator(
-        form_of,
-        custom_error_type="features",
-        custom_error_message="must be a list of numbers, an object with indices and values, "
-        "an object of names and numbers, a record, or a text",
-    ),
+    Discriminator(form_of, custom_error_type="features", custom_error_message=_ALL_FORMS),
 ]
 
 
 class PredictNumbers(_Request):
     """An example to predict that has numbers alone: most have, and are validated in less time so."""
 
-    x: FeaturesBody
+    x: NumbersBody
     y: Any = None
     weight: Any = None
 
@@ -157,8 +165,7 @@ InputsBody = Annotated[
     Discriminator(
         _form_of_inputs,
         custom_error_type="features",
-        custom_error_message="must be a list of numbers, an object with indices and values, "
-        "an object of names and numbers, or one with views",
+        custom_error_message=f"{_ALL_FORMS}; for a model with views, an object with views",
     ),
 ]
 
@@ -210,7 +217,7 @@ class TrainedRequest(_Explaining, TrainedItem):
 class UpdateNumbers(_Request):
     """An example to learn that has numbers alone: most have, and are validated in less time so."""
 
-    x: FeaturesBody
+    x: NumbersBody
     y: LabelsBody
     weight: Weight = 1.0
 

@@ -1,0 +1,39 @@
+"""Lists of names in place of an indicator matrix: the error says what makes one of them."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from manylabel_core.batch import M3L
+from manylabel_core.online import FALT
+
+X = np.eye(3)
+
+
+@pytest.mark.parametrize("learn", [M3L().fit, FALT().partial_fit])
+@pytest.mark.parametrize(
+    "names",
+    [
+        [["a", "b"], ["a"], []],
+        [["a"], ["b"], ["c"]],
+        [[], ["b"], ["c"]],
+        [{"a"}, {"b"}, {"a", "b"}],
+        [("a", "b"), ("a", "c"), ("b", "c")],
+        ["a", "b", "c"],
+        np.array([["a"], ["b"], ["c"]]),
+        np.array([["a"], ["b", "c"], []], dtype=object),
+    ],
+)
+def test_lists_of_names(learn: Callable[..., Any], names: Any) -> None:
+    with pytest.raises(ValueError, match="MultiLabelBinarizer"):
+        learn(X, names)
+
+
+@pytest.mark.parametrize("learn", [M3L().fit, FALT().partial_fit])
+@pytest.mark.parametrize("wrong", [[[1, 2], [0], [1]], [1, 0, 1], [[0.5], [0], [1]], [None, None, None]])
+def test_other_things_are_not_called_names(learn: Callable[..., Any], wrong: Any) -> None:
+    with pytest.raises(ValueError, match="Y") as refused:
+        learn(X, wrong)
+    assert "MultiLabelBinarizer" not in str(refused.value)
