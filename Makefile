@@ -50,7 +50,8 @@ compiled: $(INSTALLED)
 	$(BIN)/python -m tests.support.loaded_server
 	$(BIN)/python -m manylabel_service.jobs.training.warmup
 
-# Minutes of mixed traffic on three replicas while they and their Redis are killed, and a job that is disturbed all the time.
+# Minutes of mixed traffic on three replicas while they and their Redis are killed, and a job that is disturbed all the time;
+# and the largest bodies in many shapes to every call: `pytest -m long tests/bodies -s` shows the table.
 test-long: $(INSTALLED)
 	$(BIN)/pytest -m long --durations 25 -o faulthandler_timeout=3600
 

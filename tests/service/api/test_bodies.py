@@ -1,0 +1,109 @@
+"""Bodies in many shapes to calls that take one, in this process: the bounds hold, and other work gets its turns.
+
+`tests/bodies` sends more of them, and larger ones, to a server, and measures it.
+"""
+
+import json
+import tracemalloc
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from starlette.testclient import TestClient
+from tests.support.body_shapes import SHAPES, infer_bodies, json_bodies, made
+
+SIZE = 2**17
+MOST_TIMES_ITS_SIZE = 40
+SLACK_BYTES = 2**24
+"""For what a body of a few bytes takes: 10,000 examples have about 10 MB of objects, however short they are."""
+
+
+@pytest.fixture(scope="module")
+def client(serve: Callable[..., TestClient]) -> Iterator[TestClient]:
+    with serve() as client:
+        for name in ("m", "infer"):
+            client.post("/v1/models", json={"name": name, "algorithm": "falt"}).raise_for_status()
+            client.post(f"/v1/models/{name}/update", json={"x": {"a": 1}, "y": ["pets"]}).raise_for_status()
+        yield client
+
+
+def operations(client: TestClient) -> dict[str, Any]:
+    return {
+        f"{method} {path}": operation
+        for path, methods in client.app.openapi()["paths"].items()  # type: ignore[attr-defined]
+        for method, operation in methods.items()
+        if "application/json" in operation.get("requestBody", {}).get("content", {})
+    }
+
+
+def peak_of(client: TestClient, method: str, path: str, content: bytes) -> tuple[int, int]:
+    """Return the status of the answer, and the most memory taken meanwhile."""
+    tracemalloc.start()
+    try:
+        answer = client.request(method, path, content=content, headers={"Content-Type": "application/json"})
+        return answer.status_code, tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+CALLS = (
+    "post /v1/models/{name}/predict",
+    "post /v2/models/{name}/infer",
+    "post /v1/models/{name}/labels",
+    "post /v1/models",
+    "post /v1/jobs",
+    "post /v1/keys",
+)
+SAMPLE = 9
+"""Of so many bodies one is sent."""
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_no_body_takes_more_than_40_times_its_size(client: TestClient, call: str) -> None:
+    kind = operations(client)[call]["requestBody"]["content"]["application/json"]
+    models = kind["schema"].get("anyOf", [kind["schema"]])
+    schemas = client.app.openapi()["components"]["schemas"]  # type: ignore[attr-defined]
+    method, path = call.replace("{name}", "m").split()
+    for body in list(json_bodies(models, schemas, kind["example"], SIZE))[::SAMPLE]:
+        status, peak = peak_of(client, method, path, body.content)
+        assert status < 500 or status == 507, body.shape
+        assert peak < MOST_TIMES_ITS_SIZE * len(body.content) + SLACK_BYTES, body.shape
+
+
+def test_inputs_are_checked_before_rows_are_made_of_them(client: TestClient) -> None:
+    for body in infer_bodies(SIZE, 10_000):
+        status, peak = peak_of(client, "POST", "/v2/models/infer/infer", body.content)
+        assert status < 500, body.shape
+        assert peak < MOST_TIMES_ITS_SIZE * len(body.content) + SLACK_BYTES, body.shape
+
+
+@pytest.mark.parametrize("field", ["x", "y", "unknown"])
+@pytest.mark.parametrize("shape", ["named numbers", "named strings", "different strings", "digits"])
+def test_an_example_has_a_bound_of_fields(client: TestClient, shape: str, field: str) -> None:
+    example = json.dumps({"x": {"a": 1}, "y": ["b"], field: None}).encode()
+    content = example.replace(b"null", made(shape, 2**20))
+    answer = client.post("/v1/models/m/update", content=content, headers={"Content-Type": "application/json"})
+    assert (answer.status_code, answer.json()["code"]) == (422, "invalid_request")
+    assert answer.json()["errors"][0]["pointer"] == f"/{field}"
+
+
+def test_many_unknown_fields_are_refused_at_once(client: TestClient) -> None:
+    content = b'{"x":{"a":1},' + made("named numbers", SIZE)[1:]
+    for path in ("m/predict", "m/update", "m/predict-update"):
+        answer = client.post(f"/v1/models/{path}", content=content, headers={"Content-Type": "application/json"})
+        assert (answer.status_code, len(answer.json()["errors"])) == (422, 1)
+
+
+def test_a_document_has_a_bound(client: TestClient) -> None:
+    for call in operations(client):
+        method, path = call.split()
+        if path.startswith(("/v1/jobs", "/v1/keys")) or path.endswith(("/rename", "/retire", "/rollback", "/promote")):
+            path = path.replace("{name}", "m").replace("{key_id}", "x")
+            content = made("one string", 2**19)
+            answer = client.request(method, path, content=content, headers={"Content-Type": "application/json"})
+            assert answer.status_code in (404, 409, 413), (call, answer.text)
+
+
+def test_there_are_shapes_of_every_kind() -> None:
+    for shape in set(SHAPES) - {"one name many times"}:
+        assert json.loads(made(shape, 10_000)) is not None
