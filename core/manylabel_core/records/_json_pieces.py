@@ -1,5 +1,8 @@
 """Where a JSON text can be cut into pieces: at a comma outside of strings."""
 
+import numpy as np
+from numpy.typing import NDArray
+
 from manylabel_core.compiled import compiled
 
 QUOTE, BACKSLASH, COMMA = 34, 92, 44
@@ -7,7 +10,9 @@ OPEN_LIST, CLOSE_LIST, OPEN_OBJECT, CLOSE_OBJECT = 91, 93, 123, 125
 
 
 @compiled
-def next_cut(raw, begin, size, stack, depth):
+def next_cut(
+    raw: NDArray[np.uint8], begin: int, size: int, stack: NDArray[np.uint8], depth: int
+) -> tuple[int, int, int, int]:
     """Find the first comma of a JSON text that is at least `size` bytes behind `begin`.
 
     The text is not validated: it is valid if, and only if, each of its pieces is.

@@ -87,6 +87,13 @@ def test_an_example_has_a_bound_of_fields(client: TestClient, shape: str, field:
     assert answer.json()["errors"][0]["pointer"] == f"/{field}"
 
 
+@pytest.mark.parametrize("shape", ["different strings", "named flags"])
+def test_labels_of_a_prediction_have_a_bound(client: TestClient, shape: str) -> None:
+    content = b'{"id":"01KAHZY4T00000000000000000","y":' + made(shape, 2**20) + b"}"
+    answer = client.post("/v1/models/m/labels", content=content, headers={"Content-Type": "application/json"})
+    assert (answer.status_code, answer.json()["errors"][0]["pointer"]) == (422, "/y")
+
+
 def test_many_unknown_fields_are_refused_at_once(client: TestClient) -> None:
     content = b'{"x":{"a":1},' + made("named numbers", SIZE)[1:]
     for path in ("m/predict", "m/update", "m/predict-update"):

@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import Awaitable, Sequence
+from functools import partial
 from typing import NamedTuple
 
 from fastapi import APIRouter
@@ -14,7 +15,7 @@ from manylabel_service.api import schemas
 from manylabel_service.api.context import Context, context_of
 from manylabel_service.api.routers.learning import LEARNING
 from manylabel_service.api.translation.batches import Items, to_items
-from manylabel_service.api.translation.from_json import path_in_item, to_labels
+from manylabel_service.api.translation.from_json import check_fields, path_in_item, to_labels
 from manylabel_service.api.translation.model_access import counting_refusals, labelled, online
 from manylabel_service.api.translation.to_json import answer, check_numbers, numbers, receipt, unlabelled
 from manylabel_service.api.web import idempotency
@@ -111,8 +112,9 @@ async def label_predictions(request: Request, name: str) -> Response:
         started = time.perf_counter()
         async with request.app.state.turns.turn(raw, deadline):
             document = await read_value(raw)
+            convert = partial(_to_truth, max_fields=context.settings.max_record_fields)
             key = idempotency.idempotency_key(request, "labels", raw)
-            items = await to_items(document, _to_truth, schemas.LabelBatch, context.settings.max_batch_examples)
+            items = await to_items(document, convert, schemas.LabelBatch, context.settings.max_batch_examples)
         _check_repeats(items)
         access_of(request).charge(len(items.values))
         updated = await _learn(context, hosted, items, key, deadline)
@@ -124,7 +126,8 @@ async def label_predictions(request: Request, name: str) -> Response:
     return JSONAnswer(content, headers=[idempotency.REPLAYED] if updated.replayed else [])
 
 
-def _to_truth(item: object, at: Path) -> _Truth:
+def _to_truth(item: object, at: Path, max_fields: int) -> _Truth:
+    check_fields(item, at, max_fields)
     try:
         valid = schemas.LabelItem.model_validate(item)
     except ValidationError as error:
