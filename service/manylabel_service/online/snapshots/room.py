@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 
 from manylabel_service.errors import LimitExceeded
 from manylabel_service.storage import Store
@@ -34,16 +35,20 @@ class SnapshotRoom:
         self._waiting: list[Callable[[], None]] = []
         self.bytes_in_memory = 0
 
-    def take(self, n_bytes: int, on_free: Callable[[], None]) -> bool:
-        """Take room in memory, if there is some; else `on_free` is called once, when it is worth trying again."""
+    def reserve(self, n_bytes: int, on_free: Callable[[], None]) -> ExitStack | None:
+        """Reserve memory; closing the stack that is returned gives the memory back, once.
+
+        If there is not enough memory, return None, and call `on_free` once when it is worth trying again.
+        """
         if self.bytes_in_memory and self.bytes_in_memory + n_bytes > MAX_BYTES_IN_MEMORY:
             self._waiting.append(on_free)
-            return False
+            return None
         self.bytes_in_memory += n_bytes
-        return True
+        reservation = ExitStack()
+        reservation.callback(self._give_back, n_bytes)
+        return reservation
 
-    def give_back(self, n_bytes: int) -> None:
-        """Give back what `take` took."""
+    def _give_back(self, n_bytes: int) -> None:
         self.bytes_in_memory -= n_bytes
         waiting, self._waiting = self._waiting, []
         for on_free in waiting:

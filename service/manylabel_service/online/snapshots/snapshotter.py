@@ -13,6 +13,7 @@ import asyncio
 import random
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 
 import structlog
 
@@ -80,7 +81,6 @@ class Snapshotter:
         self._soon = False
         self._room_free = asyncio.Event()
         self._room_free.set()
-        self._room_taken = 0
         self.covered = START
         self.learnt = 0
         self.log_bytes = 0
@@ -124,20 +124,17 @@ class Snapshotter:
 
     async def take_if_due(self, model: OnlineModel) -> None:
         """Begin one if it is time, and no other replica has taken it."""
-        if not (self.due(model.position) and self._take_room(model)):
+        if not self.due(model.position) or (reservation := self._reserve(model)) is None:
             return
-        must_cover = self._soon
-        began = False
-        self._tried()
-        try:
-            if not await self._others_took(model.position, must_cover):
-                began = True
-        except StorageError:
-            pass  # tried again when it is due again
-        if began:
-            await self._begin(model)
-        else:
-            self._give_room_back()
+        with reservation:
+            must_cover = self._soon
+            self._tried()
+            try:
+                taken = await self._others_took(model.position, must_cover)
+            except StorageError:
+                return  # tried again when it is due again
+            if not taken:
+                await self._begin(model, reservation)
 
     async def begin(self, model: OnlineModel) -> Storing | None:
         """Turn the model into bytes, in a thread, and go on storing them in the background.
@@ -146,39 +143,35 @@ class Snapshotter:
         memory for it at present; then it is `busy` until it is worth trying again.
         """
         await self._wait_until_stored()
-        return await self._begin(model) if self._take_room(model) else None
+        if (reservation := self._reserve(model)) is None:
+            return None
+        with reservation:
+            return await self._begin(model, reservation)
 
-    async def _begin(self, model: OnlineModel) -> Storing:
+    async def _begin(self, model: OnlineModel, reservation: ExitStack) -> Storing:
+        """Begin to store the model; the task that stores it takes the reservation over."""
         self._tried()
         try:
             data = await asyncio.to_thread(model.to_buffer, self._in_use.versions.form)
         except MemoryError as error:
             log.warning("snapshot_failed", model=self._record.name, position=model.position, error=repr(error))
             self._storing = asyncio.create_task(_nothing())
-        except BaseException:
-            self._give_room_back()
-            raise
         else:
             extent = LogExtent(model.updates, self.log_bytes)
             self._storing = asyncio.create_task(self._put(model, model.position, data, extent))
-        self._storing.add_done_callback(self._ended)
+        reserved = reservation.pop_all()
+        self._storing.add_done_callback(lambda storing: self._ended(storing, reserved))
         return self._storing
 
-    def _take_room(self, model: OnlineModel) -> bool:
-        n_bytes = model.nbytes
-        if not self._room.take(n_bytes, self._try_again):
+    def _reserve(self, model: OnlineModel) -> ExitStack | None:
+        reservation = self._room.reserve(model.nbytes, self._try_again)
+        if reservation is None:
             self._room_free.clear()
-            return False
-        self._room_taken = n_bytes
-        return True
+        return reservation
 
     def _try_again(self) -> None:
         self._room_free.set()
         self._on_stored()
-
-    def _give_room_back(self) -> None:
-        taken, self._room_taken = self._room_taken, 0
-        self._room.give_back(taken)
 
     async def covers(self, position: str) -> bool:
         """Return whether a snapshot of any replica covers all up to a position, once none is being stored.
@@ -254,8 +247,8 @@ class Snapshotter:
         if self._storing is not None:
             await asyncio.gather(self._storing, return_exceptions=True)
 
-    def _ended(self, storing: Storing) -> None:
-        self._give_room_back()
+    def _ended(self, storing: Storing, reserved: ExitStack) -> None:
+        reserved.close()
         if not storing.cancelled():
             storing.exception()  # it has been logged: no need to be told that nobody waited for it
         self._on_stored()

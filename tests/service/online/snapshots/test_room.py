@@ -2,11 +2,18 @@
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from manylabel_service.errors import ModelGone, StorageGone
 from manylabel_service.online.snapshots import room
+from manylabel_service.online.snapshots.snapshotter import Snapshotter
+from manylabel_service.settings import Settings
+from manylabel_service.storage import ModelRecord, SnapshotRecord
 
 
 async def test_models_take_turns_where_there_is_no_room_for_all(
@@ -33,15 +40,56 @@ async def test_models_take_turns_where_there_is_no_room_for_all(
     assert (most, registry.snapshot_room.bytes_in_memory) == (1, 0)
 
 
+@pytest.mark.parametrize(
+    "error", [ModelGone("m", 1), StorageGone("away", heals=True), asyncio.CancelledError(), RuntimeError("unexpected")], ids=repr
+)
+@pytest.mark.parametrize("fails", ["all", "to_buffer"])
+async def test_memory_is_given_back_on_every_way_out(error: BaseException, fails: str, tmp_path: Path) -> None:
+    async def all_snapshots(_record: ModelRecord) -> list[SnapshotRecord]:
+        return fail() if fails == "all" else []
+
+    def fail(*_: object) -> Any:
+        raise error
+
+    store: Any = SimpleNamespace(snapshots=SimpleNamespace(all=all_snapshots))
+    model: Any = SimpleNamespace(nbytes=100, position="1", to_buffer=fail)
+    shared = room.SnapshotRoom(store, max_stored_bytes=1)
+    taker = Snapshotter(ModelRecord("m", 1, b"{}"), store, Settings(data_dir=tmp_path), shared)
+    taker.soon()
+    with suppress(BaseException):
+        await taker.take_if_due(model)
+    assert (shared.bytes_in_memory, taker.busy) == (0, False)
+
+
+async def test_memory_is_given_back_when_a_snapshot_is_dropped(any_fleet: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    registry = await any_fleet.start()
+    replica = await registry.create(any_fleet.spec("m"))
+    await replica.update([any_fleet.example(0)])
+    began = asyncio.Event()
+
+    async def never(*_: Any) -> None:
+        began.set()
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(any_fleet.store(registry).snapshots, "put", never)
+    replica.snapshot_soon()
+    await began.wait()
+    assert registry.snapshot_room.bytes_in_memory
+    await registry.delete("m")
+    assert registry.snapshot_room.bytes_in_memory == 0
+
+
 def test_who_finds_no_room_is_called_once_there_is_some() -> None:
     one = room.SnapshotRoom(store=None, max_stored_bytes=1)  # type: ignore[arg-type]
     called: list[str] = []
-    assert one.take(room.MAX_BYTES_IN_MEMORY * 2, lambda: called.append("first")), "a larger one alone"
-    assert not one.take(1, lambda: called.append("second"))
+    large = one.reserve(room.MAX_BYTES_IN_MEMORY * 2, lambda: called.append("first"))
+    assert large is not None, "a larger one alone"
+    assert one.reserve(1, lambda: called.append("second")) is None
     assert called == []
-    one.give_back(room.MAX_BYTES_IN_MEMORY * 2)
+    large.close()
+    large.close()  # a second time gives nothing back
     assert called == ["second"]
-    assert one.take(1, lambda: called.append("again"))
-    assert one.take(room.MAX_BYTES_IN_MEMORY - 1, lambda: called.append("more"))
-    assert not one.take(1, lambda: called.append("too much"))
+    assert one.reserve(1, lambda: called.append("again")) is not None
+    assert one.reserve(room.MAX_BYTES_IN_MEMORY - 1, lambda: called.append("more")) is not None
+    assert one.reserve(1, lambda: called.append("too much")) is None
     assert one.bytes_in_memory == room.MAX_BYTES_IN_MEMORY
