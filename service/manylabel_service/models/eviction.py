@@ -11,6 +11,8 @@ from manylabel_service.hosting.hosted_model import HostedModel
 from manylabel_service.settings import Settings
 
 SWEEP_SECONDS = 1.0
+PATIENCE_SECONDS = 2.0
+"""Longest wait for the last snapshot of one model. A slower snapshot ends in the background; the model leaves then."""
 
 log = structlog.get_logger()
 
@@ -34,8 +36,8 @@ class Eviction:
         self._most_bytes = settings.max_resident_bytes
         self._replicas = replicas
         self._evict = evict
-        self._turn = asyncio.Lock()
         self._sizes: dict[HostedModel, tuple[str, int]] = {}
+        self._leaving: dict[HostedModel, asyncio.Task[bool]] = {}
 
     async def run(self) -> None:
         """Sweep now and then, until cancelled."""
@@ -54,19 +56,25 @@ class Eviction:
         room_for : bytes that are about to be needed.
         spare : a replica that stays.
         """
-        async with self._turn:
-            excess = await self.resident_bytes() + room_for - self._most_bytes
-            longest_idle_first = sorted(self._replicas(), key=lambda replica: replica.used_at)
-            for replica in longest_idle_first:
-                idle_seconds = time.monotonic() - replica.used_at
-                due = bool(self._idle_seconds) and idle_seconds >= self._idle_seconds
-                # The one used last would only be loaded again at once, however large it is.
-                too_much = excess > 0 and replica is not longest_idle_first[-1]
-                if replica is spare or not (too_much or due):
-                    continue
-                nbytes = replica.nbytes
-                if await self._take_out(replica, "idle" if due else "memory"):
-                    excess -= nbytes
+        await self.resident_bytes()
+        excess = self._staying_bytes() + room_for - self._most_bytes
+        longest_idle_first = sorted(self._replicas(), key=lambda replica: replica.used_at)
+        for replica in longest_idle_first:
+            idle_seconds = time.monotonic() - replica.used_at
+            due = bool(self._idle_seconds) and idle_seconds >= self._idle_seconds
+            # The one used last would only be loaded again at once, however large it is.
+            too_much = excess > 0 and replica is not longest_idle_first[-1]
+            if replica is spare or replica in self._leaving or not (too_much or due):
+                continue
+            if await self._leaves(replica, "idle" if due else "memory"):
+                excess = self._staying_bytes() + room_for - self._most_bytes
+
+    async def _leaves(self, replica: HostedModel, reason: str) -> bool:
+        """Begin to take a model out; return False if it stays, and True if it has left or its snapshot takes long."""
+        task = self._leaving[replica] = asyncio.create_task(self._take_out(replica, reason))
+        task.add_done_callback(lambda _: self._leaving.pop(replica))
+        await asyncio.wait([task], timeout=PATIENCE_SECONDS)
+        return not task.done() or (not task.cancelled() and task.result())
 
     async def _take_out(self, replica: HostedModel, reason: str) -> bool:
         if not replica.evictable:
@@ -79,11 +87,19 @@ class Eviction:
         except StorageError as error:
             log.warning("model_eviction_failed", model=replica.record.name, error=str(error))
             return False
+        except Exception:  # the others may still leave
+            log.exception("model_eviction_failed", model=replica.record.name)
+            return False
         if not covered or not replica.evictable or replica.used_at != used_at:
             return False  # somebody has asked for it meanwhile
         self._evict(replica)
         log.info("model_evicted", model=replica.record.name, position=replica.position, reason=reason)
         return True
+
+    def _staying_bytes(self) -> int:
+        """Return the bytes of the models in memory that are not about to leave, as they were last weighed."""
+        staying = (replica for replica in self._replicas() if replica not in self._leaving)
+        return sum(self._sizes[replica][1] for replica in staying if replica in self._sizes)
 
     async def resident_bytes(self) -> int:
         """Return the bytes of memory that the models take; each is weighed again only after it has changed."""

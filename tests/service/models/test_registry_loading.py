@@ -247,6 +247,43 @@ class TestEviction:
         await sweeping
         assert registry.resident() == [replica]
 
+    @pytest.mark.parametrize("short", [False, True], ids=["idle", "memory is short"])
+    async def test_a_slow_snapshot_keeps_no_other_model_from_being_loaded(
+        self, any_fleet: Any, monkeypatch: pytest.MonkeyPatch, short: bool
+    ) -> None:
+        fleet = any_fleet
+        await models(fleet, 4)
+        registry = await fleet.start(preload=False, load_wait_seconds=5.0)
+        slow = await registry.get("m0")
+        await slow.update([fleet.example(0)])
+        if short:
+            registry._eviction._most_bytes = int(1.5 * slow.model.nbytes)
+        else:
+            registry._eviction._idle_seconds = 1e-6
+        snapshots = fleet.store(registry).snapshots
+        put, may_go_on, began = snapshots.put, asyncio.Event(), asyncio.Event()
+
+        async def hangs(record: Any, *args: Any) -> None:
+            if record.name == "m0":
+                began.set()
+                await may_go_on.wait()
+            await put(record, *args)
+
+        monkeypatch.setattr(snapshots, "put", hangs)
+        monkeypatch.setattr(eviction, "PATIENCE_SECONDS", 0.05, raising=False)
+        if not short:
+            sweeping = asyncio.create_task(registry._eviction.sweep())
+            await began.wait()
+        for name in ("m1", "m2", "m3"):
+            assert (await registry.get(name)).model.updates == 3
+        assert began.is_set()
+        assert registry._replicas["m0"] is slow, "it is in memory until its snapshot is stored"
+        assert len(registry.resident()) <= (3 if short else 4), "what leaves is counted once"
+        may_go_on.set()
+        await eventually_async(lambda: slow not in registry.resident())
+        if not short:
+            await sweeping
+
     async def test_what_is_watched_or_waited_for_stays(self, fleet: Any) -> None:
         registry = await fleet.start(evict_idle_seconds=1e-6, position_wait_seconds=0.5)
         replica = await registry.create(fleet.spec())
