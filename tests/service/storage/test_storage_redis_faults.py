@@ -29,6 +29,7 @@ from manylabel_service.storage.redis import RedisStore
 from manylabel_service.storage.redis import blobs as redis_blobs
 from manylabel_service.storage.redis import store as redis_store
 from manylabel_service.storage.redis.client.circuit_breaker import CircuitBreaker
+from manylabel_service.storage.redis.client.connection import Connection
 
 
 @asynccontextmanager
@@ -198,6 +199,7 @@ def test_contact_lets_one_try_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None
             tries.append(now)
             assert contact.before_call() is error, "the next one does not try while that one does"
             contact.failed(error)
+            contact.end_trial()
     gaps = [b - a for a, b in itertools.pairwise(tries)]
     assert 20 <= len(tries) <= 50
     assert 0.025 <= tries[0] - 100 <= 0.06
@@ -207,6 +209,77 @@ def test_contact_lets_one_try_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None
     assert contact.before_call() is None
     contact.failed(error)
     assert contact.lost == 2
+
+
+def test_no_second_trial_begins_while_one_lasts(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 100.0
+    monkeypatch.setattr(time, "monotonic", lambda: now)
+    breaker, error = CircuitBreaker(), OSError("away")
+    breaker.failed(error)
+    now += 1
+    assert breaker.before_call() is None, "the trial"
+    for _ in range(100):
+        now += 1
+        assert breaker.before_call() is error
+    breaker.failed(error)  # a call that began before the failure
+    now += 2
+    assert breaker.before_call() is error
+    breaker.end_trial()
+    now += 1
+    assert breaker.before_call() is None
+
+
+async def test_a_trial_that_ends_with_an_unexpected_error_makes_way_for_the_next(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    answers = [OSError("away"), ValueError("unexpected"), b"PONG"]
+
+    async def execute(*_: object) -> bytes:
+        answer = answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    connection = Connection(Address.parse("redis://127.0.0.1:1"), timeout_seconds=5.0)
+    monkeypatch.setattr(connection.client, "execute_command", execute)
+    errors: list[Exception] = []
+
+    async def answered() -> bool:
+        try:
+            return await connection.command("PING") == b"PONG"
+        except Exception as error:
+            errors.append(error)
+            return False
+
+    await eventually_async(answered)
+    assert [type(error.__cause__ or error) for error in errors[:1]] == [OSError]
+    assert sum(isinstance(error, ValueError) for error in errors) == 1
+    await connection.close()
+
+
+async def test_a_call_that_blocks_is_no_trial(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would keep all others from trying for as long as it waits."""
+    words: list[object] = []
+
+    async def execute(*given: object) -> bytes:
+        words.append(given[0])
+        return b"OK"
+
+    connection = Connection(Address.parse("redis://127.0.0.1:1"), timeout_seconds=5.0)
+    for client in (connection.client, connection._waiting_client):
+        monkeypatch.setattr(client, "execute_command", execute)
+    connection.breaker.failed(OSError("away"))
+
+    async def waited() -> bool:
+        try:
+            await connection.wait("XREAD")
+        except StorageGone:
+            return False
+        return True
+
+    await eventually_async(waited)
+    assert words == ["PING", "XREAD"]
+    await connection.close()
 
 
 # -- Redis comes back with less -------------------------------------------------------------------

@@ -22,16 +22,28 @@ class CircuitBreaker:
         self._wait_seconds = 0.0
         self._try_at = 0.0
         self._failure: BaseException | None = None
+        self._trying = False
+
+    @property
+    def is_open(self) -> bool:
+        """True from a failure on until a call is answered."""
+        return self._failure is not None
 
     def before_call(self) -> BaseException | None:
-        """Return the last error if no call may be made now; None if this one may, and no other before it has ended."""
+        """Return the last error if no call may be made now; None if this one may.
+
+        While the breaker is open, the call that may is a trial: no other may be made before `end_trial`.
+        """
         if self._failure is None:
             return None
-        now = time.monotonic()
-        if now < self._try_at:
+        if self._trying or time.monotonic() < self._try_at:
             return self._failure
-        self._try_at = now + LONGEST_WAIT_SECONDS
+        self._trying = True
         return None
+
+    def end_trial(self) -> None:
+        """Note that a trial has ended, in whatever way."""
+        self._trying = False
 
     def succeeded(self) -> None:
         """Note that a call was answered."""

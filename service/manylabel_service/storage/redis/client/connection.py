@@ -120,10 +120,13 @@ class Connection:
         self, work: Coroutine[Any, Any, T], left_behind: Callable[[asyncio.Task[Any]], None] | None = None
     ) -> T:
         """Do something with the client, once, to its end; raises `StorageGone` where that fails or takes too long."""
+        trial = self.breaker.is_open
         if (earlier := self.breaker.before_call()) is not None:
             work.close()
             raise gone(earlier, str(self.address)) from None
         task = self._tasks.begin(self._attempt(self._in_turn(work)))
+        if trial:
+            task.add_done_callback(lambda _: self.breaker.end_trial())
         try:
             # To get a turn and to connect, then to be answered.
             await asyncio.wait((task,), timeout=2 * self.timeout_seconds)
@@ -142,8 +145,8 @@ class Connection:
 
     async def wait(self, *words: Argument) -> Any:
         """Execute a command that blocks for `BLOCK_SECONDS` at most; a caller that gives up ends it."""
-        if (earlier := self.breaker.before_call()) is not None:
-            raise gone(earlier, str(self.address)) from None
+        if self.breaker.is_open:
+            await self.command("PING")  # a trial that does not block: the others would wait for its end
         work = self._waiting_client.execute_command(*words)  # type: ignore[no-untyped-call]
         task = self._tasks.begin(self._attempt(work))
         self._blocking.add(task)
