@@ -64,7 +64,10 @@ class AuditLog:
         await asyncio.get_running_loop().run_in_executor(self._thread, self._place.append, b"")
 
     async def flush(self) -> None:
-        """Write all that waits now; what cannot be written goes on waiting."""
+        """Write all that waits now, also if the caller is cancelled; what cannot be written goes on waiting."""
+        await asyncio.shield(asyncio.create_task(self._flush()))
+
+    async def _flush(self) -> None:
         async with self._writing:
             calls, self._waiting = self._waiting, []
             if calls and not await self._written(calls):
@@ -104,9 +107,11 @@ class AuditLog:
     async def _written(self, calls: list[Call]) -> bool:
         try:
             await asyncio.get_running_loop().run_in_executor(self._thread, self._write, calls)
-        except OSError as error:
+        except Exception as error:
             if not self._failing:
-                log.error("audit_failed", error=str(error), action="requests go on; trying again until there is room")
+                unexpected = not isinstance(error, OSError)
+                action = "requests go on; trying again until the calls are written"
+                log.error("audit_failed", error=str(error), action=action, exc_info=unexpected)
             self._failing = True
             return False
         if self._failing:
@@ -115,4 +120,13 @@ class AuditLog:
         return True
 
     def _write(self, calls: list[Call]) -> None:
-        self._place.append(b"".join(call.to_json() for call in calls))
+        """Write calls; remove from the list, and count as lost, those that cannot be turned into a line."""
+        lines = []
+        for call in list(calls):
+            try:
+                lines.append(call.to_json())
+            except Exception:
+                log.exception("audit_failed", request_id=call.request_id, action="this call is lost")
+                calls.remove(call)
+                self._on_lost(1)
+        self._place.append(b"".join(lines))

@@ -1,6 +1,8 @@
 """The audit of a process: calls are written soon, nobody waits for the disk, and what is lost is counted."""
 
+import asyncio
 import json
+import threading
 from pathlib import Path
 
 import pytest
@@ -60,6 +62,66 @@ async def test_without_a_disk_calls_wait_up_to_a_bound_and_the_rest_is_counted(
     assert [line["event"] for line in lines] == ["audit_failed", "audit_recovered"], "once, not at each attempt"
     assert written(path) == [f"r{n}" for n in range(5)], "the oldest are kept"
     await log.close()
+
+
+async def test_an_unexpected_error_ends_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(audit_log, "RETRY_SECONDS", 0.01)
+    path, failures = tmp_path / "audit.jsonl", [RuntimeError("unexpected"), ValueError("unexpected")]
+    append = AuditFiles.append
+
+    def failing(files: AuditFiles, text: bytes) -> None:
+        if failures:
+            raise failures.pop()
+        append(files, text)
+
+    monkeypatch.setattr(AuditFiles, "append", failing)
+    log = AuditLog(AuditFiles(path, 10**6, 1), lambda n: None)
+    with structlog.testing.capture_logs() as lines:
+        log.add(call(0))
+        await eventually_async(lambda: written(path) == ["r0"])
+        log.add(call(1))
+        await eventually_async(lambda: written(path) == ["r0", "r1"])
+    assert [line["event"] for line in lines] == ["audit_failed", "audit_recovered"]
+    await log.close()
+
+
+async def test_a_call_that_cannot_be_written_is_counted_and_takes_no_other_along(tmp_path: Path) -> None:
+    lost: list[int] = []
+    path = tmp_path / "audit.jsonl"
+    log = AuditLog(AuditFiles(path, 10**6, 1), lost.append)
+    with structlog.testing.capture_logs() as lines:
+        for each in (call(0), call(1)._replace(request_id="\ud800"), call(2)):
+            log.add(each)
+        await eventually_async(lambda: written(path) == ["r0", "r2"])
+    assert sum(lost) == 1
+    assert [line["event"] for line in lines] == ["audit_failed"]
+    await log.close()
+
+
+async def test_a_reader_that_leaves_takes_no_call_along(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(audit_log, "WRITE_SECONDS", 3_600.0)
+    path, may_go_on, began = tmp_path / "audit.jsonl", threading.Event(), threading.Event()
+    append = AuditFiles.append
+
+    def fails_at_first(files: AuditFiles, text: bytes) -> None:
+        first = not began.is_set()
+        began.set()
+        assert may_go_on.wait(60)
+        if first:
+            raise OSError("no room")
+        append(files, text)
+
+    monkeypatch.setattr(AuditFiles, "append", fails_at_first)
+    files = AuditFiles(path, 10**6, 1)
+    log = AuditLog(files, lambda n: None)
+    log.add(call(0))
+    reader = asyncio.create_task(log.read_back(files, None, lambda line: True, 10))
+    await eventually_async(began.is_set)
+    reader.cancel()
+    await asyncio.gather(reader, return_exceptions=True)
+    may_go_on.set()
+    await log.close()
+    assert written(path) == ["r0"]
 
 
 @pytest.mark.parametrize(
