@@ -252,25 +252,37 @@ return {'ok'}
 """,
 )
 
-# KEYS head, due, sizes, predictions... ARGV milliseconds, most, most bytes, ids..., payloads...
+# KEYS head, due, sizes, predictions... ARGV milliseconds, most, most bytes, ids..., payloads... Expired predictions are
+# removed in pieces: all of them at once would hold up every client.
 PUT_PREDICTIONS = Script(
     _NOW,
     """
 if redis.call('EXISTS', KEYS[1]) == 0 then return {'gone'} end
 local now, count = now_ms(), #KEYS - 3
 local function size(id) return tonumber(redis.call('HGET', KEYS[3], id) or '0') end
-for _, id in ipairs(redis.call('ZRANGEBYSCORE', KEYS[2], '-inf', now)) do
-  redis.call('HINCRBY', KEYS[3], '', -size(id))
-  redis.call('HDEL', KEYS[3], id)
+local function drop(limit)
+  local ids = redis.call('ZRANGEBYSCORE', KEYS[2], '-inf', now, 'LIMIT', 0, limit)
+  for _, id in ipairs(ids) do
+    redis.call('HINCRBY', KEYS[3], '', -size(id))
+    redis.call('HDEL', KEYS[3], id)
+  end
+  if #ids > 0 then redis.call('ZREMRANGEBYRANK', KEYS[2], 0, #ids - 1) end
+  return #ids
 end
-redis.call('ZREMRANGEBYSCORE', KEYS[2], '-inf', now)
-local kept, bytes = redis.call('ZCARD', KEYS[2]), size('')
-for i = 1, count do
-  if not redis.call('ZSCORE', KEYS[2], ARGV[3 + i]) then kept = kept + 1 end
-  bytes = bytes + #ARGV[3 + count + i] - size(ARGV[3 + i])
+local function after()
+  local kept, bytes = redis.call('ZCARD', KEYS[2]), size('')
+  for i = 1, count do
+    if not redis.call('ZSCORE', KEYS[2], ARGV[3 + i]) then kept = kept + 1 end
+    bytes = bytes + #ARGV[3 + count + i] - size(ARGV[3 + i])
+  end
+  return kept, bytes
 end
-if kept > tonumber(ARGV[2]) then return {'full', 'number'} end
-if bytes > tonumber(ARGV[3]) then return {'full', 'bytes'} end
+local most, most_bytes = tonumber(ARGV[2]), tonumber(ARGV[3])
+drop(2 * count + 64)
+local kept, bytes = after()
+while (kept > most or bytes > most_bytes) and drop(count + 64) > 0 do kept, bytes = after() end
+if kept > most then return {'full', 'number'} end
+if bytes > most_bytes then return {'full', 'bytes'} end
 for i = 1, count do
   redis.call('SET', KEYS[3 + i], ARGV[3 + count + i], 'PX', ARGV[1])
   redis.call('ZADD', KEYS[2], now + tonumber(ARGV[1]), ARGV[3 + i])

@@ -41,7 +41,9 @@ async def test_models_take_turns_where_there_is_no_room_for_all(
 
 
 @pytest.mark.parametrize(
-    "error", [ModelGone("m", 1), StorageGone("away", heals=True), asyncio.CancelledError(), RuntimeError("unexpected")], ids=repr
+    "error",
+    [ModelGone("m", 1), StorageGone("away", heals=True), asyncio.CancelledError(), RuntimeError("unexpected")],
+    ids=repr,
 )
 @pytest.mark.parametrize("fails", ["all", "to_buffer"])
 async def test_memory_is_given_back_on_every_way_out(error: BaseException, fails: str, tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 import structlog
@@ -78,13 +78,20 @@ class Maintenance:
         self._start(self._forget(incarnation))
 
     async def drop_entries(self, incarnation: int, through: int) -> bool:
-        """Remove entries piece by piece, so that appends get their turn; False if `stop` came first."""
+        """Remove entries piece by piece; False if `stop` came first."""
+        return await self._by_pieces(lambda rows: self._tables.drop_entries(incarnation, through, rows))
+
+    async def _by_pieces(self, remove: Callable[[int], int | None]) -> bool:
+        """Remove rows piece by piece, so that appends get their turn; False if `stop` came first.
+
+        Parameters
+        ----------
+        remove : removes up to so many rows, in the writer; returns their bytes, None if there were none.
+        """
         rows = 256
         while not self._stopping:
             async with self._turn:
-                size_bytes, seconds = await self._threads.write_urgent(
-                    _timed_piece, self._tables, incarnation, through, rows
-                )
+                size_bytes, seconds = await self._threads.write_urgent(_timed, remove, rows)
             if size_bytes is None:
                 return True
             self.wrote(size_bytes)
@@ -101,8 +108,8 @@ class Maintenance:
 
     async def _forget(self, incarnation: int) -> None:
         await self._threads.file(self._files.remove_all, incarnation)
-        await self._threads.write_urgent(self._predictions.forget, incarnation)
-        if await self.drop_entries(incarnation, LAST_NUMBER):
+        forgotten = await self._by_pieces(lambda rows: self._predictions.forget(incarnation, rows))
+        if forgotten and await self.drop_entries(incarnation, LAST_NUMBER):
             await self._threads.write_urgent(self._tables.forget_model, incarnation)
 
     async def _checkpoint(self) -> None:
@@ -116,9 +123,9 @@ class Maintenance:
         self._tasks.begin(_attempt(work))
 
 
-def _timed_piece(tables: Tables, incarnation: int, through: int, rows: int) -> tuple[int | None, float]:
+def _timed(remove: Callable[[int], int | None], rows: int) -> tuple[int | None, float]:
     started = time.perf_counter()
-    return tables.drop_entries(incarnation, through, rows), time.perf_counter() - started
+    return remove(rows), time.perf_counter() - started
 
 
 async def _attempt(work: Coroutine[Any, Any, None]) -> None:

@@ -1,10 +1,12 @@
-"""The table of kept predictions; each method is one transaction."""
+"""The table of kept predictions; each method is one short transaction, since appends wait for the same thread."""
 
 from __future__ import annotations
 
 import sqlite3
 import time
-from collections.abc import Mapping, Sequence
+from collections import ChainMap
+from collections.abc import Mapping, MutableMapping, Sequence
+from typing import NamedTuple
 
 from manylabel_service.errors import PredictionsFull
 from manylabel_service.storage.checksums import seal, unsealed_prediction
@@ -13,6 +15,22 @@ from manylabel_service.storage.sqlite.database.tables import Tables
 
 IDS_PER_QUERY = 500
 """SQLite allows 999 variables in a statement in its older builds."""
+MIN_EXPIRED = 64
+"""Expired predictions that a `put` removes in one piece, beside twice as many as it adds."""
+
+
+class _Stored(NamedTuple):
+    """Number and bytes of the rows of one model, expired ones that are still there included."""
+
+    rows: int
+    size_bytes: int
+
+    def plus(self, rows: int, size_bytes: int) -> _Stored:
+        return _Stored(self.rows + rows, self.size_bytes + size_bytes)
+
+
+_Counts = MutableMapping[int, _Stored]
+"""By incarnation."""
 
 
 class PredictionRows:
@@ -27,29 +45,28 @@ class PredictionRows:
     def __init__(self, connection: sqlite3.Connection, tables: Tables) -> None:
         self._connection = connection
         self._tables = tables
-        self._bytes: dict[int, int] = {}  # at least as many as there are, by incarnation
+        self._stored: dict[int, _Stored] = {}
 
     def put(
         self, record: ModelRecord, predictions: Mapping[str, bytes], seconds: float, most: int, most_bytes: int
     ) -> int:
         self._tables.check(record)
-        now_ms = time.time_ns() // 1_000_000
+        incarnation, now_ms = record.incarnation, time.time_ns() // 1_000_000
         expires_ms = now_ms + round(seconds * 1000)
+        rows = [(incarnation, id, expires_ms, seal(payload, incarnation, id)) for id, payload in predictions.items()]
+        stored = ChainMap({}, self._stored)
+        if incarnation not in stored:
+            self._stored[incarnation] = self._counted(incarnation)
         with self._tables.transaction("log"):
-            # Those of every model that are over go: a model that keeps none any more would never clean up itself.
-            self._connection.execute("DELETE FROM predictions WHERE expires_unix_ms <= ?", (now_ms,))
-            rows = [
-                (record.incarnation, id, expires_ms, seal(payload, record.incarnation, id))
-                for id, payload in predictions.items()
-            ]
-            self._connection.executemany("INSERT OR REPLACE INTO predictions VALUES (?, ?, ?, ?)", rows)
-            if self._count(record.incarnation) > most:
-                raise PredictionsFull(record.name, f"{most:,} predictions")
-            n_bytes = self._bytes_with(record.incarnation, sum(len(row[-1]) for row in rows), most_bytes)
-            if n_bytes > most_bytes:
-                raise PredictionsFull(record.name, f"{most_bytes:,} bytes of predictions")
-        self._bytes[record.incarnation] = n_bytes
-        return n_bytes
+            # Of every model, and more than are added: what a model that is used no more has left goes too.
+            oldest = "expires_unix_ms <= ? ORDER BY expires_unix_ms"
+            self._remove(stored, oldest, (now_ms,), 2 * len(rows) + MIN_EXPIRED)
+            self._remove_ids(stored, incarnation, list(predictions))
+            self._connection.executemany("INSERT INTO predictions VALUES (?, ?, ?, ?)", rows)
+            stored[incarnation] = stored[incarnation].plus(len(rows), sum(len(row[-1]) for row in rows))
+            self._make_room(stored, record, now_ms, most, most_bytes)
+        self._stored.update(stored.maps[0])
+        return stored[incarnation].size_bytes
 
     def get(self, record: ModelRecord, ids: Sequence[str]) -> list[bytes | None]:
         self._tables.check(record)
@@ -75,24 +92,45 @@ class PredictionRows:
         )
         return [id for (id,) in rows]
 
-    def forget(self, incarnation: int) -> None:
-        """Remove all of a model that is gone."""
-        self._bytes.pop(incarnation, None)
+    def forget(self, incarnation: int, rows: int) -> int | None:
+        """Remove up to so many predictions of a model that is gone; return their bytes, None if there were none."""
+        self._stored.pop(incarnation, None)
         with self._tables.transaction("log"):
-            self._connection.execute("DELETE FROM predictions WHERE incarnation = ?", (incarnation,))
+            removed = self._remove({}, "incarnation = ?", (incarnation,), rows)
+        return removed.size_bytes if removed.rows else None
 
-    def _bytes_with(self, incarnation: int, new_bytes: int, most_bytes: int) -> int:
-        """Return at least how many bytes there are, with those just written; they are summed only where it matters."""
-        known = self._bytes.get(incarnation)
-        if known is not None and known + new_bytes <= most_bytes:
-            return known + new_bytes
-        (total,) = self._connection.execute(
-            "SELECT coalesce(sum(length(payload)), 0) FROM predictions WHERE incarnation = ?", (incarnation,)
+    def _counted(self, incarnation: int) -> _Stored:
+        """Count the predictions of a model: done once, since it takes time for each."""
+        row = self._connection.execute(
+            "SELECT count(*), coalesce(sum(length(payload)), 0) FROM predictions WHERE incarnation = ?", (incarnation,)
         ).fetchone()
-        return int(total)
+        return _Stored(*row)
 
-    def _count(self, incarnation: int) -> int:
-        (count,) = self._connection.execute(
-            "SELECT count(*) FROM predictions WHERE incarnation = ?", (incarnation,)
-        ).fetchone()
-        return int(count)
+    def _make_room(self, stored: _Counts, record: ModelRecord, now_ms: int, most: int, most_bytes: int) -> None:
+        """Remove expired predictions of a model that has too many; raise PredictionsFull if that is not enough."""
+        # Without the plus sign SQLite looks through all predictions of the model, not through the expired ones.
+        expired = "+incarnation = ? AND expires_unix_ms <= ?", (record.incarnation, now_ms)
+        while True:
+            rows, size_bytes = stored[record.incarnation]
+            if rows <= most and size_bytes <= most_bytes:
+                return
+            if not self._remove(stored, *expired, max(MIN_EXPIRED, rows - most)).rows:
+                limit = f"{most:,} predictions" if rows > most else f"{most_bytes:,} bytes of predictions"
+                raise PredictionsFull(record.name, limit)
+
+    def _remove_ids(self, stored: _Counts, incarnation: int, ids: Sequence[str]) -> None:
+        for start in range(0, len(ids), IDS_PER_QUERY):
+            part = ids[start : start + IDS_PER_QUERY]
+            marks = ", ".join("?" * len(part))
+            self._remove(stored, f"incarnation = ? AND id IN ({marks})", (incarnation, *part), len(part))
+
+    def _remove(self, stored: _Counts, condition: str, values: Sequence[object], most: int) -> _Stored:
+        """Remove up to so many rows that meet a condition; return how many there were, and their bytes."""
+        found = self._connection.execute(
+            f"SELECT incarnation, id, length(payload) FROM predictions WHERE {condition} LIMIT ?", (*values, most)
+        ).fetchall()
+        self._connection.executemany("DELETE FROM predictions WHERE incarnation = ? AND id = ?", [f[:2] for f in found])
+        for incarnation, _, size_bytes in found:
+            if incarnation in stored:
+                stored[incarnation] = stored[incarnation].plus(-1, -size_bytes)
+        return _Stored(len(found), sum(size_bytes for *_, size_bytes in found))

@@ -1,0 +1,142 @@
+"""Stored predictions share a thread with appends: no call of theirs does work for all that are stored."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from tests.support.waiting import eventually_async
+
+from manylabel_service.errors import PredictionsFull
+from manylabel_service.storage import ModelRecord, SQLiteStore, Store
+from manylabel_service.storage.redis.keys import Keys
+from manylabel_service.storage.sqlite.database.prediction_rows import MIN_EXPIRED
+
+MANY = 2_000
+
+
+async def n_rows(store: Any, record: ModelRecord) -> int:
+    """The predictions of a model that the store has, expired ones included."""
+    if not isinstance(store, SQLiteStore):
+        return int(await store.engine.connection.command("ZCARD", Keys.of(record).due))
+    engine = store.engine
+    query = "SELECT count(*) FROM predictions WHERE incarnation = ?"
+    (count,) = await engine.threads.write(
+        lambda: engine.tables._connection.execute(query, (record.incarnation,)).fetchone()
+    )
+    return int(count)
+
+
+async def expired(store: Store, record: ModelRecord, number: int = MANY) -> None:
+    """Leave one live prediction, without which Redis removes all at once, and so many that have expired."""
+    ids = [f"old{i}" for i in range(number)]
+    await store.predictions.put(record, {"live": b"x"}, 600.0, number + 1)
+    await store.predictions.put(record, dict.fromkeys(ids, b"x"), 0.05, number + 1)
+
+    async def over() -> bool:
+        return not any(await store.predictions.get(record, ids))
+
+    assert await eventually_async(over)
+
+
+async def test_expired_predictions_are_removed_in_pieces(store: Store) -> None:
+    record = await store.models.create("m", b"")
+    await expired(store, record)
+    before = await n_rows(store, record)
+    await store.predictions.put(record, {"new": b"x"}, 600.0, 2 * MANY)
+    after = await n_rows(store, record)
+    assert before - 2 - MIN_EXPIRED <= after - 1 < before, "some of them"
+    for number in range(MANY // MIN_EXPIRED + 1):
+        await store.predictions.put(record, {"new": b"%d" % number}, 600.0, 2 * MANY)
+    assert await n_rows(store, record) == 2
+
+
+@pytest.mark.parametrize(("most", "most_bytes"), [(MANY + 1, 2**40), (2 * MANY, 40 * MANY)], ids=["number", "bytes"])
+async def test_a_full_model_has_room_for_as_many_as_have_expired(store: Store, most: int, most_bytes: int) -> None:
+    record = await store.models.create("m", b"")
+    await expired(store, record)
+    new = {f"new{i}": bytes(20) for i in range(1_000)}
+    await store.predictions.put(record, new, 600.0, most, most_bytes)
+    assert await store.predictions.get(record, ["new0", "new999", "old0"]) == [bytes(20), bytes(20), None]
+    with pytest.raises(PredictionsFull):
+        await store.predictions.put(record, dict.fromkeys("abc", b"x"), 600.0, 1_003)
+    await store.predictions.put(record, dict.fromkeys("ab", b"x"), 600.0, 1_003)
+
+
+async def test_expired_predictions_of_a_model_that_is_not_used_go_too(store: Store) -> None:
+    if not isinstance(store, SQLiteStore):
+        pytest.skip("Redis removes them by itself")
+    record, other = [await store.models.create(name, b"") for name in ("m", "other")]
+    await expired(store, record, 100)
+    for number in range(2):
+        await store.predictions.put(other, {f"{number}": b"x"}, 600.0, 10)
+    assert await n_rows(store, record) == 1
+
+
+async def test_the_counts_are_right_after_a_refusal_a_replacement_and_a_restart(
+    sqlite_store: SQLiteStore,
+) -> None:
+    store = sqlite_store
+    record = await store.models.create("m", b"")
+    sealed = await store.predictions.put(record, {"a": b"1"}, 600.0, 3)
+    with pytest.raises(PredictionsFull):
+        await store.predictions.put(record, dict.fromkeys("bcd", b"1"), 600.0, 3)
+    assert await store.predictions.put(record, {"a": b"2", "b": b"1"}, 600.0, 3) == 2 * sealed
+    await store.close()
+    again = SQLiteStore(store.engine.directory)
+    await again.open()
+    assert await again.predictions.put(record, {"c": b"1"}, 600.0, 3) == 3 * sealed
+    with pytest.raises(PredictionsFull):
+        await again.predictions.put(record, {"d": b"1"}, 600.0, 3)
+    await again.close()
+
+
+@pytest.mark.parametrize(("stored", "most"), [("live", 1_000), ("expired", 100 * MIN_EXPIRED)])
+async def test_a_put_does_no_work_for_what_is_stored(sqlite_store: SQLiteStore, stored: str, most: int) -> None:
+    """Work is counted in instructions of SQLite's virtual machine."""
+    engine = sqlite_store.engine
+    record = await sqlite_store.models.create("m", b"")
+
+    async def instructions(put: Callable[[], Any]) -> int:
+        steps = 0
+
+        def count() -> int:
+            nonlocal steps
+            steps += 1
+            return 0
+
+        await engine.threads.write(engine.tables._connection.set_progress_handler, count, 100)
+        await put()
+        await engine.threads.write(engine.tables._connection.set_progress_handler, None, 100)
+        return 100 * steps
+
+    async def put_one() -> None:
+        await sqlite_store.predictions.put(record, {"new": b"x"}, 600.0, 10 * MANY)
+
+    if stored == "live":
+        ids = [f"{i:06d}" for i in range(MANY)]
+        await sqlite_store.predictions.put(record, dict.fromkeys(ids, b"x"), 600.0, MANY)
+    else:
+        await expired(sqlite_store, record)
+    assert await instructions(put_one) <= most
+    if stored == "live":
+        with pytest.raises(PredictionsFull):
+            await sqlite_store.predictions.put(record, {"more": b"x"}, 600.0, MANY + 1)
+
+
+async def test_the_predictions_of_a_deleted_model_are_removed_in_pieces(
+    sqlite_store: SQLiteStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = sqlite_store.engine.prediction_rows
+    forget, pieces = rows.forget, []
+
+    def counted(incarnation: int, *most: int) -> Any:
+        pieces.append(most)
+        return forget(incarnation, *most)
+
+    monkeypatch.setattr(rows, "forget", counted)
+    record = await sqlite_store.models.create("m", b"")
+    await sqlite_store.predictions.put(record, {f"{i}": b"x" for i in range(MANY)}, 600.0, MANY)
+    await sqlite_store.models.delete(record)
+    await sqlite_store.cleaned()
+    assert await n_rows(sqlite_store, record) == 0
+    assert len(pieces) > 2
