@@ -44,10 +44,10 @@ class KeyStore:
         """Return all keys."""
         return _read_all(await self._documents.all(KIND))
 
-    async def poll(self, whole: bool = False) -> tuple[list[KeptKey], bool]:
-        """Return the keys that changed since the last poll, and whether these are all, as `DocumentFollower.poll`."""
-        documents, whole = await self._follower.poll(whole)
-        return _read_all(documents), whole
+    async def poll(self, whole: bool = False) -> tuple[list[KeptKey], set[str] | None]:
+        """Return the keys that changed since the last poll, and at a whole one the ids of all keys, as `Poll` says."""
+        documents, ids = await self._follower.poll(whole)
+        return _read_all(documents), ids
 
     async def find(self, id: str) -> Key:
         """Return a key; raise KeyNotFound."""

@@ -123,8 +123,8 @@ class Keyring:
             There are none, and others could reach the server.
         StorageError
         """
-        found, _ = await self._key_store.poll(whole=True)
-        if check and not found and self._reached_at is not None:
+        found, ids = await self._key_store.poll(whole=True)
+        if check and not ids and self._reached_at is not None:
             raise CannotServeOpenly(self._reached_at)
         self._open, self._known = self._reached_at is None, True
         self._note(found)
@@ -154,11 +154,11 @@ class Keyring:
 
     async def _poll(self) -> None:
         known = set(self._holders)
-        found, whole = await self._key_store.poll(whole=len(known) > 2 * self._key_store.max_keys)
-        if whole:
-            for id in known.difference(kept.id for kept in found):
+        found, ids = await self._key_store.poll(whole=len(known) > 2 * self._key_store.max_keys)
+        if ids is not None:
+            for id in known - ids:
                 del self._holders[id]
-            if known and not found:
+            if known and not ids:
                 self._lost = True
                 log.error("keys_lost", action=_BACK)
         self._note(found)

@@ -111,15 +111,14 @@ class JobStore:
     async def refresh(self) -> None:
         """Read what has changed, and wake those that wait for it."""
         async with self._refreshing:
-            documents, whole = await self._follower.poll()
-            if not (documents or whole):
+            documents, ids = await self._follower.poll()
+            if not documents and ids is None:
                 return
             new = [document for document in documents if not self._knows(document)]
             records = _readable(new) if len(new) <= MAX_INLINE else await asyncio.to_thread(_readable, new)
-            if whole:
-                there = {document.name for document in documents}
-                self.damaged &= there
-                self.jobs = {id: record for id, record in self.jobs.items() if id in there}
+            if ids is not None:
+                self.damaged &= ids
+                self.jobs = {id: record for id, record in self.jobs.items() if id in ids}
             self.jobs.update((record.id, record) for record in records)
             self.damaged |= {document.name for document in new}
             self.damaged -= {record.id for record in records}

@@ -73,14 +73,14 @@ class Follower:
             if not models:
                 continue
             try:
-                documents, whole = await follower.poll()
+                documents, names = await follower.poll()
             except StorageGone:
                 continue
             except Exception:
                 log.exception("follower_failed")
                 continue
-            if whole:
-                revisions.clear()
+            if names is not None:
+                revisions = {name: revision for name, revision in revisions.items() if name in names}
             revisions.update((document.name, document.revision) for document in documents)
             for model in models:
                 if revisions.get(str(model.record.incarnation), 0) > int(model.position):

@@ -17,13 +17,13 @@ class Poll(NamedTuple):
     Attributes
     ----------
     documents : list of Document
-        Ordered by their revisions.
-    whole : bool
-        True if these are all documents of the kind: others that the caller knows have been deleted.
+        Those that changed since the last poll, ordered by their revisions.
+    names : set of str or None
+        Names of all documents of the kind, at a whole poll: others that the caller knows have been deleted. Else None.
     """
 
     documents: list[Document]
-    whole: bool
+    names: set[str] | None
 
 
 class DocumentFollower:
@@ -33,7 +33,7 @@ class DocumentFollower:
     must not move the cursor: another process may have made an earlier change that no poll has returned yet.
 
     A deletion has no revision, and a store may come back with older data. So the first poll, each poll after one that
-    failed, and one poll in each `WHOLE_SECONDS` return all documents.
+    failed, and one poll in each `WHOLE_SECONDS` compare the revisions of all documents.
 
     Parameters
     ----------
@@ -46,11 +46,12 @@ class DocumentFollower:
     def __init__(self, documents: Documents, kind: str) -> None:
         self._documents = documents
         self._kind = kind
+        self._revisions: dict[str, int] = {}
         self._seen = 0
         self._whole_at: float | None = None
 
     async def poll(self, whole: bool = False) -> Poll:
-        """Return the documents that changed since the last poll, or all if `whole` is set or due.
+        """Return the documents that changed since the last poll; also all names, if `whole` is set or due.
 
         Raises
         ------
@@ -58,9 +59,18 @@ class DocumentFollower:
         """
         now = time.monotonic()
         whole = whole or self._whole_at is None or now - self._whole_at >= WHOLE_SECONDS
-        before, self._whole_at = self._whole_at, None  # stays None if the call below fails
-        documents = await self._documents.all(self._kind, 0 if whole else self._seen)
+        before, self._whole_at = self._whole_at, None  # stays None if a call below fails
+        there = await self._documents.revisions(self._kind) if whole else None
+        documents = await self._documents.all(self._kind, self._seen)
+        changed = _revisions(documents)
+        if there is not None and (there | changed).items() - (self._revisions | changed).items():
+            documents = await self._documents.all(self._kind)  # the store came back with older data
+            there = {}
+        self._revisions = (self._revisions if there is None else there) | _revisions(documents)
+        self._seen = max(self._revisions.values(), default=0)
         self._whole_at = now if whole else before
-        if documents or whole:
-            self._seen = documents[-1].revision if documents else 0
-        return Poll(documents, whole)
+        return Poll(documents, None if there is None else set(self._revisions))
+
+
+def _revisions(documents: list[Document]) -> dict[str, int]:
+    return {document.name: document.revision for document in documents}

@@ -395,6 +395,10 @@ class Documents(Protocol):
         """
         ...
 
+    async def revisions(self, kind: str) -> dict[str, int]:
+        """Return the revision of each document of a kind by its name, without reading the values."""
+        ...
+
     async def delete(self, kind: str, name: str, *, revision: int) -> None:
         """Remove a document that is at a revision. Raises `DocumentChanged` if it is at another, or not there."""
         ...

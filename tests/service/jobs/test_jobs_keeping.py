@@ -99,6 +99,56 @@ async def test_a_look_tells_of_changes_by_others_and_a_whole_one_of_what_is_gone
     assert set(job_store.jobs) == {"a", "b"}, "what cannot be read is left alone"
 
 
+async def test_a_whole_look_reads_only_the_jobs_that_have_changed(store, monkeypatch):
+    job_store, other = JobStore(store), JobStore(store)
+    for id in "abc":
+        await other.add(job(id))
+    await store.documents.put(KIND, "future", b'{"id": "future"}', revision=None)
+    await job_store.refresh(whole=True)
+    read, every = [], store.documents.all
+
+    async def counted(kind, after=0):
+        documents = await every(kind, after)
+        read.extend(document.name for document in documents)
+        return documents
+
+    monkeypatch.setattr(store.documents, "all", counted)
+    await job_store.refresh(whole=True)
+    assert read == []
+    await other.change("b", lambda record, now: record.cancel(now))
+    await job_store.refresh(whole=True)
+    assert read == ["b"]
+    assert {id: record.state for id, record in job_store.jobs.items()} == {
+        "a": "queued",
+        "b": "cancelled",
+        "c": "queued",
+    }
+
+
+async def test_what_a_store_has_lost_is_read_again(store, monkeypatch):
+    job_store = JobStore(store)
+    older = await job_store.add(job("a"))
+    await job_store.add(job("lost"))
+    listed = {"a": older.revision}
+    documents = await store.documents.all(KIND)
+    await job_store.change("a", lambda record, now: record.cancel(now))
+    await job_store.refresh(whole=True)
+    assert job_store.jobs["a"].state == "cancelled"
+
+    async def revisions(kind):
+        return listed
+
+    async def restored(kind, after=0):
+        return [document for document in documents if document.name in listed and document.revision > after]
+
+    monkeypatch.setattr(store.documents, "revisions", revisions)
+    monkeypatch.setattr(store.documents, "all", restored)
+    await job_store.refresh(whole=True)
+    assert {id: (record.state, record.revision) for id, record in job_store.jobs.items()} == {
+        "a": ("queued", older.revision)
+    }
+
+
 class Clock:
     """Time that passes when a test says so."""
 
@@ -220,7 +270,11 @@ async def test_a_store_that_came_back_with_older_data_is_believed(kept, monkeypa
             raise StorageGone("pulled out", heals=True)
         return [document for document in documents if document.revision > after]
 
+    async def revisions(kind):
+        return {document.name: document.revision for document in documents}
+
     monkeypatch.setattr(kept.context.store.documents, "all", listed)
+    monkeypatch.setattr(kept.context.store.documents, "revisions", revisions)
     await kept.look()
     assert kept.runner.offered == []
     is_away = True

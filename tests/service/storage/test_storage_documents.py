@@ -90,6 +90,9 @@ async def test_who_lists_what_changed_sees_the_last_state_of_all(store: Store) -
     assert await store.documents.all("jobs", revisions["b"]) == changed[1:]
     assert [document.name for document in await store.documents.all("jobs")] == list("adeghbf")
     assert await store.documents.all("none") == []
+    listed = {document.name: document.revision for document in await store.documents.all("jobs")}
+    assert await store.documents.revisions("jobs") == listed
+    assert await store.documents.revisions("none") == {}
 
 
 @pytest.mark.parametrize("limits", [{"PAGE_DOCUMENTS": 3}, {"PAGE_BYTES": 500}])

@@ -101,6 +101,13 @@ class RedisDocuments(Part):
         return await collect(page, after)
 
     @gated
+    async def revisions(self, kind: str) -> dict[str, int]:
+        check_document(kind)
+        found = await self._engine.connection.command("ZRANGE", document_keys(kind)[1], 0, -1, "WITHSCORES")
+        pairs = zip(found[::2], found[1::2], strict=True)
+        return {name.decode(errors="replace"): int(float(revision)) for name, revision in pairs}
+
+    @gated
     async def delete(self, kind: str, name: str, *, revision: int) -> None:
         check_document(kind, name)
         answer = await self._engine.connection.run(_DELETE, document_keys(kind), name, revision)

@@ -31,6 +31,11 @@ class SQLiteDocuments(Part):
         return await collect(lambda after: threads.write(page, kind, after), after)
 
     @gated
+    async def revisions(self, kind: str) -> dict[str, int]:
+        check_document(kind)
+        return await self._engine.threads.write(self._engine.document_rows.revisions, kind)
+
+    @gated
     async def delete(self, kind: str, name: str, *, revision: int) -> None:
         check_document(kind, name)
         await self._engine.threads.write_urgent(self._engine.document_rows.delete, kind, name, revision)

@@ -56,6 +56,9 @@ class DocumentRows:
                     return documents, False
         return documents, len(documents) < PAGE_DOCUMENTS
 
+    def revisions(self, kind: str) -> dict[str, int]:
+        return dict(self._connection.execute("SELECT name, revision FROM documents WHERE kind = ?", (kind,)).fetchall())
+
     def delete(self, kind: str, name: str, revision: int) -> None:
         with self._tables.transaction("fsync"):
             self._take(kind, name, revision)
