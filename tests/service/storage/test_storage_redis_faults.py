@@ -186,6 +186,24 @@ async def test_a_frozen_redis_holds_nobody_up_for_long(redis_server: Any) -> Non
             await waiting
 
 
+async def test_the_snapshots_of_many_models_are_summed_in_few_round_trips(
+    redis_server: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with opened(redis_server.url) as store:
+        for number in range(20):
+            await store.models.create(f"m{number}", b"", bytes(1 + number))
+        connection, calls = store.engine.connection, []
+        call = connection._call
+
+        async def counted(work: Any, *args: Any) -> Any:
+            calls.append(work)
+            return await call(work, *args)
+
+        monkeypatch.setattr(connection, "_call", counted)
+        assert await store.snapshots.total_bytes() == sum(range(1, 21))
+        assert len(calls) == 2
+
+
 def test_contact_lets_one_try_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 100.0
     monkeypatch.setattr(time, "monotonic", lambda: now)

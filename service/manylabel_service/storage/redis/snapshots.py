@@ -43,6 +43,9 @@ Redis for 0.3 s."""
 ORPHAN_SECONDS = 3600
 """Chunks that no snapshot came to claim are gone after so long."""
 
+HEADS_AT_ONCE = 100
+"""Models whose lists of snapshots are read in one round trip: those of all models would hold up other clients."""
+
 FIELD = b"snap:"
 KEPT = b"kept:"
 
@@ -155,11 +158,14 @@ class RedisSnapshots(Part):
 
     @gated
     async def total_bytes(self) -> int:
-        command, total = self._engine.connection.command, 0
-        for name, value in (await command("HGETALL", MODELS)).items():
-            head = Keys.named(name.decode(), int(value.partition(b" ")[0])).head
-            fields = await command("HGETALL", head)
-            total += sum(_listed(field, fields[field]).size_bytes for field in fields if field.startswith(FIELD))
+        connection, total = self._engine.connection, 0
+        models = await connection.command("HGETALL", MODELS)
+        heads = [Keys.named(name.decode(), int(value.partition(b" ")[0])).head for name, value in models.items()]
+        for start in range(0, len(heads), HEADS_AT_ONCE):
+            for fields in await connection.pipeline(
+                [("HGETALL", head) for head in heads[start : start + HEADS_AT_ONCE]]
+            ):
+                total += sum(_listed(field, fields[field]).size_bytes for field in fields if field.startswith(FIELD))
         return total
 
     async def _download(self, chunks: Sequence[str]) -> memoryview | None:

@@ -116,6 +116,17 @@ class Connection:
         """Execute one command."""
         return await self._call(self._execute(*words))
 
+    async def pipeline(self, commands: Sequence[Sequence[Argument]]) -> list[Any]:
+        """Execute several commands in one round trip, or one to each node of a cluster; others may come between."""
+
+        async def execute() -> list[Any]:
+            pipeline = self.client.pipeline(transaction=False)
+            for words in commands:
+                pipeline.execute_command(*words)
+            return cast(list[Any], await pipeline.execute())
+
+        return await self._call(execute())
+
     async def _call(
         self, work: Coroutine[Any, Any, T], left_behind: Callable[[asyncio.Task[Any]], None] | None = None
     ) -> T:
