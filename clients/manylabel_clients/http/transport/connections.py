@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Generator, Iterator, Mapping
+from contextlib import aclosing
 from importlib.metadata import version
 from typing import Any, ClassVar, Generic, TypeVar
 
@@ -92,12 +93,20 @@ class SyncConnections(_Connections[httpx2.Client, Callable[[float], object]]):
 
     def _send(self, request: Request) -> Reply:
         try:
-            content = request.body() if callable(request.body) else request.body
-            return self._http.request(
-                request.method, request.path, content=content, headers=request.headers, timeout=_timeout(request)
-            )
+            if not callable(request.body):
+                return self._request(request, request.body)
+            pieces = request.body()
+            try:
+                return self._request(request, pieces)
+            finally:
+                _close(pieces)
         except httpx2.RequestError as error:
             return error
+
+    def _request(self, request: Request, content: bytes | Iterator[bytes] | None) -> httpx2.Response:
+        return self._http.request(
+            request.method, request.path, content=content, headers=request.headers, timeout=_timeout(request)
+        )
 
     def watch(self, stream: EventStream[E]) -> Iterator[E]:
         """Yield events, over as many connections as it takes, until the stream has ended."""
@@ -149,12 +158,17 @@ class AsyncConnections(_Connections[httpx2.AsyncClient, Callable[[float], Awaita
 
     async def _send(self, request: Request) -> Reply:
         try:
-            content = _read_in_thread(request.body()) if callable(request.body) else request.body
-            return await self._http.request(
-                request.method, request.path, content=content, headers=request.headers, timeout=_timeout(request)
-            )
+            if not callable(request.body):
+                return await self._request(request, request.body)
+            async with aclosing(_read_in_thread(request.body())) as content:
+                return await self._request(request, content)
         except httpx2.RequestError as error:
             return error
+
+    async def _request(self, request: Request, content: bytes | AsyncIterator[bytes] | None) -> httpx2.Response:
+        return await self._http.request(
+            request.method, request.path, content=content, headers=request.headers, timeout=_timeout(request)
+        )
 
     async def watch(self, stream: EventStream[E]) -> AsyncGenerator[E]:
         """Yield events, over as many connections as it takes, until the stream has ended."""
@@ -223,12 +237,32 @@ async def _draw_async(draw: Draw) -> None:
 # asyncio is loaded where it is used: synchronous clients and the command start in four fifths of the time without it.
 
 
-async def _read_in_thread(pieces: Iterator[bytes]) -> AsyncIterator[bytes]:
+async def _read_in_thread(pieces: Iterator[bytes]) -> AsyncGenerator[bytes]:
     """Yield the pieces of a body that come from a file, read in a thread, so that the event loop goes on."""
     import asyncio
+    import threading
 
-    while (piece := await asyncio.to_thread(next, pieces, None)) is not None:
-        yield piece
+    turn = threading.Lock()  # a thread reads on after the caller was cancelled
+
+    def read() -> bytes | None:
+        with turn:
+            return next(pieces, None)
+
+    def close() -> None:
+        with turn:
+            _close(pieces)
+
+    try:
+        while (piece := await asyncio.to_thread(read)) is not None:
+            yield piece
+    finally:
+        await asyncio.to_thread(close)
+
+
+def _close(pieces: Iterator[bytes]) -> None:
+    """Close the file that a body is read from: an error that is kept would keep it open."""
+    if isinstance(pieces, Generator):
+        pieces.close()
 
 
 async def sleep_in_loop(seconds: float) -> None:
