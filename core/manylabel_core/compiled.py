@@ -22,11 +22,14 @@ _PROCESS = uuid.uuid4().hex[:16]
 
 
 def compiled(function: Callable[..., Any]) -> Any:
-    """Compile a function; in each process anew where numba finds no directory that it may write."""
+    """Compile a function; in each process again if the compiled one cannot be kept."""
     try:
         return _with_files_of_its_own(_compile(cache=True)(function))
-    except RuntimeError as error:
-        message = f"compiled functions cannot be kept ({error}): set NUMBA_CACHE_DIR to a directory that can be written"
+    except (RuntimeError, AttributeError) as error:
+        action = "set NUMBA_CACHE_DIR to a directory that can be written"
+        if isinstance(error, AttributeError):
+            action = "install a version of numba that pyproject.toml allows"
+        message = f"compiled functions cannot be kept ({error}): {action}"
         warnings.warn(message, RuntimeWarning, stacklevel=2)
         return _compile()(function)
 
@@ -58,10 +61,14 @@ def _with_files_of_its_own(dispatcher: Any) -> Any:
     Numba numbers these files per function, and two processes that compile a function at the same time, each for other
     types, take the same number: whoever looks up the one finds the code of the other, in every later process too. With
     names of their own one of them may be missing from the index, and is compiled again.
+
+    Raises AttributeError if numba names these files in another way: they would not be safe.
     """
-    with suppress(AttributeError):  # an attribute private to numba, which another version may not have
-        files = dispatcher._cache._cache_file
-        files._data_name_pattern = files._data_name_pattern.replace("{number:d}", f"{_PROCESS}.{{number:d}}")
+    files = dispatcher._cache._cache_file
+    pattern = files._data_name_pattern.replace("{number:d}", f"{_PROCESS}.{{number:d}}")
+    if _PROCESS not in pattern:
+        raise AttributeError(f"numba names its files {pattern!r}")
+    files._data_name_pattern = pattern
     return dispatcher
 
 

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -121,6 +122,21 @@ def test_a_function_without_a_place_for_its_cache_still_compiles(monkeypatch: py
 
     monkeypatch.setattr(compiling, "_compile", nowhere)
     with pytest.warns(RuntimeWarning, match="NUMBA_CACHE_DIR"):
+        assert compiling.compiled(len)("abc") == 3
+
+
+@pytest.mark.parametrize("files", [SimpleNamespace(), SimpleNamespace(_data_name_pattern="{index}.nbc")])
+def test_a_numba_that_names_its_files_in_another_way_keeps_none(
+    files: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Processes that compile at the same time could not be told apart: the code of one would be run by the other."""
+
+    def other(**options: object) -> object:
+        kept = SimpleNamespace(_cache=SimpleNamespace(_cache_file=files))
+        return lambda function: kept if options else function
+
+    monkeypatch.setattr(compiling, "_compile", other)
+    with pytest.warns(RuntimeWarning):
         assert compiling.compiled(len)("abc") == 3
 
 

@@ -75,22 +75,24 @@ def fit_in_segments(
     """
     at, most = reached or Reached(), int(estimator.max_iter)
     estimator.set_params(warm_start=True)
-    while True:
-        segment = _Segment(at, ceil(first * GROWTH**at.segments), progress)
-        estimator.set_params(max_iter=max(1, most - at.iterations))
-        fit(segment.tell)
-        at = segment.reached()
-        estimator.set_params(max_iter=most)
-        if not segment.stopped or at.iterations >= most:
-            _finish(estimator, at)
-            return at
-        if checkpoint is not None:
-            checkpoint(at)
+    try:
+        while True:
+            segment = _Segment(at, ceil(first * GROWTH**at.segments), progress)
+            estimator.set_params(max_iter=max(1, most - at.iterations))
+            fit(segment.tell)
+            at = segment.reached()
+            estimator.set_params(max_iter=most)
+            if not segment.stopped or at.iterations >= most:
+                _finish(estimator, at)
+                return at
+            if checkpoint is not None:
+                checkpoint(at)
+    finally:
+        estimator.set_params(max_iter=most, warm_start=False)
 
 
 def _finish(estimator: Any, at: Reached) -> None:
     """Let an estimator be as if it had been fitted at once, without what it would only need to go on."""
-    estimator.set_params(warm_start=False)
     estimator.n_iter_ = at.iterations
     for name in ONLY_TO_GO_ON:
         if hasattr(estimator, name):

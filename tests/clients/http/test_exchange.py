@@ -408,7 +408,10 @@ def test_what_an_older_server_does_not_say_is_left_open() -> None:
 
 
 def test_an_existing_model_will_do_if_one_says_so() -> None:
-    create(EXISTS, exist_ok=True)
+    fake = create(EXISTS, exist_ok=True)
+    assert len(fake.bodies) == 1
+    with pytest.raises(Conflict):
+        create(EXISTS)
 
 
 def test_delete() -> None:

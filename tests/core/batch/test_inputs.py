@@ -172,8 +172,11 @@ def test_a_precomputed_matrix_that_is_no_gram_matrix_is_refused(learner, K, mess
 @pytest.mark.parametrize("learner", KERNEL_LEARNERS)
 def test_a_precomputed_matrix_may_round_its_halves_differently(learner):
     K = (X @ X.T).astype(np.float32)
+    expected = learner(kernel="precomputed").fit(K, Y).decision_function(K)
     K[0, 1] *= 1 + 1e-6
-    learner(kernel="precomputed").fit(K, Y)
+    assert K[0, 1] != K[1, 0]
+    found = learner(kernel="precomputed").fit(K, Y).decision_function(K)
+    np.testing.assert_allclose(found, expected, rtol=1e-2, atol=1e-2 * np.abs(expected).max())
 
 
 @pytest.mark.parametrize("learner", LEARNERS)
@@ -225,5 +228,9 @@ def test_a_flag_may_be_any_number_that_is_a_truth_value(given):
 def test_input_is_left_as_it_was(learner):
     for parameters in ({},) if learner in PRIVILEGED else ({"kernel": "linear"}, {"kernel": "rbf"}):
         examples, labels = X.copy(), Y.copy()
+        expected = learner(**parameters).fit(examples, labels).decision_function(examples)
+        np.testing.assert_array_equal(examples, X)
+        np.testing.assert_array_equal(labels, Y)
         examples.flags.writeable = labels.flags.writeable = False
-        learner(**parameters).fit(examples, labels).predict(examples)
+        found = learner(**parameters).fit(examples, labels).decision_function(examples)
+        np.testing.assert_array_equal(found, expected)

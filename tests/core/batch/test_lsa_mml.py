@@ -501,9 +501,16 @@ def test_input_is_left_as_it_was():
     X, Y, _ = planted()
     X["text"] = sp.csr_array(X["text"])
     missing = {"text": np.arange(200) % 2 == 0, "sound": np.arange(200) % 3 == 1}
-    for array in (X["sound"], X["text"].data, X["text"].indices, X["image"], Y, *missing.values()):
+    text = X["text"]
+    arrays = (X["sound"], text.data, text.indices, text.indptr, X["image"], Y, *missing.values())
+    before, names = [array.copy() for array in arrays], list(X)
+    expected = LSAMML(3).fit(X, Y, missing=missing).predict(X, missing)
+    for array, copy in zip(arrays, before, strict=True):
+        np.testing.assert_array_equal(array, copy)
         array.flags.writeable = False
-    LSAMML(3).fit(X, Y, missing=missing).predict(X, missing)
+    np.testing.assert_array_equal(LSAMML(3).fit(X, Y, missing=missing).predict(X, missing), expected)
+    assert list(X) == names
+    assert X["text"] is text
 
 
 @settings(max_examples=25)

@@ -70,6 +70,22 @@ def test_max_iter_holds_for_all_segments_together(name):
 
 
 @pytest.mark.filterwarnings("ignore:not converged")
+@pytest.mark.parametrize("fails", ["fit", "checkpoint"])
+def test_parameters_are_as_they_were_after_an_error(fails):
+    estimator = learner("m3l")
+    before = estimator.get_params()
+
+    def fail(*_):
+        raise RuntimeError(fails)
+
+    with pytest.raises(RuntimeError, match=fails):
+        if fails == "fit":
+            fit_in_segments(estimator, fail, 2, reached=Reached(1, 5, 0.0))
+        else:
+            run("m3l", estimator, 2, checkpoint=fail)
+    assert estimator.get_params() == before
+
+
 def test_iterations_and_seconds_are_counted_from_the_very_beginning():
     told, checkpoints = [], []
     run("m3l", learner("m3l"), 2, progress=told.append, checkpoint=checkpoints.append)

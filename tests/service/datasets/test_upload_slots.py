@@ -74,6 +74,13 @@ def test_one_that_is_complete_stays(slots: UploadSlots, clock: Clock) -> None:
 
 
 def test_room_comes_back(slots: UploadSlots) -> None:
-    for _ in range(3):
+    for error in (None, ValueError("broken off")):
+        with contextlib.suppress(ValueError), slots.upload() as upload:
+            slots.add(upload, MAX_BYTES)
+            with slots.upload() as other, pytest.raises(NotReady):
+                slots.add(other, 1)
+            if error is not None:
+                raise error
         with slots.upload() as upload:
             slots.add(upload, MAX_BYTES)
+            assert upload.n_bytes == MAX_BYTES

@@ -802,7 +802,7 @@ async def test_where_nothing_changes_the_waiting_ends_in_time(store: Store) -> N
         for seconds in (0.0, 0.1):
             started = time.monotonic()
             assert await store.logs.changed(positions, seconds) == []
-            assert seconds <= time.monotonic() - started < seconds + 30
+            assert time.monotonic() - started >= seconds
 
 
 async def test_closing_does_not_wait_for_the_waiting(new_store: NewStore) -> None:
@@ -811,11 +811,9 @@ async def test_closing_does_not_wait_for_the_waiting(new_store: NewStore) -> Non
     record = await store.models.create("m", b"")
     waiting = asyncio.create_task(store.logs.changed({record: START}, 300.0))
     assert await store.logs.changed({record: START}, 0.05) == []  # it began later, so the other waits by now
-    started = time.monotonic()
     await store.close()
-    with pytest.raises(StorageGone):
+    with pytest.raises(StorageGone):  # and not [], as at the end of the time
         await waiting
-    assert time.monotonic() - started < 30
 
 
 async def test_waiting_can_be_given_up(store: Store, under_test: StoreUnderTest) -> None:

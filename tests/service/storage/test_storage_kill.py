@@ -239,7 +239,7 @@ def check_files(directory: Path, alive: set[int]) -> None:
 
 
 def test_a_killed_process_loses_nothing_it_was_told(tmp_path: Path) -> None:
-    directory, told, chooser = tmp_path / "data", Told(), random.Random()
+    directory, told, chooser = tmp_path / "data", Told(), random.Random(8)
     for kill in range(KILLS):
         run_and_kill(directory, str(kill), chooser, told)
         if kill % 2:  # else the next process meets what the killed one left

@@ -189,14 +189,27 @@ async def test_a_data_directory_that_cannot_be_is_named(tmp_path: Path) -> None:
 
 
 async def test_an_opening_whose_caller_gave_up_holds_nothing(directory: Path) -> None:
-    for turns in (0, 1, 2):
-        task = asyncio.create_task(SQLiteStore(directory).open())
-        for _ in range(turns):
-            await asyncio.sleep(0)
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
-        async with opened(directory):
-            pass
+    began, may_go_on = threading.Event(), threading.Event()
+    store = SQLiteStore(directory)
+    open_files = store.engine._open
+
+    def slow() -> None:
+        began.set()
+        assert may_go_on.wait(60)
+        open_files()
+
+    store.engine._open = slow  # type: ignore[method-assign]
+    opening = asyncio.create_task(store.open())
+    await asyncio.to_thread(began.wait, 60)
+    opening.cancel()
+    await asyncio.sleep(0)
+    may_go_on.set()
+    with pytest.raises(asyncio.CancelledError):
+        await opening
+    async with opened(directory) as other:  # the directory is not locked
+        assert await other.models.all() == []
+    with pytest.raises(StorageGone):
+        await store.models.all()
 
 
 # -- disk full, input and output errors, locks ----------------------------------------------------

@@ -75,16 +75,16 @@ def test_it_is_alive_before_it_is_ready(tmp_path: Path, refused: Callable[..., A
 
 
 def test_it_can_be_stopped_before_it_is_ready(tmp_path: Path) -> None:
-    store = SlowStore(tmp_path)
-    with TestClient(
-        create_app(Settings(data_dir=tmp_path), store, on_ready=pytest.fail), base_url="http://localhost"
-    ) as client:
-        client.get("/livez").raise_for_status()
+    store, ready = SlowStore(tmp_path), threading.Event()
+    app = create_app(Settings(data_dir=tmp_path), store, on_ready=ready.set)
+    with TestClient(app, base_url="http://localhost") as client:
+        assert client.get("/readyz").status_code == 503
         threading.Timer(0.05, store.may_list.set).start()
-    with TestClient(
-        create_app(Settings(data_dir=tmp_path), SQLiteStore(tmp_path)), base_url="http://localhost"
-    ) as client:
-        client.get("/livez").raise_for_status()
+    assert not ready.is_set()
+    app = create_app(Settings(data_dir=tmp_path), SQLiteStore(tmp_path), on_ready=ready.set)
+    with TestClient(app, base_url="http://localhost") as client:
+        assert ready.wait(120)
+        assert client.get("/readyz").json() == {"ready": True, "failed": []}
 
 
 class BrokenStore(SQLiteStore):

@@ -58,7 +58,12 @@ async def test_one_is_converted_at_a_time_in_order() -> None:
 async def test_a_small_one_does_not_wait() -> None:
     turned = Turned()
     async with turned.waiting(3):
-        await turned.convert(1.0, LARGE[1:])
+        small = asyncio.create_task(turned.convert(1.0, LARGE[1:]))
+        large = asyncio.create_task(turned.convert(0.0))
+        for _ in range(10):
+            await asyncio.sleep(0)
+        assert (small.done(), large.done(), turned.now) == (True, False, 1.0)
+    await large
 
 
 async def test_one_is_refused_that_would_wait_too_long() -> None:
@@ -84,6 +89,10 @@ async def test_one_that_is_wrong_says_nothing_of_the_rate() -> None:
                 raise ValueError("wrong")
     async with turned.waiting(3):
         pass
+    await turned.convert(60.0)
+    with pytest.raises(Problem):
+        async with turned.waiting(3):
+            pass
 
 
 async def test_those_that_wait_are_held() -> None:
