@@ -8,6 +8,7 @@ annotate: hence `Any`.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -135,12 +136,21 @@ class GramRows:
 
 def scale_gamma(X: Any) -> float:
     """Return scikit-learn's "scale": 1 / (n_features * variance of X), or 1 for a constant X."""
-    if is_sparse(X):
-        X = X.astype(np.float64)
-        variance = float(X.multiply(X).mean() - X.mean() ** 2)
-        return 1.0 / (X.shape[1] * variance) if variance > 0 else 1.0
-    variance = float(X.var(dtype=np.float64))
+    variance = _sparse_variance(X) if is_sparse(X) else float(X.var(dtype=np.float64))
     return 1.0 / (X.shape[1] * variance) if variance > 0 else 1.0
+
+
+def _sparse_variance(X: Any) -> float:
+    """Return the variance of all entries in two passes: E[x^2] - E[x]^2 loses all digits if the mean is large."""
+    X = X.astype(np.float64)  # a copy
+    X.sum_duplicates()
+    size = math.prod(X.shape)
+    mean = float(X.data.sum()) / size
+    deviations = X.data - mean
+    n_zeros = size - len(X.data)
+    error = float(deviations.sum()) - n_zeros * mean  # 0 but for rounding
+    squares = float(deviations @ deviations) + n_zeros * mean**2
+    return max(squares - error**2 / size, 0.0) / size
 
 
 def mean_distance(X: Any, random_state: np.random.RandomState) -> float:

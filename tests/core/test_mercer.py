@@ -1,5 +1,7 @@
 """Batch kernels against scikit-learn's, dense against sparse, stored against computed."""
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -96,6 +98,26 @@ def test_scale_is_that_of_scikit_learn():
     assert scale_gamma(X) == pytest.approx(1 / (X.shape[1] * X.var()))
     assert scale_gamma(sp.csr_array(X)) == pytest.approx(1 / (X.shape[1] * X.var()))
     assert scale_gamma(np.ones((3, 2))) == 1
+    assert scale_gamma(sp.csr_array(np.full((300, 7), 0.1))) == 1
+
+
+@pytest.mark.parametrize("offset", [0.0, 1.0, 1e4, 1e8, 1e12])
+@pytest.mark.parametrize("density", [0.3, 1.0])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_scale_gamma_of_sparse_rows_is_that_of_dense_ones(offset, density, dtype):
+    """The oracle subtracts the mean in exact arithmetic."""
+    rng = np.random.default_rng(3)
+    X = ((offset + rng.normal(size=(50, 8))) * (rng.random((50, 8)) < density)).astype(dtype)
+    entries = [Fraction(float(x)) for x in X.ravel()]
+    mean = sum(entries) / len(entries)
+    variance = float(sum((x - mean) ** 2 for x in entries) / len(entries))
+    rows = sp.csr_array(X)
+    expected = 1 / (8 * variance) if variance else 1.0
+    assert scale_gamma(rows) == pytest.approx(expected, rel=1e-9)
+    assert scale_gamma(X) == pytest.approx(expected, rel=1e-6)
+    parts = sp.csr_array((np.repeat(rows.data / 2, 2), np.repeat(rows.indices, 2), 2 * rows.indptr), rows.shape)
+    assert scale_gamma(parts) == pytest.approx(expected, rel=1e-9)
+    assert parts.nnz == 2 * rows.nnz, "the caller's matrix is as it was"
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """What only a newer release reads is refused in plain words, and makes the server not ready."""
 
+import json
 from typing import Any
 
 import msgpack
@@ -71,6 +72,38 @@ async def test_a_model_of_a_newer_fold_can_only_be_left_alone(any_fleet: Any) ->
     assert registry.failed == [], "it is not damaged: nobody must delete it"
     await any_fleet.stop(registry)
     assert (await (await any_fleet.start()).get("m")).serving
+
+
+NEWER_SPECS: dict[str, dict[str, Any]] = {
+    "algorithm": {"algorithm": "newer"},
+    "parameter": {"params": {"newer": 1}},
+    "value of a parameter": {"params": {"update": "newer"}},
+    "scaling": {"scaling": "newer"},
+    "field": {"newer": True},
+    "text option": {"text": {"newer": 1}},
+    "tokeniser": {"text": {"tokeniser": 2}},
+    "limit": {"limits": {"newer": None}},
+    "policy": {"limits": {"labels": {"most": 9, "policy": "newer"}}},
+    "field of a trained model": {"algorithm": "trained", "newer": True},
+}
+
+
+@pytest.mark.parametrize("change", NEWER_SPECS.values(), ids=NEWER_SPECS)
+async def test_a_spec_that_only_a_newer_release_knows_is_not_damaged(lone_fleet: Any, change: dict[str, Any]) -> None:
+    registry = await lone_fleet.start()
+    spec = {"name": "newer", "algorithm": "falt", **change}
+    await lone_fleet.store(registry).models.create("newer", json.dumps(spec).encode())
+    await registry.create(lone_fleet.spec("m"))
+    with pytest.raises(ReleaseTooOld):
+        await registry.get("newer")
+    assert [status["name"] for status in await registry.list()] == ["m"]
+    assert registry.failed == []
+
+
+@pytest.mark.parametrize("spec", [b"", b"[]", b"{}", b"null", b'{"name": "m"}', b'{"algorithm": "falt"}', b"\xff"])
+def test_what_is_no_spec_is_not_of_a_newer_release(spec: bytes) -> None:
+    with pytest.raises(ValueError):  # noqa: PT011: of JSON, of its encoding or of pydantic
+        read_spec(spec)
 
 
 def test_a_stored_spec_names_a_fold_that_is_not_the_first() -> None:

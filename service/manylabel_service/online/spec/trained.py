@@ -6,7 +6,7 @@ It is also the spec of the fold over the labels of its answers, which measures a
 import json
 from typing import ClassVar, Literal
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 from manylabel_service.errors import ReleaseTooOld
 from manylabel_service.online.spec.release import FOLDS
@@ -60,15 +60,25 @@ def read_spec(spec: bytes) -> ModelSpec | TrainedSpec:
     Raises
     ------
     ReleaseTooOld
-        Its version of the fold is one that only newer releases compute.
+        Only a newer release computes its version of the fold, or knows its algorithm, an option or a field of it. A
+        stored spec has a checksum, and was checked when the model was created.
     ValueError
         It is no spec, or one of a version of the fold that is computed no longer.
     """
     document = json.loads(spec)
+    if not isinstance(document, dict):
+        raise ValueError("a stored spec must be a JSON object")
     fold = document.pop(_FOLD, 1)
     if type(fold) is int and fold > FOLDS[-1]:
         raise ReleaseTooOld(f"the model has version {fold} of the fold, this release computes up to {FOLDS[-1]}")
     if fold not in FOLDS:
         raise ValueError(f"the model has version {fold} of the fold, this release computes {FOLDS[0]} to {FOLDS[-1]}")
     spec = spec if fold == 1 else json.dumps(document).encode()
-    return TrainedSpec.model_validate_json(spec) if is_trained(spec) else ModelSpec.from_bytes(spec)
+    try:
+        return TrainedSpec.model_validate_json(spec) if is_trained(spec) else ModelSpec.from_bytes(spec)
+    except ValidationError as error:
+        if any(problem["type"] == "missing" for problem in error.errors()):
+            raise  # a newer release adds to a spec, and leaves nothing out
+        problem = error.errors()[0]
+        field = ".".join(map(str, problem["loc"])) or "spec"
+        raise ReleaseTooOld(f"this release does not know the model's {field}: {problem['msg']}") from error
