@@ -12,6 +12,10 @@ import numpy as np
 import scipy.sparse as sp
 
 
+class TooFewRows(ValueError):
+    """The rows are too few, or too much alike, for the parameters: more rows may do."""
+
+
 def check_count(name: str, value: object, most: int) -> int:
     """Return an integer from 1 to `most`."""
     if isinstance(value, Integral) and not isinstance(value, bool) and 1 <= int(value) <= most:

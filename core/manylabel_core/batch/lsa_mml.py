@@ -11,7 +11,6 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
 from manylabel_core.batch.base.inputs import check_label_names
 from manylabel_core.batch.base.reporting import Reporter
@@ -37,6 +36,7 @@ from manylabel_core.batch.views.ridge import fit_ridge
 from manylabel_core.batch.views.start import start
 from manylabel_core.batch.views.thresholds import thresholds
 from manylabel_core.solvers import ProgressCallback
+from manylabel_core.solvers.blas import blas_threads
 
 _SOMETIMES = (
     "label_names_", "label_penalty_", "joint_coef_", "view_landmarks_", "view_gammas_", "view_roots_", "precision_",
@@ -285,7 +285,7 @@ class LSAMML(ViewModel):
         indicators = check_some_labels(Y, mask)
         names = check_label_names(label_names, Y, indicators.shape[1])
         widths = [view.shape[1] for view in views.values()]
-        with threadpool_limits(limits=int(self.n_threads), user_api="blas"):
+        with blas_threads(int(self.n_threads)):
             maps = self._landmark_maps(views, present)
             views = {name: maps[name](views[name], present[name]) if maps else views[name] for name in views}
             sizes = {name: view.shape[1] for name, view in views.items()}

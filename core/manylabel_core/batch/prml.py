@@ -17,7 +17,7 @@ from manylabel_core.batch.base.documentation import documented
 from manylabel_core.batch.base.reporting import Reporter, warn_not_converged
 from manylabel_core.batch.decisions.learner import deciding
 from manylabel_core.batch.privileged.factors import Factors, leading
-from manylabel_core.batch.privileged.learner import PrivilegedLearner, blas_threads
+from manylabel_core.batch.privileged.learner import PrivilegedLearner, blas_threads_if_valid
 from manylabel_core.batch.privileged.rounds import Reached, Rounds, Settings
 from manylabel_core.checks import check_count, check_positive, is_finite
 from manylabel_core.solvers import ProgressCallback
@@ -178,7 +178,7 @@ class PrML(PrivilegedLearner):
         rows, signs, problem = self._begin_privileged(X, Y, label_names, sample_weight)
         rank = self._rank(signs.shape[1], rows.shape[1])
         settings = Settings(rank, gamma1, rounds, self.tol, self.max_iter, self.n_threads, self._seed())
-        with blas_threads(self.n_threads):
+        with blas_threads_if_valid(self.n_threads):
             run = Rounds(rows, problem, settings, Reporter(progress).solver)
             known = self._known_variables(problem)
             earlier = self._earlier(known, rank, rows.shape[1]) if known is not None else None

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from itertools import pairwise
 from typing import TypeVar
 
-from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
+from manylabel_core.solvers.blas import blas_threads
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -49,7 +49,7 @@ class Workers:
 @contextmanager
 def workers(n_threads: int) -> Iterator[Workers]:
     """Keep threads for the time of a `with` block."""
-    with threadpool_limits(limits=1, user_api="blas"):
+    with blas_threads(1):
         if n_threads == 1:
             yield Workers(None, 1)
         else:

@@ -78,11 +78,9 @@ def test_parameters_are_as_they_were_after_an_error(fails):
     def fail(*_):
         raise RuntimeError(fails)
 
+    options = {"checkpoint": fail} if fails == "checkpoint" else {"reached": Reached(1, 5, 0.0), "progress": fail}
     with pytest.raises(RuntimeError, match=fails):
-        if fails == "fit":
-            fit_in_segments(estimator, fail, 2, reached=Reached(1, 5, 0.0))
-        else:
-            run("m3l", estimator, 2, checkpoint=fail)
+        run("m3l", estimator, 2, **options)
     assert estimator.get_params() == before
 
 

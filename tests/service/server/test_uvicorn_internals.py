@@ -4,6 +4,7 @@ import ast
 import inspect
 import tomllib
 from importlib.metadata import version
+from itertools import chain
 from pathlib import Path
 
 import pytest
@@ -48,7 +49,7 @@ def test_what_is_inherited_is_there(ours: type, theirs: type) -> None:
 
 def test_a_version_that_was_never_tried_is_not_installed() -> None:
     project = tomllib.loads(PYPROJECT.read_text())["project"]
-    every = [*project.get("dependencies", ()), *sum(project.get("optional-dependencies", {}).values(), [])]
+    every = chain(project.get("dependencies", ()), *project.get("optional-dependencies", {}).values())
     (uvicorn,) = [each for each in map(Requirement, every) if each.name == "uvicorn"]
     assert uvicorn.specifier.contains(version("uvicorn"))
     major, minor = map(int, version("uvicorn").split(".")[:2])

@@ -13,13 +13,13 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, clone
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
+from manylabel_core.batch.base.reporting import silent
 from manylabel_core.batch.decisions.choice import Parts, choose_cuts, divided
 from manylabel_core.batch.decisions.curves import fit_curves, probabilities
 from manylabel_core.batch.decisions.cuts import MEASURES, Matrix
-from manylabel_core.checks import check_choice, check_count, check_flag, is_sparse
+from manylabel_core.checks import TooFewRows, check_choice, check_count, check_flag, is_sparse
 from manylabel_core.division import Rows
 from manylabel_core.rows import uneven_weights
 from manylabel_core.solvers import Progress
@@ -119,7 +119,7 @@ class DecidingLearner(BaseEstimator):
             raise ValueError(f"folds must be at least 2, not {self.folds!r}")
 
     def _decide(self, given: Given, told: _Told) -> None:
-        """Find out-of-fold scores, and choose by them; leave it if a fold cannot be learnt, or was stopped."""
+        """Find out-of-fold scores, and choose by them; leave it if a fold has too few rows, or was stopped."""
         rows, Y = self._labelled(given)
         parts = self.parts(len(rows), Y.shape[1])
         scores = np.empty(Y.shape)
@@ -127,7 +127,7 @@ class DecidingLearner(BaseEstimator):
             fold = self.for_fold()
             try:
                 fold.fit(**self._without(given, rows[held]))
-            except ValueError as error:
+            except TooFewRows as error:
                 warnings.warn(f"neither cuts nor probabilities: a fold cannot be learnt, {error}", stacklevel=4)
                 return
             if told.stopped:
@@ -184,8 +184,7 @@ def deciding(fit: Fit) -> Fit:
         fit(self, **given)
         self._forget_decisions()
         if not told.stopped and self.needs_folds:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", ConvergenceWarning)  # the fit of all rows has said so
+            with silent():  # the fit of all rows has said so
                 self._decide(given, told)
         return self
 

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.extmath import row_norms
 from sklearn.utils.validation import check_is_fitted
-from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
 from manylabel_core.batch.base.inputs import check_diagonal
 from manylabel_core.batch.base.learner import BatchLearner
@@ -20,6 +19,7 @@ from manylabel_core.checks import check_choice, check_count, check_flag, check_p
 from manylabel_core.rows import uneven_weights
 from manylabel_core.scaling.fitted import FittedScaling
 from manylabel_core.solvers import Privileged
+from manylabel_core.solvers.blas import blas_threads
 from manylabel_core.solvers.privileged.dual import LOSSES, Variables
 
 MAX_LABELS = 2**20
@@ -157,9 +157,7 @@ def nearest(signs: NDArray[np.int8], number: int, weights: NDArray[np.float64] |
     return mask
 
 
-@contextmanager
-def blas_threads(number: int) -> Any:
-    """Run BLAS with so many threads within a `with` block."""
-    valid = isinstance(number, int | np.integer) and number >= 1  # the solver refuses others
-    with threadpool_limits(limits=int(number) if valid else None, user_api="blas"):
-        yield
+def blas_threads_if_valid(number: Any) -> AbstractContextManager[None]:
+    """Run BLAS with so many threads within a `with` block; the solver refuses a number that is none."""
+    valid = isinstance(number, int | np.integer) and number >= 1
+    return blas_threads(int(number)) if valid else nullcontext()

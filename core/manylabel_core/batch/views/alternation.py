@@ -24,6 +24,9 @@ HALF_STEPS = 4
 """Of an iteration: bases, weights of labels, weights of views, representation."""
 SAME = 1e-12
 """Objectives of one model that differ by no more than this share are of the same problem, but for rounding."""
+LEAST_ERROR = 1e-15
+"""Least error of a view, as a share of its energy. The error is a difference of sums of that size, so that less is rounding
+and may be below 0, where view weights have no power."""
 
 
 class Model(NamedTuple):
@@ -178,7 +181,7 @@ class Alternation:
                 [*model.bases, model.W], self.energies, moments.crosses, moments.grams, strict=True
             )
         ]
-        return np.maximum(found, 1e-15 * np.asarray(self.energies))
+        return np.maximum(found, LEAST_ERROR * np.asarray(self.energies))
 
     def _bases(self, model: Model, moments: Moments) -> Model:
         bases = list(model.bases)

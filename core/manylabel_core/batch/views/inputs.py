@@ -12,7 +12,7 @@ from sklearn.utils import check_array
 
 from manylabel_core.batch.base.inputs import check_labels
 from manylabel_core.batch.views.block import Block, Matrix, column_means, without_rows
-from manylabel_core.checks import canonical, is_sparse
+from manylabel_core.checks import TooFewRows, canonical, is_sparse
 from manylabel_core.scaling.fitted import FITTED_SCALINGS, FittedScaling
 
 Views = Mapping[str, Any]
@@ -74,7 +74,7 @@ def check_labelled(labelled: Any, n_samples: int) -> Mask:
     """Check which rows are labelled: at least one."""
     mask = _mask("labelled", labelled, n_samples, default=True)
     if not mask.any():
-        raise ValueError("labelled must be True for at least one row")
+        raise TooFewRows("labelled must be True for at least one row")
     return mask
 
 
@@ -118,7 +118,7 @@ def fitted_block(name: str, X: Any, present: Mask, *, centre: bool) -> Block:
     there = None if present.all() else present
     n_present = int(np.count_nonzero(present))
     if n_present == 0:
-        raise ValueError(f"missing: no row has the view {name!r}")
+        raise TooFewRows(f"missing: no row has the view {name!r}")
     with np.errstate(over="ignore", invalid="ignore"):
         mean = column_means(X, n_present) if centre else np.zeros(X.shape[1])
         block = Block(X, there, mean, 1.0)
@@ -126,7 +126,7 @@ def fitted_block(name: str, X: Any, present: Mask, *, centre: bool) -> Block:
     if not np.isfinite(energy + offset):
         raise ValueError(f"X[{name!r}] has values too large: their squares overflow")
     if energy <= FLAT * offset:
-        raise ValueError(f"X[{name!r}] must hold rows that differ: all that are there are the same")
+        raise TooFewRows(f"X[{name!r}] must hold rows that differ: all that are there are the same")
     block.scale = float(np.sqrt(energy / n_present))
     return block
 

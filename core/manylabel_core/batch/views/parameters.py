@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
 from manylabel_core.batch.base.learner import MAX_ITERATIONS, MAX_THREADS
+from manylabel_core.batch.base.reporting import warn_of_convergence
 from manylabel_core.batch.views.alternation import Prices
 from manylabel_core.batch.views.landmarks import VIEW_KERNELS
 from manylabel_core.batch.views.thresholds import THRESHOLDS
-from manylabel_core.checks import check_choice, check_count, check_flag, check_positive, is_finite, shown
+from manylabel_core.checks import TooFewRows, check_choice, check_count, check_flag, check_positive, is_finite, shown
 from manylabel_core.scaling.fitted import FITTED_SCALINGS
 
 COMPONENTS = 200
@@ -59,7 +58,7 @@ def check_components(learner: Any, widths: Mapping[str, int], n_samples: int) ->
         return min(COMPONENTS, most)
     wanted = check_count("n_components", wanted, 2**31 - 1)
     if wanted > most:
-        raise ValueError(f"n_components must be at most {most}, not {wanted}: {why}")
+        raise TooFewRows(f"n_components must be at most {most}, not {wanted}: {why}")
     return wanted
 
 
@@ -72,10 +71,9 @@ def random(state: Any) -> np.random.RandomState:
 
 
 def warn_not_converged(max_iter: int, change: float) -> None:
-    warnings.warn(
+    warn_of_convergence(
         f"not converged in max_iter={max_iter} iterations: the last one lowered the objective by {change:.2g} of it",
-        ConvergenceWarning,
-        stacklevel=3,
+        stacklevel=4,
     )
 
 

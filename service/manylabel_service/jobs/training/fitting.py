@@ -23,6 +23,7 @@ from sklearn.exceptions import ConvergenceWarning
 from manylabel_core.batch.catalogue import TRAINERS
 from manylabel_core.batch.decisions.choice import Parts, validated_scores
 from manylabel_core.batch.segments import LEAST, Reached, first_segment, fit_in_segments
+from manylabel_core.checks import TooFewRows
 from manylabel_core.datasets import Dataset
 from manylabel_core.datasets.dataset import SINGLE
 from manylabel_core.division import folds
@@ -173,7 +174,7 @@ class FitRun:
         parts = [] if self.checkpoint.undecided else wanted.parts(learnt.n_rows, learnt.n_labels)
         try:
             folded = self._out_of_fold(learnt, parts, lambda _: wanted.for_fold(), self._label_scores)
-        except ValueError as error:
+        except TooFewRows as error:
             self.report("log", {"text": f"neither thresholds nor probabilities: a fold cannot be learnt, {error}"})
             parts, folded = [], []
             self.checkpoint = FitCheckpoint(undecided=True)

@@ -1,6 +1,7 @@
 """Every batch learner chooses cuts and probabilities by scores of rows that it has not learnt."""
 
 import warnings
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -182,6 +183,36 @@ def test_a_fold_that_cannot_be_learnt_leaves_the_model_without_cuts():
             {"a": np.hstack([X] * 7)[:32]}, Y[:32]
         )
     assert model.curves_ is None
+
+
+@pytest.mark.parametrize("error", [ValueError("unexpected"), FloatingPointError("unexpected")], ids=repr)
+def test_another_error_in_a_fold_is_an_error(error, monkeypatch):
+    def fail(**_):
+        raise error
+
+    monkeypatch.setattr(M3L, "for_fold", lambda self: SimpleNamespace(fit=fail))
+    with pytest.raises(type(error), match="unexpected"):
+        M3L().fit(X, Y)
+
+
+def test_folds_change_no_filter_of_other_threads(monkeypatch):
+    filters, seen = list(warnings.filters), []
+    model = M3L(max_iter=1, tol=1e-9)
+    label_scores = M3L.label_scores
+
+    def watched(self, *args, **given):
+        seen.append(list(warnings.filters) == filters_inside)
+        return label_scores(self, *args, **given)
+
+    monkeypatch.setattr(M3L, "label_scores", watched)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        filters_inside = list(warnings.filters)
+        model.fit(X, Y)
+    assert seen
+    assert all(seen)
+    assert [each.category for each in caught] == [ConvergenceWarning], "of the fit of all rows, and of no fold"
+    assert list(warnings.filters) == filters
 
 
 def test_progress_says_which_fold_and_a_stop_leaves_the_model_without_cuts():

@@ -15,6 +15,7 @@ from manylabel_core.online.models.expansion.support import SupportVectors
 from manylabel_core.online.models.kernel_settings import KernelSettings
 from manylabel_core.online.models.model import Model
 from manylabel_core.online.models.points import check_rows
+from manylabel_core.online.models.scratch import scratch
 from manylabel_core.online.updates._update import PASSIVE_AGGRESSIVE, Update, update_one
 from manylabel_core.rows import Rows, Targets
 from manylabel_core.storage import MAX_WEIGHT, check_n_seen, check_range, check_size, check_threshold, enlarged
@@ -62,7 +63,7 @@ class Expansion(Model):
         self._n_features = max(self._n_features, n_features)
 
     def learn(self, rows: Rows, targets: Targets, scores: NDArray[np.float64]) -> None:
-        rows, work = rows.without_zeros(), np.zeros((2, self._n_features))
+        rows, work = rows.without_zeros(), scratch(self._n_features)
         weights = targets.weights
         for i in range(len(scores)):
             n_labels, weight = int(targets.n_labels[i]), float(weights[i]) if len(weights) else 1.0
@@ -87,7 +88,7 @@ class Expansion(Model):
             self._strategy.add(self._support, x, changes)
 
     def score(self, rows: Rows, scores: NDArray[np.float64]) -> None:
-        rows, work = rows.without_zeros(), np.zeros((2, self._n_features))
+        rows, work = rows.without_zeros(), scratch(self._n_features)
         planes = np.empty((len(self._intercept), scores.shape[1]))
         for i in range(len(scores)):
             self._score_one(*rows.row(i), work, planes)

@@ -22,6 +22,7 @@ from manylabel_core.online.models.expansion._project import (
 from manylabel_core.online.models.expansion.strategy import Example, Strategy
 from manylabel_core.online.models.expansion.support import SupportVectors
 from manylabel_core.online.models.kernel_settings import KernelSettings
+from manylabel_core.online.models.scratch import scratch
 from manylabel_core.storage import check_range, enlarged
 
 REFRESH = 4
@@ -109,7 +110,7 @@ class Project(Strategy):
         check_range("replaced", replaced, 0, REFRESH * self._budget - 1)
         check_range("inverse", inverse, -2.0 / RIDGE, 2.0 / RIDGE)
         C, scales = np.empty((n, n)), np.ones(n + 1)
-        work = np.zeros((2, int(support.indices.max(initial=-1)) + 1))
+        work = scratch(int(support.indices.max(initial=-1)) + 1)
         if not cosine_matrix(self._shape, *support.parts, scales, work, C):
             raise ValueError("state must hold vectors that are not 0 in feature space")
         C[np.diag_indices(n)] += RIDGE

@@ -13,7 +13,7 @@ from manylabel_core.rows import Rows
 from manylabel_core.storage import enlarged
 
 MOST_RESTORED = 2**26
-"""Frequencies that are drawn on `restore`. More of them wait for the first use: the model may be refused before."""
+"""Frequencies that are kept from `restore` on; more of them from the first `learn` on, since a model may be refused."""
 
 
 class RandomFeatures:
@@ -43,12 +43,12 @@ class RandomFeatures:
             self._frequencies = frequencies
 
     def learn(self, rows: Rows, n_features: int) -> NDArray[Any]:
-        """Return the features of rows."""
+        """Return the features of rows, whose frequencies are kept from now on."""
+        self.enlarge(n_features)
         return self.score(rows, n_features)
 
     def score(self, rows: Rows, n_features: int) -> NDArray[Any]:
-        """Return the features of rows."""
-        self.enlarge(n_features)
+        """Return the features of rows; frequencies that are not kept are drawn again."""
         features = np.empty((len(rows.indptr) - 1, self.n_columns), dtype=self._dtype)
         to_random_features(self._seed, self._scale, self._frequencies, *rows, features)
         return features

@@ -65,7 +65,6 @@ class FeatureModel(Model):
 
     def arrays(self, n_features: int, n_labels: int) -> dict[str, NDArray[Any]]:
         """Return the arrays of the linear model and of the map."""
-        self._linear.enlarge(self._map.n_columns, n_labels)
         size = np.array([n_features, n_labels], dtype=np.int64)
         return {"size": size, **self._linear.arrays(self._map.n_columns, n_labels), **self._map.arrays()}
 

@@ -12,6 +12,7 @@ from manylabel_core.online.models.features._nystroem import MAX_LENGTH, admit, t
 from manylabel_core.online.models.features.feature_map import FeatureMap
 from manylabel_core.online.models.kernel_settings import KernelSettings
 from manylabel_core.online.models.points import Points, check_rows
+from manylabel_core.online.models.scratch import scratch
 from manylabel_core.rows import Rows
 from manylabel_core.storage import enlarged
 
@@ -51,7 +52,7 @@ class Landmarks(FeatureMap):
 
     def learn(self, rows: Rows, n_features: int) -> NDArray[Any]:
         """Return the features of rows; while there is room, of one row, which may become a landmark before."""
-        rows, work = rows.without_zeros(), np.zeros((2, n_features))
+        rows, work = rows.without_zeros(), scratch(n_features)
         features, rest = self._transform(rows, work)
         if not self.grows or rest <= NOVELTY:
             return features
@@ -69,7 +70,7 @@ class Landmarks(FeatureMap):
         return float(admit(self._settings.shape, *self._points.parts, self._scales, self._R, work))
 
     def score(self, rows: Rows, n_features: int) -> NDArray[Any]:
-        return self._transform(rows.without_zeros(), np.zeros((2, n_features)))[0]
+        return self._transform(rows.without_zeros(), scratch(n_features))[0]
 
     def _transform(self, rows: Rows, work: NDArray[np.float64]) -> tuple[NDArray[Any], float]:
         """Return the features of rows, and what is left of the last one beside the landmarks, of 1."""
@@ -99,7 +100,7 @@ class Landmarks(FeatureMap):
         check_rows("landmarks", rows, n_features)
         if len(rows.indptr) - 1 > self._budget:
             raise ValueError(f"state must hold at most {self._budget} landmarks")
-        work = np.zeros((2, n_features))
+        work = scratch(n_features)
         for i in range(len(rows.indptr) - 1):
             features, values = rows.row(i)
             self._points.append(features, values, inner_product(values, values))

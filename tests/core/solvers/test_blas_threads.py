@@ -1,0 +1,26 @@
+"""Fits in several threads leave the number of BLAS's threads as it was, in whatever order they end."""
+
+from contextlib import ExitStack
+
+import pytest
+from threadpoolctl import threadpool_info  # type: ignore[import-untyped]
+
+from manylabel_core.solvers.blas import blas_threads
+from manylabel_core.solvers.workers import workers
+
+
+def numbers() -> set[int]:
+    return {library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"}
+
+
+@pytest.mark.parametrize("order", [(0, 1, 2), (2, 1, 0), (1, 0, 2)])
+def test_overlapping_fits_restore_the_setting(order: tuple[int, ...]) -> None:
+    with blas_threads(2):
+        before = numbers()
+        fits = [ExitStack() for _ in order]
+        for fit in fits:
+            fit.enter_context(workers(1))
+        assert numbers() == {1}
+        for number in order:
+            fits[number].close()
+        assert numbers() == before == {2}
