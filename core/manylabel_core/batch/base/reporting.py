@@ -4,16 +4,10 @@ from __future__ import annotations
 
 import math
 import time
-import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Callable
 
-from sklearn.exceptions import ConvergenceWarning
-
+from manylabel_core.batch.decisions.convergence import warn_of_convergence
 from manylabel_core.solvers import Progress, ProgressCallback
-
-_silent = ContextVar("silent", default=False)
 
 
 class Reporter:
@@ -69,19 +63,3 @@ def warn_not_converged(max_iter: int, gap: float) -> None:
     warn_of_convergence(
         f"not converged in max_iter={max_iter} iterations: the relative duality gap is {gap:.2g}", stacklevel=5
     )
-
-
-def warn_of_convergence(message: str, stacklevel: int) -> None:
-    """Warn that a fit has not converged, unless it runs in `silent`."""
-    if not _silent.get():
-        warnings.warn(message, ConvergenceWarning, stacklevel=stacklevel)
-
-
-@contextmanager
-def silent() -> Iterator[None]:
-    """Have fits of this thread not warn that they have not converged; the filters of `warnings` are of all threads."""
-    token = _silent.set(True)
-    try:
-        yield
-    finally:
-        _silent.reset(token)

@@ -15,8 +15,8 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils import check_random_state
 
-from manylabel_core.batch.base.reporting import silent
 from manylabel_core.batch.decisions.choice import Parts, choose_cuts, divided
+from manylabel_core.batch.decisions.convergence import silent
 from manylabel_core.batch.decisions.curves import fit_curves, probabilities
 from manylabel_core.batch.decisions.cuts import MEASURES, Matrix
 from manylabel_core.checks import TooFewRows, check_choice, check_count, check_flag, is_sparse

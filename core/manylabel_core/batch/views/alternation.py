@@ -25,7 +25,7 @@ HALF_STEPS = 4
 SAME = 1e-12
 """Objectives of one model that differ by no more than this share are of the same problem, but for rounding."""
 LEAST_ERROR = 1e-15
-"""Least error of a view, as a share of its energy. The error is a difference of sums of that size, so that less is rounding
+"""Least error of a view, as a share of its energy. The error is a difference of sums of that size: less is rounding,
 and may be below 0, where view weights have no power."""
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from manylabel_core.batch.base.learner import MAX_ITERATIONS, MAX_THREADS
-from manylabel_core.batch.base.reporting import warn_of_convergence
+from manylabel_core.batch.decisions.convergence import warn_of_convergence
 from manylabel_core.batch.views.alternation import Prices
 from manylabel_core.batch.views.landmarks import VIEW_KERNELS
 from manylabel_core.batch.views.thresholds import THRESHOLDS

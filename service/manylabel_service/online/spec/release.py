@@ -1,8 +1,8 @@
 """Names the versions that this release reads, writes and computes: replicas of two releases have to agree about them.
 
 A change that other bytes follow from, in a log entry or in a state, adds a form to `FORMS`. A change that other bits
-follow from, when the same entry is learnt, adds a version to `FOLDS`. An algorithm, an option or a field of a spec that is
-new needs no version: `read_spec` of an older release does not know it, and says that the release is too old.
+follow from, when the same entry is learnt, adds a version to `FOLDS`. A new algorithm, option or field of a spec needs
+no version: `read_spec` of an older release does not know it, and says that the release is too old.
 """
 
 from typing import NamedTuple

@@ -123,7 +123,7 @@ class Connection:
             pipeline = self.client.pipeline(transaction=False)
             for words in commands:
                 pipeline.execute_command(*words)
-            return cast(list[Any], await pipeline.execute())
+            return await pipeline.execute()
 
         return await self._call(execute())
 

@@ -1,0 +1,28 @@
+"""Warnings of fits that have not converged: the fit of all rows warns, those of its folds do not."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+from sklearn.exceptions import ConvergenceWarning
+
+_silent = ContextVar("silent", default=False)
+
+
+def warn_of_convergence(message: str, stacklevel: int) -> None:
+    """Warn that a fit has not converged, unless it runs in `silent`."""
+    if not _silent.get():
+        warnings.warn(message, ConvergenceWarning, stacklevel=stacklevel)
+
+
+@contextmanager
+def silent() -> Iterator[None]:
+    """Have fits of this thread not warn that they have not converged; the filters of `warnings` are of all threads."""
+    token = _silent.set(True)
+    try:
+        yield
+    finally:
+        _silent.reset(token)
