@@ -150,7 +150,7 @@ def _sparse_variance(X: Any) -> float:
     n_zeros = size - len(X.data)
     error = float(deviations.sum()) - n_zeros * mean  # 0 but for rounding
     squares = float(deviations @ deviations) + n_zeros * mean**2
-    return max(squares - error**2 / size, 0.0) / size
+    return float(max(squares - error**2 / size, 0.0) / size)
 
 
 def mean_distance(X: Any, random_state: np.random.RandomState) -> float:
