@@ -44,6 +44,10 @@ class KeyStore:
         """Return all keys."""
         return _read_all(await self._documents.all(KIND))
 
+    def restart(self) -> None:
+        """Have the next poll return all keys."""
+        self._follower.restart()
+
     async def poll(self, whole: bool = False) -> tuple[list[KeptKey], set[str] | None]:
         """Return the keys that changed since the last poll, and at a whole one the ids of all keys, as `Poll` says."""
         documents, ids = await self._follower.poll(whole)

@@ -151,6 +151,7 @@ class Keyring:
                 continue  # the next poll that succeeds reads all keys
             except Exception:  # without it, this process would never hear of a revocation again
                 log.exception("keys_not_followed")
+                self._key_store.restart()
 
     async def _poll(self) -> None:
         known = set(self._holders)

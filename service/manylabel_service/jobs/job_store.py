@@ -115,7 +115,11 @@ class JobStore:
             if not documents and ids is None:
                 return
             new = [document for document in documents if not self._knows(document)]
-            records = _readable(new) if len(new) <= MAX_INLINE else await asyncio.to_thread(_readable, new)
+            try:
+                records = _readable(new) if len(new) <= MAX_INLINE else await asyncio.to_thread(_readable, new)
+            except BaseException:
+                self._follower.restart()
+                raise
             if ids is not None:
                 self.damaged &= ids
                 self.jobs = {id: record for id, record in self.jobs.items() if id in ids}

@@ -50,6 +50,10 @@ class DocumentFollower:
         self._seen = 0
         self._whole_at: float | None = None
 
+    def restart(self) -> None:
+        """Have the next poll return all documents, after those of the last one could not be taken in."""
+        self._revisions, self._seen, self._whole_at = {}, 0, None
+
     async def poll(self, whole: bool = False) -> Poll:
         """Return the documents that changed since the last poll; also all names, if `whole` is set or due.
 

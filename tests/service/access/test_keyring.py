@@ -29,6 +29,9 @@ class Store:
             raise StorageGone("no answer", heals=True)
         return [document for each in self.kept if (document := written(each)).revision > after]
 
+    async def revisions(self, kind: str) -> dict[str, int]:
+        return {document.name: document.revision for document in await self.all(kind)}
+
     async def get(self, kind: str, name: str) -> Document | None:
         return next((written(each) for each in self.kept if each.id == name), None)
 

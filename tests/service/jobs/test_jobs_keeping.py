@@ -100,11 +100,12 @@ async def test_a_look_tells_of_changes_by_others_and_a_whole_one_of_what_is_gone
 
 
 async def test_a_whole_look_reads_only_the_jobs_that_have_changed(store, monkeypatch):
+    monkeypatch.setattr(document_follower, "WHOLE_SECONDS", 0.0)
     job_store, other = JobStore(store), JobStore(store)
     for id in "abc":
         await other.add(job(id))
     await store.documents.put(KIND, "future", b'{"id": "future"}', revision=None)
-    await job_store.refresh(whole=True)
+    await job_store.refresh()
     read, every = [], store.documents.all
 
     async def counted(kind, after=0):
@@ -113,10 +114,10 @@ async def test_a_whole_look_reads_only_the_jobs_that_have_changed(store, monkeyp
         return documents
 
     monkeypatch.setattr(store.documents, "all", counted)
-    await job_store.refresh(whole=True)
+    await job_store.refresh()
     assert read == []
     await other.change("b", lambda record, now: record.cancel(now))
-    await job_store.refresh(whole=True)
+    await job_store.refresh()
     assert read == ["b"]
     assert {id: record.state for id, record in job_store.jobs.items()} == {
         "a": "queued",
@@ -126,13 +127,14 @@ async def test_a_whole_look_reads_only_the_jobs_that_have_changed(store, monkeyp
 
 
 async def test_what_a_store_has_lost_is_read_again(store, monkeypatch):
+    monkeypatch.setattr(document_follower, "WHOLE_SECONDS", 0.0)
     job_store = JobStore(store)
     older = await job_store.add(job("a"))
     await job_store.add(job("lost"))
     listed = {"a": older.revision}
     documents = await store.documents.all(KIND)
     await job_store.change("a", lambda record, now: record.cancel(now))
-    await job_store.refresh(whole=True)
+    await job_store.refresh()
     assert job_store.jobs["a"].state == "cancelled"
 
     async def revisions(kind):
@@ -143,7 +145,7 @@ async def test_what_a_store_has_lost_is_read_again(store, monkeypatch):
 
     monkeypatch.setattr(store.documents, "revisions", revisions)
     monkeypatch.setattr(store.documents, "all", restored)
-    await job_store.refresh(whole=True)
+    await job_store.refresh()
     assert {id: (record.state, record.revision) for id, record in job_store.jobs.items()} == {
         "a": ("queued", older.revision)
     }
