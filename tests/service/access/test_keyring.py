@@ -141,15 +141,16 @@ async def test_what_began_on_an_open_server_ends_with_the_first_key(keyring: Key
         access.check()
 
 
-async def test_all_keys_are_read_now_and_then(keyring: Keyring, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    key, text = new_key("n", ["read"])
-    store.kept = [KeptKey(key.id, 41, key)]
+async def test_a_key_that_was_deleted_is_found_now_and_then(
+    keyring: Keyring, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (gone, text), (stays, _) = new_key("gone", ["read"]), new_key("stays", ["read"])
+    store.kept = [KeptKey(gone.id, 41, gone), KeptKey(stays.id, 42, stays)]
     await eventually_async(lambda: opens(keyring, text))
-    store.kept = [KeptKey(key.id, 42, key.model_copy(update={"revoked_unix_ms": 1}))]
-    keyring._key_store._follower._seen = 1000  # as if a fault had moved it
+    del store.kept[0]
     n_asked = len(store.asked_after)
     await eventually_async(lambda: len(store.asked_after) > n_asked + 2)
-    assert opens(keyring, text)
+    assert opens(keyring, text), "a deletion has no revision"
     monkeypatch.setattr(document_follower, "WHOLE_SECONDS", 0.0)
     await eventually_async(lambda: not opens(keyring, text))
 
