@@ -15,6 +15,7 @@ import shutil
 import stat
 import zipfile
 from pathlib import Path
+from tempfile import mkdtemp
 from typing import Any
 
 MANIFEST = "manifest.json"
@@ -44,7 +45,9 @@ def is_file(path: Path) -> bool:
 
 
 class ArchiveWriter:
-    """Writes an archive beside its place, and puts it there in the end.
+    """Writes an archive to a directory of its own beside its path, and moves it there in the end.
+
+    Only the user of the process can read the archive.
 
     Parameters
     ----------
@@ -53,16 +56,19 @@ class ArchiveWriter:
     """
 
     def __init__(self, path: Path, overwrite: bool) -> None:
-        self._path, self._draft = path, path.with_name(f"{path.name}.new")
+        self._path = path
         if path.exists() and not overwrite:
             raise BadArchive(path, "it exists; choose another name, or say --overwrite")
-        if path.is_dir() and not (path / MANIFEST).is_file() and any(path.iterdir()):
-            raise BadArchive(path, "it is a directory of something else, which is not replaced")
+        _check_replaceable(path)
         self._files: dict[str, dict[str, Any]] = {}
-        _remove(self._draft)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        # A directory that this run has made, with a name that nothing else has, on the same file system.
+        self._directory = Path(mkdtemp(prefix=f".{path.name}.", dir=path.parent))
+        self._draft = self._directory / path.name
         self._zip = zipfile.ZipFile(self._draft, "x", zipfile.ZIP_STORED) if is_file(path) else None
         if self._zip is None:
-            self._draft.mkdir(parents=True)
+            self._draft.mkdir()
+        self._draft.chmod(0o700 if self._zip is None else 0o600)
 
     def add(self, name: str, data: bytes | memoryview) -> None:
         """Write a file; raise OSError."""
@@ -77,15 +83,23 @@ class ArchiveWriter:
             self._zip.close()
             with self._draft.open("rb") as file:
                 os.fsync(file.fileno())
+        _check_replaceable(self._path)
+        replaced = self._directory / "replaced"
         if self._path.is_dir():
-            _remove(self._path)
-        self._draft.replace(self._path)
+            self._path.rename(replaced)
+        try:
+            self._draft.replace(self._path)
+        except BaseException:
+            if replaced.exists():
+                replaced.rename(self._path)
+            raise
+        shutil.rmtree(self._directory)
 
     def give_up(self) -> None:
         """Remove what was written."""
         if self._zip is not None:
             self._zip.close()
-        _remove(self._draft)
+        shutil.rmtree(self._directory, ignore_errors=True)
 
     def _write(self, name: str, data: bytes | memoryview) -> None:
         if self._zip is not None:
@@ -116,13 +130,18 @@ class ArchiveReader:
             files = self.contents["files"]
             known = self.contents["format"] == FORMAT and self.contents["version"] == VERSION
             whole = all(_FILE.fullmatch(name) for name in files)
-            self._files = {name: (int(file["bytes"]), str(file["sha256"])) for name, file in files.items()}
+            self._files = {name: (_size(file["bytes"]), str(file["sha256"])) for name, file in files.items()}
         except (*_UNREADABLE, TypeError, AttributeError) as error:
             raise BadArchive(path, f"it is not one of ManyLabel: {error}") from error
         if not known:
             raise BadArchive(path, f"it is not of version {VERSION}, which this program reads")
         if not whole:
             raise BadArchive(path, "it names files outside of it")
+
+    @property
+    def names(self) -> set[str]:
+        """The names of all files, the manifest included."""
+        return {MANIFEST, *self._files}
 
     def check(self) -> None:
         """Check every file against the manifest; raises BadArchive, OSError."""
@@ -148,6 +167,8 @@ class ArchiveReader:
             path = self._path / name
             if not stat.S_ISREG(path.lstat().st_mode):
                 raise ValueError("it is no plain file")
+            if path.resolve() != self._path.resolve() / name:
+                raise ValueError("a folder on its path is a symbolic link, which could lead out of the archive")
             with path.open("rb") as file:
                 return file.read(most + 1)
         if self._zip.getinfo(name).compress_type != zipfile.ZIP_STORED:
@@ -161,8 +182,20 @@ class ArchiveReader:
             raise ValueError("it begins before the file") from error
 
 
-def _remove(path: Path) -> None:
-    if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path)
-    else:
-        path.unlink(missing_ok=True)
+def _check_replaceable(path: Path) -> None:
+    """Refuse to replace a directory that has anything but an archive; raises BadArchive."""
+    if not path.is_dir() or not any(path.iterdir()):
+        return
+    try:
+        names = ArchiveReader(path).names
+    except BadArchive:
+        names = set()
+    if {file.relative_to(path).as_posix() for file in path.rglob("*") if not file.is_dir()} != names:
+        raise BadArchive(path, "it is a directory of something else, which is not replaced; choose another name")
+
+
+def _size(bytes: Any) -> int:
+    """Return a size of a manifest; raises ValueError for any other value."""
+    if type(bytes) is not int or bytes < 0:
+        raise ValueError(f"the size of a file must be an integer of at least 0, not {bytes!r}")
+    return bytes

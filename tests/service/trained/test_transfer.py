@@ -2,6 +2,8 @@
 
 import asyncio
 import json
+import os
+import stat
 import subprocess
 import sys
 import zipfile
@@ -277,6 +279,67 @@ async def test_what_is_damaged_or_hostile_is_refused_and_nothing_stored(
             file.write(path, path.relative_to(archive).as_posix())
     with pytest.raises(BadArchive, match="compressed"):
         ArchiveReader(compressed)
+
+
+def archive_of(path: Path, name: str = "models/m/state.safetensors") -> Path:
+    writer = ArchiveWriter(path, False)
+    writer.add(name, b"x")
+    writer.finish({"models": [], "datasets": []})
+    return path
+
+
+@pytest.mark.parametrize("size", ["Infinity", "1e999", "NaN", "-1", "1.5", '"1"', "null", "true"])
+def test_a_size_that_is_no_number_of_bytes_is_refused(tmp_path: Path, size: str) -> None:
+    manifest = archive_of(tmp_path / "a") / "manifest.json"
+    manifest.write_text(manifest.read_text().replace('"bytes": 1', f'"bytes": {size}'))
+    with pytest.raises(BadArchive):
+        ArchiveReader(tmp_path / "a")
+
+
+def test_a_link_to_a_folder_is_not_followed(tmp_path: Path) -> None:
+    archive = archive_of(tmp_path / "a")
+    (archive / "models").rename(tmp_path / "outside")
+    (archive / "models").symlink_to(tmp_path / "outside")
+    with pytest.raises(BadArchive):
+        ArchiveReader(archive).check()
+    (tmp_path / "link").symlink_to(archive_of(tmp_path / "b"))
+    ArchiveReader(tmp_path / "link").check()  # the path that the caller has given may be a link
+
+
+@pytest.mark.parametrize("name", ["a", "a.zip"])
+def test_an_export_deletes_nothing_that_it_has_not_made(tmp_path: Path, name: str) -> None:
+    beside = [tmp_path / f"{name}.new", tmp_path / f".{name}.new"]
+    for each in beside:
+        each.mkdir()
+        (each / "precious").touch()
+    archive_of(tmp_path / name)
+    ArchiveWriter(tmp_path / name, True).give_up()
+    assert all((each / "precious").exists() for each in beside)
+    assert sorted(tmp_path.iterdir()) == sorted([*beside, tmp_path / name])
+
+
+@pytest.mark.parametrize("other", ["notes.txt", "models/m/notes.txt"])
+def test_a_directory_with_other_files_is_not_replaced(tmp_path: Path, other: str) -> None:
+    (archive_of(tmp_path / "a") / other).touch()
+    with pytest.raises(BadArchive):
+        ArchiveWriter(tmp_path / "a", True)
+    (tmp_path / "a" / other).unlink()
+    late = ArchiveWriter(tmp_path / "a", True)
+    (tmp_path / "a" / other).touch()
+    with pytest.raises(BadArchive):
+        late.finish({"models": [], "datasets": []})
+    late.give_up()
+    assert (tmp_path / "a" / other).exists()
+
+
+@pytest.mark.parametrize("name", ["a", "a.zip"])
+def test_an_archive_is_for_its_owner_alone(tmp_path: Path, name: str) -> None:
+    before = os.umask(0)
+    try:
+        archive = archive_of(tmp_path / name)
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE(archive.stat().st_mode) == (0o700 if archive.is_dir() else 0o600)
 
 
 def run(*arguments: str) -> "subprocess.CompletedProcess[str]":
