@@ -20,7 +20,8 @@ RUN /opt/manylabel/bin/pip install --constraint constraints.txt --no-deps .
 
 FROM python:3.11-slim-bookworm
 RUN useradd --uid 10001 --user-group --no-create-home --home-dir /nonexistent manylabel \
-    && install -d -o manylabel -g manylabel /var/lib/manylabel /var/cache/manylabel /var/log/manylabel
+    && install -d -m 0700 -o manylabel -g manylabel /var/lib/manylabel \
+    && install -d -o manylabel -g manylabel /var/cache/manylabel /var/log/manylabel
 COPY --from=build /opt/manylabel /opt/manylabel
 # Kernels for any processor of the architecture, not for the one that builds the image: on any other one they would all be compiled
 # again at the start. The bits are the same; docs/deployment.md says what it costs and what else there is.

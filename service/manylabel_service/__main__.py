@@ -2,8 +2,7 @@
 
 import sys
 
-from manylabel_service.settings import read_settings
-from manylabel_service.telemetry.logs import configure_logging
+from manylabel_service.programs import start
 
 
 def main() -> int:
@@ -14,8 +13,7 @@ def main() -> int:
     int
         The exit status: 0 after a clean stop, 1 if the server could not start, 2 for wrong settings.
     """
-    settings = read_settings(sys.argv[1:])
-    configure_logging(settings)
+    settings = start(sys.argv[1:])
     # Only now: numerical libraries take seconds to load, and --help, a wrong flag or a parent of workers need none.
     if settings.workers > 1:
         from manylabel_service.server.workers import supervise

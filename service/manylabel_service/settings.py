@@ -4,15 +4,16 @@ A flag (``--data-dir``) goes before an environment variable (``MANYLABEL_DATA_DI
 TOML file named by ``--config`` or ``MANYLABEL_CONFIG`` (``data_dir = ...``), that before the default.
 """
 
+import os
 import re
 import sys
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 from importlib import import_module
 from ipaddress import ip_address, ip_network
 from pathlib import Path
-from typing import Annotated, Any, Literal, NoReturn
+from typing import Annotated, Any, Literal, NoReturn, get_args
 
 from pydantic import (
     BeforeValidator,
@@ -98,6 +99,7 @@ class Settings(BaseSettings):
         cli_prog_name="manylabel serve",
         cli_kebab_case=True,
         cli_hide_none_type=True,
+        cli_exit_on_error=False,
     )
 
     config: Path | None = None
@@ -455,7 +457,35 @@ class Settings(BaseSettings):
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
         """Order the sources: arguments and flags (which pydantic-settings puts first), environment, file."""
-        return init_settings, env_settings, _ConfigFile(settings_cls, init_kwargs={})
+        unknown = InitSettingsSource(settings_cls, init_kwargs=_unknown_variables())
+        return init_settings, env_settings, unknown, _ConfigFile(settings_cls, init_kwargs={})
+
+
+PREFIX = "MANYLABEL_"
+"""Every setting may be an environment variable: this, and its name in capitals."""
+
+OTHER_VARIABLES = ("MANYLABEL_URL", "MANYLABEL_API_KEY", "MANYLABEL_API_KEY_FILE")
+"""Variables of the clients and of the command."""
+
+TEST_PREFIX = "MANYLABEL_TEST_"
+"""Variables of the tests begin with this."""
+
+
+def _unknown_variables() -> dict[str, Any]:
+    """Return the environment variables with our prefix that nothing reads; `Settings` refuses them as extra fields."""
+    return {
+        name: value
+        for name, value in os.environ.items()
+        if name.upper().startswith(PREFIX)
+        and _suffix(name) not in Settings.model_fields
+        and name.upper() not in OTHER_VARIABLES
+        and not name.upper().startswith(TEST_PREFIX)
+    }
+
+
+def _suffix(variable: str) -> str:
+    """Return the name of a setting from that of its environment variable; any other name as it is."""
+    return variable.lower().removeprefix(PREFIX.lower()) if variable.upper().startswith(PREFIX) else variable
 
 
 class _ConfigFile(InitSettingsSource):
@@ -477,8 +507,10 @@ class WorkerSettings(Settings):
     model_config = SettingsConfigDict(cli_prog_name="manylabel worker")
 
 
-def read_settings(arguments: Sequence[str], kind: type[Settings] = Settings) -> Settings:
+def read_settings(arguments: Sequence[str], kind: type[Settings] = Settings, program: str | None = None) -> Settings:
     """Return the settings of a server, or of a process of another kind, started with these command-line arguments.
+
+    Errors name the `program`; None for that of the kind.
 
     Raises
     ------
@@ -486,27 +518,76 @@ def read_settings(arguments: Sequence[str], kind: type[Settings] = Settings) -> 
         With status 2 and a message on stderr for an unknown flag, a bad value or an unreadable file; with
         status 0 after ``--help``.
     """
+    program = program or str(kind.model_config["cli_prog_name"])
     try:
         return CliApp.run(kind, cli_args=list(arguments))
     except SettingsError as error:
-        _refuse(kind, [str(error)])
+        message = str(error)
+        if message.startswith(_USAGE):
+            refuse_usage(program, message.removeprefix(_USAGE), option_names())
+        _refuse(program, [message])
     except ValidationError as error:
-        _refuse(kind, [f"{'.'.join(map(str, e['loc']))}: {_said(e, kind)}" for e in error.errors()])
+        _refuse(program, [f"{'.'.join(map(str, e['loc']))}: {_said(e, kind)}" for e in error.errors()])
+
+
+def option_names() -> dict[str, bool]:
+    """Return the flags of a server, and whether each takes a value."""
+    names: dict[str, bool] = {}
+    for name, field in Settings.model_fields.items():
+        flag, is_switch = name.replace("_", "-"), _SWITCH in field.metadata
+        names[f"--{flag}"] = not is_switch
+        if is_switch:
+            names[f"--no-{flag}"] = False
+    return names
+
+
+def refuse_usage(program: str, message: str, options: Iterable[str]) -> NoReturn:
+    """Leave a program with status 2 and one line, for arguments that argparse refused with this message.
+
+    Parameters
+    ----------
+    program : str
+        Its name.
+    message : str
+        The message of argparse.
+    options : iterable of str
+        The options that the program has.
+    """
+    if message.startswith(_UNKNOWN):
+        option = message.removeprefix(_UNKNOWN).split()[0].partition("=")[0]
+        message = f"{option} is no option{_nearest(option, options)}"
+    _refuse(program, [f"{message} (see {program} --help)"])
+
+
+_SWITCH = get_args(CliImplicitFlag[bool])[1]
+"""Mark of a field whose flag takes no value."""
+
+_USAGE, _UNKNOWN = "error parsing CLI: ", "unrecognized arguments: "
+"""The beginnings of messages of pydantic-settings and of argparse."""
+
+
+def _nearest(name: str, names: Iterable[str], prefix: str = "") -> str:
+    """Return a question for the most similar of some names; nothing if none is similar.
+
+    With the prefix of environment variables, the question has the variable of that name.
+    """
+    near = get_close_matches(name, names, n=1)
+    return "".join(f"; is it {prefix}{one.upper() if prefix else one}?" for one in near)
 
 
 def _said(error: ErrorDetails, kind: type[Settings]) -> str:
     """Return what is wrong with a setting, in the words of this project."""
     name = str(next(iter(error["loc"]), ""))
     if error["type"] == "extra_forbidden":
-        near = get_close_matches(name, kind.model_fields, n=1)
-        return "is no setting" + "".join(f"; is it {one}?" for one in near)
+        prefix = PREFIX if name.upper().startswith(PREFIX) else ""
+        known = [*kind.model_fields, *(_suffix(each) for each in OTHER_VARIABLES if prefix)]
+        return "is no setting" + _nearest(_suffix(name), known, prefix)
     said = error["msg"].removeprefix("Value error, ").replace("Input should be", "must be")
     said = said.partition(", unable to ")[0]
     secret = name in ("store", "redis_password")  # an address may have a password in it
     return said if secret else f"{said} (got {error['input']!r})"
 
 
-def _refuse(kind: type[Settings], messages: Sequence[str]) -> NoReturn:
-    program = kind.model_config["cli_prog_name"]
+def _refuse(program: str, messages: Sequence[str]) -> NoReturn:
     sys.stderr.write("".join(f"{program}: error: {message}\n" for message in messages))
     raise SystemExit(2)

@@ -64,8 +64,8 @@ def test_a_first_key_is_made_before_anything_needs_it() -> None:
     python, safely, module, name, *arguments = json.loads(command)
     assert (python, safely, module) == ("python", "-P", "-m")
     assert importlib.util.find_spec(name) is not None
-    given, flags = parser().parse_known_args(arguments)
-    assert (given.command, given.if_none, str(given.file), flags) == ("init", True, FIRST_KEY, [])
+    given = parser().parse_args(arguments)
+    assert (given.command, given.if_none, str(given.file), given.flags) == ("init", True, FIRST_KEY, ())
     assert FIRST_KEY.startswith(re.findall(r"MANYLABEL_DATA_DIR=(\S+)", DOCKERFILE)[0]), "the directory of its user"
     assert f"first-key:{Path(FIRST_KEY).parent}" in service
     assert "first-key: {condition: service_completed_successfully}" in COMPOSE

@@ -10,9 +10,13 @@ from manylabel_service.access.key import Key, new_key
 from manylabel_service.access.key_store import KeyStore
 from manylabel_service.access.scopes import ADMIN
 from manylabel_service.errors import HasKeys, ServiceError
-from manylabel_service.settings import Settings, read_settings
+from manylabel_service.programs import Parser, start
+from manylabel_service.settings import Settings
 from manylabel_service.storage import open_store
+from manylabel_service.storage.address import is_redis
 from manylabel_service.telemetry.logs import configure_logging
+
+PROGRAM = "manylabel keys init"
 
 _DESCRIPTION = (
     "Make a key with the scope admin, for all models, and write it to the output, or to a file that only its owner can "
@@ -32,9 +36,8 @@ def main() -> int:
     int
         The exit status: 0 when it is made, 1 if it was refused, 2 for wrong usage.
     """
-    given, flags = parser().parse_known_args()
-    settings = read_settings(["--log-level", "error", *flags])
-    configure_logging(settings)
+    given = parser().parse_args()
+    settings = start(["--log-level", "error", *given.flags], program=PROGRAM)
     try:
         asyncio.run(_init(given, settings))
     except HasKeys as error:
@@ -84,17 +87,16 @@ def _tell(key: Key, text: str, file: Path | None) -> None:
         sys.stdout.write(f"{text}\n")
 
 
-def parser() -> argparse.ArgumentParser:
-    """Return the parser of the arguments; what it does not know are settings of a server."""
-    program = argparse.ArgumentParser("manylabel keys", allow_abbrev=False)
-    commands = program.add_subparsers(dest="command", required=True)
-    init = commands.add_parser("init", description=_DESCRIPTION, epilog=_EPILOG, allow_abbrev=False)
+def parser() -> Parser:
+    """Return the parser of the arguments, the flags of a server among them."""
+    init = Parser(PROGRAM, description=_DESCRIPTION, epilog=_EPILOG)
+    init.add_argument("command", choices=["init"], help=argparse.SUPPRESS)
     init.add_argument("--name", default="first", help="what the key is called (default: first)")
     init.add_argument("--file", type=Path, metavar="FILE", help="write the key to this file, and not to the output")
     several = init.add_mutually_exclusive_group()
     several.add_argument("--if-none", action="store_true", help="do nothing if the store has any key")
     several.add_argument("--another", action="store_true", help="make a key although the store has keys")
-    return program
+    return init
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ import asyncio
 import json
 import secrets
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
@@ -130,7 +130,7 @@ class DatasetStore:
             now_ms = time.time_ns() // 1_000_000
             record = DatasetRecord(name=name, format=format, created=rfc3339(now_ms), **report["record"])
             id = ulid.make(now_ms, secrets.token_bytes(ulid.N_RANDOM_BYTES))
-            await self._keep(DatasetDocument(id=id, record=record), result, report["details"])
+            await self._keep(DatasetDocument(id=id, record=record), _pieces(result), report["details"])
         log.info("dataset_added", dataset=name, rows=record.rows, bytes=record.bytes)
         with suppress(StorageError):
             await self._collect_garbage()
@@ -145,9 +145,7 @@ class DatasetStore:
         """
         await self.check_free(record.name)
         id = ulid.make(time.time_ns() // 1_000_000, secrets.token_bytes(ulid.N_RANDOM_BYTES))
-        with await open_in_thread(self.scratch_file) as file:
-            await asyncio.to_thread(file.write, data)
-            await self._keep(DatasetDocument(id=id, record=record), file, details)
+        await self._keep(DatasetDocument(id=id, record=record), pieces_of(data), details)
         log.info("dataset_restored", dataset=record.name, rows=record.rows, bytes=record.bytes)
 
     async def _read(
@@ -177,11 +175,11 @@ class DatasetStore:
                 file_bytes=BASE_BYTES + 2 * most,
             )
 
-    async def _keep(self, stored: DatasetDocument, result: IO[bytes], details: Details) -> None:
+    async def _keep(self, stored: DatasetDocument, rows: AsyncIterable[bytes], details: Details) -> None:
         """Store the blobs first, then the document; a failure leaves neither, or what `_collect_garbage` removes."""
         name = stored.record.name
         try:
-            await self._store.blobs.put(stored.data_key, _pieces(result))
+            await self._store.blobs.put(stored.data_key, rows)
             await self._store.blobs.put(stored.details_key, pieces_of(json.dumps(details).encode()))
             await self._put(stored)
         except (DocumentChanged, StorageFull, asyncio.CancelledError, DatasetExists) as error:

@@ -6,8 +6,8 @@ import sys
 from pathlib import Path
 
 from manylabel_service.errors import DatasetExists, ModelExists, ServiceError
-from manylabel_service.settings import Settings, read_settings
-from manylabel_service.telemetry.logs import configure_logging
+from manylabel_service.programs import Parser, start
+from manylabel_service.settings import Settings
 
 _EPILOG = (
     "Which store it is, the settings of a server say: --data-dir, --store, --config, or MANYLABEL_STORE and so on "
@@ -23,9 +23,8 @@ def main() -> int:
     int
         The exit status: 0 when all of it is done, 1 if something was refused, 2 for wrong usage.
     """
-    given, flags = _parser().parse_known_args()
-    settings = read_settings(["--log-level", "error", *flags])
-    configure_logging(settings)
+    given = _parser(*sys.argv[1:2]).parse_args()
+    settings = start(["--log-level", "error", *given.flags], program=f"manylabel {given.direction}")
     try:
         counts = asyncio.run(_moved(given, settings))
     except (ServiceError, ValueError, OSError) as error:
@@ -74,21 +73,21 @@ async def _moved(given: argparse.Namespace, settings: Settings) -> dict[str, int
         await store.close()
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser("manylabel", allow_abbrev=False)
-    directions = parser.add_subparsers(dest="direction", required=True)
-    for direction, text in (
-        ("export", "Write models of both kinds, their versions, and data sets of a store to an archive."),
-        ("import", "Make the models and data sets of an archive in a store."),
-    ):
-        one = directions.add_parser(direction, description=text, epilog=_EPILOG, allow_abbrev=False)
-        one.add_argument(
-            "archive", type=Path, metavar="ARCHIVE", help="one file if it ends with .zip, else a directory"
-        )
-        one.add_argument("--model", action="append", metavar="NAME", help="only this model; repeatable")
-        one.add_argument("--dataset", action="append", metavar="NAME", help="only this data set; repeatable")
-        what = "an archive that is there" if direction == "export" else "models and data sets of the same names"
-        one.add_argument("--overwrite", action="store_true", help=f"replace {what}")
+_DESCRIPTIONS = {
+    "export": "Write models of both kinds, their versions, and data sets of a store to an archive.",
+    "import": "Make the models and data sets of an archive in a store.",
+}
+
+
+def _parser(direction: str = "export") -> Parser:
+    """Return the parser of the arguments, of which the direction is the first."""
+    parser = Parser(f"manylabel {direction}", description=_DESCRIPTIONS.get(direction, ""), epilog=_EPILOG)
+    parser.add_argument("direction", choices=_DESCRIPTIONS, help=argparse.SUPPRESS)
+    parser.add_argument("archive", type=Path, metavar="ARCHIVE", help="one file if it ends with .zip, else a directory")
+    parser.add_argument("--model", action="append", metavar="NAME", help="only this model; repeatable")
+    parser.add_argument("--dataset", action="append", metavar="NAME", help="only this data set; repeatable")
+    what = "an archive that is there" if direction == "export" else "models and data sets of the same names"
+    parser.add_argument("--overwrite", action="store_true", help=f"replace {what}")
     return parser
 
 

@@ -69,9 +69,9 @@ class Background:
         Failure
             If it ends instead; what it said last is in the message.
         """
-        self.data_dir.mkdir(parents=True, exist_ok=True)
+        self.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
         flags = ["--host", self.host, "--port", str(self.port), "--data-dir", str(self.data_dir)]
-        with self.log.open("ab") as log:
+        with open(self.log, "ab", opener=private) as log:
             process = subprocess.Popen(
                 program(MODULE, flags),
                 stdin=subprocess.DEVNULL,
@@ -85,7 +85,8 @@ class Background:
             process.terminate()
             process.wait()
             raise
-        self._pid_file.write_text(json.dumps({"pid": process.pid, "url": self.url}))
+        with open(self._pid_file, "w", opener=private) as file:
+            json.dump({"pid": process.pid, "url": self.url}, file)
 
     def pid(self) -> int | None:
         """Return its process id, if it was started here and still runs."""
@@ -118,6 +119,11 @@ class Background:
             if isinstance(entry, dict) and entry.get("error"):
                 return str(entry["error"])
         return f"{lines[-1] if lines else 'it said nothing'} ({self.log})"
+
+
+def private(path: str, flags: int) -> int:
+    """Open a file, as an opener of `open`; one that is new can be read by its owner alone."""
+    return os.open(path, flags, 0o600)
 
 
 def _is_ready(http: httpx2.Client, url: str) -> bool:

@@ -5,9 +5,9 @@ import sys
 import structlog
 
 from manylabel_service.errors import ServiceError
-from manylabel_service.settings import WorkerSettings, read_settings
+from manylabel_service.programs import start
+from manylabel_service.settings import WorkerSettings
 from manylabel_service.storage.address import is_redis
-from manylabel_service.telemetry.logs import configure_logging
 
 log = structlog.get_logger()
 
@@ -20,8 +20,7 @@ def main() -> int:
     int
         The exit status: 0 after a clean stop, 1 if the worker could not start, 2 for wrong settings.
     """
-    settings = read_settings(sys.argv[1:], WorkerSettings)
-    configure_logging(settings)
+    settings = start(sys.argv[1:], WorkerSettings)
     if not is_redis(settings.store):
         sys.stderr.write("manylabel worker: error: store: must be the redis:// address that the servers have\n")
         return 2

@@ -21,6 +21,7 @@ from pathlib import Path
 from manylabel_service.errors import StoreDamaged
 from manylabel_service.storage.background import BackgroundTasks
 from manylabel_service.storage.gate import Gate
+from manylabel_service.storage.private import make_private, private_directory
 from manylabel_service.storage.sqlite.database.blob_rows import BlobRows
 from manylabel_service.storage.sqlite.database.document_rows import DocumentRows
 from manylabel_service.storage.sqlite.database.errors import while_opening
@@ -89,13 +90,14 @@ class Engine:
 
     def _open(self) -> None:
         with while_opening(self._path), ExitStack() as held:
-            self.directory.mkdir(parents=True, exist_ok=True)
+            private_directory(self.directory)
             held.enter_context(DirectoryLock(self.directory))
             self.reserve.fill()
             held.callback(self.reserve.release)
             # Closed after the connections: closing any descriptor of a file gives up all POSIX locks on it.
-            descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
             held.callback(os.close, descriptor)
+            make_private(self._path)  # SQLite gives its mode to -wal and -shm
             writer = held.enter_context(closing(connect(self._path, self._busy_timeout_seconds)))
             self.snapshot_files = SnapshotFiles(self.directory / "snapshots")
             self.blob_files = BlobFiles(self.directory / "blobs")

@@ -10,6 +10,7 @@ import os
 from collections.abc import Collection
 from pathlib import Path
 
+from manylabel_service.storage.private import private_directory
 from manylabel_service.storage.sqlite.files.snapshot_files import read_part, sync_folder, write_all
 
 
@@ -45,7 +46,7 @@ class BlobFiles:
 
     def sweep(self, tokens: Collection[str], keep_others: bool = False) -> None:
         """Create the folder if need be, and remove from it all that is none of these, unless others are kept."""
-        self._root.mkdir(exist_ok=True)
+        private_directory(self._root)
         sync_folder(self._root.parent)
         if keep_others:
             return

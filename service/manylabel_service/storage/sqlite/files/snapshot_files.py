@@ -17,6 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from manylabel_service.storage.blob_pieces import PIECE_BYTES, same_bytes
+from manylabel_service.storage.private import private_directory
 from manylabel_service.storage.protocol import Bytes
 
 _SUFFIX = ".safetensors"
@@ -81,7 +82,7 @@ class SnapshotFiles:
         self, incarnations: Collection[int], snapshots: Collection[tuple[int, str]], keep_others: bool = False
     ) -> None:
         """Create the folder if need be, and remove from it all that belongs to none of the given, unless it is kept."""
-        self._root.mkdir(exist_ok=True)
+        private_directory(self._root)
         sync_folder(self._root.parent)
         if keep_others:
             return

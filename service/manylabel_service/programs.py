@@ -1,0 +1,61 @@
+"""The start of every program of the service: its arguments, its settings, its log, and the mode of its files."""
+
+import argparse
+import os
+from collections.abc import Sequence
+from typing import Any, NoReturn
+
+from manylabel_service.settings import Settings, option_names, read_settings, refuse_usage
+from manylabel_service.telemetry.logs import configure_logging
+
+PRIVATE_UMASK = 0o077
+"""Only the user of the process can read and write the files that it makes."""
+
+
+def start(flags: Sequence[str], kind: type[Settings] = Settings, program: str | None = None) -> Settings:
+    """Return the settings of a program, with its log configured and its files private; raises as `read_settings`."""
+    settings = read_settings(flags, kind, program)
+    os.umask(PRIVATE_UMASK)
+    configure_logging(settings)
+    return settings
+
+
+class Parser(argparse.ArgumentParser):
+    """Arguments of a program that works on a store, beside the flags of a server, which are collected in `flags`.
+
+    A usage error is one line.
+
+    Parameters
+    ----------
+    program : str
+        Name of the program, such as "manylabel export".
+    texts : str
+        Description and epilog of its help.
+    """
+
+    def __init__(self, program: str, **texts: str) -> None:
+        super().__init__(program, allow_abbrev=False, **texts)
+        self.set_defaults(flags=())
+        for flag, takes_value in option_names().items():
+            self.add_argument(flag, action=_Collect, nargs=None if takes_value else 0, help=argparse.SUPPRESS)
+
+    def error(self, message: str) -> NoReturn:
+        """Leave with status 2 and one line."""
+        refuse_usage(self.prog, message, self._option_string_actions)
+
+
+class _Collect(argparse.Action):
+    """Add a flag, with its value, to `flags`."""
+
+    def __init__(self, option_strings: Sequence[str], dest: str, **attributes: Any) -> None:
+        super().__init__(option_strings, "flags", default=argparse.SUPPRESS, **attributes)
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: str | Sequence[Any] | None,
+        option_string: str | None = None,
+    ) -> None:
+        flag = option_string or self.option_strings[0]
+        namespace.flags = (*namespace.flags, f"{flag}={values}" if isinstance(values, str) else flag)

@@ -1,0 +1,40 @@
+"""Access to the data directory for the user of the process alone."""
+
+from __future__ import annotations
+
+import os
+import stat
+from contextlib import suppress
+from pathlib import Path
+
+import structlog
+
+_OTHERS = stat.S_IRWXG | stat.S_IRWXO
+
+log = structlog.get_logger()
+
+
+def private_directory(path: Path) -> None:
+    """Make a directory that only the user of this process can enter, or take one from others; raises OSError."""
+    path.mkdir(mode=stat.S_IRWXU, parents=True, exist_ok=True)
+    make_private(path)
+
+
+def make_private(path: Path) -> None:
+    """Take the access of other users to a directory or a file away, and log it.
+
+    A path of another user is left as it is, such as the root of a Kubernetes volume; so is one on a file system
+    without modes. The log then warns of it.
+    """
+    found = path.stat()
+    if not found.st_mode & _OTHERS:
+        return
+    if found.st_uid == os.geteuid():
+        with suppress(OSError):  # a file system without modes
+            path.chmod(stat.S_IMODE(found.st_mode) & ~_OTHERS)
+    mode, changed = f"{stat.S_IMODE(found.st_mode):04o}", not path.stat().st_mode & _OTHERS
+    if changed:
+        log.warning("made_private", path=str(path), mode=mode, action="other users of this machine have no access now")
+    else:
+        action = "set data_dir to a directory below it: the server makes that one with mode 0700"
+        log.warning("open_to_other_users", path=str(path), mode=mode, owner=found.st_uid, action=action)

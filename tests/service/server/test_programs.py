@@ -1,0 +1,159 @@
+"""How the programs of the service begin: whose files theirs are, and what they say of wrong usage."""
+
+import os
+import stat
+import subprocess
+import sys
+from contextlib import suppress
+from importlib import import_module
+from pathlib import Path
+
+import httpx2
+import pytest
+from tests.support.server_process import ServerProcess
+from tests.support.waiting import eventually
+
+from manylabel_service.programs import Parser
+from manylabel_service.settings import Settings, option_names
+
+MODULES = {
+    ("serve",): "manylabel_service",
+    ("worker",): "manylabel_service.jobs.worker",
+    ("export",): "manylabel_service.transfer",
+    ("import",): "manylabel_service.transfer",
+    ("keys", "init"): "manylabel_service.access",
+}
+PROGRAMS = [" ".join(words) for words in MODULES]
+
+
+def run(program: str, *arguments: str, umask: int = -1) -> "subprocess.CompletedProcess[str]":
+    """Run a program of the service as the command does."""
+    words = tuple(program.split())
+    given = () if program in ("serve", "worker") else words[-1:]
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("MANYLABEL_")}
+    return subprocess.run(
+        [sys.executable, "-P", "-m", MODULES[words], *given, *arguments],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+        umask=umask,
+        env=environment,
+    )
+
+
+def modes(root: Path) -> dict[str, int]:
+    """The permissions of a directory and of all in it; a file may go meanwhile."""
+    found = {}
+    for path in [root, *root.rglob("*")]:
+        with suppress(FileNotFoundError):
+            found[str(path.relative_to(root))] = stat.S_IMODE(path.stat().st_mode)
+    return found
+
+
+def open_to_others(found: dict[str, int]) -> dict[str, str]:
+    return {name: f"{bits:04o}" for name, bits in found.items() if bits & 0o077}
+
+
+def test_all_files_of_a_server_and_of_its_archives_are_private(tmp_path: Path) -> None:
+    data, found = tmp_path / "data", {}
+
+    def is_done(http: httpx2.Client, job: str) -> bool:
+        found.update(modes(data))
+        return bool(http.get(job).json()["state"] == "succeeded" and any((data / "snapshots").rglob("*.safetensors")))
+
+    before = os.umask(0)
+    try:
+        # With --workers the server starts as a process of its own, which has this umask.
+        server = ServerProcess(data, ("--snapshot-every-updates", "1", "--workers", "1")).start()
+    finally:
+        os.umask(before)
+    with server, httpx2.Client(base_url=server.url) as http:
+        http.post("/v1/models", json={"name": "m", "algorithm": "falt"}).raise_for_status()
+        http.post("/v1/models/m/update", json={"x": {"a": 1}, "y": ["p"]}).raise_for_status()
+        rows, ndjson = b'{"a": 1, "y": ["p"]}\n{"b": 1, "y": ["q"]}\n' * 20, {"Content-Type": "application/x-ndjson"}
+        http.post("/v1/datasets?name=d&format=ndjson&label_columns=y", content=rows, headers=ndjson).raise_for_status()
+        job = http.post("/v1/jobs", json={"trainer": "m3l", "data": {"dataset": "d"}, "model": "t"}).raise_for_status()
+        eventually(lambda: is_done(http, job.headers["Location"]), 120)
+        assert server.stop() == 0
+    assert {"audit.jsonl", "lock", "manylabel.sqlite3", "manylabel.sqlite3-wal", "snapshots", "blobs"} <= found.keys()
+    assert any(name.startswith("jobs/task-") and name.endswith(".json") for name in found)
+    assert open_to_others(found) == {}
+    for name in ("folder", "file.zip"):
+        done = run("export", "--data-dir", str(data), str(tmp_path / name), umask=0)
+        assert (done.returncode, done.stderr) == (0, "")
+        assert open_to_others(modes(tmp_path / name)) == {}
+
+
+def refused(
+    program: str, arguments: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> str:
+    """The one line that a program says before it leaves with the status of wrong usage."""
+    words = tuple(program.split())
+    given = [] if program in ("serve", "worker") else words[-1:]
+    monkeypatch.setattr(sys, "argv", ["program", *given, *arguments])
+    with pytest.raises(SystemExit) as end:
+        import_module(f"{MODULES[words]}.__main__").main()
+    assert end.value.code == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    (line,) = said.err.splitlines()
+    assert line.startswith(f"manylabel {program}: ")
+    return line
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_wrong_usage_is_one_line_with_the_nearest_option(
+    program: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    place = ["a.zip"] if program in ("export", "import") else []
+    line = refused(program, [*place, "--data-dirr", "x"], monkeypatch, capsys)
+    assert "--data-dir?" in line
+    assert f"manylabel {program} --help" in line
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+@pytest.mark.parametrize(
+    ("variable", "nearest"),
+    [
+        ("MANYLABEL_TLS_CERT", "MANYLABEL_TLS_CERT_FILE?"),
+        ("MANYLABEL_MAX_BODY_BYTE", "MANYLABEL_MAX_BODY_BYTES?"),
+        ("manylabel_auditfile", "MANYLABEL_AUDIT_FILE?"),
+        ("MANYLABEL_API_KEYFILE", "MANYLABEL_API_KEY_FILE?"),
+        ("MANYLABEL_QWERTYUIOP", "is no setting"),
+    ],
+)
+def test_a_variable_that_is_no_setting_is_refused_with_the_nearest(
+    program: str, variable: str, nearest: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv(variable, "secret")
+    for known in ("MANYLABEL_URL", "MANYLABEL_API_KEY", "MANYLABEL_API_KEY_FILE", "MANYLABEL_TEST_BROWSER"):
+        monkeypatch.setenv(known, "x")
+    line = refused(program, ["a.zip"] if program in ("export", "import") else [], monkeypatch, capsys)
+    assert f"{variable}: " in line
+    assert nearest in line
+    assert "secret" not in line
+
+
+def test_a_flag_and_its_value_may_stand_before_the_archive(tmp_path: Path) -> None:
+    data, archive, other = (str(tmp_path / name) for name in ("data", "out.zip", "other"))
+    assert run("keys init", "--data-dir", data).returncode == 0
+    for program, place in (("export", data), ("import", other)):
+        done = run(program, "--data-dir", place, archive)
+        assert (done.returncode, done.stderr) == (0, "")
+        assert (Path(place) / "manylabel.sqlite3").is_file()
+    assert Path(archive).is_file()
+
+
+@pytest.mark.parametrize("joined", [True, False])
+@pytest.mark.parametrize("first", [True, False])
+def test_every_setting_is_a_flag_beside_the_arguments_of_a_program(joined: bool, first: bool) -> None:
+    parser = Parser("p")
+    parser.add_argument("archive")
+    switches = [name for name, takes_value in option_names().items() if not takes_value]
+    assert switches == ["--insecure", "--no-insecure"]
+    names = [f"--{name.replace('_', '-')}" for name in Settings.model_fields if name != "insecure"]
+    flags = [part for name in names for part in ([f"{name}=1"] if joined else [name, "1"])]
+    given = parser.parse_args(["a.zip", *flags, *switches] if first else [*flags, *switches, "a.zip"])
+    assert given.archive == "a.zip"
+    assert given.flags == (*(f"{name}=1" for name in names), *switches)
