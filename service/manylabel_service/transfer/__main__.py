@@ -32,11 +32,10 @@ def main() -> int:
         sys.stderr.write(f"manylabel {given.direction}: {error}{hint}\n")
         return 1
     done = "exported" if given.direction == "export" else "imported"
-    models, versions, datasets = (
-        f"{counts[key]} {name}{'' if counts[key] == 1 else 's'}"
-        for key, name in (("models", "model"), ("versions", "version"), ("datasets", "data set"))
-    )
-    what = f"{models}, {versions} and {datasets}"
+    kinds = {"models": "model", "versions": "version", "datasets": "data set", "keys": "key"}
+    moved = [f"{counts[key]} {name}{'' if counts[key] == 1 else 's'}" for key, name in kinds.items()]
+    moved = moved if counts["keys"] else moved[:-1]
+    what = f"{', '.join(moved[:-1])} and {moved[-1]}"
     place = f"{'to' if given.direction == 'export' else 'from'} {given.archive}"
     sys.stdout.write(f"{done} {what} {place}\n")
     return 0
@@ -51,9 +50,10 @@ async def _moved(given: argparse.Namespace, settings: Settings) -> dict[str, int
     from manylabel_service.transfer.exporting import Selection, export
     from manylabel_service.transfer.importing import load
 
-    selection = Selection(*(names and tuple(names) for names in (given.model, given.dataset)))
-    if given.model or given.dataset:  # one kind alone is named: nothing of the other
-        selection = Selection(selection.models or (), selection.datasets or ())
+    selection = Selection(keys=given.keys)
+    if given.model or given.dataset:  # nothing but what is named
+        keys = given.keys and given.direction == "import"
+        selection = Selection(tuple(given.model or ()), tuple(given.dataset or ()), keys)
     reader = ArchiveReader(given.archive) if given.direction == "import" else None
     # To open a store would make one.
     if reader is None and not is_redis(settings.store) and not (settings.data_dir / DATABASE).exists():
@@ -74,8 +74,8 @@ async def _moved(given: argparse.Namespace, settings: Settings) -> dict[str, int
 
 
 _DESCRIPTIONS = {
-    "export": "Write models of both kinds, their versions, and data sets of a store to an archive.",
-    "import": "Make the models and data sets of an archive in a store.",
+    "export": "Write models of both kinds, their versions, data sets and keys of a store to an archive.",
+    "import": "Make the models and data sets of an archive in a store; one without keys gets those of the archive.",
 }
 
 
@@ -86,6 +86,7 @@ def _parser(direction: str = "export") -> Parser:
     parser.add_argument("archive", type=Path, metavar="ARCHIVE", help="one file if it ends with .zip, else a directory")
     parser.add_argument("--model", action="append", metavar="NAME", help="only this model; repeatable")
     parser.add_argument("--dataset", action="append", metavar="NAME", help="only this data set; repeatable")
+    parser.add_argument("--no-keys", action="store_false", dest="keys", help="leave the keys out")
     what = "an archive that is there" if direction == "export" else "models and data sets of the same names"
     parser.add_argument("--overwrite", action="store_true", help=f"replace {what}")
     return parser

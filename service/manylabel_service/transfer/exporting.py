@@ -19,17 +19,19 @@ from manylabel_service.storage import ModelRecord, Store
 from manylabel_service.trained.version_store import VersionStore
 from manylabel_service.transfer.archive import ArchiveWriter
 from manylabel_service.transfer.files import META, details_of, rows_of, state_of, version_of
+from manylabel_service.transfer.keys import export_keys
 
 
 class Selection(NamedTuple):
-    """The names of what is moved; None for all."""
+    """The names of what is moved, None for all; and whether keys are."""
 
     models: tuple[str, ...] | None = None
     datasets: tuple[str, ...] | None = None
+    keys: bool = True
 
 
 async def export(store: Store, settings: Settings, archive: ArchiveWriter, selection: Selection) -> dict[str, int]:
-    """Write models, with what they have learnt or their versions, and data sets; return how many of each.
+    """Write models, with what they have learnt or their versions, data sets and keys; return how many of each.
 
     Raises
     ------
@@ -46,9 +48,10 @@ async def export(store: Store, settings: Settings, archive: ArchiveWriter, selec
         models.append(await write(store, archive, record))
     catalogue = DatasetStore(store, settings)
     datasets = [await _dataset(catalogue, archive, name) for name in await _datasets(catalogue, selection.datasets)]
-    archive.finish({"models": models, "datasets": datasets})
+    n_keys, keyed = await export_keys(store.documents, archive, selection.keys)
+    archive.finish({"models": models, "datasets": datasets, "keyed": keyed})
     n_versions = sum(len(model.get("versions", ())) for model in models)
-    return {"models": len(models), "versions": n_versions, "datasets": len(datasets)}
+    return {"models": len(models), "versions": n_versions, "datasets": len(datasets), "keys": n_keys}
 
 
 async def _models(store: Store, names: tuple[str, ...] | None) -> list[ModelRecord]:

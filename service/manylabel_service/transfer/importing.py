@@ -26,6 +26,7 @@ from manylabel_service.trained.version_store import VersionCatalogue, VersionSto
 from manylabel_service.transfer.archive import ArchiveReader
 from manylabel_service.transfer.exporting import Selection
 from manylabel_service.transfer.files import META, details_of, rows_of, state_of, version_of
+from manylabel_service.transfer.keys import NeedsKey, import_keys, missing_keys
 
 _UNREADABLE = (DamagedState, ValidationError, ValueError, KeyError, TypeError, AttributeError, OverflowError)
 
@@ -40,9 +41,12 @@ async def load(
     """Make the models and data sets of an archive; return how many of each.
 
     All files are checked, and all names, before anything is stored. What fails later leaves what was made before it.
+    A store without keys gets those of the archive, before the rest: it is never open with what was not open before.
 
     Raises
     ------
+    NeedsKey
+        It is of a store with keys, and this store would have none.
     BadArchive, BadContents
         It is not what it should be, or does not have what is selected.
     ModelExists, DatasetExists
@@ -53,16 +57,20 @@ async def load(
     try:
         models = _chosen(archive.contents["models"], selection.models, "model")
         datasets = _chosen(archive.contents["datasets"], selection.datasets, "data set")
+        keys = await missing_keys(store.documents, archive, selection.keys, settings.max_keys)
+    except NeedsKey:
+        raise
     except _UNREADABLE as error:
         raise error if isinstance(error, BadContents) else BadContents(f"the manifest: {error!r}") from error
     importer = _Importer(store, settings, archive)
     await importer.make_way(list(models), list(datasets), overwrite)
+    await import_keys(store.documents, keys)
     n_versions = 0
     for name, entry in models.items():
         n_versions += await _told(name, importer.model(entry))
     for name, entry in datasets.items():
         await _told(name, importer.dataset(entry))
-    return {"models": len(models), "versions": n_versions, "datasets": len(datasets)}
+    return {"models": len(models), "versions": n_versions, "datasets": len(datasets), "keys": len(keys)}
 
 
 async def _told(name: str, work: Any) -> Any:

@@ -18,6 +18,8 @@ import pytest
 from tests.service.trained.conftest import meta
 
 from manylabel_core.records import TextSettings
+from manylabel_service.access.key import new_key
+from manylabel_service.access.key_store import KeyStore
 from manylabel_service.datasets.dataset_store import DatasetStore
 from manylabel_service.errors import DatasetExists, LimitExceeded, ModelExists, ModelNotFound
 from manylabel_service.hosting.examples import Example, Features, Labels
@@ -39,6 +41,7 @@ from manylabel_service.trained.version_store import VersionStore
 from manylabel_service.transfer.archive import ArchiveReader, ArchiveWriter, BadArchive
 from manylabel_service.transfer.exporting import Selection, export
 from manylabel_service.transfer.importing import BadContents, load
+from manylabel_service.transfer.keys import NeedsKey
 
 ALL = Selection()
 TEXT = TextSettings(fields=("title",), ngrams=(1, 2))
@@ -140,7 +143,7 @@ async def contents(store: Store, settings: Settings, tmp_path: Path) -> dict[str
 async def test_from_sqlite_to_redis_and_back(
     place: Callable[[str], Store], settings: Settings, shared_redis: Any, one: Any, two: Any, tmp_path: Path, name: str
 ) -> None:
-    counts = {"models": 2, "versions": 2, "datasets": 1}
+    counts = {"models": 2, "versions": 2, "datasets": 1, "keys": 0}
     async with opened(place("first")) as store:
         await fill(store, settings, one, two)
         before = await contents(store, settings, tmp_path)
@@ -203,6 +206,7 @@ async def test_parts_can_be_chosen(
             "models": 0,
             "versions": 0,
             "datasets": 1,
+            "keys": 0,
         }
         with pytest.raises(BadContents, match="has no model 'm'"):
             await imported(store, settings, archive, selection=Selection(("m",), ()))
@@ -249,6 +253,7 @@ async def test_what_is_damaged_or_hostile_is_refused_and_nothing_stored(
             lambda m: m.update(format="other"),
             lambda m: m.update(version=2),
             lambda m: m.pop("models"),
+            lambda m: m.pop("keyed"),
             lambda m: m["files"].update({"../outside": {"bytes": 1, "sha256": ""}}),
             lambda m: m["models"][0].update(name="../m"),
             lambda m: m["models"][0].update(kind="pickle"),
@@ -286,6 +291,87 @@ def archive_of(path: Path, name: str = "models/m/state.safetensors") -> Path:
     writer.add(name, b"x")
     writer.finish({"models": [], "datasets": []})
     return path
+
+
+async def with_keys(store: Store, count: int = 2) -> dict[str, bytes]:
+    """Keys in a store, one of them revoked; as the store has them."""
+    keys = KeyStore(store.documents, 100)
+    for n in range(count):
+        key = new_key(f"key {n}", ("admin",), expires_unix_ms=4 * 10**12)[0]
+        await keys.add(key.model_copy(update={"revoked_unix_ms": 1} if n == 1 else {}))
+    return await keys_of(store)
+
+
+async def keys_of(store: Store) -> dict[str, bytes]:
+    return {each.name: each.value for each in await store.documents.all("key")}
+
+
+@pytest.mark.parametrize("name", ["a", "a.zip"])
+async def test_keys_move_to_a_store_without_keys(
+    place: Callable[[str], Store], settings: Settings, shared_redis: Any, tmp_path: Path, name: str
+) -> None:
+    async with opened(place("first")) as store:
+        keys = await with_keys(store)
+        assert (await exported(store, settings, tmp_path / name))["keys"] == 2
+    async with opened(RedisStore(Address.parse(shared_redis()))) as store:
+        assert (await imported(store, settings, tmp_path / name))["keys"] == 2
+        assert await keys_of(store) == keys
+    async with opened(place("last")) as store:
+        own = await with_keys(store, 1)
+        assert (await imported(store, settings, tmp_path / name))["keys"] == 0
+        assert await keys_of(store) == own, "a store that has keys gets no other"
+
+
+async def test_what_was_closed_is_never_imported_into_an_open_store(
+    place: Callable[[str], Store], settings: Settings, one: Any, two: Any, tmp_path: Path
+) -> None:
+    async with opened(place("first")) as store:
+        await fill(store, settings, one, two)
+        keys = await with_keys(store)
+        await exported(store, settings, tmp_path / "whole")
+        await exported(store, settings, tmp_path / "part", Selection(("tags",), (), keys=False))
+    assert not list((tmp_path / "part").rglob("keys*")), "a model that is handed on brings no key"
+    async with opened(place("open")) as store:
+        for archive, selection in (("part", ALL), ("whole", Selection(keys=False))):
+            with pytest.raises(NeedsKey):
+                await imported(store, settings, tmp_path / archive, selection=selection)
+            assert await store.models.all() == []
+        part = await imported(store, settings, tmp_path / "whole", selection=Selection(("tags",), ()))
+        assert (part["models"], part["keys"], await keys_of(store)) == (1, 2, keys)
+    async with opened(place("keyed")) as store:
+        own = await with_keys(store, 1)
+        assert (await imported(store, settings, tmp_path / "part"))["models"] == 1
+        assert await keys_of(store) == own
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"id": "../../other"},
+        {"digest": "zz"},
+        {"digest": "00"},
+        {"expires_unix_ms": 10**18},
+        {"created_unix_ms": -1},
+        {"models": ["**"]},
+        {"models": []},
+        {"scopes": ["root"]},
+        {"name": ""},
+        {"name": "x" * 257},
+        {"more": 1},
+    ],
+    ids=str,
+)
+async def test_a_key_that_is_none_is_refused(
+    place: Callable[[str], Store], settings: Settings, tmp_path: Path, change: dict[str, Any]
+) -> None:
+    key = new_key("x", ("admin",))[0].model_dump(mode="json") | change
+    writer = ArchiveWriter(tmp_path / "a", False)
+    writer.add("access/keys.json", json.dumps([key]).encode())
+    writer.finish({"models": [], "datasets": [], "keyed": True})
+    async with opened(place("last")) as store:
+        with pytest.raises(BadContents):
+            await imported(store, settings, tmp_path / "a")
+        assert await keys_of(store) == {}
 
 
 @pytest.mark.parametrize("size", ["Infinity", "1e999", "NaN", "-1", "1.5", '"1"', "null", "true"])
@@ -364,9 +450,11 @@ def test_the_command(tmp_path: Path, settings: Settings, one: Any, two: Any, sha
     assert (again.returncode, "it exists" in again.stderr) == (1, True)
     to = ("--store", shared_redis(), "--data-dir", str(tmp_path / "scratch"))
     assert run("import", archive, "--model", "tags", *to).returncode == 0
+    assert not (tmp_path / "scratch").exists()
     taken = run("import", archive, *to)
     assert (taken.returncode, taken.stderr.rstrip().endswith("or say --overwrite")) == (1, True), taken
     assert run("import", archive, "--overwrite", *to).returncode == 0
+    assert not (tmp_path / "scratch").exists(), "a store that is elsewhere needs no data directory"
     assert run("import", "--help").stdout.count("--overwrite") >= 1
     assert run("import").returncode == 2
 
