@@ -6,10 +6,11 @@ in lists of commands. The command line itself is click's.
 """
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from types import NoneType, UnionType
-from typing import Any, get_args, get_origin
+from typing import IO, Any, get_args, get_origin
 
 import click
 
@@ -29,6 +30,7 @@ class _Declared:
     min, max : bounds of a number.
     exists, file_okay, dir_okay : what a path must be.
     callback : takes a value and returns it, checked.
+    also : further options of each command that has this one.
     attributes : all else, as click has it.
     """
 
@@ -41,12 +43,14 @@ class _Declared:
         file_okay: bool = True,
         dir_okay: bool = True,
         callback: Callable[[Any], Any] | None = None,
+        also: Sequence[click.Option] = (),
         **attributes: Any,
     ) -> None:
         self._names = names
         self._bounds = {"min": min, "max": max}
         self._path: dict[str, Any] = {"exists": exists, "file_okay": file_okay, "dir_okay": dir_okay}
         self._callback = callback
+        self.also = also
         self._attributes = attributes
 
     def _type(self, kind: Any) -> Any:
@@ -108,10 +112,16 @@ class Commands(click.Group):
         """Return the names of the commands."""
         return list(self.commands)
 
+    def make_context(self, *args: Any, **settings: Any) -> click.Context:
+        """Parse the arguments of the group; a usage error is one line."""
+        with _one_line():
+            return super().make_context(*args, **settings)
+
     def invoke(self, ctx: click.Context) -> Any:
-        """Invoke a command; Ctrl-C ends it with the status that shells expect."""
+        """Invoke a command; Ctrl-C ends it with the status that shells expect, and a usage error is one line."""
         try:
-            return super().invoke(ctx)
+            with _one_line():
+                return super().invoke(ctx)
         except KeyboardInterrupt:
             raise click.exceptions.Exit(INTERRUPTED) from None
 
@@ -119,6 +129,27 @@ class Commands(click.Group):
         """Write the list of commands, each with what it does, on as many lines as that takes."""
         with formatter.section("Commands"):
             formatter.write_dl([(name, one.get_short_help_str(MAX_SUMMARY)) for name, one in self.commands.items()])
+
+
+class _UsageError(click.UsageError):
+    """A usage error that is shown on one line, with the command whose help says more."""
+
+    def show(self, file: IO[str] | None = None) -> None:
+        """Write the line to a file, or to standard error."""
+        path = "manylabel" if self.ctx is None else self.ctx.command_path
+        click.echo(f"{path}: {self.message} (see {path} --help)", file, err=True)
+
+
+@contextmanager
+def _one_line() -> Iterator[None]:
+    """Raise usage errors again as errors of one line; a command without arguments goes on to show its help."""
+    try:
+        yield
+    except (_UsageError, click.exceptions.NoArgsIsHelpError):
+        raise
+    except click.UsageError as error:
+        message = " ".join(error.format_message().split()).removesuffix(".")
+        raise _UsageError(message, error.ctx) from error
 
 
 def command(function: Callable[..., object], name: str | None = None, **settings: Any) -> click.Command:
@@ -135,7 +166,7 @@ def _parts(function: Callable[..., object]) -> dict[str, Any]:
     """Return the callback, the parameters and the help of a command."""
     parameters = inspect.signature(function).parameters.values()
     contexts = [parameter.name for parameter in parameters if parameter.annotation is click.Context]
-    declared = [_parameter(parameter) for parameter in parameters if parameter.name not in contexts]
+    declared = [each for parameter in parameters if parameter.name not in contexts for each in _declared(parameter)]
 
     def callback(**values: Any) -> object:
         return function(**dict.fromkeys(contexts, click.get_current_context()), **values)
@@ -143,10 +174,9 @@ def _parts(function: Callable[..., object]) -> dict[str, Any]:
     return {"callback": callback, "params": declared, "help": inspect.getdoc(function)}
 
 
-def _parameter(parameter: inspect.Parameter) -> click.Parameter:
+def _declared(parameter: inspect.Parameter) -> list[click.Parameter]:
     (declared,) = parameter.annotation.__metadata__
-    made: click.Parameter = declared.parameter(parameter.name, parameter.annotation.__origin__, parameter.default)
-    return made
+    return [declared.parameter(parameter.name, parameter.annotation.__origin__, parameter.default), *declared.also]
 
 
 def _element(kind: Any) -> tuple[bool, Any]:

@@ -1,6 +1,8 @@
 """Options that several commands have, and the client they make."""
 
 import json
+import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -9,6 +11,8 @@ import click
 from manylabel_clients.command.declaring import Argument, Option
 from manylabel_clients.command.failures import Failure
 from manylabel_clients.http.client import Client
+from manylabel_clients.http.errors import ApiError, ManyLabelError
+from manylabel_clients.http.transport.connections import DEFAULT_TIMEOUT_SECONDS
 from manylabel_clients.http.transport.connections import DEFAULT_URL as DEFAULT_URL
 from manylabel_clients.http.transport.credentials import Secret
 from manylabel_clients.http.transport.retry import Retry
@@ -20,10 +24,36 @@ def _checked_url(url: str) -> str:
     return url
 
 
+_TIMEOUT = "manylabel.timeout"
+
+
+def _note_timeout(context: click.Context, _parameter: click.Parameter, seconds: float | None) -> None:
+    if seconds is not None:
+        context.meta[_TIMEOUT] = seconds
+
+
 Url = Annotated[
     str,
-    Option("--url", envvar="MANYLABEL_URL", metavar="URL", help="Address of the server.", callback=_checked_url),
+    Option(
+        "--url",
+        envvar="MANYLABEL_URL",
+        metavar="URL",
+        help="Address of the server.",
+        callback=_checked_url,
+        also=[
+            click.Option(
+                ["--timeout"],
+                type=click.FloatRange(min=0, min_open=True),
+                metavar="SECONDS",
+                help="How long one call may take in all when the server does not answer or is unavailable: the command "
+                "retries until then. Default: 60, and at most 4 attempts where nothing long is under way.",
+                expose_value=False,
+                callback=_note_timeout,
+            )
+        ],
+    ),
 ]
+"""Address of the server; commands that have it have ``--timeout`` too, which `connect` reads."""
 
 
 ApiKeyFile = Annotated[
@@ -50,17 +80,37 @@ Input = Annotated[
 ]
 BatchSize = Annotated[int, Option(min=1, max=10_000, help="Examples in one request; 1 answers each line at once.")]
 
+_ANY_NUMBER = 10**6
 _IMPATIENT = Retry(attempts=4, base_seconds=0.2)
-PATIENT = Retry(attempts=15, base_seconds=0.2)
-"""For long work: rides out a restart of the server, about a minute."""
+PATIENT = Retry(attempts=_ANY_NUMBER, base_seconds=0.2)
+"""For long work: rides out a restart of the server."""
+NOTICED_SECONDS = 1.0
+"""A wait of this length or more is reported."""
+
+_REASONS = {"storage_unavailable": "the store is unavailable", "not_ready": "the server is not ready"}
 
 
 def connect(url: str, api_key_file: Path | None = None, retry: Retry = _IMPATIENT) -> Client:
-    """Return a client that soon gives up: a person is waiting."""
+    """Return a client that soon gives up, since a person is waiting, or after the ``--timeout`` of the command."""
+    context = click.get_current_context(silent=True)
+    seconds = None if context is None else context.meta.get(_TIMEOUT)
+    if seconds is not None:
+        retry = replace(retry, attempts=_ANY_NUMBER, patience_seconds=seconds)
+    timeout = min(DEFAULT_TIMEOUT_SECONDS, retry.patience_seconds)
+    api_key = None if api_key_file is None else read_key(api_key_file)
     try:
-        return Client(url, retry=retry, api_key=None if api_key_file is None else read_key(api_key_file))
+        return Client(url, timeout=timeout, retry=replace(retry, on_retry=_report), api_key=api_key)
     except ValueError as error:  # of the key: the address has been looked at
         raise Failure(str(error)) from None
+
+
+def _report(error: ManyLabelError, seconds: float) -> None:
+    """Say on standard error what the command waits for."""
+    if seconds < NOTICED_SECONDS:
+        return
+    reason = _REASONS.get(error.code, error.detail) if isinstance(error, ApiError) else "the server does not answer"
+    clear = "\r\x1b[K" if sys.stderr.isatty() else ""  # a progress bar
+    sys.stderr.write(f"{clear}manylabel: {reason}; retrying in {seconds:.0f} s\n")
 
 
 def read_key(path: Path) -> Secret:
@@ -84,7 +134,14 @@ def confirm(question: str, yes: bool) -> None:
 
 def refuse_options_of(context: click.Context, command: str) -> None:
     """Refuse options before the subcommand: they would be those of the list, and silently be ignored."""
-    for name, option in (("url", "--url"), ("api_key", "--api-key-file"), ("as_json", "--json"), ("state", "--state")):
+    names = (
+        ("url", "--url"),
+        ("timeout", "--timeout"),
+        ("api_key", "--api-key-file"),
+        ("as_json", "--json"),
+        ("state", "--state"),
+    )
+    for name, option in names:
         source = context.get_parameter_source(name)
         if source is not None and source.name == "COMMANDLINE":
             raise click.BadParameter(f"give it after {command}", param_hint=option)

@@ -27,7 +27,7 @@ Tables are as wide as the terminal, or as `COLUMNS` says; to a file or another p
 Commands and options are completed in the shell after `manylabel --install-completion` (bash, zsh, fish).
 """
 
-SHARED = ("as_json", "url", "api_key")
+SHARED = ("as_json", "url", "timeout", "api_key")
 """Options of most commands, described once."""
 
 MORE = {

@@ -88,7 +88,7 @@ class Client(SyncResource[ClientRequests]):
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         connections = SyncConnections(base_url, timeout, retry, headers, api_key, clock, sleep, transport)
-        super().__init__(connections, ClientRequests(retry, clock))
+        super().__init__(connections, ClientRequests(connections.retry, clock))
 
     create_model = sync_handle(ClientRequests.create_model, Model)
     upload_model = sync_handle(ClientRequests.upload_model, Model)
@@ -161,7 +161,7 @@ class AsyncClient(AsyncResource[ClientRequests]):
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         connections = AsyncConnections(base_url, timeout, retry, headers, api_key, clock, sleep, transport)
-        super().__init__(connections, ClientRequests(retry, clock))
+        super().__init__(connections, ClientRequests(connections.retry, clock))
 
     create_model = awaited_handle(ClientRequests.create_model, AsyncModel)
     upload_model = awaited_handle(ClientRequests.upload_model, AsyncModel)

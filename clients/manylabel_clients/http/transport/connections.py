@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Generator, Iterator, Mapping
 from contextlib import aclosing
+from dataclasses import replace
 from importlib.metadata import version
 from typing import Any, ClassVar, Generic, TypeVar
 
@@ -48,7 +49,7 @@ class _Connections(Generic[HTTP, Sleep]):
         transport: Any,
     ) -> None:
         self.base_url = _checked_url(base_url)
-        self.retry = retry
+        self.retry = replace(retry, clock=clock)
         self.clock = clock
         self._sleep = sleep
         self._http: HTTP = self._client(
@@ -57,6 +58,16 @@ class _Connections(Generic[HTTP, Sleep]):
             limits=_LIMITS,
             headers=_headers(headers, api_key),
             transport=transport,
+        )
+
+    def _timeout(self, request: Request) -> httpx2.Timeout:
+        """Return the timeouts of a request: its own or the client's, and none longer than what is left for it."""
+        timeout = self._http.timeout if request.timeout_seconds is None else httpx2.Timeout(request.timeout_seconds)
+        if request.left_seconds is None:
+            return timeout
+        most = request.left_seconds
+        return httpx2.Timeout(
+            **{name: most if seconds is None else min(seconds, most) for name, seconds in timeout.as_dict().items()}
         )
 
     @property
@@ -105,7 +116,7 @@ class SyncConnections(_Connections[httpx2.Client, Callable[[float], object]]):
 
     def _request(self, request: Request, content: bytes | Iterator[bytes] | None) -> httpx2.Response:
         return self._http.request(
-            request.method, request.path, content=content, headers=request.headers, timeout=_timeout(request)
+            request.method, request.path, content=content, headers=request.headers, timeout=self._timeout(request)
         )
 
     def watch(self, stream: EventStream[E]) -> Iterator[E]:
@@ -115,7 +126,7 @@ class SyncConnections(_Connections[httpx2.Client, Callable[[float], object]]):
             request = stream.request
             try:
                 with self._http.stream(
-                    request.method, request.path, headers=request.headers, timeout=_timeout(request)
+                    request.method, request.path, headers=request.headers, timeout=self._timeout(request)
                 ) as response:
                     if response.is_success:
                         for line in response.iter_lines():
@@ -167,7 +178,7 @@ class AsyncConnections(_Connections[httpx2.AsyncClient, Callable[[float], Awaita
 
     async def _request(self, request: Request, content: bytes | AsyncIterator[bytes] | None) -> httpx2.Response:
         return await self._http.request(
-            request.method, request.path, content=content, headers=request.headers, timeout=_timeout(request)
+            request.method, request.path, content=content, headers=request.headers, timeout=self._timeout(request)
         )
 
     async def watch(self, stream: EventStream[E]) -> AsyncGenerator[E]:
@@ -177,7 +188,7 @@ class AsyncConnections(_Connections[httpx2.AsyncClient, Callable[[float], Awaita
             request = stream.request
             try:
                 async with self._http.stream(
-                    request.method, request.path, headers=request.headers, timeout=_timeout(request)
+                    request.method, request.path, headers=request.headers, timeout=self._timeout(request)
                 ) as response:
                     if response.is_success:
                         async for line in response.aiter_lines():
@@ -213,10 +224,6 @@ def _headers(given: Mapping[str, str] | None, api_key: str | Secret | None) -> h
         raise ValueError("api_key and the header Authorization cannot both be given")
     headers.update(given)
     return headers
-
-
-def _timeout(request: Request) -> Any:
-    return httpx2.USE_CLIENT_DEFAULT if request.timeout_seconds is None else request.timeout_seconds
 
 
 def _draw(draw: Draw) -> None:

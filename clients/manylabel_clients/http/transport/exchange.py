@@ -40,6 +40,8 @@ class Request:
     headers: Mapping[str, str] = field(default_factory=dict)
     timeout_seconds: float | None = None
     """None for the client's own."""
+    left_seconds: float | None = None
+    """Of a retry: what is left of the patience of its call, which bounds any timeout."""
 
 
 class Pause(NamedTuple):
@@ -64,6 +66,9 @@ _NEVER_SENT = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout)
 _AMBIGUOUS_STATUS = (500, 502, 504)
 _TRANSIENT_STATUS = (429, 502, 503, 504)
 
+LAST_ATTEMPT_SECONDS = 1.0
+"""Timeout of an attempt that begins at the end of the patience."""
+
 
 def send(request: Request, retry: Retry, *, once: bool = False) -> Exchange[httpx2.Response]:
     """Send a request until it is answered with success, or the retries are used up.
@@ -72,9 +77,10 @@ def send(request: Request, retry: Retry, *, once: bool = False) -> Exchange[http
     `create_model` looks at what it finds. One that may not is sent `once`: not again, when an attempt may have been
     carried out unseen. The error raised in the end says so by `maybe_done`.
     """
-    failures, maybe_done = 0, False
+    failures, maybe_done, started = 0, False, retry.clock()
     while True:
-        reply = yield request
+        left_seconds = max(LAST_ATTEMPT_SECONDS, started + retry.patience_seconds - retry.clock())
+        reply = yield replace(request, left_seconds=left_seconds) if failures else request
         if isinstance(reply, httpx2.Response) and reply.is_success:
             return reply
         failures += 1
@@ -82,9 +88,11 @@ def send(request: Request, retry: Retry, *, once: bool = False) -> Exchange[http
         maybe_done |= _is_ambiguous(reply)
         error.maybe_done = maybe_done
         may_repeat = is_transient(error) and not (once and maybe_done)
-        wait_seconds = retry.wait_seconds(failures, _retry_after(error)) if may_repeat else None
+        spent_seconds = retry.clock() - started
+        wait_seconds = retry.wait_seconds(failures, _retry_after(error), spent_seconds) if may_repeat else None
         if wait_seconds is None:
             raise error from (reply if isinstance(reply, Exception) else None)
+        retry.report(error, wait_seconds)
         yield Pause(wait_seconds)
     raise AssertionError("unreachable")
 

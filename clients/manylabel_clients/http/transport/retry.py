@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import random
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+
+from manylabel_clients.http.errors import ManyLabelError
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,9 +37,14 @@ class Retry:
     jitter: float = 0.5
     """Share of a wait, 0 to 1, that is up to chance."""
     patience_seconds: float = 60.0
-    """A Retry-After longer than this is not waited for: the error is raised at once."""
+    """Longest time of a call in all, its attempts and waits together, if the first attempt does not take longer by
+    itself. A Retry-After that ends later is not waited for: the error is raised at once."""
+    on_retry: Callable[[ManyLabelError, float], object] | None = field(default=None, repr=False, compare=False)
+    """Called before each wait, with the error of the last attempt and the seconds until the next one."""
     chance: Callable[[], float] = field(default=random.random, repr=False, compare=False)
     """Where chance comes from: a number in [0, 1) at each call."""
+    clock: Callable[[], float] = field(default=time.monotonic, repr=False, compare=False)
+    """The time in seconds, by which patience is measured; a client sets its own."""
 
     def __post_init__(self) -> None:
         if self.attempts < 1:
@@ -46,11 +54,18 @@ class Retry:
         if not 0 <= self.jitter <= 1:
             raise ValueError(f"jitter must be in [0, 1], not {self.jitter}")
 
-    def wait_seconds(self, failures: int, retry_after_seconds: float | None = None) -> float | None:
-        """Return how long to wait after so many failed attempts; None to give up."""
-        asked = retry_after_seconds or 0.0
-        if failures >= self.attempts or asked > self.patience_seconds:
+    def wait_seconds(
+        self, failures: int, retry_after_seconds: float | None = None, spent_seconds: float = 0.0
+    ) -> float | None:
+        """Return how long to wait after so many failed attempts, which took so long in all; None to give up."""
+        asked, left_seconds = retry_after_seconds or 0.0, self.patience_seconds - spent_seconds
+        if failures >= self.attempts or asked > left_seconds or left_seconds <= 0:
             return None
         # Far below 2**63 the cap has decided; the bound keeps the power finite.
         backoff = min(self.cap_seconds, self.base_seconds * 2.0 ** min(failures - 1, 63))
-        return asked + backoff * (1 - self.jitter * self.chance())
+        return min(left_seconds, asked + backoff * (1 - self.jitter * self.chance()))
+
+    def report(self, error: ManyLabelError, seconds: float) -> None:
+        """Call `on_retry`, if there is one."""
+        if self.on_retry is not None:
+            self.on_retry(error, seconds)

@@ -45,6 +45,7 @@ class EventStream(Generic[E]):
         self._after = after
         self._retry = retry
         self._failures = 0
+        self._failing_since = 0.0
         self._fields: dict[str, str] = {}
         self.has_ended = False
 
@@ -87,12 +88,17 @@ class EventStream(Generic[E]):
             It makes no sense, or the retries were used up with no event in between.
         """
         self._fields = {}
+        now = self._retry.clock()
+        if self._failures == 0:
+            self._failing_since = now
         self._failures += 1
         if reply is None:
             return self._retry.wait_seconds(1) or self._retry.base_seconds
         error = failure(reply, self.request)
         asked = getattr(error, "retry_after_seconds", None)
-        wait_seconds = self._retry.wait_seconds(self._failures, asked) if is_transient(error) else None
+        spent_seconds = now - self._failing_since
+        wait_seconds = self._retry.wait_seconds(self._failures, asked, spent_seconds) if is_transient(error) else None
         if wait_seconds is None:
             raise error from (reply if isinstance(reply, httpx2.RequestError) else None)
+        self._retry.report(error, wait_seconds)
         return wait_seconds

@@ -1,0 +1,98 @@
+"""A command that waits says for what, and gives up after --timeout; wrong usage is one line."""
+
+import json
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
+from typing import Any
+
+import pytest
+from tests.clients.command.test_help import commands
+
+from manylabel_clients.command import options
+from manylabel_clients.command.app import app
+from manylabel_clients.command.declaring import command as declared
+from manylabel_clients.command.options import connect
+
+
+class Unavailable(BaseHTTPRequestHandler):
+    """A server whose store is away."""
+
+    def do_GET(self) -> None:
+        body = json.dumps({"status": 503, "code": "storage_unavailable", "detail": "it"}).encode()
+        self.send_response(503)
+        self.send_header("Content-Type", "application/problem+json")
+        self.send_header("Content-Length", str(len(body)))
+        self.send_header("Retry-After", "1")
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.fixture
+def away() -> Iterator[str]:
+    with ThreadingHTTPServer(("127.0.0.1", 0), Unavailable) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+def test_a_command_says_what_it_waits_for_and_gives_up(command: Any, away: str) -> None:
+    done = command("models", "--url", away, "--timeout", "1.5")
+    assert (done.status, done.out) == (3, "")
+    *waits, last = done.err.splitlines()
+    assert waits
+    assert all(line.startswith("manylabel: ") and "store" in line and "retrying in" in line for line in waits)
+    assert last.startswith("manylabel: ")
+
+
+def test_every_command_with_a_url_has_a_timeout() -> None:
+    found = 0
+    for path, each in commands(app):
+        names = {parameter.name for parameter in each.params}
+        assert ("url" in names) == ("timeout" in names), path
+        found += "url" in names
+    assert found > 20
+
+
+@pytest.mark.parametrize(("seconds", "patience", "timeout"), [("5", 5, 5), ("600", 600, 30), (None, 60, 30)])
+def test_the_timeout_is_that_of_a_call_in_all(seconds: str | None, patience: float, timeout: float) -> None:
+    made = []
+
+    def call(url: options.Url = "http://127.0.0.1:1") -> None:
+        made.append(connect(url))
+
+    declared(call).main(["--timeout", seconds] if seconds else [], standalone_mode=False)
+    connections = made[0]._connections
+    assert connections.retry.patience_seconds == patience
+    assert (connections.retry.attempts > 1_000) == (seconds is not None)
+    assert connections._http.timeout.read == timeout
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["modells"], "models"),
+        (["models", "--jsn"], "--json"),
+        (["predict"], "MODEL"),
+        (["predict", "m", "{}", "--url", "ftp://x"], "--url"),
+        (["models", "--timeout", "0"], "--timeout"),
+        (["keys", "--timeout", "3", "list"], "--timeout"),
+        (["models", "create", "m", "--algorithm"], "--algorithm"),
+        (["export-model", "m", "--to", "pickle", "-o", "x"], "--to"),
+    ],
+    ids=" ".join,
+)
+def test_wrong_usage_is_one_line(words: list[str], told: str, command: Any) -> None:
+    done = command(*words)
+    assert (done.status, done.out) == (2, "")
+    (line,) = done.err.splitlines()
+    assert line.startswith("manylabel")
+    assert told in line
+    assert "--help" in line
+
+
+def test_without_a_command_the_help_is_shown(command: Any) -> None:
+    assert "Commands:" in command().err
