@@ -33,6 +33,11 @@ def test_labels_are_given_by_the_keyboard_and_taken_back(watched: Watched, any_s
     expect(page.get_by_text(str(queue[0].record["title"]), exact=True)).to_be_visible()
     assert ticked(page) == sorted(queue[0].labels, key=lambda label: -queue[0].probabilities[label])
     assert fact(page, "Waiting") == "3"
+    seen = page.evaluate("""() => [...document.querySelectorAll('.ml-pick .quiet')].map((each) =>
+      [...each.querySelectorAll('*'), each].flatMap((one) => parseFloat(getComputedStyle(one).fontSize)
+        ? [...one.childNodes].filter((node) => node.nodeType === 3).map((node) => node.data) : []).join(''))""")
+    assert seen, "the labels have their probabilities beside them"
+    assert max(map(len, seen)) <= 6, "four digits are seen of a long fraction"
     assert_accessible(page)
 
     for box in range(3):  # from what is predicted to the truth that is told: the first label alone

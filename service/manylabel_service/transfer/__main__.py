@@ -23,7 +23,7 @@ def main() -> int:
     int
         The exit status: 0 when all of it is done, 1 if something was refused, 2 for wrong usage.
     """
-    given = _parser(*sys.argv[1:2]).parse_args()
+    given = parser(*sys.argv[1:2]).parse_args()
     settings = start(["--log-level", "error", *given.flags], program=f"manylabel {given.direction}")
     try:
         counts = asyncio.run(_moved(given, settings))
@@ -79,17 +79,17 @@ _DESCRIPTIONS = {
 }
 
 
-def _parser(direction: str = "export") -> Parser:
+def parser(direction: str = "export") -> Parser:
     """Return the parser of the arguments, of which the direction is the first."""
-    parser = Parser(f"manylabel {direction}", description=_DESCRIPTIONS.get(direction, ""), epilog=_EPILOG)
-    parser.add_argument("direction", choices=_DESCRIPTIONS, help=argparse.SUPPRESS)
-    parser.add_argument("archive", type=Path, metavar="ARCHIVE", help="one file if it ends with .zip, else a directory")
-    parser.add_argument("--model", action="append", metavar="NAME", help="only this model; repeatable")
-    parser.add_argument("--dataset", action="append", metavar="NAME", help="only this data set; repeatable")
-    parser.add_argument("--no-keys", action="store_false", dest="keys", help="leave the keys out")
+    made = Parser(f"manylabel {direction}", description=_DESCRIPTIONS.get(direction, ""), epilog=_EPILOG)
+    made.add_argument("direction", choices=_DESCRIPTIONS, help=argparse.SUPPRESS)
+    made.add_argument("archive", type=Path, metavar="ARCHIVE", help="one file if it ends with .zip, else a directory")
+    made.add_argument("--model", action="append", metavar="NAME", help="only this model; repeatable")
+    made.add_argument("--dataset", action="append", metavar="NAME", help="only this data set; repeatable")
+    made.add_argument("--no-keys", action="store_false", dest="keys", help="leave the keys out")
     what = "an archive that is there" if direction == "export" else "models and data sets of the same names"
-    parser.add_argument("--overwrite", action="store_true", help=f"replace {what}")
-    return parser
+    made.add_argument("--overwrite", action="store_true", help=f"replace {what}")
+    return made
 
 
 if __name__ == "__main__":

@@ -235,5 +235,6 @@ def test_evaluate_a_file_measures_without_learning(
         assert measures[measure] == pytest.approx(getattr(metrics, measure)(Y, P)), measure
     assert 0.5 < measures["micro_f1"] < 1
     table = manylabel("evaluate", name, str(held_out)).out
+    assert table.split()[0] == "metric", table
     assert f"{measures['micro_f1']:.4f}" in table
     assert "test.svm" in table

@@ -131,7 +131,9 @@ def test_why_a_version_is_not_served_is_told_and_that_it_can_be(manylabel: Run, 
     assert "it is not served: it differs from version 1: its scaling is standard, not auto" in out
     refused = manylabel("models", "promote", "cmd-held", "2")
     assert (refused.status, "version_differs" in refused.err) == (1, True)
-    assert "serves version 2 in place of version 1" in good(manylabel("models", "promote", "cmd-held", "2", "--force"))
+    promoted = good(manylabel("models", "promote", "cmd-held", "2", "--force"))
+    assert ("version 2" in promoted, "version 1" in promoted) == (True, True)
+    assert good(manylabel("models", "promote", "cmd-held", "2")).count("version") == 1, "it was served before"
     loose = ("--param", "max_iter=1", "--param", "tol=1e-9", "--param", "scaling=standard")
     out = good(manylabel("jobs", "submit", *options, *loose, "--promote", "always"))
     assert "it is not served" not in out

@@ -89,6 +89,18 @@ def exported(command: Callable[..., Any], server: Any, tmp_path: Path, model: st
     return export
 
 
+def test_an_export_goes_to_standard_output(
+    command: Callable[..., Any], server: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with Client(server.url) as client:
+        client.create_model("piped", algorithm="falt").update({"a": 1}, ["x"])
+    done = command("export-model", "piped", "--to", "json", "-o", "-", "--url", server.url)
+    assert (done.status, done.err) == (0, "")
+    assert json.loads(done.out)["labels"] == ["x"]
+    assert list(tmp_path.iterdir()) == []
+
+
 @pytest.fixture(scope="module")
 def answers(server: Any, model: str, records: list[dict[str, Any]]) -> list[Any]:
     with Client(server.url) as client:

@@ -62,7 +62,7 @@ def evaluate(
     """Show how well a model predicts, beside what the labels that are frequent would reach whatever the features.
 
     Without a file: its prequential measures, of predictions made just before each example was learnt. With
-    a file: it predicts that, learns nothing of it, and is measured on the labels of the file, where rows count
+    a file: it predicts the rows, learns nothing of them, and is measured on the labels of the file, where rows count
     by their weights.
     """
     if file is not None and (history or reliability):
@@ -84,7 +84,7 @@ def evaluate(
     if as_json:
         return print_json(measures)
     counts = ("examples", f"{measures['examples']:,}")
-    columns = ("not learnt", file.name, "baseline")
+    columns = ("metric", file.name, "baseline")
     return print_table(columns, [(*counts, ""), *measure_rows(measures, measures["baseline"])])
 
 

@@ -1,6 +1,7 @@
 """`manylabel export-model`: a linear model as a file to take along."""
 
 import json
+import sys
 import uuid
 from pathlib import Path
 from typing import Annotated, Any
@@ -28,7 +29,14 @@ def export_model(
     model: ModelName,
     to: Annotated[str, Option(metavar="FORM", help=f"{', '.join(FORMS[:-1])} or {FORMS[-1]}.")],
     output: Annotated[
-        Path, Option("--output", "-o", dir_okay=False, metavar="FILE", help="Where to write it, as model.onnx.")
+        Path,
+        Option(
+            "--output",
+            "-o",
+            dir_okay=False,
+            metavar="FILE",
+            help="Where to write it, such as model.onnx; - for output.",
+        ),
     ],
     version: Annotated[
         int | None, Option(min=1, help="Of a model that jobs train: which version. Default: the one served.")
@@ -59,6 +67,10 @@ def export_model(
             data = _written(_portable(handle, version, snapshot), to)
         except CannotExport as error:
             raise Failure(str(error)) from error
+    if str(output) == "-":
+        sys.stdout.buffer.write(data)
+        sys.stdout.flush()
+        return
     output.write_bytes(data)
     print_text(f"{model} as {to}: {output}, {human_size(len(data))}")
 

@@ -9,7 +9,7 @@ from manylabel_clients.command.options import DEFAULT_URL, ApiKeyFile, AsJson, M
 from manylabel_clients.command.output.jobs import data_text
 from manylabel_clients.command.output.tables import print_table, print_text
 from manylabel_clients.command.output.text import human_size, print_as, short_time
-from manylabel_clients.http.resources.versions import Version
+from manylabel_clients.http.resources.versions import Promoted, Version
 
 MEASURE = "micro_f1"
 """The measure in the list."""
@@ -36,8 +36,14 @@ def promote(
     """Serve a version of a model, in one step; also an earlier one than the one that is served."""
     with connect(url, api_key) as client:
         done = client.model(name).promote(version, force=force)
-    before = "" if done.previous is None else f" in place of version {done.previous}"
-    print_as(as_json, done, lambda done: click.echo(f"{name} serves version {done.version}{before}"))
+    print_as(as_json, done, lambda done: click.echo(f"{name} {_served(done)}"))
+
+
+def _served(done: Promoted) -> str:
+    """Return what is served now, and what was before."""
+    if done.previous == done.version:
+        return f"already serves version {done.version}"
+    return f"serves version {done.version}" + ("" if done.previous is None else f"; before: version {done.previous}")
 
 
 def _print(columns: tuple[str, ...], found: list[Version]) -> None:

@@ -171,5 +171,5 @@ def _print(
         return
     click.echo(f"{learnt.n_rows:,} rows learnt, {learnt.n_features:,} features, {learnt.n_labels:,} labels")
     if measures is not None and baseline is not None and measured is not None:
-        print_table(("not learnt", f"{measured.n_rows:,} rows", "baseline"), measure_rows(measures, baseline))
+        print_table(("metric", f"{measured.n_rows:,} held-out rows", "baseline"), measure_rows(measures, baseline))
     click.echo(f"kept in {out}" if out is not None else "not kept: --out FILE keeps it")

@@ -2,7 +2,7 @@
 
 import { address, call, ofModel } from '../core/api.js';
 import { command, h, link, replace, route, shown } from '../core/dom.js';
-import { count } from '../core/format.js';
+import { count, value } from '../core/format.js';
 import { labelPicker } from '../parts/labels.js';
 import '../parts/line.js';
 import { readable } from '../parts/record.js';
@@ -98,14 +98,14 @@ class Labelling {
       replace(this.place, this._empty());
       return;
     }
-    const likely = Object.entries(item.probabilities ?? {}).sort((a, b) => b[1] - a[1]).map(([name, value]) => ({ name, text: String(value) }));
+    const likely = Object.entries(item.probabilities ?? {}).sort((a, b) => b[1] - a[1]).map(([name, probability]) => ({ name, text: value(probability) }));
     this.picker = labelPicker({ legend: 'Its labels', known: this.known, likely, picked: chosen ?? item.labels, keys: true });
     replace(this.place,
       h('h2', { tabindex: -1 }, 'Which labels does this have?'),
       item.record === null || item.record === undefined
         ? h('p', { class: 'empty' }, 'Of this one only the features were kept, not what it was posted as: predict with keep=record to see it here. Its id is ', h('code', {}, item.id), '.')
         : readable(item.record),
-      h('p', { class: 'quiet' }, `Uncertainty ${item.uncertainty}: at 1 the model may as well say the opposite of some label. Ticked is what it predicts.`),
+      h('p', { class: 'quiet' }, 'Uncertainty ', value(item.uncertainty), ': at 1 the model may as well say the opposite of some label. Ticked is what it predicts.'),
       h('form', { onsubmit: (event) => { event.preventDefault(); this.send(); } }, this.picker.element,
         h('div', { class: 'row' },
           h('button', { type: 'submit', class: 'primary' }, 'Send ', h('kbd', {}, 'Enter')),

@@ -6,7 +6,7 @@ let pickers = 0;
 /**
  * Boxes to tick the labels of an example; any other label, also one that nobody has had yet, can be typed.
  *
- * @param {Object} options `legend`; `known`: names of all labels; `likely`: those to show first, as `{name, text}` with what
+ * @param {Object} options `legend`; `known`: names of all labels; `likely`: those to show first, as `{name, text}`, a text or an element, with what
  *   is said beside them; `picked`: names; `keys`: the digits 1 to 9 stand at the first nine; `note`: what
  *   becomes of a label that is typed; `onchange`
  * @returns {{element: HTMLElement, value: function(): string[], toggle: function(number), typing: function()}} `toggle(i)`

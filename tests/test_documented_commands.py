@@ -1,0 +1,95 @@
+"""Every command that a page, the README or an example shows exists, with the options that it shows."""
+
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import pytest
+
+from manylabel_clients.command.app import app
+from manylabel_service.access.__main__ import parser as init_parser
+from manylabel_service.settings import option_names
+from manylabel_service.transfer.__main__ import parser as transfer_parser
+
+ROOT = Path(__file__).parents[1]
+PAGES = sorted(
+    path
+    for place in (ROOT / "docs", ROOT / "examples", ROOT / "deploy", ROOT / "README.md", ROOT / "docker-compose.yml")
+    for path in ([place] if place.is_file() else place.rglob("*"))
+    if path.suffix in (".md", ".py", ".sh", ".yml", ".yaml", ".txt") and path.is_file()
+)
+SHOWN = re.compile(
+    r"(?:`|^[ \t]*(?:\$ )?(?:[A-Z_]+=\S+ )*|&& |docker compose run [^\n]*?)manylabel[ \t]([^`\n]+)", re.MULTILINE
+)
+AFTER = re.compile(r"\s(?:\||>|<|&&|&|#|\.\.\.)(?:\s|$)|;")
+"""A pipe, a redirection, another command, or a comment."""
+PROSE = re.compile(r"[a-z][a-z-]*$")
+
+HANDED_ON = {
+    ("serve",): set(option_names()),
+    ("worker",): set(option_names()),
+    ("export",): set(transfer_parser("export")._option_string_actions),
+    ("import",): set(transfer_parser("import")._option_string_actions),
+    ("keys", "init"): set(init_parser()._option_string_actions),
+}
+"""Options of the commands that are programs of the server."""
+
+
+def shown(text: str) -> Iterator[str]:
+    for found in SHOWN.finditer(text.replace("\\\n", " ")):
+        yield AFTER.split(found[1])[0]
+
+
+def unknown(line: str) -> str | None:
+    """What does not exist in a line, behind `manylabel`."""
+    try:
+        words = shlex.split(line)
+    except ValueError:
+        words = line.split()
+    command: click.Command = app
+    path: tuple[str, ...] = ()
+    while words and isinstance(command, click.Group) and words[0] in command.commands:
+        path = (*path, words.pop(0))
+        command = command.commands[path[-1]]
+    if command is app and words and not words[0].startswith("-"):
+        return words[0]
+    if isinstance(command, click.Group) and words and PROSE.match(words[0]):
+        return words[0]
+    options = HANDED_ON.get(path) or {name for each in command.params for name in (*each.opts, *each.secondary_opts)}
+    for word in words:
+        name = word.partition("=")[0]
+        if re.match(r"--?[a-z]", name) and name not in options | {"--help", "-h"}:
+            return name
+    return None
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_command_that_is_shown_exists(page: Path) -> None:
+    wrong = {line: name for line in shown(page.read_text(errors="replace")) if (name := unknown(line)) is not None}
+    assert wrong == {}
+
+
+def test_commands_are_found_in_the_pages() -> None:
+    lines = [line for page in PAGES for line in shown(page.read_text(errors="replace"))]
+    assert len(lines) > 100
+    assert {line.split()[0] for line in lines} >= {"serve", "export", "predict", "jobs", "keys", "models"}
+
+
+@pytest.mark.parametrize(
+    ("line", "name"),
+    [
+        ("train --search C=1 rows.csv", "--search"),
+        ("tarin rows.csv", "tarin"),
+        ("jobs lst", "lst"),
+        ("serve --prot 1", "--prot"),
+        ("export a.zip --overwite", "--overwite"),
+        ("keys init --data-dir=x --fil y", "--fil"),
+        ("keys init --data-dir=x --file y", None),
+        ("jobs submit --search default --stream m", None),
+        ('predict tags \'{"x": {"--a": 1}}\'', None),
+    ],
+)
+def test_what_does_not_exist_is_found(line: str, name: str | None) -> None:
+    assert unknown(line) == name
