@@ -43,7 +43,7 @@ def shown(text: str) -> Iterator[str]:
 
 
 def unknown(line: str) -> str | None:
-    """What does not exist in a line, behind `manylabel`."""
+    """The first word after `manylabel` in a line that does not exist; None if all do."""
     try:
         words = shlex.split(line)
     except ValueError:

@@ -41,7 +41,7 @@ class Request:
     timeout_seconds: float | None = None
     """None for the client's own."""
     left_seconds: float | None = None
-    """Of a retry: what is left of the patience of its call, which bounds any timeout."""
+    """Rest of the patience of a call, for a retry: an upper bound of its timeouts."""
 
 
 class Pause(NamedTuple):

@@ -57,7 +57,7 @@ class Retry:
     def wait_seconds(
         self, failures: int, retry_after_seconds: float | None = None, spent_seconds: float = 0.0
     ) -> float | None:
-        """Return how long to wait after so many failed attempts, which took so long in all; None to give up."""
+        """Return how long to wait after a number of failed attempts and the seconds that they took; None to give up."""
         asked, left_seconds = retry_after_seconds or 0.0, self.patience_seconds - spent_seconds
         if failures >= self.attempts or asked > left_seconds or left_seconds <= 0:
             return None
