@@ -1,6 +1,7 @@
 """`manylabel train`: any labelled file becomes the model that its estimator would be, without a server."""
 
 import json
+import os
 import re
 import signal
 from collections.abc import Callable
@@ -214,6 +215,18 @@ def test_what_cannot_be_done_is_said(
     assert (done.status, out.exists()) == (1, False)
     assert re.search(message, done.err), done.err
     assert done.err.count("\n") == 1, "one line, no traceback"
+
+
+def test_a_model_is_private_and_no_other_file_is_touched(files: dict[str, Path], command: Run, tmp_path: Path) -> None:
+    out, beside = tmp_path / "model", tmp_path / "model.new"
+    beside.write_text("precious")
+    before = os.umask(0)
+    done = command("train", str(files["ndjson"]), "--threads", "1", "--out", str(out))
+    os.umask(before)
+    assert done.status == 0, done.err
+    assert beside.read_text() == "precious"
+    assert sorted(tmp_path.glob("[m.]*")) == [out, beside]
+    assert out.stat().st_mode & 0o777 == 0o600
 
 
 @pytest.mark.parametrize(

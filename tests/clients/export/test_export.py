@@ -1,6 +1,7 @@
 """Models that are taken along answer as the server does: as JSON, as a Python file alone, as ONNX."""
 
 import json
+import os
 import subprocess
 import sys
 import unicodedata
@@ -95,6 +96,11 @@ def test_an_export_goes_to_standard_output(
     monkeypatch.chdir(tmp_path)
     with Client(server.url) as client:
         client.create_model("piped", algorithm="falt").update({"a": 1}, ["x"])
+    before = os.umask(0)
+    written = command("export-model", "piped", "--to", "json", "-o", "piped.json", "--url", server.url)
+    os.umask(before)
+    assert (written.status, (tmp_path / "piped.json").stat().st_mode & 0o777) == (0, 0o600)
+    (tmp_path / "piped.json").unlink()
     done = command("export-model", "piped", "--to", "json", "-o", "-", "--url", server.url)
     assert (done.status, done.err) == (0, "")
     assert json.loads(done.out)["labels"] == ["x"]

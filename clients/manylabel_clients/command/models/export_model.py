@@ -13,6 +13,7 @@ from manylabel_clients.command.failures import Failure
 from manylabel_clients.command.options import DEFAULT_URL, ApiKeyFile, ModelName, Url, connect
 from manylabel_clients.command.output.tables import print_text
 from manylabel_clients.command.output.text import human_size
+from manylabel_clients.command.private import private
 from manylabel_clients.http.resources.model_status import TrainedStatus
 from manylabel_clients.http.resources.models import Model
 from manylabel_extras import require
@@ -71,7 +72,8 @@ def export_model(
         sys.stdout.buffer.write(data)
         sys.stdout.flush()
         return
-    output.write_bytes(data)
+    with open(output, "wb", opener=private) as file:
+        file.write(data)
     print_text(f"{model} as {to}: {output}, {human_size(len(data))}")
 
 

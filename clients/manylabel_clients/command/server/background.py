@@ -10,6 +10,7 @@ from pathlib import Path
 import httpx2
 
 from manylabel_clients.command.failures import Failure
+from manylabel_clients.command.private import private
 from manylabel_clients.command.server.program import program
 from manylabel_clients.command.server.serve import MODULE
 
@@ -119,11 +120,6 @@ class Background:
             if isinstance(entry, dict) and entry.get("error"):
                 return str(entry["error"])
         return f"{lines[-1] if lines else 'it said nothing'} ({self.log})"
-
-
-def private(path: str, flags: int) -> int:
-    """Open a file, as an opener of `open`; one that is new can be read by its owner alone."""
-    return os.open(path, flags, 0o600)
 
 
 def _is_ready(http: httpx2.Client, url: str) -> bool:

@@ -2,6 +2,7 @@
 
 import os
 from pathlib import Path
+from tempfile import mkstemp
 from typing import TYPE_CHECKING, Annotated, Any
 
 import click
@@ -151,10 +152,15 @@ def _check_writable(out: Path, files: list[Path]) -> None:
 
 
 def _keep(data: bytes, path: Path) -> None:
-    """Replace the file in one step: what was there before stays until all of it is written."""
-    draft = path.with_name(f"{path.name}.new")
-    draft.write_bytes(data)
-    draft.replace(path)
+    """Replace the file in one step, by one that its owner alone can read; the old file stays until then."""
+    descriptor, draft = mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    try:
+        with open(descriptor, "wb") as file:
+            file.write(data)
+        os.replace(draft, path)
+    except BaseException:
+        os.unlink(draft)
+        raise
 
 
 def _print(
