@@ -149,7 +149,7 @@ def _one_line() -> Iterator[None]:
         raise
     except click.UsageError as error:
         message = " ".join(error.format_message().split()).removesuffix(".")
-        raise _UsageError(message, error.ctx) from error
+        raise _UsageError(message, error.ctx or click.get_current_context(silent=True)) from error
 
 
 def command(function: Callable[..., object], name: str | None = None, **settings: Any) -> click.Command:
