@@ -29,12 +29,12 @@ class Parser(argparse.ArgumentParser):
     ----------
     program : str
         Name of the program, such as "manylabel export".
-    texts : str
-        Description and epilog of its help.
+    description, epilog : str
+        Texts of its help, before and after the list of arguments.
     """
 
-    def __init__(self, program: str, **texts: str) -> None:
-        super().__init__(program, allow_abbrev=False, **texts)
+    def __init__(self, program: str, description: str = "", epilog: str = "") -> None:
+        super().__init__(program, description=description, epilog=epilog, allow_abbrev=False)
         self.set_defaults(flags=())
         for flag, takes_value in option_names().items():
             self.add_argument(flag, action=_Collect, nargs=None if takes_value else 0, help=argparse.SUPPRESS)
