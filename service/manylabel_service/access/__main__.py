@@ -13,8 +13,6 @@ from manylabel_service.errors import HasKeys, ServiceError
 from manylabel_service.programs import Parser, start
 from manylabel_service.settings import Settings
 from manylabel_service.storage import open_store
-from manylabel_service.storage.address import is_redis
-from manylabel_service.telemetry.logs import configure_logging
 
 PROGRAM = "manylabel keys init"
 
