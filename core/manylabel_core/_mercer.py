@@ -1,9 +1,8 @@
 """Mercer kernels of two examples, from their inner products."""
 
-import math
-
 import numpy as np
 
+from manylabel_core._elementary import exp
 from manylabel_core.compiled import compiled
 
 RBF, LINEAR, POLY = 0, 1, 2
@@ -27,7 +26,7 @@ def kernel_value(shape, uv, uu, vv):  # type: ignore[no-untyped-def]
     """
     kind, gamma, coef0, degree = shape
     if kind == RBF:
-        return math.exp(-gamma * max(uu + vv - 2.0 * uv, 0.0))
+        return exp(-gamma * max(uu + vv - 2.0 * uv, 0.0))
     if kind == LINEAR:
         return uv
     base = gamma * uv + coef0

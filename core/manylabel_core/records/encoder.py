@@ -3,9 +3,9 @@
 from collections import Counter
 from collections.abc import Mapping
 from hashlib import blake2b
-from math import log
 from typing import Any
 
+from manylabel_core._elementary import log
 from manylabel_core.records.bounds import MAX_NAME_BYTES, Path, RecordError, RecordLimits
 from manylabel_core.records.text import TextReader, TextSettings
 from manylabel_core.rows import MAX_MAGNITUDE
@@ -19,14 +19,20 @@ _SURELY_SHORT = MAX_NAME_BYTES // 4
 _DIGEST_BYTES = 8
 
 
+_WEIGHTS_KEPT = 256
+
+
 class _Weights(dict[int, float]):
     """A token weighs 1 + log of how often it occurs."""
 
     def __missing__(self, count: int) -> float:
-        return 1 + log(count)
+        weight: float = 1.0 + log(float(count))
+        if count < _WEIGHTS_KEPT:
+            self[count] = weight
+        return weight
 
 
-_WEIGHTS = _Weights((count, 1 + log(count)) for count in range(1, 256))
+_WEIGHTS = _Weights()
 
 _WANTED = "must be a number, true, false, null, a string, a list of strings, or an object of these"
 

@@ -17,6 +17,7 @@ See Eqs. (14) and (15) of docs/mathematics.md.
 
 import numpy as np
 
+from manylabel_core._elementary import sigmoid
 from manylabel_core.compiled import compiled
 
 SLOPE, INTERCEPT, CENTRE, SPREAD, WEIGHT, POSITIVES = range(6)
@@ -35,36 +36,6 @@ MAX_SLOPE = 2.0**20
 MAX_MARGIN = 1e30
 """Margins beyond are taken for it."""
 MAX_INTERCEPT = 1e40
-MAX_LOGIT = 30.0
-"""No probability comes nearer to 0 or 1 than sigmoid(-30), 1e-13: there is always more to be seen."""
-
-
-@compiled
-def sigmoid(logit):  # type: ignore[no-untyped-def]
-    """Return 1 / (1 + exp(-logit)), to 1e-12 of itself, by products and sums alone: the same bits on any machine.
-
-    exp(x) is the 64th power of exp(x / 64), and that 13 terms of its series.
-    """
-    x = min(max(logit, -MAX_LOGIT), MAX_LOGIT) * (-1.0 / 64.0)
-    e = x * (1.0 / 479001600.0) + 1.0 / 39916800.0
-    e = e * x + 1.0 / 3628800.0
-    e = e * x + 1.0 / 362880.0
-    e = e * x + 1.0 / 40320.0
-    e = e * x + 1.0 / 5040.0
-    e = e * x + 1.0 / 720.0
-    e = e * x + 1.0 / 120.0
-    e = e * x + 1.0 / 24.0
-    e = e * x + 1.0 / 6.0
-    e = e * x + 0.5
-    e = e * x + 1.0
-    e = e * x + 1.0
-    e *= e
-    e *= e
-    e *= e
-    e *= e
-    e *= e
-    e *= e
-    return 1.0 / (1.0 + e)
 
 
 @compiled

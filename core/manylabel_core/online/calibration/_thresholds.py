@@ -17,6 +17,7 @@ See Eqs. (16) to (18) of docs/mathematics.md.
 
 import numpy as np
 
+from manylabel_core._elementary import log
 from manylabel_core.compiled import compiled
 from manylabel_core.online.calibration._logistic import SLOPE, START
 
@@ -74,7 +75,7 @@ def _find_logits(counts, measure, logits):  # type: ignore[no-untyped-def]
 def _logit(probability):  # type: ignore[no-untyped-def]
     """Return the logit of F / 2, which is at most 1/2."""
     probability = min(max(probability, MIN_THRESHOLD), 0.5)
-    return np.log(probability / (1.0 - probability))
+    return log(probability / (1.0 - probability))
 
 
 @compiled

@@ -19,6 +19,7 @@ See Eq. (19) of docs/mathematics.md.
 
 import numpy as np
 
+from manylabel_core._elementary import log
 from manylabel_core.compiled import compiled
 from manylabel_core.online.updates._targets import set_signs
 
@@ -158,7 +159,7 @@ def _add_run(run, length, column, runs):  # type: ignore[no-untyped-def]
 @compiled
 def _find_change(length, total, variance, column, runs):  # type: ignore[no-untyped-def]
     """Cut a window, the oldest part first; return 1 if the mean rises by more than chance allows, -1 if it falls."""
-    chance = np.log(2.0 * np.log(length) / DELTA)
+    chance = log(2.0 * log(float(length)) / DELTA)
     if min(total, length - total) < 0.5 * chance:
         return 0  # a part of n errors can differ by total / n at most, and 2 / 3 chance / n is allowed
     spread, allowed = variance / length, 2.0 / 3.0 * chance

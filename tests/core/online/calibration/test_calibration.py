@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from manylabel_core import FALT, SALT, KernelFALT
-from manylabel_core.online.calibration._logistic import MAX_LOGIT, START, sigmoid
+from manylabel_core._elementary import MAX_LOGIT, sigmoid
+from manylabel_core.online.calibration._logistic import START
 from manylabel_core.online.calibration.calibration import Calibration, make_calibration
 from manylabel_core.rows import as_rows, as_targets
 

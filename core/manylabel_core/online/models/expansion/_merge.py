@@ -15,6 +15,7 @@ import math
 
 import numpy as np
 
+from manylabel_core._elementary import exp, log
 from manylabel_core.compiled import compiled
 from manylabel_core.online.models.linear._table import squared_norm
 
@@ -59,7 +60,7 @@ def find_partner(alpha, alpha_norms, slot, column, n_vectors):  # type: ignore[n
 @compiled
 def best_mixture(aa, bb, ab, value):  # type: ignore[no-untyped-def]
     """Return h in [0, 1/2] and what is lost, from the products of the coefficients (aa <= bb) and K(a, b)."""
-    c = -math.log(value) if value > 0.0 else MAX_DISTANCE
+    c = -log(value) if value > 0.0 else MAX_DISTANCE
     low, high = 0.0, 0.5
     left, right = high - GOLDEN * (high - low), low + GOLDEN * (high - low)
     kept_left, kept_right = _kept(aa, bb, ab, c, left), _kept(aa, bb, ab, c, right)
@@ -76,14 +77,23 @@ def best_mixture(aa, bb, ab, value):  # type: ignore[no-untyped-def]
     kept, at_b = _kept(aa, bb, ab, c, h), _kept(aa, bb, ab, c, 0.0)
     if at_b >= kept:
         h, kept = 0.0, at_b
-    return h, aa + bb + 2.0 * math.exp(-c) * ab - kept
+    return h, aa + bb + 2.0 * exp(-c) * ab - kept
 
 
 @compiled
 def _kept(aa, bb, ab, c, h):  # type: ignore[no-untyped-def]
     """Return |alpha_z|^2."""
-    u, v = math.exp(-c * (1.0 - h) * (1.0 - h)), math.exp(-c * h * h)
+    u, v = exp(-c * (1.0 - h) * (1.0 - h)), exp(-c * h * h)
     return aa * u * u + bb * v * v + 2.0 * ab * u * v
+
+
+@compiled
+def similarities(value, h):  # type: ignore[no-untyped-def]
+    """Return K(a, z) and K(b, z), from K(a, b); a K(a, b) of 0 is that of vectors too far apart for float64."""
+    if value <= 0.0:
+        return 1.0 if h == 1.0 else 0.0, 1.0 if h == 0.0 else 0.0
+    c = -log(value)
+    return exp(-c * (1.0 - h) * (1.0 - h)), exp(-c * h * h)
 
 
 @compiled

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
 from manylabel_core._mercer import inner_product
 from manylabel_core.online.models._kernel_column import kernel_column
-from manylabel_core.online.models.expansion._merge import find_partner, mix, shrink
+from manylabel_core.online.models.expansion._merge import find_partner, mix, shrink, similarities
 from manylabel_core.online.models.expansion.strategy import Example, Strategy
 from manylabel_core.online.models.expansion.support import SupportVectors
 from manylabel_core.online.models.kernel_settings import KernelSettings
@@ -53,8 +51,8 @@ class Merge(Strategy):
 
     def _merge(self, support: SupportVectors, slot: int, partner: int, value: float, h: float) -> None:
         """Move the partner to h times the vector of the slot + (1 - h) times its own, and give up the slot."""
-        kept: Any = support.alpha[partner] * _power(value, h * h)
-        support.alpha[partner] = kept + support.alpha[slot] * _power(value, (1.0 - h) * (1.0 - h))
+        of_slot, of_partner = similarities(value, h)
+        support.alpha[partner] = support.alpha[partner] * of_partner + support.alpha[slot] * of_slot
         one, other = support.point(slot), support.point(partner)
         indices = np.empty(len(one[0]) + len(other[0]), dtype=np.int32)
         values = np.empty(len(indices), dtype=support.values.dtype)
@@ -62,8 +60,3 @@ class Merge(Strategy):
         support.move(partner, indices[:n], values[:n], inner_product(values[:n], values[:n]))
         support.update_norm(partner)
         support.remove(slot)
-
-
-def _power(value: float, exponent: float) -> float:
-    """Return K(a, z), with a kernel of 0 as the one of vectors too far apart for float64."""
-    return float(value**exponent) if value > 0.0 else float(exponent == 0.0)

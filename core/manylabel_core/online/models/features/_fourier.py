@@ -4,6 +4,8 @@ With the elements of w_m drawn from a normal distribution of variance 2 gamma, z
 exp(-gamma |u - v|^2), and |z(x)| = 1 whatever was drawn. Rahimi, Recht: Random features for large-scale kernel
 machines, NIPS 2007.
 
+Frequencies are kept in turns: w_m / (2 pi). An angle in turns loses nothing when it is reduced to one turn.
+
 See Eq. (22) of docs/mathematics.md.
 """
 
@@ -11,6 +13,7 @@ import math
 
 import numpy as np
 
+from manylabel_core._elementary import cos_sin, log
 from manylabel_core.compiled import compiled
 
 _STRIDE = np.uint64(0x9E3779B97F4A7C15)
@@ -29,11 +32,11 @@ def draw_frequencies(seed, column, scale, frequencies):  # type: ignore[no-untyp
     for m in range(0, n, 2):
         # In (0, 1], so that the logarithm is finite, and in [0, 1).
         radius = (np.float64(_scramble(start + np.uint64(m)) >> np.uint64(11)) + 1.0) * _TO_UNIT
-        angle = 2.0 * math.pi * np.float64(_scramble(start + np.uint64(m + 1)) >> np.uint64(11)) * _TO_UNIT
-        length = scale * math.sqrt(-2.0 * math.log(radius))
-        frequencies[m] = length * math.cos(angle)
+        cosine, sine = cos_sin(np.float64(_scramble(start + np.uint64(m + 1)) >> np.uint64(11)) * _TO_UNIT)
+        length = scale * math.sqrt(-2.0 * log(radius))
+        frequencies[m] = length * cosine
         if m + 1 < n:
-            frequencies[m + 1] = length * math.sin(angle)
+            frequencies[m + 1] = length * sine
 
 
 @compiled
@@ -56,10 +59,10 @@ def draw_table(seed, first, scale, frequencies):  # type: ignore[no-untyped-def]
 def to_random_features(seed, scale, frequencies, indptr, indices, values, features):  # type: ignore[no-untyped-def]
     """Write the features (n_samples, 2 P) of rows; a column that the table does not have yet is drawn."""
     n = frequencies.shape[1]
-    angles, drawn = np.empty(n), np.empty(n, frequencies.dtype)
+    turns, drawn = np.empty(n), np.empty(n, frequencies.dtype)
     length = 1.0 / math.sqrt(n)
     for i in range(len(indptr) - 1):
-        angles[:] = 0.0
+        turns[:] = 0.0
         for p in range(indptr[i], indptr[i + 1]):
             x = np.float64(values[p])
             if x == 0.0:
@@ -70,7 +73,7 @@ def to_random_features(seed, scale, frequencies, indptr, indices, values, featur
             else:
                 draw_frequencies(seed, indices[p], scale, drawn)
             for m in range(n):
-                angles[m] += x * row[m]
+                turns[m] += x * row[m]
         for m in range(n):
-            features[i, m] = length * math.cos(angles[m])
-            features[i, n + m] = length * math.sin(angles[m])
+            cosine, sine = cos_sin(turns[m])
+            features[i, m], features[i, n + m] = length * cosine, length * sine

@@ -12,6 +12,9 @@ from manylabel_core.online.models.kernel_settings import KernelSettings
 from manylabel_core.rows import Rows
 from manylabel_core.storage import enlarged
 
+TURN = 6.283185307179586
+"""2 pi. Frequencies are kept in turns."""
+
 MOST_RESTORED = 2**26
 """Frequencies that are kept from `restore` on; more of them from the first `learn` on, since a model may be refused."""
 
@@ -31,7 +34,7 @@ class RandomFeatures:
 
     def __init__(self, settings: KernelSettings, budget: int) -> None:
         self.n_columns, self._dtype, self._seed = budget, settings.dtype, settings.seed
-        self._scale = float(np.sqrt(2.0 * settings.shape[1]))
+        self._scale = float(np.sqrt(2.0 * settings.shape[1])) / TURN
         self._frequencies = np.zeros((0, budget // 2), dtype=settings.dtype)
 
     def enlarge(self, n_features: int) -> None:

@@ -22,8 +22,8 @@ See Eqs. (10a) to (10d) of docs/mathematics.md.
 
 import numpy as np
 
+from manylabel_core._elementary import log, sigmoid
 from manylabel_core.compiled import compiled
-from manylabel_core.online.calibration._logistic import sigmoid
 from manylabel_core.online.updates._implicit import ordered_sum
 from manylabel_core.online.updates._targets import set_signs, weight_of
 
@@ -111,7 +111,7 @@ def _describe(labels, margins, i, phi):  # type: ignore[no-untyped-def]
             phi[1 + q, label] = min(max(margin, -MAX_MARGIN), MAX_MARGIN)
     for label in range(phi.shape[1]):
         false = labels[seen, label] - labels[true, label]
-        phi[1 + n_experts, label] = np.log((labels[true, label] + BEFORE_TRUE) / (false + BEFORE_FALSE)) + 1.0
+        phi[1 + n_experts, label] = log((labels[true, label] + BEFORE_TRUE) / (false + BEFORE_FALSE)) + 1.0
 
 
 @compiled
