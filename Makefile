@@ -9,7 +9,7 @@ BIN := .venv/bin
 TEST_PROCESSES ?= 4
 INSTALLED := .venv/installed
 
-.PHONY: demo test browser screenshots types compiled test-long test-label-studio test-kafka test-open-inference test-openapi fuzz format docs release sbom audit typescript test-typescript bench-online bench-http bench-batch bench-streams bench-budget bench-calibration deploy-check dist test-install command-docs clean
+.PHONY: demo test browser screenshots types compiled test-long test-processors test-label-studio test-kafka test-open-inference test-openapi fuzz format docs release sbom audit typescript test-typescript bench-online bench-http bench-batch bench-streams bench-budget bench-calibration deploy-check dist test-install command-docs clean
 
 demo: $(INSTALLED)
 	$(BIN)/manylabel demo
@@ -54,6 +54,13 @@ compiled: $(INSTALLED)
 # and the largest bodies in many shapes to every call: `pytest -m long tests/bodies -s` shows the table.
 test-long: $(INSTALLED)
 	$(BIN)/pytest -m long --durations 25 -o faulthandler_timeout=3600
+
+# The numerical tests of core with the products of matrices that OpenBLAS has for other processors; minutes.
+# A processor without AVX-512 cannot run those for SkylakeX.
+PROCESSORS := Prescott Haswell Zen $(if $(shell grep -m 1 -o avx512f /proc/cpuinfo 2>/dev/null),SkylakeX)
+test-processors: $(INSTALLED)
+	for processor in $(PROCESSORS); do echo "$$processor:" && OPENBLAS_CORETYPE=$$processor OPENBLAS_NUM_THREADS=1 \
+		$(BIN)/pytest -n $(TEST_PROCESSES) tests/core || exit 1; done
 
 # A project in a real Label Studio, which has an environment of its own; minutes, and a gigabyte from the package index.
 # MANYLABEL_TEST_LABEL_STUDIO=path runs the test on another, which is not installed here then.

@@ -2,7 +2,7 @@
 
 import contextlib
 import ssl
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -42,9 +42,10 @@ def server_process(
             port: int | None = None,
             release: Path | None = None,
             tls: ssl.SSLContext | None = None,
+            environment: Mapping[str, str] | None = None,
         ) -> ServerProcess:
             directory = data_dir or tmp_path_factory.mktemp("server") / "data"
-            return stack.enter_context(ServerProcess(directory, flags, port, release, tls))
+            return stack.enter_context(ServerProcess(directory, flags, port, release, tls, environment))
 
         yield make
 

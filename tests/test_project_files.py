@@ -27,6 +27,11 @@ def test_the_public_ci_runs_what_ours_runs_on_each_python() -> None:
     assert job["strategy"]["matrix"]["python"] == [found[1] for found in named if found]
 
 
+def test_the_public_ci_runs_the_tests_for_other_processors() -> None:
+    steps = read(".github/workflows/ci.yml")["jobs"]["processors"]["steps"]
+    assert [step["run"] for step in steps if "run" in step] == ["make test-processors"]
+
+
 def test_the_citation_and_the_package_for_typescript_are_of_this_version() -> None:
     package = json.loads((ROOT / "clients/typescript/package.json").read_text())
     assert (package["version"], package["license"]) == (PROJECT["version"], PROJECT["license"])

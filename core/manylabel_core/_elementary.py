@@ -113,8 +113,8 @@ def log(x):  # type: ignore[no-untyped-def]
 def cos_sin(turns):  # type: ignore[no-untyped-def]
     """Return cosine and sine of an angle in turns (of 2 pi), each within 2 ulp, up to MAX_TURNS; beyond it 1 and 0.
 
-    The distance of an angle in turns from the nearest quarter of a turn is exact, however large the angle is. The series
-    of sine and cosine for that distance have 9 terms.
+    The distance of an angle in turns from the nearest quarter of a turn is exact, however large the angle is. The
+    series of sine and cosine for that distance have 9 terms.
     """
     turns = turns if abs(turns) <= MAX_TURNS else 0.0
     rounded = np.float64(4.0 * turns + _ROUND)

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import urllib.error
 import urllib.request
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Self
 
@@ -30,6 +31,7 @@ class ServerProcess:
     port : None takes a free one, and keeps it over restarts.
     release : a directory with another release of the package, to run in place of this one.
     tls : what a client has that trusts the server, where it speaks https.
+    environment : variables that the process has beside those of this one; the interpreter starts with them.
     """
 
     def __init__(
@@ -39,11 +41,13 @@ class ServerProcess:
         port: int | None = None,
         release: Path | None = None,
         tls: ssl.SSLContext | None = None,
+        environment: Mapping[str, str] | None = None,
     ) -> None:
         self.tls = tls
         self.data_dir = data_dir
         self.flags = flags
         self.release = release
+        self.environment = dict(environment or {})
         self.port = port or free_port()
         self.url = f"{'http' if tls is None else 'https'}://127.0.0.1:{self.port}"
         self.log = data_dir.with_name(f"{data_dir.name}.log")
@@ -60,10 +64,11 @@ class ServerProcess:
         arguments = ["--port", str(self.port), "--data-dir", str(self.data_dir), *self.flags]
         environment = {name: value for name, value in os.environ.items() if not name.startswith("MANYLABEL_")}
         environment["MANYLABEL_JOB_NICENESS"] = "0"  # tests that wait for trainings run beside others
+        environment |= self.environment
         if self.release is not None:
             environment["PYTHONPATH"] = str(self.release)
         if (
-            self.release is not None or "--workers" in self.flags
+            self.release is not None or self.environment or "--workers" in self.flags
         ):  # such a parent loads little; its workers start anew and load everything
             with self.log.open("ab") as log:
                 self.process = subprocess.Popen(

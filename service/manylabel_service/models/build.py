@@ -1,26 +1,52 @@
-"""Names the build of this process: two processes of one build learn the same bits."""
+"""Names the build of this process: two processes of one build learn the same bits.
+
+The parts of the host that learning can depend on are in the digest:
+
+- our code: learners, records, and the replay of a log;
+- NumPy, which sums and sorts; scikit-learn, whose hash places features; numba and llvmlite, which compile;
+- Python's version, which decides how its own functions add up, and its tables of Unicode, which decide what a word is;
+- the kind of processor, and whether numba compiles at all.
+
+Nothing else is reached. Learning calls no rounding function of the C library, no BLAS, and no sum whose order depends
+on the processor (`tests/core/test_host_arithmetic.py`). So two processors of one kind learn the same bits, with any C
+library.
+"""
 
 import hashlib
 import platform
+import sys
+import unicodedata
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 
+import numba
+
 import manylabel_core
+import manylabel_service.hosting as hosting
 import manylabel_service.online as online
 
-_LIBRARIES = ("numpy", "numba", "llvmlite")
+_LIBRARIES = ("numpy", "numba", "llvmlite", "scikit-learn")
 
 RELEASE = version("manylabel")
 
 
+def host_parts() -> list[str]:
+    """Return the parts of the host that the bits of a model may follow from."""
+    return [
+        f"machine {platform.machine()}",
+        f"python {sys.implementation.cache_tag}",
+        f"unicode {unicodedata.unidata_version}",
+        f"compiled {not numba.config.DISABLE_JIT}",
+        *(f"{library} {version(library)}" for library in _LIBRARIES),
+    ]
+
+
 @cache
 def build_id() -> str:
-    """Return a digest of all that the bits of a model may follow from: our code, its compiler, the architecture."""
-    digest = hashlib.sha256(platform.machine().encode())
-    for library in _LIBRARIES:
-        digest.update(f" {library} {version(library)}".encode())
-    for package in (manylabel_core, online):
+    """Return a digest of all that the bits of a model may follow from: our code, and parts of the host."""
+    digest = hashlib.sha256("\n".join(host_parts()).encode())
+    for package in (manylabel_core, hosting, online):
         root = Path(str(package.__file__)).parent
         for source in sorted(root.rglob("*.py")):
             digest.update(f"\n{source.relative_to(root)}\n".encode())

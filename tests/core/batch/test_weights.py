@@ -86,7 +86,14 @@ def test_a_weight_of_two_is_the_row_twice(make):
     name = "objective_" if isinstance(one, PrML) else "primal_objective_"
     assert getattr(one, name) == pytest.approx(getattr(other, name), rel=1e-4)
     assert getattr(plain, name) != pytest.approx(getattr(other, name), rel=1e-3)
-    if not isinstance(one, PrML):  # whose first machines, before the rounds, are solved to a gap of 0.1 only
+    if isinstance(one, MLRL | SSMLRL):
+        # Several matrices are optimal. All have one trace norm, since its square is strictly convex, and so one loss.
+        heavy = weights[:, None]
+        one_loss, other_loss = (
+            (heavy * np.maximum(0, 1 - SIGNS * each.decision_function(X))).sum() for each in (one, other)
+        )
+        assert one_loss == pytest.approx(other_loss, rel=5e-3)  # the root of twice tol
+    elif not isinstance(one, PrML):  # whose first machines, before the rounds, are solved to a gap of 0.1 only
         np.testing.assert_allclose(one.decision_function(X), other.decision_function(X), atol=0.03)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -16,13 +17,13 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
-
 from benchmarks.same_bits import learners
 from benchmarks.same_bits.digest import digest
+from numpy.typing import NDArray
+from tests.core.online.catalogue import LEARNERS
+
 from manylabel_core.online.learner import OnlineLearner
 from manylabel_core.rows import as_rows, as_targets
-from tests.core.online.catalogue import LEARNERS
 
 Arrays = dict[str, NDArray[Any]]
 STREAMS = ("dense", "sparse")
@@ -91,7 +92,7 @@ def main() -> None:
                     found[f"{name} {stream}"] = learnt_bits(make, sp.csr_array(X) if stream == "sparse" else X, Y)
                 except ValueError as error:  # a combination that is not allowed
                     found[f"{name} {stream}"] = {"refused": type(error).__name__}
-    print(json.dumps(found))
+    json.dump(found, sys.stdout)
 
 
 if __name__ == "__main__":

@@ -70,8 +70,8 @@ def _summed(columns: NDArray[np.int64], values: NDArray[np.float32]) -> tuple[ND
     """Return ascending columns, none twice, with the sums of their values."""
     order = np.lexsort((values, columns))  # by the values too: sums depend on the order
     columns, values = columns[order], values[order]
-    first = np.flatnonzero(np.diff(columns, prepend=-1))
-    if len(first) < len(columns):
-        sums = np.add.reduceat(values, first, dtype=np.float64)
-        columns, values = columns[first], np.clip(sums, -MAX_MAGNITUDE, MAX_MAGNITUDE).astype(np.float32)
+    is_first = np.diff(columns, prepend=-1) != 0
+    if not is_first.all():
+        sums = np.bincount(np.cumsum(is_first) - 1, weights=values)  # one value after the other, in float64
+        columns, values = columns[is_first], np.clip(sums, -MAX_MAGNITUDE, MAX_MAGNITUDE).astype(np.float32)
     return columns.astype(np.int32), values
