@@ -22,10 +22,12 @@ from benchmarks.same_bits.digest import digest
 from numpy.typing import NDArray
 from tests.core.online.catalogue import LEARNERS
 
+from manylabel_core._elementary import cos_sin, exp, log, sigmoid
 from manylabel_core.online.learner import OnlineLearner
 from manylabel_core.rows import as_rows, as_targets
 
 Arrays = dict[str, NDArray[Any]]
+ELEMENTARY = "elementary functions"
 STREAMS = ("dense", "sparse")
 OPTIONS: dict[str, Callable[[], OnlineLearner]] = {
     "falt-macro": partial(LEARNERS["falt-paired"], optimise="macro_f1"),
@@ -76,6 +78,17 @@ def learnt_bits(make: Callable[[], OnlineLearner], X: Any, Y: NDArray[np.int64])
     }
 
 
+def elementary_bits(arguments: NDArray[np.float64]) -> dict[str, str]:
+    """Return digests of the results of the elementary functions."""
+    values = {
+        "exp": [exp(x) for x in arguments],
+        "log": [log(x) for x in np.abs(arguments)],
+        "cos_sin": [cos_sin(x) for x in arguments],
+        "sigmoid": [sigmoid(x) for x in arguments],
+    }
+    return {name: digest(np.array(value)) for name, value in values.items()}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("streams", type=Path)
@@ -84,6 +97,8 @@ def main() -> None:
     args = parser.parse_args()
     arrays = np.load(args.streams)
     found: dict[str, Any] = {}
+    if ELEMENTARY in args.names or not args.names:
+        found[ELEMENTARY] = elementary_bits(arrays["dense/X"].ravel())
     for stream in STREAMS:
         X, Y = arrays[f"{stream}/X"], arrays[f"{stream}/Y"]
         for name, make in cases(args.all):
