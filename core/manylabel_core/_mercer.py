@@ -37,6 +37,18 @@ def kernel_value(shape, uv, uu, vv):  # type: ignore[no-untyped-def]
 
 
 @compiled
+def kernel_values(shape, products, norms, own):  # type: ignore[no-untyped-def]
+    """Write K(u, v) for each u over its u.v, from the |u|^2 and |v|^2; those of "rbf" by vector instructions."""
+    kind, gamma, _, _ = shape
+    if kind == RBF:
+        for p in range(len(products)):
+            products[p] = exp(-gamma * max(norms[p] + own - 2.0 * products[p], 0.0))
+    else:
+        for p in range(len(products)):
+            products[p] = kernel_value(shape, products[p], norms[p], own)
+
+
+@compiled
 def inner_product(u, v):  # type: ignore[no-untyped-def]
     """Return u.v in float64, by eight sums of a fixed order: quick, and the same bits every time."""
     last = len(u) // 8 * 8

@@ -12,7 +12,7 @@ paper drops from the window, to go on with the rest, would never be looked at.
 References
 ----------
 A. Bifet, R. Gavalda: Learning from time-changing data with adaptive windowing, SDM 2007. Each step is computed in the
-order in which river's `drift.ADWIN` computes it, for the same alarms to the bit.
+order in which river's `drift.ADWIN` computes it. Logarithms may differ from river's in the last bit.
 
 See Eq. (19) of docs/mathematics.md.
 """

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from manylabel_core._mercer import inner_product, kernel_value
+from manylabel_core._mercer import inner_product, kernel_value, kernel_values
 from manylabel_core.compiled import compiled
 
 
@@ -44,8 +44,10 @@ def kernel_column(  # type: ignore[no-untyped-def]
         else:
             for p in range(n):
                 gathered[p] = dense[pool_indices[first + p]]
-        uv = inner_product(source[at : at + n], pool_values[first:last])
-        column[v] = kernel_value(shape, uv, norms[v], xx) + bias
+        column[v] = inner_product(source[at : at + n], pool_values[first:last])
+    kernel_values(shape, column[:n_points], norms[:n_points], xx)
+    for v in range(n_points):
+        column[v] += bias
     for p in range(known):
         dense[features[p]] = 0.0
     return kernel_value(shape, xx, xx, xx) + bias, xx
