@@ -6,6 +6,7 @@ loops with a division vectorise), and never reorders floating-point sums: the sa
 is grouped into calls.
 """
 
+import os
 import uuid
 import warnings
 from collections.abc import Callable, Iterable, Iterator
@@ -18,7 +19,15 @@ from numba import njit
 from numba.core import event
 
 _compile: Any = partial(njit, nogil=True, error_model="numpy")
-_PROCESS = uuid.uuid4().hex[:16]
+_process = uuid.uuid4().hex[:16]
+
+
+def _name_process() -> None:
+    global _process
+    _process = uuid.uuid4().hex[:16]
+
+
+os.register_at_fork(after_in_child=_name_process)
 
 
 def compiled(function: Callable[..., Any]) -> Any:
@@ -65,11 +74,18 @@ def _with_files_of_its_own(dispatcher: Any) -> Any:
     Raises AttributeError if numba names these files in another way: they would not be safe.
     """
     files = dispatcher._cache._cache_file
-    pattern = files._data_name_pattern.replace("{number:d}", f"{_PROCESS}.{{number:d}}")
-    if _PROCESS not in pattern:
+    pattern = files._data_name_pattern
+    if "{number:d}" not in pattern:
         raise AttributeError(f"numba names its files {pattern!r}")
-    files._data_name_pattern = pattern
+    files._data_name_pattern = _NameOfThisProcess(pattern)
     return dispatcher
+
+
+class _NameOfThisProcess(str):
+    """A pattern of file names that adds the process which formats it, also where that was forked since."""
+
+    def format(self, *args: object, **values: object) -> str:
+        return self.replace("{number:d}", f"{_process}.{{number:d}}").format(*args, **values)
 
 
 def discard_stale(package: Path) -> int:

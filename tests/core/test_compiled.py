@@ -95,7 +95,7 @@ def test_processes_that_compile_at_the_same_time(tmp_path: Path, monkeypatch: py
         patch.setattr(IndexDataCacheFile, "_load_index", lambda _: {})
         patch.setattr(IndexDataCacheFile, "_save_data", lambda *save: unwritten.append(save))
         for process, example in examples.items():
-            patch.setattr(compiling, "_PROCESS", process)
+            patch.setattr(compiling, "_process", process)
             load(file).inner(example)
     assert unwritten
     for files, name, data in reversed(unwritten):
@@ -103,6 +103,23 @@ def test_processes_that_compile_at_the_same_time(tmp_path: Path, monkeypatch: py
     later = load(file)
     for example in examples.values():
         np.testing.assert_array_equal(later.inner(example), example + 1)
+
+
+def test_a_forked_process_has_files_of_its_own(tmp_path: Path) -> None:
+    """It would otherwise write to those of its parent and siblings."""
+    file = tmp_path / "inner.py"
+    file.write_text(INNER.format(added=1))
+    inner = load(file).inner
+    pid = os.fork()
+    if not pid:
+        inner(np.array([1.5], dtype=np.float32))
+        os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+    (forked,) = tmp_path.rglob("*.nbc")
+    inner(np.array([2.5, 3.5]))
+    own = set(tmp_path.rglob("*.nbc")) - {forked}
+    assert own, "it kept what it compiled"
+    assert not {name.name.split(".")[-3] for name in own} & {forked.name.split(".")[-3]}
 
 
 def test_no_stale_function_of_this_package_is_on_disk() -> None:

@@ -8,10 +8,8 @@ from typing import Any, Self
 
 import httpx2
 import numpy as np
-from tests.support.processes import processes
+from tests.support.processes import TRAINER, processes
 from tests.support.waiting import eventually
-
-from manylabel_service.jobs import training
 
 FLAGS = ("--job-checkpoint-work", "1e8", "--job-niceness", "0", "--job-attempts", "9")
 """Checkpoints after a fraction of a second already; not nice, since nobody is served meanwhile."""
@@ -128,7 +126,7 @@ def assert_never_back(client: JobClient, id: str) -> None:
 
 def children(data_dir: Path) -> set[int]:
     """Return the training processes of whoever has a data directory."""
-    return processes(training, directory=data_dir)
+    return processes(TRAINER, directory=data_dir)
 
 
 def child_of(data_dir: Path) -> int:

@@ -13,8 +13,10 @@ import pytest
 from starlette.testclient import TestClient
 from tests.service.fleet import Fleet
 from tests.service.stores import STORES
+from tests.support.forked_server import LoadedForkServer
 
 from manylabel_service.app import create_app
+from manylabel_service.forking import client as client_of_forks
 from manylabel_service.models import follower
 from manylabel_service.settings import Settings
 from manylabel_service.storage import Address, SQLiteStore, Store, open_store
@@ -30,6 +32,15 @@ def _no_settings_from_outside() -> Iterator[None]:
         for name in [name for name in os.environ if name.startswith("MANYLABEL_")]:
             patch.delenv(name)
         yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _loaded_fork_server() -> Iterator[None]:
+    """Children of this process are forked from one that was loaded for servers; tests/service/forking has the other."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(client_of_forks, "fork_server", server := LoadedForkServer())
+        yield
+        server.end()
 
 
 @pytest.fixture(scope="session")

@@ -8,13 +8,47 @@ the seed of Python's hashes; servers and logs are therefore compared with what t
 import multiprocessing
 import os
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Mapping
+from multiprocessing.process import BaseProcess
 from pathlib import Path
+
+from manylabel_service.forking import client
+from manylabel_service.forking.client import ForkServer, Process
+from manylabel_service.forking.server import serve
 
 _FORKED = multiprocessing.get_context("forkserver")
 _FORKED.set_forkserver_preload(["tests.support.loaded_server"])
+
+
+class LoadedForkServer(ForkServer):
+    """A fork server of the service that is forked from the process that has loaded everything."""
+
+    def launch(self, control: socket.socket) -> Process:
+        process = _FORKED.Process(target=_serve_forks, args=(control,), daemon=True)
+        process.start()
+        return _Ended(process)
+
+
+class _Ended:
+    """A process of multiprocessing, with those methods of `subprocess.Popen` that end it."""
+
+    def __init__(self, process: BaseProcess) -> None:
+        self._process = process
+        self.pid = int(process.pid or 0)
+
+    def kill(self) -> None:
+        self._process.kill()
+
+    def wait(self) -> int:
+        self._process.join()
+        return int(self._process.exitcode or 0)
+
+
+def _serve_forks(control: socket.socket) -> None:
+    serve(control)
 
 
 class ForkedServer:
@@ -57,5 +91,6 @@ def _serve(arguments: list[str], log: Path, environment: dict[str, str]) -> None
             os.dup2(file.fileno(), standard)
     os.environ.clear()
     os.environ.update(environment)
+    client.fork_server = LoadedForkServer()
     sys.argv = ["manylabel_service", *arguments]
     sys.exit(main())

@@ -1,10 +1,15 @@
-"""Loads all that a server loads at its start: multiprocessing's fork server imports this once (forked_server.py)."""
+"""Loads all that a server and its children load: multiprocessing's fork server imports this once (forked_server.py)."""
 
 import gc
+import os
+
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # a process that forks has one thread
 
 import manylabel_service.server.process  # noqa: F401  and with it the application
+from manylabel_service.forking.server import preload
 from manylabel_service.online.warmup import warm_up
 
+preload()
 warm_up()
 # What is loaded stays: no server that is forked walks it at its start, nor gets a copy of its memory by doing so.
 gc.collect()

@@ -1,30 +1,39 @@
-"""Processes of this machine that run a module of ours."""
+"""Processes of this machine that do a task for a server."""
 
 from contextlib import suppress
 from pathlib import Path
-from types import ModuleType
+
+TRAINER = "manylabel-train"
+READER = "manylabel-read"
+FORK_SERVER = "manylabel-forks"
 
 
-def processes(module: ModuleType, parent: int | None = None, directory: Path | None = None) -> set[int]:
-    """Return the ids of the processes that run a module and have not ended.
+def processes(name: str, ancestor: int | None = None, directory: Path | None = None) -> set[int]:
+    """Return the ids of the processes that have a name and have not ended.
 
     Parameters
     ----------
-    module : as in ``python -m module``.
-    parent : only those that this process has started.
-    directory : only those with this directory, or a path in it, in their command line.
+    name : that they gave themselves, as `TRAINER`.
+    ancestor : only those that this process, or one that it started, has started.
+    directory : only those that work in this directory, or in one within it.
     """
     found = set()
     for place in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
-            command = (place / "cmdline").read_bytes()
-            if module.__name__.encode() not in command.split(b"\0"):
+            if (place / "comm").read_text().strip() != name or _status(int(place.name))[0] == "Z":
                 continue
-            if directory is not None and bytes(directory) not in command:
+            if directory is not None and not (place / "cwd").readlink().is_relative_to(directory.resolve()):
                 continue
-            state, ppid, *_ = _status(int(place.name))
-            if state != "Z" and parent in (None, int(ppid)):
+            if ancestor is None or ancestor in _ancestors(int(place.name)):
                 found.add(int(place.name))
+    return found
+
+
+def _ancestors(pid: int) -> set[int]:
+    found = set()
+    while pid > 1:
+        pid = int(_status(pid)[1])
+        found.add(pid)
     return found
 
 

@@ -1,10 +1,11 @@
-"""The child process that folds a log into rows: ``python -m manylabel_service.datasets.export_log``.
+"""The child process that folds a log into rows.
 
 Files: the frames of the log, and the data set to be written.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import IO, Any
 
@@ -28,6 +29,11 @@ from manylabel_service.online.state.model import OnlineModel
 from manylabel_service.storage import position_key
 
 SLICE_EXAMPLES = 1_000
+
+
+def main(arguments: Sequence[str], fds: Sequence[int]) -> int:
+    """Handle one request, as a child of the fork server."""
+    return serve_request(fold, fds)
 
 
 def fold(request: dict[str, Any], files: list[IO[bytes]]) -> dict[str, Any]:
@@ -164,7 +170,3 @@ class _Recorder(NothingLearnt):
                 weight = float(targets.weights[i]) if len(targets.weights) else 1.0
                 self.last_rows.add(*rows.row(i), relevant if n_known >= targets.n_labels[i] else None, n_known, weight)
         return super().learn(rows, targets, probabilities)
-
-
-if __name__ == "__main__":
-    serve_request(fold)

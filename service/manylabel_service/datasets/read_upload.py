@@ -1,4 +1,4 @@
-"""The child process that reads an uploaded file: ``python -m manylabel_service.datasets.read_upload``.
+"""The child process that reads an uploaded file.
 
 Files: the upload, what becomes of it, and the labels of an ARFF file where they come as XML.
 """
@@ -6,6 +6,7 @@ Files: the upload, what becomes of it, and the labels of an ARFF file where they
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from typing import IO, Any
 
 import numpy as np
@@ -15,6 +16,11 @@ from manylabel_core.records import RecordLimits
 from manylabel_service.datasets.sandbox_child import serve_request
 
 CHUNK_BYTES = 2**20
+
+
+def main(arguments: Sequence[str], fds: Sequence[int]) -> int:
+    """Handle one request, as a child of the fork server."""
+    return serve_request(read, fds)
 
 
 def read(request: dict[str, Any], files: list[IO[bytes]]) -> dict[str, Any]:
@@ -54,7 +60,3 @@ def _split(dataset: Dataset, train_rows: int) -> None:
         raise BadDataset(f"the split must leave rows on both sides: 1 to {dataset.n_rows - 1}, not {train_rows}")
     rows = np.arange(dataset.n_rows, dtype=np.int64)
     dataset.splits.update(train=rows[:train_rows], test=rows[train_rows:])
-
-
-if __name__ == "__main__":
-    serve_request(read)

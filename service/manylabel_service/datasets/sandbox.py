@@ -17,7 +17,7 @@ from typing import IO, Any
 
 import structlog
 
-from manylabel_service import processes
+from manylabel_service import forking
 from manylabel_service.errors import InvalidDataset, StorageFull
 
 WORK_SECONDS = 900.0
@@ -55,7 +55,7 @@ async def run(
 
     Parameters
     ----------
-    module : is run, ``python -m module``; it calls `manylabel_service.datasets.sandbox_child.serve_request`.
+    module : its `main` calls `manylabel_service.datasets.sandbox_child.serve_request`.
     request : JSON for it.
     files : may be read and written by it; each from its beginning.
     memory_bytes, file_bytes : most memory for data, and the largest file, that it may have.
@@ -72,16 +72,18 @@ async def run(
     for file in files:
         file.flush()
         file.seek(0)
-    fds = [file.fileno() for file in files]
-    line = json.dumps({"files": fds, "memory": memory_bytes, "size": file_bytes, **request})
-    child = await processes.start(module, threads=1, files=fds)  # each further thread would reserve memory
+    line = json.dumps({"memory": memory_bytes, "size": file_bytes, **request})
+    try:  # each further thread would reserve memory
+        child = await forking.start(module, threads=1, files=[file.fileno() for file in files])
+    except forking.CannotStart as error:
+        raise _failed(str(error)) from error
     try:
         async with asyncio.timeout(WORK_SECONDS):
             out, err = await child.communicate(line.encode())
     except TimeoutError:
         raise InvalidDataset(f"reading it took longer than {WORK_SECONDS:g} s; send less, or simpler rows") from None
     finally:
-        await processes.kill(child)
+        await child.kill()
     try:
         report: dict[str, Any] = json.loads(out)
     except ValueError:

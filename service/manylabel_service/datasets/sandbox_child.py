@@ -7,7 +7,7 @@ import os
 import resource
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import IO, Any
 
@@ -22,20 +22,20 @@ CPU_SECONDS = 600
 Handler = Callable[[dict[str, Any], list[IO[bytes]]], dict[str, Any]]
 
 
-def serve_request(handle: Handler) -> None:
-    """Handle the request on standard input, and write the report to standard output."""
-    processes.die_with_parent()
-    request = json.loads(sys.stdin.buffer.read())
+def serve_request(handle: Handler, fds: Sequence[int]) -> int:
+    """Handle the request on standard input, write the report to standard output, and return the exit status."""
+    processes.name("manylabel-read")
+    with os.fdopen(0, "rb", closefd=False) as told:
+        request = json.loads(told.read())
     processes.give_way(NICENESS)
     if used := _address_space_bytes():
         processes.limit(resource.RLIMIT_AS, used + request["memory"])
     processes.limit(resource.RLIMIT_CPU, CPU_SECONDS)
     processes.limit(resource.RLIMIT_FSIZE, request["size"])
     processes.limit(resource.RLIMIT_CORE, 0)
-    files: list[IO[bytes]] = [os.fdopen(fd, "r+b") for fd in request["files"]]
+    files: list[IO[bytes]] = [os.fdopen(fd, "r+b") for fd in fds]
     sys.stdout.write(json.dumps(report_of(handle, request, files)))
-    sys.stdout.flush()
-    os._exit(0)  # nothing is left to do
+    return 0
 
 
 def report_of(handle: Handler, request: dict[str, Any], files: list[IO[bytes]]) -> dict[str, Any]:

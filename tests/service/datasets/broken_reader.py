@@ -1,12 +1,17 @@
-"""A reader that ends as the request says: ``python -m tests.service.datasets.broken_reader``."""
+"""A reader that ends as the request says."""
 
 import os
 import resource
 import signal
+from collections.abc import Sequence
 from typing import IO, Any
 
 from manylabel_core.datasets import BadDataset
 from manylabel_service.datasets.sandbox_child import serve_request
+
+
+def main(arguments: Sequence[str], fds: Sequence[int]) -> int:
+    return serve_request(read, fds)
 
 
 def read(request: dict[str, Any], files: list[IO[bytes]]) -> dict[str, Any]:
@@ -24,7 +29,3 @@ def read(request: dict[str, Any], files: list[IO[bytes]]) -> dict[str, Any]:
             while True:
                 pass
     return {}
-
-
-if __name__ == "__main__":
-    serve_request(read)

@@ -11,13 +11,12 @@ from typing import IO, Any
 
 import pytest
 import structlog
-from tests.support.processes import processes
+from tests.support.processes import READER, processes
 from tests.support.waiting import eventually_async
 
 from manylabel_core.datasets import Dataset, read_libsvm
 from manylabel_service import ulid as ulids
 from manylabel_service.datasets import dataset_store as catalogue_module
-from manylabel_service.datasets import read_upload
 from manylabel_service.datasets import sandbox as helper
 from manylabel_service.datasets.dataset_store import KIND, DatasetStore
 from manylabel_service.datasets.records import DatasetDocument
@@ -56,7 +55,7 @@ async def unused(name: str) -> bool:
 
 def readers() -> set[int]:
     """The processes that this one has started and that read files."""
-    return processes(read_upload, parent=os.getpid())
+    return processes(READER, ancestor=os.getpid())
 
 
 async def blobs(store: Store) -> int:

@@ -1,11 +1,10 @@
 """Stores, data sets and contexts for jobs; training is done by real processes."""
 
+import asyncio
 import json
-import os
-import subprocess
-import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ from tests.support.waiting import eventually_async
 
 from manylabel_core.datasets import Dataset
 from manylabel_service.datasets.dataset_store import DatasetStore
+from manylabel_service.forking.client import Child, start
 from manylabel_service.jobs.context import JobContext
 from manylabel_service.jobs.job_service import JobService
 from manylabel_service.jobs.job_store import JobStore
@@ -134,24 +134,22 @@ def request_of(**changes: Any) -> FitRequest:
     return FitRequest(**{**given, **changes})
 
 
-def run_child(place: Path, **request: Any) -> list[dict[str, Any]]:
+async def run_child(place: Path, **request: Any) -> list[dict[str, Any]]:
     """Run a training process by itself, to its end, on data that are in its directory; what it told."""
+    async with started_child(place, **request) as process:
+        return [json.loads(line) async for line in process.stdout]
+
+
+@asynccontextmanager
+async def started_child(place: Path, **request: Any) -> AsyncIterator[Child]:
+    """A training process at a request in a directory; it is killed at the end."""
     request_of(**request).write(place)
-    with start_child(place, time.monotonic() + WAIT_SECONDS) as process:
-        assert process.stdout is not None
-        return [json.loads(line) for line in process.stdout]
-
-
-def start_child(place: Path, until: float) -> "subprocess.Popen[bytes]":
-    """Start a training process at the request in a directory."""
-    threads = {f"{library}_NUM_THREADS": "1" for library in ("OMP", "OPENBLAS", "MKL", "NUMBA")}
-    return subprocess.Popen(
-        [sys.executable, "-m", "manylabel_service.jobs.training", str(place), str(until)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        env={**os.environ, **threads},
-    )
+    until = time.monotonic() + WAIT_SECONDS
+    process = await start("manylabel_service.jobs.training.child", str(place), str(until), threads=1)
+    try:
+        yield process
+    finally:
+        await process.kill()
 
 
 @pytest.fixture(scope="session")
@@ -160,7 +158,9 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> bytes:
     place = tmp_path_factory.mktemp("undisturbed")
     (place / "data").write_bytes(songs().to_bytes())
     params = complete("m3l", LONG["params"])
-    assert run_child(place, params=params)[-1]["event"] == "result"
+    with asyncio.Runner(loop_factory=asyncio.new_event_loop) as runner:
+        told = runner.run(run_child(place, params=params))
+    assert told[-1]["event"] == "result"
     return ModelArtifact.from_bytes((place / "result").read_bytes()).estimator
 
 

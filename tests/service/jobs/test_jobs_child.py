@@ -10,19 +10,21 @@ import time
 
 import numpy as np
 import pytest
-from tests.service.jobs.conftest import LONG, WAIT_SECONDS, complete, request_of, run_child, songs, start_child
+from tests.service.jobs.conftest import LONG, WAIT_SECONDS, complete, run_child, songs, started_child
 from tests.support.processes import is_stopped
-from tests.support.waiting import eventually
+from tests.support.waiting import eventually_async
 
 from manylabel_core.batch import M3L
 from manylabel_core.datasets import Dataset
+from manylabel_service.forking import client
+from manylabel_service.forking.client import ForkServer
 from manylabel_service.jobs.training import warmup
-from manylabel_service.jobs.training.__main__ import ORPHANED
+from manylabel_service.jobs.training.child import ORPHANED
 from manylabel_service.jobs.training.request import Part
 from manylabel_service.trained.artifact import ModelArtifact
 
 DATA = songs()
-ENDLESS = request_of(params={**LONG["params"], "max_iter": 1_000_000}, niceness=3)
+ENDLESS = {"params": {**LONG["params"], "max_iter": 1_000_000}, "niceness": 3}
 
 
 @pytest.fixture
@@ -31,8 +33,8 @@ def place(tmp_path):
     return tmp_path
 
 
-def test_its_result_is_that_of_the_estimator_used_directly(place):
-    told = run_child(place, params={"C": 2.0}, held=Part(file="data", split="test"), segment_work=1e9)
+async def test_its_result_is_that_of_the_estimator_used_directly(place):
+    told = await run_child(place, params={"C": 2.0}, held=Part(file="data", split="test"), segment_work=1e9)
     train, test = DATA.split("train"), DATA.split("test")
     model = M3L(C=2.0, scaling="auto").fit(train.X, train.Y, label_names=DATA.label_names)
     contents = ModelArtifact.from_bytes((place / "result").read_bytes())
@@ -46,75 +48,74 @@ def test_its_result_is_that_of_the_estimator_used_directly(place):
     assert contents.convergence.iteration[-1] == told[-2]["iteration"] == model.n_iter_
 
 
-def test_it_says_why_it_is_refused(place):
-    told = run_child(place, params={"R": [[1.0]]})
+async def test_it_says_why_it_is_refused(place):
+    told = await run_child(place, params={"R": [[1.0]]})
     assert (told[-1]["event"], told[-1]["code"]) == ("failed", "training_refused")
     assert told[-1]["detail"].startswith("R must have the shape")
 
 
-def test_too_little_memory_ends_in_a_clear_failure(tmp_path):
+async def test_too_little_memory_ends_in_a_clear_failure(tmp_path):
     big = np.random.default_rng(0).normal(size=(8000, 5)).astype(np.float32)
     labels = (big[:, :2] > 0).astype(np.int8)
     (tmp_path / "data").write_bytes(Dataset.of(big, labels, ("a", "b")).to_bytes())
     rows, params = Part(file="data", split=None), {"kernel": "rbf", "max_iter": 1}
-    told = run_child(tmp_path, rows=rows, params=params, memory_bytes=350 * 2**20)
+    told = await run_child(tmp_path, rows=rows, params=params, memory_bytes=350 * 2**20)
     assert (told[-1]["event"], told[-1]["code"]) == ("failed", "out_of_memory")
 
 
-def test_it_computes_for_as_long_as_it_is_told_and_ends_when_nobody_tells_it(place):
-    ENDLESS.write(place)
-    with start_child(place, time.monotonic() + WAIT_SECONDS) as process:
-        assert json.loads(process.stdout.readline())["event"] in ("progress", "checkpoint")
+async def test_it_computes_for_as_long_as_it_is_told_and_ends_when_nobody_tells_it(place):
+    async with started_child(place, **ENDLESS) as process:
+        assert json.loads(await process.stdout.readline())["event"] in ("progress", "checkpoint")
         assert os.getpriority(os.PRIO_PROCESS, process.pid) == os.getpriority(os.PRIO_PROCESS, 0) + 3
         process.send_signal(signal.SIGINT)  # Ctrl+C is for the supervisor
         process.stdin.write(b"%.3f\n" % time.monotonic())
-        process.stdin.flush()
-        assert process.wait(WAIT_SECONDS) == ORPHANED
+        await process.stdout.read()
+        assert await process.wait() == ORPHANED
 
 
-def unread(pipe):
-    """The number of bytes in a pipe."""
-    return int.from_bytes(fcntl.ioctl(pipe, termios.FIONREAD, bytes(4)), sys.byteorder)
+def has_read(stdin):
+    """Return whether everything that was sent was read."""
+    return not int.from_bytes(fcntl.ioctl(stdin.get_extra_info("socket"), termios.TIOCOUTQ, bytes(4)), sys.byteorder)
 
 
-def test_one_that_stood_still_takes_no_old_news_for_its_end(place):
-    ENDLESS.write(place)
-    with start_child(place, time.monotonic() + WAIT_SECONDS) as process:
-        told = process.stdout.raw  # reads no further than it is asked to
-        told.readline()
+async def test_one_that_stood_still_takes_no_old_news_for_its_end(place):
+    begun = time.monotonic()
+    async with started_child(place, **ENDLESS) as process:
+        await process.stdout.readline()
         ends = time.monotonic() + 3.0
         process.stdin.write(b"%.3f\n" % ends)
-        process.stdin.flush()
-        eventually(lambda: unread(process.stdin) == 0)
+        await eventually_async(lambda: has_read(process.stdin))
         process.send_signal(signal.SIGSTOP)
-        eventually(lambda: is_stopped(process.pid))
-        time.sleep(max(0.0, ends + 0.1 - time.monotonic()))  # its time is over while it stands still
+        await eventually_async(lambda: is_stopped(process.pid))
+        await eventually_async(lambda: time.monotonic() > ends)  # its time is over while it stands still
         process.stdin.write(b"%.3f\n" % (time.monotonic() + WAIT_SECONDS))
-        process.stdin.flush()
-        told.read(unread(told))  # all of before
+        stood_until = time.monotonic() - begun
         process.send_signal(signal.SIGCONT)
-        told.readline()  # begun before, perhaps
-        for _ in range(3):
-            assert json.loads(told.readline())
-        process.stdin.close()  # its supervisor is gone
-        assert process.wait(WAIT_SECONDS) == ORPHANED
+        while json.loads(await process.stdout.readline()).get("seconds", 0.0) <= stood_until:
+            pass  # told before
+        process.stdin.write_eof()  # its supervisor is gone
+        await process.stdout.read()
+        assert await process.wait() == ORPHANED
 
 
 @pytest.mark.long
-def test_the_first_fit_of_a_trainer_says_that_it_compiles(place, tmp_path, monkeypatch):
+async def test_the_first_fit_of_a_trainer_says_that_it_compiles(place, tmp_path, monkeypatch):
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "numba"))
+    monkeypatch.setattr(client, "fork_server", ForkServer())  # which has this variable
     texts = []
     for _ in range(2):
-        told = run_child(place, trainer="prbr", params=complete("prbr", {"max_iter": 2}), segment_work=1e9)
+        told = await run_child(place, trainer="prbr", params=complete("prbr", {"max_iter": 2}), segment_work=1e9)
         texts.append([line["text"] for line in told if line["event"] == "log" and "compiling" in line["text"]])
         assert told[-1]["event"] == "result", told
     assert texts == [["compiling the functions of prbr, once on this machine: that takes up to a minute"], []]
 
 
 @pytest.mark.long
-def test_what_a_worker_compiles_beforehand_is_what_fits_need(place):
+async def test_what_a_worker_compiles_beforehand_is_what_fits_need(place):
     warmup.warm_up()
     for trainer, params in (("m3l", {}), ("m3l", {"kernel": "rbf"}), ("mlrl", {}), ("prml", {})):
-        told = run_child(place, trainer=trainer, params=complete(trainer, {**params, "max_iter": 2}), segment_work=1e9)
+        told = await run_child(
+            place, trainer=trainer, params=complete(trainer, {**params, "max_iter": 2}), segment_work=1e9
+        )
         assert told[-1]["event"] == "result", told
         assert not [line for line in told if "compiling" in line.get("text", "")]

@@ -15,7 +15,7 @@ from tests.service.jobs.conftest import (
     spec,
     with_checkpoint,
 )
-from tests.support.processes import processes
+from tests.support.processes import TRAINER, processes
 from tests.support.waiting import eventually_async
 
 from manylabel_core.batch import M3L
@@ -30,7 +30,6 @@ from manylabel_service.errors import (
     ModelNotFound,
 )
 from manylabel_service.idempotency import IdempotencyKey
-from manylabel_service.jobs import training
 from manylabel_service.storage import SQLiteStore
 
 KEY = IdempotencyKey("k1", b"0123456789abcdef")
@@ -50,7 +49,8 @@ async def test_an_order_becomes_a_version_and_its_repetition_nothing(store, jobs
     assert await estimator_of(context, "songs") == expected.to_bytes()
     assert (done.result.version, done.result.rows, done.result.held_out.rows) == (1, 225, test.n_rows)
     # what was told on the way
-    assert [data["state"] for _, kind, data in events if kind == "state"] == ["queued", "running", "succeeded"]
+    states = [data["state"] for _, kind, data in events if kind == "state"]
+    assert states in (["queued", "running", "succeeded"], ["queued", "succeeded"]), "it may be done between two looks"
     assert events[-1][2]["result"] == done.result.model_dump()
     assert [line["n"] for _, kind, line in events if kind == "log"] == [1, 2]
     assert [line.text.split(" on ")[0] for line in await jobs.log(job.id)] == [
@@ -82,10 +82,10 @@ async def test_killed_cancelled_and_tried_again_it_ends_bit_identical(sqlite_sto
     with pytest.raises(DatasetInUse):
         await context.datasets.delete("songs", jobs.uses_dataset)
     # its process is killed
-    [pid] = processes(training, directory=context.settings.data_dir)
+    [pid] = processes(TRAINER, directory=context.settings.data_dir)
     os.kill(pid, signal.SIGKILL)
     await eventually_async(lambda: _attempt(jobs, job.id, 2))
-    [pid] = await eventually_async(lambda: processes(training, directory=context.settings.data_dir))
+    [pid] = await eventually_async(lambda: processes(TRAINER, directory=context.settings.data_dir))
     iteration = (await jobs.get(job.id)).progress.checkpoint
     # it is cancelled
     assert (await jobs.cancel(job.id)).state == "cancelled"
@@ -116,7 +116,7 @@ async def test_stopping_gives_back_and_the_next_start_goes_on(tmp_path, jobs_of,
     job, _ = await jobs.submit(spec(LONG), None)
     await with_checkpoint(jobs, job.id)
     await jobs.stop()
-    assert processes(training, directory=place) == set()
+    assert processes(TRAINER, directory=place) == set()
     assert list((place / "jobs").iterdir()) == []
     left = await jobs.get(job.id)
     assert (left.state, left.attempt) == ("queued", 1)
@@ -141,7 +141,7 @@ async def test_what_fails_says_why(sqlite_store, jobs_of):
     assert {first.error.code, second.error.code} <= {"training_refused", "timed_out"}
     assert second.error.code == "timed_out"
     assert "job_seconds = 0.5" in second.error.detail
-    assert processes(training, directory=jobs._context.settings.data_dir) == set()
+    assert processes(TRAINER, directory=jobs._context.settings.data_dir) == set()
 
 
 async def test_an_order_that_cannot_be_done_is_refused_at_once(sqlite_store, jobs_of):

@@ -20,11 +20,10 @@ from tests.service.jobs.conftest import (
     spec,
     with_checkpoint,
 )
-from tests.support.processes import processes
+from tests.support.processes import TRAINER, processes
 from tests.support.waiting import eventually_async
 
 from manylabel_service.errors import DocumentChanged
-from manylabel_service.jobs import training
 from manylabel_service.jobs.job_service import JobService
 from manylabel_service.jobs.runners.rq import RQRunner, connect, queue_of
 from manylabel_service.models.membership import IN_USE, KIND
@@ -83,10 +82,10 @@ async def test_a_worker_gives_back_on_sigterm_and_another_ends_it_bit_identical(
     job, _ = await jobs.submit(spec(LONG), None)
     first = workers.start()
     await with_checkpoint(jobs, job.id)
-    assert len(processes(training, directory=workers.place / "worker-0")) == 1
+    assert len(processes(TRAINER, directory=workers.place / "worker-0")) == 1
     first.send_signal(signal.SIGTERM)
     assert await asyncio.to_thread(first.wait, WAIT_SECONDS) == 0
-    assert processes(training, directory=workers.place) == set()
+    assert processes(TRAINER, directory=workers.place) == set()
     left = await jobs.get(job.id)
     assert (left.state, left.attempt) == ("queued", 1)
     second = workers.start()

@@ -11,7 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Self
 
-from manylabel_service import processes
+from manylabel_service import forking
 
 LAST_LINES = 20
 """Lines that the process printed, kept to say why it ended."""
@@ -27,7 +27,7 @@ class ChildProcess:
     last_lines : of what it printed.
     """
 
-    def __init__(self, process: asyncio.subprocess.Process) -> None:
+    def __init__(self, process: forking.Child) -> None:
         self._process = process
         self._paused = False
         self.last_lines: deque[str] = deque(maxlen=LAST_LINES)
@@ -37,8 +37,8 @@ class ChildProcess:
     async def start(cls, directory: Path, threads: int, until: float) -> Self:
         """Start a process for the request in a directory; it computes until a monotonic time, or `allow`."""
         arguments = (str(directory), f"{until:.3f}")
-        module = "manylabel_service.jobs.training"
-        return cls(await processes.start(module, *arguments, threads=threads, line_bytes=LINE_BYTES))
+        module = "manylabel_service.jobs.training.child"
+        return cls(await forking.start(module, *arguments, threads=threads, line_bytes=LINE_BYTES))
 
     @property
     def pid(self) -> int:
@@ -46,23 +46,21 @@ class ChildProcess:
 
     async def events(self) -> AsyncIterator[dict[str, Any]]:
         """Yield what it reports, to its end."""
-        assert self._process.stdout is not None
         async for line in self._process.stdout:
             if line.endswith(b"\n"):  # the last one may be cut off
                 yield json.loads(line)
 
     def allow(self, until: float) -> None:
         """Let it compute until then, on the monotonic clock."""
-        assert self._process.stdin is not None
         if not self._process.stdin.is_closing():
             self._process.stdin.write(b"%.3f\n" % until)
         if self._paused:
-            self._signal(signal.SIGCONT)
+            self._process.send_signal(signal.SIGCONT)
             self._paused = False
 
     def pause(self) -> None:
         """Let it stand still until it is allowed to go on."""
-        self._signal(signal.SIGSTOP)
+        self._process.send_signal(signal.SIGSTOP)
         self._paused = True
 
     async def ended(self) -> int:
@@ -74,16 +72,10 @@ class ChildProcess:
 
     async def kill(self) -> None:
         """End it at once, if it has not ended, and wait for that."""
-        await processes.kill(self._process)
+        await self._process.kill()
         self._printing.cancel()
         await asyncio.gather(self._printing, return_exceptions=True)
 
-    def _signal(self, number: signal.Signals) -> None:
-        if self._process.returncode is None:
-            with suppress(ProcessLookupError):
-                self._process.send_signal(number)
-
     async def _read_printed(self) -> None:
-        assert self._process.stderr is not None
         while piece := await self._process.stderr.read(65536):
             self.last_lines.extend(line for line in piece.decode(errors="replace").splitlines() if line.strip())

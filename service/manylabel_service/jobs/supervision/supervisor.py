@@ -33,7 +33,7 @@ from manylabel_service.jobs.supervision.files import (
 )
 from manylabel_service.jobs.supervision.lease import TaskChange, TaskLease
 from manylabel_service.jobs.supervision.workdirs import task_directory
-from manylabel_service.jobs.training.__main__ import ORPHANED
+from manylabel_service.jobs.training.child import ORPHANED
 
 RELEASE_SECONDS = 5.0
 """How long one who is told to stop tries to give a task back."""

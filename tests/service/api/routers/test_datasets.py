@@ -18,14 +18,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from starlette.testclient import TestClient
-from tests.support.processes import has_ended, processes
+from tests.support.processes import READER, has_ended, processes
 from tests.support.server_process import open_scratch_files
 from tests.support.waiting import eventually
 
 from manylabel_service.api import schemas
 from manylabel_service.api.web.multipart import Multipart, boundary_of
 from manylabel_service.api.web.problems import Problem
-from manylabel_service.datasets import read_upload
 from manylabel_service.datasets import sandbox as helper
 from manylabel_service.datasets.upload_slots import MAX_UPLOADS
 
@@ -340,9 +339,9 @@ def test_others_are_answered_while_a_file_is_read(server: Any) -> None:
 
     sender = threading.Thread(target=send)
     sender.start()
-    eventually(lambda: processes(read_upload, parent=server.pid))
+    eventually(lambda: processes(READER, ancestor=server.pid))
     n_meanwhile = 0
-    while processes(read_upload, parent=server.pid):
+    while processes(READER, ancestor=server.pid):
         assert listed(server) == []
         n_meanwhile += 1
     sender.join()
@@ -356,8 +355,8 @@ def test_a_server_that_is_killed_while_it_reads(server: Any) -> None:
     names_before = [one["name"] for one in listed(server)]
     data = b"1 1:1 2:1 3:1\n" * 150_000
     with begun(server, len(data), data):
-        eventually(lambda: processes(read_upload, parent=server.pid))
-        (reader,) = processes(read_upload, parent=server.pid)
+        eventually(lambda: processes(READER, ancestor=server.pid))
+        (reader,) = processes(READER, ancestor=server.pid)
         server.kill()
         eventually(lambda: has_ended(reader))
     server.start()

@@ -1,4 +1,4 @@
-"""The training process is started by ``python -m manylabel_service.jobs.training DIRECTORY UNTIL``.
+"""The child process that trains, for the request in a directory.
 
 It is alone with the files of its request. It reports on its standard output, a JSON object a line.
 On its standard input it is told, again and again, until when it may compute; when that time is over, or nobody is
@@ -13,11 +13,11 @@ import json
 import os
 import resource
 import select
-import signal
 import sys
 import threading
 import time
 import traceback
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -31,18 +31,22 @@ OOM_SCORE = 800
 """When memory runs out, the kernel shall take this process and not the server."""
 
 
-def main(directory: Path, until: float) -> int:
+def main(arguments: Sequence[str], files: Sequence[int]) -> int:
     """Do what the request in a directory says, and return the exit status.
 
     Parameters
     ----------
-    directory : of the request.
-    until : when to end unless told otherwise, on the monotonic clock, which all processes of a machine share.
+    arguments : sequence of str
+        The directory; and when to end unless told otherwise, on the monotonic clock, which all processes of a machine
+        share.
+    files : sequence of int
+        None.
     """
-    processes.die_with_parent()
+    directory, until = Path(arguments[0]).absolute(), float(arguments[1])
+    processes.name("manylabel-train")
+    os.chdir(directory)  # so that it can be seen which task this process is at
     output = processes.take_output()
-    threading.Thread(target=_watch, args=(sys.stdin.fileno(), until), name="watch", daemon=True).start()
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl+C reaches all processes; the supervisor decides
+    threading.Thread(target=_watch, args=(0, until), name="watch", daemon=True).start()
 
     def report(event: str, facts: dict[str, Any]) -> None:
         output.write(json.dumps({"event": event, **facts}).encode() + b"\n")
@@ -72,7 +76,7 @@ def _code(error: Exception) -> str:
 
 
 def _work(directory: Path, report: Any) -> None:
-    # Only here: numerical libraries take seconds to load, at the niceness of the request.
+    # Only here: the supervisor imports this file, and does without the trainers.
     from manylabel_service.jobs.training.request import FitRequest
 
     request = FitRequest.read(directory)
@@ -108,7 +112,3 @@ def _watch(told: int, until: float) -> None:
 
 def _readable(file: int, seconds: float) -> bool:
     return bool(select.select([file], [], [], max(0.0, seconds))[0])
-
-
-if __name__ == "__main__":
-    sys.exit(main(Path(sys.argv[1]), float(sys.argv[2])))

@@ -1,0 +1,253 @@
+"""Start a child process for a task by way of the fork server of this process, which is started on first use."""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Sequence
+from contextlib import ExitStack, suppress
+from typing import Any, Protocol, Self
+
+import structlog
+
+from manylabel_service.forking import server
+
+ANSWER_SECONDS = 120.0
+"""A fork server that says nothing for this long, its start included, hangs: it is killed and replaced."""
+
+_THREADS = ("OMP", "OPENBLAS", "MKL", "BLIS", "VECLIB_MAXIMUM", "NUMEXPR", "NUMBA")
+
+log = structlog.get_logger()
+
+
+class CannotStart(Exception):
+    """No child process could be started."""
+
+
+class _Unanswered(Exception):
+    """The fork server has ended, or hangs."""
+
+
+class Process(Protocol):
+    """The methods of `subprocess.Popen` that are needed to end a fork server."""
+
+    @property
+    def pid(self) -> int: ...
+
+    def kill(self) -> None: ...
+
+    def wait(self) -> int: ...
+
+
+class ForkServer:
+    """The fork server of this process: one at a time, replaced when it has ended or hangs."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._running: tuple[Process, socket.socket] | None = None
+
+    @property
+    def pid(self) -> int | None:
+        """The process id; None before the first use."""
+        return None if self._running is None else self._running[0].pid
+
+    def start(self) -> Process:
+        """Start it unless it runs. It ends with the thread that starts it, or when `end` is called."""
+        with self._lock:
+            if self._running is None:
+                control, its = socket.socketpair()
+                control.setblocking(False)
+                with its:
+                    self._running = self.launch(its), control
+                atexit.register(self.end)
+            return self._running[0]
+
+    def launch(self, control: socket.socket) -> Process:
+        """Start the process, which serves on a socket."""
+        return subprocess.Popen(
+            [sys.executable, "-m", "manylabel_service.forking", str(control.fileno())],
+            stdin=subprocess.DEVNULL,
+            pass_fds=[control.fileno()],
+            env={**os.environ, **{f"{library}_NUM_THREADS": "1" for library in _THREADS}},
+        )
+
+    def end(self, process: Process | None = None) -> None:
+        """Kill it, and with it all its children; if a process is given, only if it is that one."""
+        with self._lock:
+            if self._running is None or process not in (None, self._running[0]):
+                return
+            running, control = self._running
+            self._running = None
+        atexit.unregister(self.end)
+        control.close()
+        running.kill()
+        running.wait()
+
+    def send(self, process: Process, request: bytes, fds: Sequence[int]) -> None:
+        """Send a request to a process that `start` returned; raises OSError if it has ended or does not read."""
+        with self._lock:
+            if self._running is None or self._running[0] is not process:
+                raise ConnectionResetError("it was replaced")
+            socket.send_fds(self._running[1], [request], fds)
+
+
+fork_server = ForkServer()
+"""Of this process."""
+
+
+class Child:
+    """A running child process, with the streams of `asyncio.subprocess.Process`; `start` makes it.
+
+    Attributes
+    ----------
+    pid : its process id.
+    returncode : its exit status, negative for a signal; None until `wait` has returned.
+    stdin, stdout, stderr : its standard streams.
+    """
+
+    def __init__(self, owner: ForkServer, process: Process) -> None:
+        self._owner, self._process = owner, process
+        self._streams: list[tuple[asyncio.StreamReader, asyncio.StreamWriter]] = []
+        self.pid = 0
+        self.returncode: int | None = None
+
+    @property
+    def stdin(self) -> asyncio.StreamWriter:
+        return self._streams[0][1]
+
+    @property
+    def stdout(self) -> asyncio.StreamReader:
+        return self._streams[1][0]
+
+    @property
+    def stderr(self) -> asyncio.StreamReader:
+        return self._streams[2][0]
+
+    @property
+    def _report(self) -> asyncio.StreamReader:
+        return self._streams[server.STANDARD][0]
+
+    @classmethod
+    async def start(cls, owner: ForkServer, request: bytes, files: Sequence[int], line_bytes: int) -> Self:
+        """Send the request and wait for the process id; raises _Unanswered, CannotStart."""
+        with ExitStack() as its_ends:
+            child = cls(owner, owner.start())
+            try:
+                its = [its_ends.enter_context(await child._connect(line_bytes)) for _ in range(server.STANDARD + 1)]
+                answer = await child._answer(request, [*(end.fileno() for end in its), *files])
+            except BaseException:
+                await child._close()
+                raise
+        if "error" in answer:
+            await child._close()
+            raise CannotStart(f"no process can be started: {answer['error']}")
+        child.pid = answer["pid"]
+        return child
+
+    async def communicate(self, data: bytes) -> tuple[bytes, bytes]:
+        """Send all its input, and return its output and its errors when it has ended."""
+        self.stdin.write(data)
+        self.stdin.write_eof()
+        out, err = await asyncio.gather(self.stdout.read(), self.stderr.read())
+        await self.wait()
+        return out, err
+
+    async def wait(self) -> int:
+        """Return the exit status of a child whose output has ended, or which was killed."""
+        if self.returncode is None:
+            facts: dict[str, Any] = {}
+            for _ in range(2):
+                try:
+                    async with asyncio.timeout(ANSWER_SECONDS):
+                        facts = json.loads(await self._report.readline() or "{}")
+                    break
+                except TimeoutError:
+                    log.warning("fork_server_hangs", pid=self._process.pid)
+                    self._owner.end(self._process)
+            self.returncode = facts.get("status", -signal.SIGKILL)
+        return self.returncode
+
+    def send_signal(self, number: signal.Signals) -> None:
+        """Send a signal, unless it has ended."""
+        if self.returncode is None:
+            with suppress(ProcessLookupError):
+                os.kill(self.pid, number)
+
+    async def kill(self) -> None:
+        """End it at once, if it has not ended, wait for that, and close its streams."""
+        self.send_signal(signal.SIGKILL)
+        await self.wait()
+        await self._close()
+
+    async def _connect(self, line_bytes: int) -> socket.socket:
+        """Open one more stream, and return the child's end of it."""
+        # Sockets rather than pipes, since asyncio has public streams for them. Each goes one way.
+        ours, its = socket.socketpair()
+        try:
+            self._streams.append(await asyncio.open_unix_connection(sock=ours, limit=line_bytes))
+        except BaseException:
+            ours.close()
+            its.close()
+            raise
+        return its
+
+    async def _answer(self, request: bytes, fds: Sequence[int]) -> dict[str, Any]:
+        """Send the request and return the first report; raises _Unanswered."""
+        try:
+            self._owner.send(self._process, request, fds)
+            async with asyncio.timeout(ANSWER_SECONDS):
+                line = await self._report.readline()
+        except OSError as error:  # a TimeoutError is one
+            self._owner.end(self._process)
+            raise _Unanswered(repr(error)) from error
+        if not line:
+            self._owner.end(self._process)
+            raise _Unanswered("it has ended")
+        answer: dict[str, Any] = json.loads(line)
+        return answer
+
+    async def _close(self) -> None:
+        for _, writer in self._streams:
+            writer.close()
+        await asyncio.gather(*(writer.wait_closed() for _, writer in self._streams), return_exceptions=True)
+
+
+async def start(
+    module: str, *arguments: str, threads: int, files: Sequence[int] = (), line_bytes: int = 2**16
+) -> Child:
+    """Start a child that calls ``main(arguments, files)`` of a module and ends with the exit status that it returns.
+
+    Parameters
+    ----------
+    module : str
+        Name of the module.
+    arguments : str
+        Given to its ``main``.
+    threads : int
+        Threads of each numerical library in it.
+    files : sequence of int
+        Open file descriptors. The child gets copies of them, and no others.
+    line_bytes : int
+        Longest line that it may write.
+
+    Raises
+    ------
+    CannotStart
+        There is no process, or the fork server ended twice.
+    """
+    request = json.dumps({"module": module, "arguments": arguments, "threads": threads}).encode()
+    reason = ""
+    for _ in range(2):
+        try:
+            return await Child.start(fork_server, request, files, line_bytes)
+        except _Unanswered as error:
+            reason = str(error)
+            log.warning("fork_server_lost", reason=reason, action="starting another")
+    raise CannotStart(f"the process that starts others does not answer: {reason}")

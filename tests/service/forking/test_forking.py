@@ -1,0 +1,184 @@
+"""Children of the fork server: what they have, and what becomes of them when a process ends or hangs."""
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.support.forked_server import LoadedForkServer
+from tests.support.processes import FORK_SERVER, has_ended, is_stopped, processes
+from tests.support.waiting import eventually, eventually_async
+
+from manylabel_service.forking import client
+from manylabel_service.forking.client import Child, ForkServer, start
+
+TASKS = "tests.service.forking.tasks"
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[ForkServer]:
+    """A fork server of this test's own, which it may kill."""
+    server = LoadedForkServer()
+    monkeypatch.setattr(client, "fork_server", server)
+    yield server
+    server.end()
+
+
+def is_gone(pid: int) -> bool:
+    """Return whether a process has ended, and its exit status was asked for."""
+    return not Path(f"/proc/{pid}").exists()
+
+
+async def works() -> bool:
+    """Return whether the next task is done."""
+    with tempfile.TemporaryFile() as file:
+        child = await start(TASKS, "write", threads=1, files=[file.fileno()])
+        await child.communicate(b"")
+        await child.kill()
+        return (child.returncode, os.pread(file.fileno(), 10, 0)) == (0, b"written")
+
+
+async def waiting() -> Child:
+    """A child that waits for ever."""
+    child = await start(TASKS, "wait", threads=1)
+    assert await child.stdout.readline() == b"waits\n"
+    return child
+
+
+async def test_a_child_has_its_streams_and_files_and_no_others(tmp_path: Path) -> None:
+    with (tmp_path / "secret").open("w"), tempfile.TemporaryFile() as file:
+        others = await waiting()
+        child = await start(TASKS, "tell", threads=2, files=[file.fileno()])
+        out, err = await child.communicate(b"an input")
+        await child.kill()
+        await others.kill()
+    assert child.returncode == 7
+    assert err == b"an error\n"
+    told = json.loads(out)
+    assert told["input"] == "an input"
+    assert told["parent"] == client.fork_server.pid
+    assert told["threads"] == ["1", [2]]
+    names = {int(number): name for number, name in told["descriptors"].items()}
+    (report,) = set(names) - {0, 1, 2, *told["files"]}
+    assert all(names[number].startswith("socket:") for number in (0, 1, 2, report))
+    assert [name.endswith("(deleted)") for name in (names[number] for number in told["files"])] == [True]
+
+
+async def test_one_that_fails_says_why() -> None:
+    child = await start(TASKS, "raise", threads=1)
+    _, err = await child.communicate(b"")
+    await child.kill()
+    assert child.returncode == 1
+    assert b"nobody foresaw this" in err
+
+
+async def test_one_that_is_killed_says_by_what() -> None:
+    child = await waiting()
+    child.send_signal(signal.SIGTERM)
+    assert await child.stdout.read() == b""
+    assert await child.wait() == -signal.SIGTERM
+    await child.kill()
+
+
+async def test_there_is_one_thread_at_the_fork() -> None:
+    assert await works()
+    assert len(os.listdir(f"/proc/{client.fork_server.pid}/task")) == 1
+
+
+async def test_a_task_that_is_cancelled_leaves_no_child(server: ForkServer) -> None:
+    beginning = asyncio.create_task(waiting())
+    await eventually_async(lambda: server.pid is not None)
+    beginning.cancel()
+    await asyncio.gather(beginning, return_exceptions=True)
+    assert await works()
+    children = Path(f"/proc/{server.pid}/task/{server.pid}/children")
+    await eventually_async(lambda: children.read_text() == "")
+
+
+async def test_the_fork_server_is_killed(server: ForkServer) -> None:
+    child = await waiting()
+    assert server.pid is not None
+    killed = server.pid
+    os.kill(killed, signal.SIGKILL)
+    assert await child.stdout.read() == b""
+    assert await child.wait() == -signal.SIGKILL
+    await child.kill()
+    assert has_ended(child.pid)
+    assert await works()
+    assert server.pid != killed
+    assert is_gone(killed)
+
+
+async def test_the_fork_server_hangs_at_a_start(server: ForkServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    child = await waiting()
+    assert server.pid is not None
+    hung = server.pid
+    os.kill(hung, signal.SIGSTOP)
+    await eventually_async(lambda: is_stopped(hung))
+    with monkeypatch.context() as patch:
+        patch.setattr(client, "ANSWER_SECONDS", 0.1)
+        beginning = asyncio.create_task(works())
+        await eventually_async(lambda: server.pid != hung)
+    assert await beginning
+    assert is_gone(hung)
+    assert await child.stdout.read() == b""
+    await child.kill()
+    assert has_ended(child.pid)
+
+
+async def test_the_fork_server_hangs_at_an_end(server: ForkServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    child = await waiting()
+    assert server.pid is not None
+    hung = server.pid
+    os.kill(hung, signal.SIGSTOP)
+    await eventually_async(lambda: is_stopped(hung))
+    with monkeypatch.context() as patch:
+        patch.setattr(client, "ANSWER_SECONDS", 0.1)
+        await child.kill()
+    assert has_ended(child.pid)
+    assert is_gone(hung)
+    assert await works()
+
+
+PARENT = """
+import asyncio, os, signal, sys
+from manylabel_service.forking import client
+
+async def main():
+    child = await client.start("tests.service.forking.tasks", "wait", threads=1)
+    await child.stdout.readline()
+    print(client.fork_server.pid, child.pid, flush=True)
+    if sys.argv[1] == "hung":
+        os.kill(client.fork_server.pid, signal.SIGSTOP)
+    await asyncio.Event().wait()
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.parametrize("state", ["running", "hung"])
+def test_its_parent_is_killed(state: str) -> None:
+    with subprocess.Popen([sys.executable, "-c", PARENT, state], stdout=subprocess.PIPE) as parent:
+        assert parent.stdout is not None
+        pids = [int(pid) for pid in parent.stdout.readline().split()]
+        assert processes(FORK_SERVER, ancestor=parent.pid) >= {pids[0]}
+        if state == "hung":
+            eventually(lambda: is_stopped(pids[0]))
+        parent.kill()
+        eventually(lambda: all(has_ended(pid) for pid in pids))
+
+
+async def test_no_fork_server_can_be_started(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client, "fork_server", server := ForkServer())
+    with monkeypatch.context() as patch:
+        patch.setattr(sys, "executable", "/bin/false")
+        with pytest.raises(client.CannotStart):
+            await works()
+    assert await works()
+    server.end()
