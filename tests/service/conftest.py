@@ -92,7 +92,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 async def fleet(redis_server: Any, quick: None) -> AsyncIterator[Fleet]:
     """A fleet on a Redis of this test's own."""
-    fleet = Fleet(lambda: RedisStore(Address.parse(redis_server.url), timeout_seconds=2.0), redis_server)
+    fleet = Fleet(lambda: RedisStore(Address.parse(redis_server.url), fleet.redis_timeout_seconds), redis_server)
     yield fleet
     await fleet.end()
 
@@ -102,7 +102,7 @@ async def durable_fleet(new_redis: Callable[..., Any], quick: None) -> AsyncIter
     """The same on a Redis that syncs each change to the disk before it answers."""
     with new_redis(options={"appendfsync": "always"}) as server:
         server.start()
-        fleet = Fleet(lambda: RedisStore(Address.parse(server.url), timeout_seconds=2.0), server)
+        fleet = Fleet(lambda: RedisStore(Address.parse(server.url), fleet.redis_timeout_seconds), server)
         yield fleet
         await fleet.end()
 

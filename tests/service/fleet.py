@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from tests.support.waiting import eventually_async
+from tests.support.waiting import DEADLINE_SECONDS, eventually_async
 
 from manylabel_service.errors import StorageGone
 from manylabel_service.hosting.examples import Example, Features, Labels
@@ -26,7 +26,14 @@ async def snapshot_bytes(replica: Replica, position: str) -> bytes:
 
 
 class Fleet:
-    """Registries on one store. Those still running when the test ends are killed."""
+    """Registries on one store. Those still running when the test ends are killed.
+
+    Attributes
+    ----------
+    redis_timeout_seconds : of the stores that are made from now on; short only where a test is about it.
+    """
+
+    redis_timeout_seconds = DEADLINE_SECONDS
 
     def __init__(self, make_store: Callable[[], Store], server: Any = None) -> None:
         self.server = server

@@ -19,6 +19,13 @@ from tests.support.waiting import eventually
 START_SECONDS = 300.0
 """A first start compiles every kernel; on a busy machine that takes a while."""
 STOP_SECONDS = 30.0
+PATIENT = {
+    "MANYLABEL_JOB_NICENESS": "0",  # tests that wait for trainings run beside others
+    "MANYLABEL_REDIS_TIMEOUT_SECONDS": "60",
+    "MANYLABEL_HEAD_SECONDS": "60",
+    "MANYLABEL_LOAD_WAIT_SECONDS": "60",
+}
+"""Settings of servers unless a test is about them, and says so by a flag: on a busy machine all takes its time."""
 
 
 class ServerProcess:
@@ -63,8 +70,7 @@ class ServerProcess:
         assert self.process is None, "the server is running"
         arguments = ["--port", str(self.port), "--data-dir", str(self.data_dir), *self.flags]
         environment = {name: value for name, value in os.environ.items() if not name.startswith("MANYLABEL_")}
-        environment["MANYLABEL_JOB_NICENESS"] = "0"  # tests that wait for trainings run beside others
-        environment |= self.environment
+        environment |= PATIENT | self.environment
         if self.release is not None:
             environment["PYTHONPATH"] = str(self.release)
         if (

@@ -109,7 +109,7 @@ async def test_the_fork_server_is_killed(server: ForkServer) -> None:
     assert await child.stdout.read() == b""
     assert await child.wait() == -signal.SIGKILL
     await child.kill()
-    assert has_ended(child.pid)
+    await eventually_async(lambda: has_ended(child.pid))
     assert await works()
     assert server.pid != killed
     assert is_gone(killed)
@@ -129,7 +129,7 @@ async def test_the_fork_server_hangs_at_a_start(server: ForkServer, monkeypatch:
     assert is_gone(hung)
     assert await child.stdout.read() == b""
     await child.kill()
-    assert has_ended(child.pid)
+    await eventually_async(lambda: has_ended(child.pid))
 
 
 async def test_the_fork_server_hangs_at_an_end(server: ForkServer, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -141,7 +141,7 @@ async def test_the_fork_server_hangs_at_an_end(server: ForkServer, monkeypatch: 
     with monkeypatch.context() as patch:
         patch.setattr(client, "ANSWER_SECONDS", 0.1)
         await child.kill()
-    assert has_ended(child.pid)
+    await eventually_async(lambda: has_ended(child.pid))
     assert is_gone(hung)
     assert await works()
 

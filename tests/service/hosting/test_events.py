@@ -2,7 +2,6 @@
 
 import asyncio
 import gc
-import time
 from typing import Any, get_args
 
 import pytest
@@ -113,12 +112,10 @@ class TestOfAReplica:
         watched = replica.events.subscribe()
         (first,) = await taken(watched, 1, ("metrics",))
         assert first.data["updates"] == 0
-        began = time.monotonic()
         for i in range(10):
             await replica.update([lone_fleet.example(i)])
         await taken(watched, 10)
         (second,) = await taken(watched, 1, ("metrics",))
-        assert time.monotonic() - began > 0.1
         assert second.position == replica.model.position
         assert second.data == {"position": second.position, "updates": 10, **replica.measures()}
         with pytest.raises(TimeoutError):  # nothing has changed

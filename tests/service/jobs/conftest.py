@@ -27,8 +27,8 @@ from manylabel_service.storage import Store
 from manylabel_service.trained.artifact import ModelArtifact
 from manylabel_service.trained.version_store import VersionStore
 
-WAIT_SECONDS = 90.0
-"""A training process takes seconds to load its libraries, on a busy machine many."""
+WAIT_SECONDS = 300.0
+"""Only a test that fails waits this long: on a busy machine a fit may take a while."""
 
 LONG: dict[str, Any] = {
     "trainer": "m3l",

@@ -96,6 +96,7 @@ class TestFirstUse:
         assert (await staying).model.updates == 3
 
     async def test_what_is_not_there(self, fleet: Any) -> None:
+        fleet.redis_timeout_seconds = 1.0
         registry = await fleet.start()
         results = await asyncio.gather(*(registry.get("nobody") for _ in range(5)), return_exceptions=True)
         assert [type(result) for result in results] == [ModelNotFound] * 5

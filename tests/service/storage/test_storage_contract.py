@@ -9,7 +9,7 @@ from typing import get_args
 
 import pytest
 from tests.service.stores import StoreUnderTest
-from tests.support.waiting import eventually_async
+from tests.support.waiting import DEADLINE_SECONDS, eventually_async
 
 from manylabel_service.errors import (
     LogLost,
@@ -811,9 +811,9 @@ async def test_closing_does_not_wait_for_the_waiting(new_store: NewStore) -> Non
     record = await store.models.create("m", b"")
     waiting = asyncio.create_task(store.logs.changed({record: START}, 300.0))
     assert await store.logs.changed({record: START}, 0.05) == []  # it began later, so the other waits by now
-    await store.close()
+    await asyncio.wait_for(store.close(), DEADLINE_SECONDS)
     with pytest.raises(StorageGone):  # and not [], as at the end of the time
-        await waiting
+        await asyncio.wait_for(waiting, DEADLINE_SECONDS)
 
 
 async def test_waiting_can_be_given_up(store: Store, under_test: StoreUnderTest) -> None:

@@ -134,7 +134,7 @@ class Servers(Fleet):
 
 @pytest.fixture
 async def redis_servers(redis_server: Any, quick: None) -> AsyncIterator[Servers]:
-    servers = Servers(lambda: RedisStore(Address.parse(redis_server.url), timeout_seconds=2.0), redis_server)
+    servers = Servers(lambda: RedisStore(Address.parse(redis_server.url), servers.redis_timeout_seconds), redis_server)
     yield servers
     await servers.end()
 

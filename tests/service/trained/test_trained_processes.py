@@ -9,7 +9,7 @@ from contextlib import closing
 from typing import Any
 
 import pytest
-from tests.support.waiting import eventually
+from tests.support.waiting import DEADLINE_SECONDS, eventually
 
 from manylabel_service.settings import Settings
 from manylabel_service.storage import Address
@@ -25,7 +25,7 @@ def put(redis_server: Any, meta_of: Any) -> Callable[..., int]:
 
     def make(version: Any, job: str) -> int:
         async def run() -> int:
-            store = RedisStore(Address.parse(redis_server.url), timeout_seconds=5.0)
+            store = RedisStore(Address.parse(redis_server.url), timeout_seconds=DEADLINE_SECONDS)
             await store.open()
             try:
                 return await publish(store, Settings(), "m", version.contents, meta_of(job), promote="always")

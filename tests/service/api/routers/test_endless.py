@@ -194,33 +194,33 @@ def test_an_idle_client_is_told_and_cut_off(impatient: Any) -> None:
         assert connection.rest() == []
 
 
-def test_a_client_that_reads_nothing_is_cut_off(impatient: Any) -> None:
+def test_a_client_that_reads_nothing_is_cut_off(server_process: Callable[..., Any]) -> None:
+    # Long enough that this client, on a busy machine, is not taken for one that sends nothing.
+    impatient = server_process("--stream-idle-seconds", "15").start()
     call(impatient, "POST", "/v1/models", {"name": "slow", "algorithm": "falt"})
     item = json.dumps({"x": [0.5] * 10, "y": [f"label {i}" for i in range(40)]}).encode()
     block = (item + b"\n") * 500
     with stream(impatient, "slow") as connection:
         connection.send_until_cut_off(block)
-        eventually(lambda: "slow_client_disconnected" in impatient.log.read_text())
+        eventually(lambda: "slow_client_disconnected" in impatient.log.read_text(), otherwise=impatient.log_tail)
         with pytest.raises((http.client.IncompleteRead, ConnectionError)):
             connection.answer.read()
     assert call(impatient, "POST", "/v1/models/slow/predict", {"x": [0.5] * 10})[0] == 200
 
 
 def test_a_stopping_server_ends_streams_and_events_in_good_order(server_process: Callable[..., Any]) -> None:
-    server = server_process().start()
+    server = server_process("--drain-seconds", "600").start()  # longer than `stop` waits
     call(server, "POST", "/v1/models", {"name": "m", "algorithm": "falt"})
     key = CHUNKED + b"Idempotency-Key: s\r\n"
     with stream(server, "m", headers=key) as connection, Watcher(server, "m") as watcher:
         connection.send(GOOD * 3)
         assert [connection.line()["line"] for _ in range(3)] == [1, 2, 3]
-        started = time.monotonic()
         server.process.send_signal(signal.SIGTERM)
         last = connection.line()
         assert (last["line"], last["error"]["code"], last["retry_after"]) == (4, "not_ready", 1)
         assert connection.rest() == []
         watcher.until(None)
     assert server.stop() == 0
-    assert time.monotonic() - started < 8, "it did not wait for the end of the drain time"
     server.start()
     with stream(server, "m", b"?from=3", key) as connection:
         connection.send(GOOD * 2)
