@@ -12,7 +12,9 @@ from tests.support.redis_server import RedisServer
 from tests.support.server_process import ServerProcess
 
 # How long an example takes, or making it, says nothing: the first may compile a kernel, and the machine may be busy.
-settings.register_profile("manylabel", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+_COMMON = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("manylabel", _COMMON, max_examples=25, derandomize=True)  # each run is like the one before
+settings.register_profile("long", _COMMON, max_examples=200, print_blob=True)  # `make test-long`
 settings.load_profile("manylabel")
 
 LONG = (

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
 
@@ -88,7 +88,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("files")
 
 
-@settings(max_examples=100, deadline=None)
 @given(data=matrix, base=st.sampled_from([0, 1]))
 def test_every_format_gives_the_same_rows(folder: Path, data: list, base: int) -> None:
     svm, arff, npz = (folder / f"data.{extension}" for extension in ("svm", "arff", "npz"))

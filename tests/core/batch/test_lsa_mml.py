@@ -6,7 +6,7 @@ import warnings
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
@@ -513,7 +513,6 @@ def test_input_is_left_as_it_was():
     assert X["text"] is text
 
 
-@settings(max_examples=25)
 @given(
     st.integers(2, 20),
     st.lists(st.integers(1, 5), min_size=1, max_size=3),

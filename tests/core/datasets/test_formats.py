@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from manylabel_core.datasets import (
@@ -100,7 +100,6 @@ def same(dataset: Dataset, X: np.ndarray, Y: np.ndarray, by_name: bool = False) 
     assert dataset.labelled.all()
 
 
-@settings(max_examples=60, deadline=None)
 @given(table=tables)
 def test_every_format_gives_the_same_data_set(table: tuple[list[list[float]], list[list[int]]]) -> None:
     X, Y = np.array(table[0], dtype=np.float32), np.array(table[1], dtype=np.int8)
@@ -125,7 +124,6 @@ def test_every_format_gives_the_same_data_set(table: tuple[list[list[float]], li
             assert read.names == (FEATURES if form == "named" else None)
 
 
-@settings(max_examples=60, deadline=None)
 @given(table=tables, base=st.sampled_from([0, 1]), said=st.booleans())
 def test_libsvm(table: tuple[list[list[float]], list[list[int]]], base: int, said: bool) -> None:
     X, Y = np.array(table[0], dtype=np.float32), np.array(table[1], dtype=np.int8)

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from manylabel_core.datasets import (
@@ -112,7 +112,6 @@ def test_a_byte_changed_anywhere(format: str) -> None:
         read_or_refuse(bytes(changed), format, **options)
 
 
-@settings(max_examples=150, deadline=None)
 @given(data=st.binary(max_size=60), format=st.sampled_from([*FORMATS]))
 def test_any_bytes(data: bytes, format: str) -> None:
     options = TEXTS[format][1] if format in TEXTS else {}
@@ -126,7 +125,6 @@ def test_any_bytes(data: bytes, format: str) -> None:
 alphabet = st.text(alphabet="0123456789:,.-+e{}?%@'\"\\ \t\n[]xyaNnIfui é\ud800\x00", max_size=80)
 
 
-@settings(max_examples=300, deadline=None)
 @given(text=alphabet, format=st.sampled_from([*TEXTS]))
 def test_words_of_the_formats_in_any_order(text: str, format: str) -> None:
     whole, options = TEXTS[format]
@@ -141,7 +139,6 @@ json_values = st.recursive(
 )
 
 
-@settings(max_examples=200, deadline=None)
 @given(values=st.lists(st.fixed_dictionaries({"x": json_values}, optional={"y": json_values}), max_size=3))
 def test_any_json(values: list[Any]) -> None:
     read_or_refuse("\n".join(map(json.dumps, values)).encode(), "ndjson")

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 import sklearn.metrics
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
@@ -248,7 +248,6 @@ def test_bad_input_is_refused(name: str, Y: Any, other: Any, field: str) -> None
 
 
 @pytest.mark.parametrize("name", DECISIONS + RANKINGS)
-@settings(max_examples=30)
 @given(INDICATORS, st.data())
 def test_an_example_of_weight_two_counts_as_two(name: str, pair: np.ndarray, data: st.DataObject) -> None:
     Y = pair[0]

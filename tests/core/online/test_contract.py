@@ -359,7 +359,7 @@ CHECKS = [check for name, check in list(globals().items()) if name.startswith("c
         for check in CHECKS
     ],
 )
-@settings(max_examples=4, derandomize=True)
+@settings(max_examples=4)
 @given(data=st.data())
 def test_it_keeps_the_contract(make: Make, check: Check, data: st.DataObject) -> None:
     check(data.draw(configured(make)), data.draw(streams()), data)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
@@ -71,7 +71,6 @@ def run(kernel: str, X: Array, Y: NDArray[np.bool_], eta: float) -> tuple[Array,
 
 
 @pytest.mark.parametrize("kernel", ["linear", "rbf"])
-@settings(max_examples=40)
 @given(
     seed=st.integers(0, 10_000),
     n=st.integers(1, 80),

@@ -6,7 +6,7 @@ import cvxpy as cp
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from manylabel_core.solvers import Privileged, Unbounded, solve_privileged_dual
@@ -244,7 +244,6 @@ def test_a_teacher_is_idle_only_where_it_gains_nothing():
     assert result.primal < best
 
 
-@settings(max_examples=60)
 @given(st.data())
 def test_points_are_feasible_and_gaps_not_negative(drawn):
     """Whatever the problem, and wherever it is stopped."""

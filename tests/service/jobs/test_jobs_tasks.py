@@ -227,4 +227,4 @@ class Walk(RuleBasedStateMachine):
 
 
 TestWalk = Walk.TestCase
-TestWalk.settings = settings(max_examples=40, stateful_step_count=25, deadline=None)
+TestWalk.settings = settings(stateful_step_count=25)

@@ -403,7 +403,7 @@ def bits(model: OnlineLearner) -> dict[str, bytes]:
 
 @pytest.mark.parametrize(("make", "parameters", "gain"), REACTING)
 @given(seed=st.integers(0, 99), sizes=st.lists(st.integers(1, 200), min_size=1, max_size=5), restores=st.booleans())
-@settings(max_examples=8)
+@settings(max_examples=settings.default.max_examples // 8)
 def test_replicas_agree(
     make: type[FALT], parameters: dict[str, Any], gain: float, seed: int, sizes: list[int], restores: bool
 ) -> None:

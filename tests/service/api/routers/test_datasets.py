@@ -15,7 +15,7 @@ from urllib.parse import urlencode
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from starlette.testclient import TestClient
 from tests.support.processes import READER, has_ended, processes
@@ -382,7 +382,6 @@ def taken_apart(body: bytes, ends: list[int]) -> tuple[dict[str, bytes], bool]:
     return found, multipart.ended
 
 
-@settings(max_examples=300, deadline=None)
 @given(
     file=st.text(alphabet="\r\n-bx", max_size=30),
     xml=st.binary(max_size=10),

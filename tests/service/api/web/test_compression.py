@@ -184,7 +184,7 @@ class TestRequests:
         assert counted.n_bytes == 0
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     coding=st.sampled_from(NAMES),
     at=st.floats(0, 1, exclude_max=True),

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 from sklearn.feature_extraction import FeatureHasher
@@ -72,7 +72,6 @@ def answered(outcome: Any) -> Answer:
 
 @pytest.mark.parametrize("limited", LIMITS, ids=lambda given: "-".join(k["policy"] for k in given["limits"].values()))
 @pytest.mark.parametrize("spec", LEARNERS, ids=lambda spec: spec["algorithm"])
-@settings(max_examples=20, deadline=None)
 @given(log=logs(), data=st.data())
 def test_grouping_slicing_restarts_and_rollbacks_change_no_bit(
     spec: dict[str, Any], limited: dict[str, Any], log: Log, data: st.DataObject
@@ -252,7 +251,6 @@ class FirstCome:
 
 
 @pytest.mark.parametrize("spec", LEARNERS, ids=lambda spec: spec["algorithm"])
-@settings(max_examples=30, deadline=None)
 @given(log=logs())
 def test_ignoring_is_learning_without_what_is_ignored(spec: dict[str, Any], log: Log) -> None:
     changes = [entry.change for entry in log]
@@ -291,7 +289,6 @@ values = st.sampled_from([1.0, -1.0, 5.0, 3.0, 2.0**49, -(2.0**49), -2.0])
 bags = st.dictionaries(names, values, max_size=12)
 
 
-@settings(max_examples=60, deadline=None)
 @given(examples=st.lists(bags, min_size=1, max_size=5), most=st.integers(1, 9))
 def test_hashing_is_that_of_feature_hasher(examples: list[dict[str, float]], most: int) -> None:
     """scikit-learn hashes for a model of dense rows, in which a feature's place is its column."""

@@ -6,7 +6,7 @@ from typing import Any, Literal, get_args, get_origin
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 from tests.service.online.folds import learn, named, new_model
@@ -112,7 +112,6 @@ def documents(draw: st.DrawFn) -> dict[str, Any]:
     return {"name": "m", "algorithm": algorithm, "params": params, "scaling": scaling, "missing": missing}
 
 
-@settings(max_examples=300, deadline=None)
 @given(document=documents())
 def test_what_is_accepted_can_learn_and_what_is_not_is_named(document: dict[str, Any]) -> None:
     try:
