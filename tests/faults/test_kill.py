@@ -20,7 +20,6 @@ from manylabel_service.online.state.log_entries import decode
 from manylabel_service.online.state.model import OnlineModel
 from manylabel_service.storage import SQLiteStore
 
-KILLS = 50
 WORKERS = 6
 SEED = 20260101
 
@@ -98,7 +97,8 @@ class Workers:
             serial += 1
 
 
-def test_no_acknowledged_update_is_lost_or_counts_twice(server_process: Start) -> None:
+@pytest.mark.parametrize("kills", [12, pytest.param(50, marks=pytest.mark.long)])
+def test_no_acknowledged_update_is_lost_or_counts_twice(server_process: Start, kills: int) -> None:
     rng = random.Random(SEED)
     # All snapshots are kept, so that the log is never trimmed and can be replayed from its beginning.
     server = server_process("--snapshot-every-updates", "40", "--snapshots-kept", "100000")
@@ -108,7 +108,7 @@ def test_no_acknowledged_update_is_lost_or_counts_twice(server_process: Start) -
     workers = Workers(server.url)
     workers.start()
     try:
-        for _ in range(KILLS):
+        for _ in range(kills):
             _let_live(server, workers, rng)
             workers.up.clear()
             server.kill()
@@ -134,7 +134,7 @@ def test_no_acknowledged_update_is_lost_or_counts_twice(server_process: Start) -
     assert set(replayed.learnt) <= set(workers.sent.positions) | workers.sent.unanswered
     assert status.updates == replayed.model.updates == len(replayed.learnt)
     assert _newest_snapshot(server.data_dir).read_bytes() == replayed.model.to_bytes()
-    assert len(workers.sent.positions) > 10 * KILLS
+    assert len(workers.sent.positions) > 10 * kills
 
 
 def _let_live(server: Any, workers: Workers, rng: random.Random) -> None:

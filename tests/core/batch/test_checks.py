@@ -51,15 +51,16 @@ def exceptions(estimator) -> dict[str, str]:
     return EXCEPTIONS | more | (PROBABILITIES if hasattr(estimator, "predict_proba") else {})
 
 
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")  # random labels, features up to 100
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning"),
+    pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),  # random labels, features up to 100
+]
+
+
 @parametrize_with_checks(
     [
         M3L(),
-        M3L(optimise="none"),
-        M3L(optimise="none", kernel="rbf"),
         M3L(optimise="none", kernel="precomputed"),
-        MLRL(optimise="none"),
         MLRL(optimise="none", kernel="rbf"),
         SSMLRL(optimise="none"),
         PrML(optimise="none"),
@@ -68,4 +69,13 @@ def exceptions(estimator) -> dict[str, str]:
     expected_failed_checks=exceptions,
 )
 def test_scikit_learn(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.long
+@parametrize_with_checks(
+    [M3L(optimise="none"), M3L(optimise="none", kernel="rbf"), MLRL(optimise="none")],
+    expected_failed_checks=exceptions,
+)
+def test_scikit_learn_and_more_parameters(estimator, check):
     check(estimator)
