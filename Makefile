@@ -8,19 +8,27 @@ BIN := .venv/bin
 # MANYLABEL_TEST_REDIS_SERVER=path runs the tests on another Redis than the one they bring along (docs/design.md).
 TEST_PROCESSES ?= 4
 INSTALLED := .venv/installed
+RUNS := .venv/runs
 
-.PHONY: demo test browser screenshots types compiled test-long test-processors test-label-studio test-kafka test-open-inference test-openapi fuzz format docs release sbom audit typescript test-typescript bench-online bench-http bench-batch bench-streams bench-budget bench-calibration deploy-check dist test-install command-docs clean
+.PHONY: demo test suite test-browser browser screenshots types compiled test-long test-processors test-label-studio test-kafka test-open-inference test-openapi fuzz format docs release sbom audit typescript test-typescript bench-online bench-http bench-batch bench-streams bench-budget bench-calibration deploy-check dist test-install command-docs clean
 
-demo: $(INSTALLED)
+demo: $(RUNS)
 	$(BIN)/manylabel demo
 
 test: $(INSTALLED)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(MAKE) --no-print-directory --jobs 2 types compiled
+	$(MAKE) --no-print-directory --jobs 2 types suite
+
+# The tests of `make test`, which also checks the types meanwhile; it fails where one of both does.
+suite: compiled
 	OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -n $(TEST_PROCESSES) --dist worksteal --durations 25
 
-# The browser of tests/browser, which are part of `make test` where there is one: Debian's chromium, and a font for its pages.
+# All tests of the pages, in a browser; `make test` runs one test a page.
+test-browser: $(INSTALLED)
+	OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -n $(TEST_PROCESSES) --dist worksteal -m "browser or smoke" --durations 25
+
+# The browser of tests/browser, of which `make test` runs a part where there is one: Debian's chromium, and a font for its pages.
 # MANYLABEL_TEST_CHROMIUM=path runs them in another; with MANYLABEL_TEST_BROWSER=required they fail where there is none.
 browser:
 	$(if $(filter 0,$(shell id -u)),,sudo) apt-get update
@@ -51,9 +59,11 @@ compiled: $(INSTALLED)
 	$(BIN)/python -m manylabel_service.jobs.training.warmup
 
 # Minutes of mixed traffic on three replicas while they and their Redis are killed, and a job that is disturbed all the time;
-# and the largest bodies in many shapes to every call: `pytest -m long tests/bodies -s` shows the table.
+# with the largest bodies in many shapes to every call (`pytest -m long tests/bodies -s` shows the table), and eight times as many
+# examples, other ones each time, for each test that makes up its input.
 test-long: $(INSTALLED)
 	$(BIN)/pytest -m long --durations 25 -o faulthandler_timeout=3600
+	$(BIN)/pytest -m "hypothesis and not long" --hypothesis-profile long --durations 25 -o faulthandler_timeout=3600
 
 # The numerical tests of core with the products of matrices that OpenBLAS has for other processors; minutes.
 # A processor without AVX-512 cannot run those for SkylakeX.
@@ -172,10 +182,16 @@ bench-streams bench-budget bench-calibration: bench-%: $(INSTALLED)
 deploy-check:
 	$(PYTHON) -m tests.deployment.check
 
+# What the demo runs with, which is less than half of what tests need.
+$(RUNS): pyproject.toml constraints.txt
+	test -d .venv || $(PYTHON) -m venv .venv
+	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[river,server]'
+	touch $@
+
 $(INSTALLED): pyproject.toml constraints.txt
 	test -d .venv || $(PYTHON) -m venv .venv
 	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
-	touch $@
+	touch $(RUNS) $@
 
 clean:
 	rm -rf .venv .venv-label-studio .venv-kafka .venv-open-inference .venv-openapi .venv-release .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis build dist

@@ -32,6 +32,13 @@ def test_the_public_ci_runs_the_tests_for_other_processors() -> None:
     assert [step["run"] for step in steps if "run" in step] == ["make test-processors"]
 
 
+def test_the_public_ci_runs_what_is_left_out_there() -> None:
+    browser, nightly = read(".github/workflows/ci.yml")["jobs"]["browser"], read(".github/workflows/nightly.yml")
+    assert browser["env"]["MANYLABEL_TEST_BROWSER"] == "required"
+    assert browser["steps"][-1]["run"] == "make test-browser"
+    assert nightly["jobs"]["long"]["steps"][-1]["run"] == "make test-long"
+
+
 def test_the_citation_and_the_package_for_typescript_are_of_this_version() -> None:
     package = json.loads((ROOT / "clients/typescript/package.json").read_text())
     assert (package["version"], package["license"]) == (PROJECT["version"], PROJECT["license"])

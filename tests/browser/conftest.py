@@ -29,8 +29,9 @@ CHROMIUM = os.environ.get("MANYLABEL_TEST_CHROMIUM") or shutil.which("chromium")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Leave to `make test-browser` what is not the one test of a page that `make test` runs."""
     for item in items:
-        if item.nodeid.startswith("tests/browser/"):
+        if item.nodeid.startswith("tests/browser/") and item.get_closest_marker("smoke") is None:
             item.add_marker(pytest.mark.browser)
 
 

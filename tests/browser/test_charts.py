@@ -307,6 +307,7 @@ def test_three_hundred_labels_are_clustered_while_one_waits(elements: Page) -> N
     assert order == [300, ["label 0", "label 1"]]
 
 
+@pytest.mark.smoke
 def test_elements_are_readable_on_a_phone_in_the_dark(elements: Page) -> None:
     elements.set_viewport_size(PHONE)
     elements.emulate_media(color_scheme="dark")

@@ -22,6 +22,7 @@ def heading(page: Page, text: str) -> None:
     expect(page.get_by_role("heading", level=1)).to_have_text(text)
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("route", ["/", "/models/{}"])
 def test_a_first_load_is_small_and_all_of_it_is_packed(watched: Watched, site: Site, name: str, route: str) -> None:
     site.client.create_model(name, algorithm="falt").update({"a": 1.0}, ["p"])

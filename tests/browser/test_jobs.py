@@ -5,6 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
 from playwright.sync_api import Locator, Page, expect
 from tests.browser.conftest import Site
 from tests.browser.watched import PHONE, Watched, assert_accessible, assert_no_sideways_scrolling
@@ -37,6 +38,7 @@ def facts(page: Page, name: str) -> Locator:
     return page.locator("dl.facts div", has=page.get_by_text(name, exact=True)).locator("dd")
 
 
+@pytest.mark.smoke
 def test_a_job_is_ordered_watched_compared_and_promoted(site: Site, watched: Watched, name: str) -> None:
     learn(site, name)
     page = opened(watched, site, f"/models/{name}")

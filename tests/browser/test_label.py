@@ -2,6 +2,7 @@
 
 from datetime import datetime, timedelta
 
+import pytest
 from playwright.sync_api import Page, expect
 from tests.browser.articles import new_model
 from tests.browser.conftest import Site
@@ -24,6 +25,7 @@ def ticked(page: Page) -> list[str]:
     return [box.get_attribute("value") or "" for box in page.locator(".ml-pick input").all() if box.is_checked()]
 
 
+@pytest.mark.smoke
 def test_labels_are_given_by_the_keyboard_and_taken_back(watched: Watched, any_site: Site, name: str) -> None:
     model = new_model(any_site.client, name, n_kept=3)
     queue = model.predictions(order="uncertainty").predictions

@@ -3,6 +3,7 @@
 import random
 import re
 
+import pytest
 from playwright.sync_api import Locator, Page, expect
 from tests.browser.conftest import Site
 from tests.browser.watched import PHONE, Watched, assert_accessible, assert_no_sideways_scrolling
@@ -14,6 +15,7 @@ def fact(page: Page, term: str) -> Locator:
     return page.locator("dl.facts dt", has_text=term).locator("xpath=following-sibling::dd").first
 
 
+@pytest.mark.smoke
 def test_a_model_that_learns(watched: Watched, any_site: Site, name: str) -> None:
     """Over each store: numbers to the digit, live, with a rollback and its past."""
     model = any_site.client.create_model(name, algorithm="falt", params={"drift": "adwin"}, window=50)

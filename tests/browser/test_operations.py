@@ -27,6 +27,7 @@ def opened(watched: Watched, site: Site, route: str, key: str | None, **options:
     return page
 
 
+@pytest.mark.smoke
 def test_keys_are_made_changed_and_revoked(keyed_site: Site, watched: Watched, name: str) -> None:
     page = opened(watched, keyed_site, "/operations", keyed_site.key)
     keys = section(page, "Keys")

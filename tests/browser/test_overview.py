@@ -16,6 +16,7 @@ def new_site(start_site: Callable[..., Site]) -> Site:
     return start_site()
 
 
+@pytest.mark.smoke
 def test_an_empty_server_says_how_to_begin_and_learns_a_sample(watched: Watched, new_site: Site) -> None:
     page = watched.new_page(new_site.url, viewport=PHONE)
     page.goto(new_site.url)

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import pytest
 from playwright.sync_api import Page, expect
 from tests.browser.watched import assert_accessible
 
@@ -92,6 +93,7 @@ def add_form(page: Page, options: dict[str, Any]) -> None:
     )
 
 
+@pytest.mark.smoke
 def test_a_form_sends_what_was_changed_and_shows_errors_at_their_fields(elements: Page) -> None:
     add_form(elements, {"legend": "Train"})
     assert elements.evaluate("() => [form.check(), form.value()]") == [False, {}]

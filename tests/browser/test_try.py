@@ -2,6 +2,7 @@
 
 import random
 
+import pytest
 from playwright.sync_api import Page, expect
 from tests.browser.articles import article, new_model
 from tests.browser.conftest import Site
@@ -14,6 +15,7 @@ def open_try(page: Page, site: Site, name: str) -> None:
     expect(page.get_by_role("heading", name="An example")).to_be_visible()
 
 
+@pytest.mark.smoke
 def test_a_record_is_predicted_explained_and_taught(watched: Watched, any_site: Site, name: str) -> None:
     model = new_model(any_site.client, name)
     x = {"title": "The cat saw a dog with soup", "pages": 3}
