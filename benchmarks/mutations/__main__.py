@@ -1,0 +1,61 @@
+"""Break the places one after the other, and print which are noticed."""
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from benchmarks.mutations.places import PLACES, Place
+
+ROOT = Path(__file__).parents[2]
+CODE = ("core", "service", "clients", "benchmarks", "docs", "examples", "deploy", "pyproject.toml")
+
+
+def main() -> int:
+    """Return 1 if a place went unnoticed."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("places", nargs="*", type=int, help="numbers of places; all without any")
+    parser.add_argument("--tests", type=Path, default=ROOT / "tests", help="the folder tests of another checkout")
+    given = parser.parse_args()
+    unnoticed = 0
+    with tempfile.TemporaryDirectory() as name:
+        copy = Path(name)
+        for each in (ROOT / part for part in CODE):
+            (shutil.copytree if each.is_dir() else shutil.copy2)(each, copy / each.name)
+        shutil.copytree(given.tests, copy / "tests")
+        for number in given.places or range(len(PLACES)):
+            noticed = notices(copy, PLACES[number])
+            unnoticed += not noticed
+            print(f"{number:3} {'noticed' if noticed else 'UNNOTICED'} {PLACES[number].file}", flush=True)
+    return min(unnoticed, 1)
+
+
+def notices(copy: Path, place: Place) -> bool:
+    """Return whether a test fails where the place is broken."""
+    file = copy / place.file
+    original = file.read_text()
+    assert original.count(place.text) == 1, place
+    file.write_text(original.replace(place.text, place.broken))
+    try:
+        # Compiled functions of the copy are its own: what calls a broken one is compiled again.
+        paths = os.pathsep.join(str(copy / part) for part in ("core", "service", "clients"))
+        tests = [test for test in place.tests.split() if (copy / test).exists()]
+        done = subprocess.run(
+            [sys.executable, "-m", "pytest", "-q", "-x", "-n", "2", "-p", "no:cacheprovider", *tests],
+            cwd=copy,
+            env={**os.environ, "PYTHONPATH": paths, "OPENBLAS_NUM_THREADS": "1"},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    finally:
+        file.write_text(original)
+    assert done.returncode in (0, 1), done.stdout[-2000:]
+    return done.returncode == 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
