@@ -1,8 +1,9 @@
 """Real servers, ours and Redis, for every test that needs one."""
 
 import contextlib
+import gc
 import ssl
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,17 @@ LONG = (
     *("tests/browser", "tests/faults", "tests/clients/command", "tests/clients/export"),
     *("tests/test_documentation.py", "tests/test_examples.py", "tests/service/jobs"),
 )
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Let the garbage collector neither walk the thousands of tests while they are collected, nor ever after."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+        gc.freeze()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
