@@ -5,6 +5,7 @@ import gzip
 import http.client
 import io
 import json
+import os
 import socket
 import threading
 import time
@@ -339,9 +340,9 @@ def test_others_are_answered_while_a_file_is_read(server: Any) -> None:
 
     sender = threading.Thread(target=send)
     sender.start()
-    eventually(lambda: processes(READER, ancestor=server.pid))
+    eventually(lambda: processes(READER, ancestor=os.getpid()))
     n_meanwhile = 0
-    while processes(READER, ancestor=server.pid):
+    while processes(READER, ancestor=os.getpid()):
         assert listed(server) == []
         n_meanwhile += 1
     sender.join()
@@ -355,8 +356,8 @@ def test_a_server_that_is_killed_while_it_reads(server: Any) -> None:
     names_before = [one["name"] for one in listed(server)]
     data = b"1 1:1 2:1 3:1\n" * 150_000
     with begun(server, len(data), data):
-        eventually(lambda: processes(READER, ancestor=server.pid))
-        (reader,) = processes(READER, ancestor=server.pid)
+        eventually(lambda: processes(READER, ancestor=os.getpid()))
+        (reader,) = processes(READER, ancestor=os.getpid())
         server.kill()
         eventually(lambda: has_ended(reader))
     server.start()
