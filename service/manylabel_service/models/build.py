@@ -37,7 +37,7 @@ def host_parts() -> list[str]:
         f"machine {platform.machine()}",
         f"python {sys.implementation.cache_tag}",
         f"unicode {unicodedata.unidata_version}",
-        f"compiled {not numba.config.DISABLE_JIT}",
+        f"compiled {not numba.config.DISABLE_JIT}",  # type: ignore[attr-defined]
         *(f"{library} {version(library)}" for library in _LIBRARIES),
     ]
 

@@ -241,8 +241,13 @@ async def _learn_with(replica: Replica, request: Request, operation: str, contex
     want_predictions = operation == "predict-update"
     alone = schemas.PredictUpdateRequest if want_predictions else schemas.UpdateItem
     batch = schemas.PredictUpdateBatch if want_predictions else schemas.UpdateBatch
-    limits = {"max_features": settings.max_features, "max_fields": settings.max_record_fields}
-    convert = partial(to_example, **limits, records=replica.records, alone=alone)
+    convert = partial(
+        to_example,
+        max_features=settings.max_features,
+        records=replica.records,
+        alone=alone,
+        max_fields=settings.max_record_fields,
+    )
     async with request.app.state.turns.turn(raw, deadline):
         document = await read_value(raw)
         key = idempotency.idempotency_key(request, operation, raw)
