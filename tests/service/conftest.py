@@ -4,6 +4,7 @@ import contextlib
 import itertools
 import os
 import subprocess
+import tempfile
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
@@ -69,17 +70,16 @@ async def sqlite_store(tmp_path: Path) -> AsyncIterator[Store]:
 
 
 @pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system of 24 MB."""
-    place = tmp_path / "disk"
-    place.mkdir()
-    mounted = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=24m", "none", place], capture_output=True, check=False
-    )
-    if mounted.returncode:
-        pytest.skip(f"needs the right to mount a tmpfs: {mounted.stderr.decode().strip()}")
-    yield place
-    subprocess.run(["umount", "--lazy", place], check=True)
+def small_disk() -> Iterator[Path]:
+    """A file system of 24 MB, outside of pytest's directories: pytest cannot remove one that a killed run has left."""
+    with tempfile.TemporaryDirectory() as place:
+        mounted = subprocess.run(
+            ["mount", "-t", "tmpfs", "-o", "size=24m", "none", place], capture_output=True, check=False
+        )
+        if mounted.returncode:
+            pytest.skip(f"needs the right to mount a tmpfs: {mounted.stderr.decode().strip()}")
+        yield Path(place)
+        subprocess.run(["umount", "--lazy", place], check=True)
 
 
 @pytest.fixture
