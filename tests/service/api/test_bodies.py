@@ -94,6 +94,27 @@ def test_labels_of_a_prediction_have_a_bound(client: TestClient, shape: str) -> 
     assert (answer.status_code, answer.json()["errors"][0]["pointer"]) == (422, "/y")
 
 
+@pytest.mark.parametrize("place", ["/params", "/limits", "/limits/labels", "/text", "/init_from", "/name"])
+def test_an_object_of_a_spec_has_a_bound_of_fields(client: TestClient, place: str) -> None:
+    value = made("named numbers", SIZE)
+    for name in reversed(place.split("/")[1:]):
+        value = b'{"%s":%s}' % (name.encode(), value)
+    content = b'{"algorithm":"falt",' + (b'"name":"new",' if place != "/name" else b"") + value[1:]
+    answer = client.post("/v1/models", content=content, headers={"Content-Type": "application/json"})
+    assert (answer.status_code, [error["pointer"] for error in answer.json()["errors"]]) == (422, [place])
+
+
+@pytest.mark.parametrize("field", ["labels", "features"])
+def test_of_the_names_of_a_spec_the_first_that_is_wrong_is_told(client: TestClient, field: str) -> None:
+    answer = client.post("/v1/models", json={"name": "new", "algorithm": "falt", field: ["a", *[1] * 2_000]})
+    assert (answer.status_code, [error["pointer"] for error in answer.json()["errors"]]) == (422, [f"/{field}/1"])
+
+
+def test_the_labels_of_a_spec_are_counted_before_they_are_looked_at(client: TestClient) -> None:
+    answer = client.post("/v1/models", json={"name": "new", "algorithm": "falt", "labels": ["a"] * 20_000})
+    assert (answer.status_code, answer.json()["code"]) == (507, "limit_exceeded")
+
+
 def test_many_unknown_fields_are_refused_at_once(client: TestClient) -> None:
     content = b'{"x":{"a":1},' + made("named numbers", SIZE)[1:]
     for path in ("m/predict", "m/update", "m/predict-update"):

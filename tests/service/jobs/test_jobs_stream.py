@@ -81,6 +81,25 @@ def test_a_job_says_what_it_trained_on_and_fails_with_too_little(serve, create):
         assert (wrong.status_code, wrong.json()["errors"][0]["pointer"]) == (422, "/data")
 
 
+def test_a_job_on_a_model_whose_log_has_no_rows_says_what_to_set(serve, create):
+    order = {"trainer": "m3l", "data": {"stream": "online", "last": 10}, "model": "batch"}
+    with serve(log_keep_examples=0, snapshots_kept=1) as client:
+        address = create(client, "online")
+
+        def failure():
+            answer = client.post("/v1/jobs", json=order)
+            client.get(f"{answer.headers['location']}/events")  # ends when the job does
+            return client.get(answer.headers["location"]).json()["error"]
+
+        untaught = failure()
+        client.post(f"{address}/update", json={"x": [1.0, 2.0], "y": ["a"]}).raise_for_status()
+        client.post(f"{address}/snapshots").raise_for_status()
+        trimmed = failure()
+    assert untaught["code"] == trimmed["code"] == "too_few_examples"
+    assert "log_keep_examples" not in untaught["detail"]
+    assert "log_keep_examples" in trimmed["detail"]
+
+
 def test_the_log_has_what_was_learnt_long_before_the_snapshots_kept(serve, create):
     items = [{"x": [float(i % 7), float(i % 3)], "y": ["a"] if i % 7 > 3 else ["b"]} for i in range(201)]
     with serve() as client:

@@ -23,7 +23,7 @@ from manylabel_service.api.web.access import access_of, needs
 from manylabel_service.api.web.large_json import read_large_json
 from manylabel_service.api.web.problems import Problem, invalid
 from manylabel_service.api.web.routes import GuardedRoute, JSONAnswer, body, json_answer, problems
-from manylabel_service.api.web.validation import invalid_body
+from manylabel_service.api.web.validation import Path, invalid_body
 from manylabel_service.errors import InvalidExample, KeyInFlight, KeyReused, LimitExceeded, ModelNotFound
 from manylabel_service.hosting.examples import Example, Features
 from manylabel_service.hosting.predictions import Prediction, PredictResult
@@ -191,7 +191,20 @@ async def _body(request: Request, context: Context, kind: type[Sent]) -> Sent:
     try:
         return kind.model_validate(document)
     except ValidationError as error:
-        raise invalid_body(error, (), tuple, {(): kind}) from error
+        raise invalid_body(error, (), _place, {(): kind}) from error
+
+
+_UNIONS = ("annotation", "task", "id")
+
+
+def _place(location: Path) -> Path:
+    """Return the path of a place in a message, without the branches of unions."""
+    parts, path = iter(location), list[str | int]()
+    for part in parts:
+        path.append(part)
+        if part in _UNIONS:
+            next(parts, None)
+    return tuple(path)
 
 
 def _versions(replica: Replica) -> list[str]:

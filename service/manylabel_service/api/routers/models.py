@@ -26,9 +26,10 @@ from manylabel_service.api.web.parameters import each_once, each_once_but, wrong
 from manylabel_service.api.web.problems import invalid
 from manylabel_service.api.web.routes import GuardedRoute, body, json_answer, listed, problems
 from manylabel_service.api.web.turns import LARGE_BYTES
-from manylabel_service.api.web.validation import Path, invalid_body
+from manylabel_service.api.web.validation import Path, check_all_known, invalid_body
 from manylabel_service.errors import NoReliability, NotCalibrated
 from manylabel_service.hosting.hosted_model import HostedModel
+from manylabel_service.hosting.size_limits import check_limit
 from manylabel_service.models.warm_start import warm_start
 from manylabel_service.online.size_limits import check_arrays
 from manylabel_service.online.spec.params import PARAMS
@@ -72,6 +73,8 @@ _EXAMPLE = {"name": "tags", "algorithm": "falt", "params": {"eta": 0.5, "passes_
 async def create_model(request: Request, context: ContextOf, access: AccessOf) -> Response:
     """The new model has learnt nothing, or goes on from a trained one. Its address is in the header Location."""
     document, raw = await read_large_json(request, context.settings.max_body_bytes)
+    check_all_known(document, ())
+    _check_count(document, context.settings)
     try:
         # Names by the hundred thousand hold the interpreter for long.
         large = len(raw) >= LARGE_BYTES
@@ -84,6 +87,14 @@ async def create_model(request: Request, context: ContextOf, access: AccessOf) -
         return created(await context.registry.create(spec))
     state = await _begin(context, spec, wanted.init_from, wanted.leaves_scaling, wanted.leaves_text)
     return created(await context.registry.create(state.online_spec, state))
+
+
+def _check_count(document: Any, settings: Settings) -> None:
+    """Refuse more names than a model may have before each is looked at; raises LimitExceeded."""
+    for kind, most in (("features", settings.max_features), ("labels", settings.max_labels)):
+        names = document.get(kind) if isinstance(document, dict) else None
+        if isinstance(names, list):
+            check_limit(f"{kind} of the model", len(names), most)
 
 
 def _validated(document: Any) -> tuple[schemas.ModelRequest, ModelSpec]:

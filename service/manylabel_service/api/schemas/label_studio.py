@@ -2,10 +2,14 @@
 
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, InstanceOf
 
 from manylabel_service.api.schemas.base import Answer
 from manylabel_service.label_studio.config import MAX_CONFIG_BYTES
+
+
+_Object = InstanceOf[dict[str, Any]]
+"""Any JSON object. It is not copied: a large one would hold the event loop for long."""
 
 
 class _Sent(BaseModel):
@@ -39,7 +43,7 @@ class Task(_Sent):
 
     id: int | Annotated[str, Field(max_length=256)] | None = None
     """The number of the task in Label Studio."""
-    data: dict[str, Any]
+    data: _Object
     """The record; images and other media in it are no features."""
 
 
@@ -75,11 +79,11 @@ class WebhookRequest(_Sent):
 
     action: Annotated[str, Field(max_length=64)]
     """ANNOTATION_CREATED, ANNOTATIONS_CREATED, ANNOTATION_UPDATED and START_TRAINING are heeded."""
-    annotation: dict[str, Any] | list[dict[str, Any]] | None = None
+    annotation: _Object | list[_Object] | None = None
     """The annotation, or several of them."""
     task: Task | list[Task] | None = None
     """The task of each annotation."""
-    project: dict[str, Any] | None = None
+    project: _Object | None = None
     """The project, with its `id` and its `label_config`."""
 
 

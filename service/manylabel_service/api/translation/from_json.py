@@ -128,8 +128,13 @@ def check_fields(item: Any, at: Path, max_fields: int) -> None:
         return
     check_known(item, at)
     for name in ("x", "y", "views"):
-        if (count := _n_fields(item.get(name))) > max_fields:
-            raise invalid((*at, name), f"must have at most {max_fields:,} fields, numbers or labels, has {count:,}")
+        check_count(item.get(name), (*at, name), max_fields)
+
+
+def check_count(value: Any, at: Path, max_fields: int) -> None:
+    """Refuse an object or a list with too many fields, numbers or labels; raises a Problem."""
+    if (count := _n_fields(value)) > max_fields:
+        raise invalid(at, f"must have at most {max_fields:,} fields, numbers or labels, has {count:,}")
 
 
 def _n_fields(value: Any) -> int:

@@ -9,7 +9,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from manylabel_core.records import RecordEncoder
 from manylabel_service.api.schemas.requests import LabelsBody
-from manylabel_service.api.translation.from_json import record_features, to_labels
+from manylabel_service.api.translation.from_json import check_count, record_features, to_labels
 from manylabel_service.api.web.problems import invalid
 from manylabel_service.api.web.validation import Path
 from manylabel_service.hosting.examples import Example, Features
@@ -55,6 +55,7 @@ class TaskReader:
 
     def features(self, data: Mapping[str, Any], at: Path) -> Features:
         """Return the features of a task; raises a Problem with the place."""
+        check_count(data, at, self._records.limits.fields)
         return record_features(dict(fields_of(data, self._config)), at, self._max_features, self._records)
 
     def example(self, data: Mapping[str, Any], annotation: Mapping[str, Any], at: Path) -> Example | None:

@@ -19,7 +19,7 @@ MAX_ERRORS_LOOKED_AT = 1_000
 MAX_FIELDS = 100
 """Maximum number of fields of an object of known fields. No object has as many."""
 
-_NO_OBJECT = ("dict_type", "model_type", "model_attributes_type")
+_NO_OBJECT = ("dict_type", "is_instance_of", "model_type", "model_attributes_type")
 
 _WORDS = {
     "missing": "is missing",
@@ -51,6 +51,14 @@ def check_known(document: Any, at: Path) -> None:
     """Refuse an object with more fields than any model has, which pydantic would describe one by one."""
     if isinstance(document, dict) and len(document) > MAX_FIELDS:
         raise invalid(at, f"must have at most {MAX_FIELDS} fields, has {len(document):,}")
+
+
+def check_all_known(document: Any, at: Path) -> None:
+    """Refuse as `check_known`, also objects in the fields of an object, none of which has names of the client's."""
+    check_known(document, at)
+    if isinstance(document, dict):
+        for name, value in document.items():
+            check_all_known(value, (*at, name))
 
 
 def invalid_body(

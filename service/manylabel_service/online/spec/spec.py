@@ -54,7 +54,7 @@ def _no_repeats(names: list[str]) -> list[str]:
 
 _Names = Annotated[
     list[Annotated[str, AfterValidator(_at_most_max_bytes), Field(json_schema_extra=_LENGTH)]],
-    Field(min_length=1, json_schema_extra={"uniqueItems": True}),
+    Field(min_length=1, fail_fast=True, json_schema_extra={"uniqueItems": True}),
     AfterValidator(_no_repeats),
 ]
 

@@ -551,3 +551,26 @@ def test_items_of_a_message_are_bounded(serve: Callable[..., Any], create: Calla
         ):
             answer = backend.ask(what, {field: [{}] * 3, **others})
             assert (answer.status_code, answer.json()["code"]) == (413, "batch_too_large")
+
+
+@pytest.mark.parametrize(
+    ("changes", "places"),
+    [
+        ({"annotation": 5}, {"/annotation"}),
+        ({"annotation": [5], "task": [TASK]}, {"/annotation", "/annotation/0"}),
+        ({"task": {"data": []}}, {"/task", "/task/data"}),
+        ({"task": [{"id": []}]}, {"/task", "/task/0/id", "/task/0/data"}),
+        ({"project": "x"}, {"/project"}),
+    ],
+)
+def test_a_refused_message_names_its_places(backend: Backend, changes: Any, places: set[str]) -> None:
+    answer = backend.ask("webhook", {**message(), **changes})
+    assert (answer.status_code, {error["pointer"] for error in answer.json()["errors"]}) == (422, places)
+
+
+def test_a_task_with_too_many_fields_is_not_learnt(backend: Backend) -> None:
+    task = {"data": {f"f{number}": number for number in range(50_001)}}
+    answer = backend.ask("webhook", {**message(), "task": task})
+    assert (answer.status_code, [error["pointer"] for error in answer.json()["errors"]]) == (422, ["/task/data"])
+    (shown,) = backend.ok("predict", {"tasks": [task], "label_config": CONFIG})["results"]
+    assert (shown["result"], shown["score"]) == ([], 0)

@@ -266,6 +266,11 @@ class TestBinary:
     def test_a_wrong_length_of_the_json(self, models: TestClient, length: str, status: int) -> None:
         answer = models.post(INFER, content=b'{"inputs": []}', headers={"Inference-Header-Content-Length": length})
         assert (answer.status_code, answer.json().keys()) == (status, {"error"})
+        assert "inference-header-content-length" in answer.json()["error"].lower()
+
+    def test_no_json_at_all(self, models: TestClient) -> None:
+        answer = models.post(INFER, content=b'{"inputs": []}', headers={"Inference-Header-Content-Length": "0"})
+        assert (answer.status_code, answer.json().keys()) == (400, {"error"})
 
 
 WRONG: list[tuple[Any, int, str]] = [

@@ -77,6 +77,7 @@ RAISED: list[tuple[errors.ServiceError, int, str, str | None]] = [
     (errors.KeyInvalid(), 401, "key_invalid", None),
     (errors.ScopeMissing("learn"), 403, "scope_missing", None),
     (errors.ModelNotAllowed("a"), 403, "model_not_allowed", None),
+    (errors.JobNotAllowed("01k"), 403, "model_not_allowed", None),
     (errors.BeyondOwnKey("expires_at", "must be 2027-01-31T12:00:00.000Z or earlier"), 403, "beyond_own_key", None),
     (errors.RateLimited("your key is for 2 requests a second", 0.4), 429, "rate_limited", "1"),
     (errors.TooManyAttempts(2.5), 429, "too_many_attempts", "3"),
