@@ -51,6 +51,9 @@ H = TypeVar("H", bound=HostedModel)
 
 _ACTION = "delete it, or mend the store"
 
+SMALL_SPEC_BYTES = 2**16
+"""Maximum bytes of a spec that is read on the event loop; a larger one, with names by the thousand, in a thread."""
+
 
 class Registry:
     """Creates, finds, lists and deletes models; loads them when they are asked for, and lets idle ones go.
@@ -123,7 +126,8 @@ class Registry:
 
     async def _restored(self, record: ModelRecord) -> HostedModel:
         """Restore a model and host it; one that cannot be restored is hosted as failed."""
-        name, replica = record.name, self._readable(record)
+        name, large = record.name, len(record.spec) > SMALL_SPEC_BYTES
+        replica = await asyncio.to_thread(self._readable, record) if large else self._readable(record)
         try:
             await self._restore(replica)
         except (ModelGone, StorageGone):
@@ -332,7 +336,10 @@ class Registry:
             raise ModelExists(spec.name)
         check_limit("the number of models", len(records) + len(self._creating), self._settings.max_models)
         if state is None:
-            replica = self._online(await self._store.models.create(spec.name, self._stored(spec)))
+            record = await self._store.models.create(spec.name, self._stored(spec))
+            if len(record.spec) > SMALL_SPEC_BYTES:
+                return await self._restored(record)
+            replica = self._online(record)
             replica.start()
             return await self._host(replica)
         data = await asyncio.to_thread(state.seed, spec.name, self.in_use.versions.form)

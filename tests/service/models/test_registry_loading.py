@@ -111,6 +111,21 @@ class TestFirstUse:
         await replica.update([fleet.example(0)])
         assert (await other.get("m")).model.to_bytes() == replica.model.to_bytes()
 
+    async def test_many_names_are_read_beside_the_event_loop(self, fleet: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+        threads, made = [], OnlineModel.__init__
+
+        def noted(*arguments: Any, **options: Any) -> None:
+            threads.append(threading.current_thread())
+            made(*arguments, **options)
+
+        one, other = await fleet.start_several(2)
+        monkeypatch.setattr(OnlineModel, "__init__", noted)
+        created = await one.create(fleet.spec(features=["a", "b1", *(f"f{i}" for i in range(20_000))]))
+        await created.update([fleet.example(0)])
+        assert (await other.get("m")).model.to_bytes() == created.model.to_bytes()
+        assert threads
+        assert threading.main_thread() not in threads
+
     async def test_a_durability_that_the_store_has_not(self, fleet: Any) -> None:
         registry = await fleet.start()
         assert "fsync" not in fleet.store(registry).logs.durabilities

@@ -7,7 +7,6 @@ from pydantic import BaseModel, ConfigDict, Field, InstanceOf
 from manylabel_service.api.schemas.base import Answer
 from manylabel_service.label_studio.config import MAX_CONFIG_BYTES
 
-
 _Object = InstanceOf[dict[str, Any]]
 """Any JSON object. It is not copied: a large one would hold the event loop for long."""
 

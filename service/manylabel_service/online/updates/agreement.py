@@ -102,7 +102,7 @@ class Agreement:
                 raise DamagedState(f"the snapshot at {newest} has form {form}")
             reading = begin
             is_stored = any(snapshot.position == begin for snapshot in snapshots)
-            model = await self._reader.load(begin) if is_stored else OnlineModel(self._spec)
+            model = await (self._reader.load(begin) if is_stored else asyncio.to_thread(OnlineModel, self._spec))
         except DamagedState as error:
             log.warning("snapshot_damaged", model=self._record.name, position=reading, error=str(error))
             return await self._compare([snapshot for snapshot in snapshots if snapshot.position != reading])

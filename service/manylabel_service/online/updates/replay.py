@@ -128,7 +128,9 @@ class LogReplayer:
         raise failure
 
     async def _snapshot(self, snapshot: SnapshotRecord | None) -> OnlineModel:
-        return OnlineModel(self._spec) if snapshot is None else await self._snapshot_reader.load(snapshot.position)
+        if snapshot is None:  # a spec may declare names by the hundred thousand
+            return await asyncio.to_thread(OnlineModel, self._spec)
+        return await self._snapshot_reader.load(snapshot.position)
 
     def _pass_over(self, position: str, error: Exception) -> None:
         action = "falling back to an older snapshot and a longer replay"
