@@ -1,7 +1,8 @@
 """Bodies of the largest size, in many shapes, to every call that takes one: how long others wait, and the memory.
 
 `pytest -m long tests/bodies -s` shows the table: for each call the worst body. MANYLABEL_TEST_BODY_CALLS is a regular
-expression that picks calls, MANYLABEL_TEST_BODY_EVERY=7 sends every seventh body, MANYLABEL_TEST_BODY_BYTES is the size.
+expression that picks calls. MANYLABEL_TEST_BODY_EVERY=7 sends every seventh body.
+MANYLABEL_TEST_BODY_BYTES is their size.
 """
 
 import http.client

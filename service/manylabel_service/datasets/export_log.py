@@ -56,7 +56,7 @@ def fold(request: dict[str, Any], files: list[IO[bytes]]) -> dict[str, Any]:
     n_late = last_rows.n_rows - data.n_rows  # a label that came after them is not known of these
     available = min(asked, model.updates - last_rows.n_skipped_in_all) - n_late
     if available <= 0:
-        raise BadDataset("the log has no example of which all labels are known")
+        raise BadDataset(_no_rows(model.updates))
     result.write(data.to_bytes())
     counts = {
         "asked": asked,
@@ -68,6 +68,16 @@ def fold(request: dict[str, Any], files: list[IO[bytes]]) -> dict[str, Any]:
         "position": model.position,
     }
     return {"damaged": None, "counts": counts}
+
+
+def _no_rows(n_learnt: int) -> str:
+    """Return why a log has no rows, and what to do."""
+    if not n_learnt:
+        return "the log has no examples: send updates to the model first"
+    return (
+        f"the log has no example of which all labels are known; {n_learnt:,} were learnt: set log_keep_examples or "
+        "log_keep_hours on the server, or train from a data set"
+    )
 
 
 class _Log:

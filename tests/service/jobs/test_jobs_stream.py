@@ -83,8 +83,8 @@ def test_a_job_says_what_it_trained_on_and_fails_with_too_little(serve, create):
 
 def test_a_job_on_a_model_whose_log_has_no_rows_says_what_to_set(serve, create):
     order = {"trainer": "m3l", "data": {"stream": "online", "last": 10}, "model": "batch"}
-    with serve(log_keep_examples=0, snapshots_kept=1) as client:
-        address = create(client, "online")
+    with serve() as client:
+        address = create(client, "online", labels=["a", "b"])
 
         def failure():
             answer = client.post("/v1/jobs", json=order)
@@ -92,12 +92,11 @@ def test_a_job_on_a_model_whose_log_has_no_rows_says_what_to_set(serve, create):
             return client.get(answer.headers["location"]).json()["error"]
 
         untaught = failure()
-        client.post(f"{address}/update", json={"x": [1.0, 2.0], "y": ["a"]}).raise_for_status()
-        client.post(f"{address}/snapshots").raise_for_status()
-        trimmed = failure()
-    assert untaught["code"] == trimmed["code"] == "too_few_examples"
+        client.post(f"{address}/update", json={"x": [1.0, 2.0], "y": {"a": True}}).raise_for_status()
+        partial = failure()
+    assert untaught["code"] == partial["code"] == "stream_unavailable"
     assert "log_keep_examples" not in untaught["detail"]
-    assert "log_keep_examples" in trimmed["detail"]
+    assert "log_keep_examples" in partial["detail"]
 
 
 def test_the_log_has_what_was_learnt_long_before_the_snapshots_kept(serve, create):

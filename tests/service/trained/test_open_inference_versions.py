@@ -90,7 +90,7 @@ def test_each_view_has_an_input(served: TestClient, views: Any) -> None:
 @pytest.mark.parametrize(
     ("inputs", "message"),
     [
-        ([("sound", (2, 6))], "is not a view of this model"),
+        ([("sound", (2, 6))], "/inputs/0/name must be one of text, image"),
         ([("x", (2, 6))], "this model has the views"),
         ([("image", (2, 5))], "must have 6 numbers"),
         ([("image", (2, 6)), ("text", (3, 8))], "/inputs/1/shape must have 2 examples"),

@@ -134,8 +134,6 @@ async def gather(context: JobContext, record: JobRecord, directory: Path) -> Tak
     data = record.spec.data
     assert isinstance(data, DataOfStream)
     counts = await rows_of_stream(context.store, context.settings, data.stream, data.last, directory / DATA)
-    if not counts.rows:
-        raise TooFewExamples(_without_log(data.stream, counts.learnt))
     text = counts.to_text()
     minimum = counts.available if data.minimum is None else data.minimum
     if counts.rows < minimum:
@@ -143,15 +141,6 @@ async def gather(context: JobContext, record: JobRecord, directory: Path) -> Tak
     await file_to_blob(context.store.blobs, directory / DATA, gathered_key(record.id))
     facts = counts._asdict()
     return Taken(**{name: facts[name] for name in Taken.model_fields if name in facts}, text=text)
-
-
-def _without_log(stream: str, n_learnt: int) -> str:
-    if not n_learnt:
-        return f"the log of model {stream!r} has no examples: send updates to the model first"
-    return (
-        f"the log of model {stream!r} has none of the {n_learnt:,} examples that it learnt with all labels known: "
-        "set log_keep_examples or log_keep_hours on the server, or train from a dataset"
-    )
 
 
 class CheckpointUploads:

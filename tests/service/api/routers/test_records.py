@@ -236,3 +236,18 @@ def test_any_record_is_translated_as_core_reads_it(x: Any) -> None:
     for features in (to_features({"x": x}, at, 1_000, encoder), learnt, trained.features):
         assert (features.names, features.indices) == (tuple(expected), None)
         assert np.array_equal(features.values, np.array(list(expected.values()), dtype=np.float32))
+
+
+def test_the_error_of_another_form_names_every_form(client: TestClient, made: Callable[..., str]) -> None:
+    address, details = made(), set[str]()
+    for operation in ("predict", "update", "predict-update"):
+        for at, item in (("/x", {"x": 5}), ("/examples/0/x", {"examples": [{"x": 5}]})):
+            if operation != "predict":
+                for each in item.get("examples", [item]):
+                    each["y"] = []
+            answer = client.post(f"{address}/{operation}", json=item)
+            (error,) = answer.json()["errors"]
+            assert (answer.status_code, error["pointer"]) == (422, at)
+            details.add(error["detail"])
+    (detail,) = details
+    assert all(form in detail for form in ("indices", "values", "names", "record", "text"))
