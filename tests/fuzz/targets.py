@@ -31,6 +31,7 @@ from manylabel_service.api.web.multipart import Multipart
 from manylabel_service.api.web.problems import Problem
 from manylabel_service.api.web.validation import Path as Place
 from manylabel_service.errors import ReleaseTooOld, UnreadableEntry
+from manylabel_service.hosting.signature import Signature
 from manylabel_service.label_studio.config import ConfigRefused, read_config
 from manylabel_service.online.state.log_entries import Rollback, Update, decode, encode
 from manylabel_service.transfer.archive import MANIFEST, ArchiveReader, BadArchive
@@ -125,7 +126,8 @@ def _inference(data: bytes) -> object:
     def convert(item: Any, at: Place) -> Any:
         return record_features(item["x"], at, 10_000, _ENCODER)
 
-    return asyncio.run(to_examples(tensors, convert, 1_000, 1_000)).values
+    signature = Signature("m3l", {}, (), False, _ENCODER, views={tensor.asked.name for tensor in tensors})
+    return asyncio.run(to_examples(tensors, signature, convert, 1_000, 1_000)).values
 
 
 INFERENCE = [

@@ -38,7 +38,11 @@ class tokeniser:
 
 def python_file(model: Portable) -> str:
     """Return the file."""
-    parts = [HEAD.format(model=model["model"]), "import json\n", f"MAX_MAGNITUDE = {MAX_MAGNITUDE!r}\n"]
+    parts = [
+        HEAD.format(model=model["model"]),
+        "import json\nfrom math import log\n",
+        f"MAX_MAGNITUDE = {MAX_MAGNITUDE!r}\n",
+    ]
     parts += [_source(bounds), _source(tokeniser), _AS_MODULE, _source(text), _source(encoder), _source(predictor)]
     # JSON in a Python string: no sequence of it ends the string, and it is read faster than Python would be.
     return "\n".join([*parts, f"MODEL = {json.dumps(model)!r}\n", TAIL])

@@ -258,6 +258,7 @@ def test_labels_are_listed(manylabel: Command, client: Client, tags: str) -> Non
 
 
 def test_labels_are_renamed_merged_and_retired(manylabel: Command, client: Client, tags: str) -> None:
+    client.model(tags).update({"word=cat": 1}, ["petz"])
     assert manylabel("models", "rename-label", tags, "pets", "animals").out == "pets is animals now\n"
     assert manylabel("models", "merge-label", tags, "petz", "animals").out == "petz is merged into animals\n"
     assert manylabel("models", "retire-label", tags, "music").out == "music is retired\n"

@@ -2,12 +2,13 @@
 
 import http.client
 import json
+import os
 import re
 import stat
 import sys
 import threading
 from collections.abc import Callable
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from tests.service.access.keyed import Keyed
 from tests.support.server_process import ServerProcess
 from tests.support.waiting import eventually, eventually_async
 
+from manylabel_service import programs
 from manylabel_service.access import __main__ as program
 from manylabel_service.access.key import new_key
 from manylabel_service.access.key_store import KeptKey, KeyStore
@@ -35,7 +37,8 @@ def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> 
 
     def running(*arguments: str) -> tuple[int, str, str]:
         monkeypatch.setattr(sys, "argv", ["manylabel_service.access", "init", *arguments])
-        monkeypatch.setattr(program, "configure_logging", lambda settings: None)
+        monkeypatch.setattr(programs, "configure_logging", lambda settings: None)
+        monkeypatch.setattr(os, "umask", lambda mask: None)
         status = program.main()
         return status, *capsys.readouterr()
 
@@ -185,22 +188,31 @@ def test_known_keys_count_while_the_store_is_away(serve: Serve, redis_server: An
         assert keyed.call("delete", f"/v1/keys/{id}").status_code == 204
 
 
+def fill(ballast: Path) -> None:
+    """Write to a file until its disk has no room."""
+    with suppress(OSError), ballast.open("ab", buffering=0) as file:
+        while True:
+            file.write(bytes(2**12))
+
+
 def test_a_full_disk_takes_revocations_and_deletions(serve: Serve, small_disk: Path) -> None:
     with serve(data_dir=small_disk / "data") as client:
         keyed = Keyed(client)
         for name in ("filled", "other"):
             spec = {"name": name, "algorithm": "falt", "labels": ["a"]}
             assert keyed.call("post", "/v1/models", json=spec).status_code == 201
-        for size in (2_000, 1):
-            update = {"examples": [{"x": {"indices": [1], "values": [1.0]}, "y": ["a"]}] * size}
-            while (answer := keyed.call("post", "/v1/models/filled/update", json=update)).status_code == 200:
-                pass
-            assert answer.json()["code"] == "storage_full"
+        update = {"examples": [{"x": {"indices": [1], "values": [1.0]}, "y": ["a"]}] * 2_000}
+        ballast = small_disk / "ballast"
+        fill(ballast)
+        while (answer := keyed.call("post", "/v1/models/filled/update", json=update)).status_code == 200:
+            fill(ballast)
+        assert answer.json()["code"] == "storage_full"
         for scope in ("predict", "learn", "read"):
             key = keyed.keys[scope]
             assert keyed.call("delete", f"/v1/keys/{key.split('_')[1]}").status_code == 204
             assert keyed.call("get", "/v1/models", key).status_code == 401
         assert keyed.call("delete", "/v1/models/filled").status_code == 204
+        ballast.unlink()
         update = {"x": {"indices": [1], "values": [1.0]}, "y": ["a"]}
         eventually(lambda: keyed.call("post", "/v1/models/other/update", json=update).status_code == 200)
 
