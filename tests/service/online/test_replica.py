@@ -350,7 +350,7 @@ class TestLimits:
             with pytest.raises(LimitExceeded, match="bytes of model"):
                 await registry.create(spec(**fields))
         async with hosting() as registry:
-            assert await registry.list() == []
+            assert await registry.list() == ([], [])
 
     async def test_of_models(self, hosting: Hosting) -> None:
         async with hosting(max_models=1) as registry:
