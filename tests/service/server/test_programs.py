@@ -68,7 +68,7 @@ def test_all_files_of_a_server_and_of_its_archives_are_private(tmp_path: Path) -
         server = ServerProcess(data, ("--snapshot-every-updates", "1", "--workers", "1")).start()
     finally:
         os.umask(before)
-    with server, httpx2.Client(base_url=server.url) as http:
+    with server, httpx2.Client(base_url=server.url, timeout=120) as http:
         http.post("/v1/models", json={"name": "m", "algorithm": "falt"}).raise_for_status()
         http.post("/v1/models/m/update", json={"x": {"a": 1}, "y": ["p"]}).raise_for_status()
         rows, ndjson = b'{"a": 1, "y": ["p"]}\n{"b": 1, "y": ["q"]}\n' * 20, {"Content-Type": "application/x-ndjson"}

@@ -40,8 +40,8 @@ class Request:
     headers: Mapping[str, str] = field(default_factory=dict)
     timeout_seconds: float | None = None
     """None for the client's own."""
-    left_seconds: float | None = None
-    """Rest of the patience of a call, for a retry: an upper bound of its timeouts."""
+    left_seconds: float | None = field(default=None, compare=False)
+    """Rest of the patience of a call, for a retry: an upper bound of its timeouts. It is not part of what is asked."""
 
 
 class Pause(NamedTuple):
