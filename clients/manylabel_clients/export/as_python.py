@@ -40,7 +40,7 @@ def python_file(model: Portable) -> str:
     """Return the file."""
     parts = [
         HEAD.format(model=model["model"]),
-        "import json\nfrom math import log\n",
+        "import json\n",
         f"MAX_MAGNITUDE = {MAX_MAGNITUDE!r}\n",
     ]
     parts += [_source(bounds), _source(tokeniser), _AS_MODULE, _source(text), _source(encoder), _source(predictor)]

@@ -2,10 +2,10 @@
 
 from collections import Counter
 from collections.abc import Mapping
+from decimal import Context, Decimal
 from hashlib import blake2b
 from typing import Any
 
-from manylabel_core._elementary import log
 from manylabel_core.records.bounds import MAX_NAME_BYTES, Path, RecordError, RecordLimits
 from manylabel_core.records.text import TextReader, TextSettings
 from manylabel_core.rows import MAX_MAGNITUDE
@@ -22,11 +22,17 @@ _DIGEST_BYTES = 8
 _WEIGHTS_KEPT = 256
 
 
+_PRECISE = Context(prec=30)
+
+
 class _Weights(dict[int, float]):
-    """A token weighs 1 + log of how often it occurs."""
+    """A token weighs 1 + log of how often it occurs.
+
+    Decimal rounds a logarithm correctly, so the weight is the same on every host; and it needs no numba.
+    """
 
     def __missing__(self, count: int) -> float:
-        weight: float = 1.0 + log(float(count))
+        weight = 1.0 + float(Decimal(count).ln(_PRECISE))
         if count < _WEIGHTS_KEPT:
             self[count] = weight
         return weight
