@@ -30,7 +30,7 @@ async def test_a_store_opens_nothing_to_others(tmp_path: Path) -> None:
         await store.open()
         modes = {path.name: mode(path) for path in [data, *data.iterdir()]}
         await store.close()
-    files = {"lock", "manylabel.sqlite3", "manylabel.sqlite3-wal", "manylabel.sqlite3-shm"}
+    files = {"lock", "reserve", "manylabel.sqlite3", "manylabel.sqlite3-wal", "manylabel.sqlite3-shm"}
     assert modes == dict.fromkeys(files, 0o600) | dict.fromkeys(("data", "snapshots", "blobs"), 0o700)
     assert lines == []
 
