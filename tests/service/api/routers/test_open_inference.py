@@ -262,7 +262,7 @@ class TestBinary:
         assert answer.status_code == 422, answer.text
         assert answer.json().keys() == {"error"}
 
-    @pytest.mark.parametrize(("length", "status"), [("99999", 400), ("-1", 400), ("1e3", 400), ("0", 400)])
+    @pytest.mark.parametrize(("length", "status"), [("99999", 400), ("-1", 400), ("1e3", 400)])
     def test_a_wrong_length_of_the_json(self, models: TestClient, length: str, status: int) -> None:
         answer = models.post(INFER, content=b'{"inputs": []}', headers={"Inference-Header-Content-Length": length})
         assert (answer.status_code, answer.json().keys()) == (status, {"error"})
