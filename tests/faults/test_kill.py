@@ -97,7 +97,7 @@ class Workers:
             serial += 1
 
 
-@pytest.mark.parametrize("kills", [12, pytest.param(50, marks=pytest.mark.long)])
+@pytest.mark.parametrize("kills", [12, pytest.param(100, marks=pytest.mark.long)])
 def test_no_acknowledged_update_is_lost_or_counts_twice(server_process: Start, kills: int) -> None:
     rng = random.Random(SEED)
     # All snapshots are kept, so that the log is never trimmed and can be replayed from its beginning.

@@ -45,9 +45,10 @@ Start = Callable[..., Any]
 
 @dataclass(frozen=True)
 class Faults:
-    """What is done to replicas and Redis, over so many seconds."""
+    """What is done to replicas and Redis, for at least so many seconds and `kills` of a replica."""
 
     seconds: float
+    kills: int = 1
     redis_kills: int = 2
     frozen_seconds: float = 0.0
 
@@ -66,7 +67,7 @@ SHORT = [
     pytest.param(Faults(8.0, redis_kills=1, frozen_seconds=3.0), id="frozen"),
 ]
 LONG = [
-    pytest.param(Faults(60.0), id="killed", marks=pytest.mark.long),
+    pytest.param(Faults(300.0, kills=100, redis_kills=8), id="killed", marks=pytest.mark.long),
     pytest.param(Faults(60.0, frozen_seconds=10.0), id="frozen", marks=pytest.mark.long),
 ]
 
@@ -144,7 +145,7 @@ async def _kill_replicas(servers: Sequence[Any], faults: Faults, rng: random.Ran
     """SIGKILL at random moments, of one that serves or of one that restores."""
     end = asyncio.get_running_loop().time() + faults.seconds
     last = None
-    while asyncio.get_running_loop().time() < end:
+    while asyncio.get_running_loop().time() < end or disturbed.killed.total() < faults.kills:
         await _random_moment(rng, 0.0, 2.5)
         server = last = rng.choice([one for one in servers if one is not last])
         server.kill()
@@ -236,7 +237,7 @@ def _check_told(folded: Folded, history: History) -> None:
 def _check_all_was_tried(faults: Faults, disturbed: Disturbed, history: History) -> None:
     assert disturbed.redis_kills == faults.redis_kills
     assert disturbed.frozen == bool(faults.frozen_seconds)
-    assert disturbed.killed.total() >= faults.seconds / 6
+    assert disturbed.killed.total() >= max(faults.kills, faults.seconds / 6)
     rare = ("snapshots", "snapshot", "rollback") if faults.seconds >= 60 else ()
     for operation in ("update", "predict-update", "predict", "labels", "stream", *rare):
         assert history.statuses[operation, 200] + history.statuses[operation, 201], f"no {operation} succeeded"
