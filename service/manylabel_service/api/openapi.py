@@ -50,6 +50,7 @@ _BODIES: tuple[type[BaseModel], ...] = (
     schemas.LineLearnt,
     schemas.LineReplayed,
     schemas.LineRefused,
+    schemas.StreamSummary,
     schemas.UpdateEvent,
     schemas.DriftEvent,
     schemas.RollbackEvent,

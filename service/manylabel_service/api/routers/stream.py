@@ -1,7 +1,7 @@
 """POST /v1/models/{name}/stream: NDJSON in, NDJSON out."""
 
 import asyncio
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import pydantic_core
 from fastapi import APIRouter
@@ -37,6 +37,9 @@ class Streaming(Parameters):
     """The number of the first line."""
     probabilities: Flag = False
     """Whether the answers have the probability of every label."""
+    answers: Literal["all", "errors"] = "all"
+    """`errors`: the response has the refused lines and a summary only. No prediction is computed, and a client may send
+    the whole stream before it reads."""
 
 
 @router.post(
@@ -45,8 +48,14 @@ class Streaming(Parameters):
     response_class=Response,
     responses={
         200: {
-            "description": "A line for each line",
-            **content(schemas.LineLearnt, schemas.LineReplayed, schemas.LineRefused, media_type="application/x-ndjson"),
+            "description": "A line for each line; with `answers=errors` for each refused line, then a summary",
+            **content(
+                schemas.LineLearnt,
+                schemas.LineReplayed,
+                schemas.LineRefused,
+                schemas.StreamSummary,
+                media_type="application/x-ndjson",
+            ),
         },
         **problems(
             "model_not_found",
@@ -83,8 +92,11 @@ async def stream(request: Request, name: str) -> Response:
     replica = online(await context.registry.get(name))
     if wanted.probabilities and not replica.has_probabilities:
         raise wrong("probabilities", NoProbabilities().detail)
-    learner = LineLearner(context, replica, key, request.scope, wanted.probabilities)
-    return _StreamAnswer(context, learner, replica.records, wanted.first)
+    errors_only = wanted.answers == "errors"
+    if wanted.probabilities and errors_only:
+        raise wrong("probabilities", "must be false with answers=errors, which answers no predictions")
+    learner = LineLearner(context, replica, key, request.scope, wanted.probabilities, errors_only)
+    return _StreamAnswer(context, learner, replica.records, wanted.first, errors_only)
 
 
 class _StreamAnswer(Response):
@@ -94,11 +106,14 @@ class _StreamAnswer(Response):
     client does not read its answers, nothing is learnt, and then nothing is read.
     """
 
-    def __init__(self, context: Context, learner: LineLearner, records: RecordEncoder, number: int) -> None:
+    def __init__(
+        self, context: Context, learner: LineLearner, records: RecordEncoder, number: int, errors_only: bool
+    ) -> None:
         self._context = context
         self._records = records
         self._learner = learner
         self._number = number
+        self._errors_only = errors_only
         self.background = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -125,15 +140,20 @@ class _StreamAnswer(Response):
         return to_example(json_value(line, A_LINE), (), most[0], self._records, max_fields=most[1])
 
     async def _answer(self, lines: ReadAhead, writer: Writer) -> None:
+        learner = self._learner
         try:
             while block := await lines.take():
-                async for portion in self._learner.answers(block):
+                async for portion in learner.answers(block):
                     await writer.write(portion)
         except StreamFailed as failed:
-            await writer.write(_line(self._learner.refusal(failed.number, failed.problem, last=True)))
+            number, problem = failed.number, failed.problem
         else:
-            if lines.problem is not None:
-                await writer.write(_line(self._learner.refusal(lines.next_number, lines.problem, last=True)))
+            number, problem = lines.next_number, lines.problem
+        if problem is not None:
+            await writer.write(_line(learner.refusal(number, problem, last=True)))
+        if self._errors_only:
+            learner.summary.next = number
+            await writer.write(_line(learner.summary.to_json()))
 
 
 def _line(document: dict[str, Any]) -> bytes:

@@ -187,3 +187,20 @@ class LineRefused(Answer):
     """The problem document says why."""
     retry_after: int | None = None
     """The stream can go on with this line after so many seconds; this is there only where the stream ended."""
+
+
+class StreamSummary(Answer):
+    """The last line of `answers=errors` says what became of the stream."""
+
+    learnt: int
+    """So many lines were learnt now."""
+    replayed: int
+    """So many lines had been learnt before, under the key of the stream."""
+    refused: int
+    """So many lines were refused, those that were not listed included."""
+    next: int
+    """The number of the first line that was not read. The stream can continue there."""
+    position: str | None
+    """The position of the last line that was learnt. Null: no line was."""
+    updates: int | None
+    """The model had learnt so many examples then."""

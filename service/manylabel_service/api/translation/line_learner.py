@@ -1,8 +1,10 @@
 """Lines of a stream learnt block by block: what each is answered."""
 
 import asyncio
+import itertools
 import time
 from collections.abc import AsyncIterator, Iterable, Iterator
+from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
 import pydantic_core
@@ -28,6 +30,8 @@ MAX_REFUSED = 1_000
 """Lines in a row of which none was good: a stream with more ends, since each is answered at length."""
 MAX_ANSWER_BYTES = 2**16
 """Answers are handed on in portions of about so many bytes."""
+MAX_LISTED = 1_000
+"""Refused lines that `answers=errors` lists: the buffers of a socket hold them until the client reads."""
 
 
 class StreamFailed(Exception):
@@ -37,6 +41,22 @@ class StreamFailed(Exception):
         super().__init__(problem.detail)
         self.number = number
         self.problem = problem
+
+
+@dataclass
+class Summary:
+    """Counts of the lines of a stream, as `schemas.StreamSummary`."""
+
+    learnt: int = 0
+    replayed: int = 0
+    refused: int = 0
+    next: int = 1
+    position: str | None = None
+    updates: int | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the last line of the response."""
+        return asdict(self)
 
 
 class _Learnt(NamedTuple):
@@ -56,16 +76,30 @@ class LineLearner:
     key : names the stream, so that a line that comes again is not learnt again.
     scope : of the request.
     probabilities : whether the answers have them.
+    errors_only : whether only refused lines are answered, and the rest counted.
+
+    Attributes
+    ----------
+    summary : of the lines so far.
     """
 
     def __init__(
-        self, context: Context, replica: Replica, key: str | None, scope: Scope, probabilities: bool = False
+        self,
+        context: Context,
+        replica: Replica,
+        key: str | None,
+        scope: Scope,
+        probabilities: bool = False,
+        errors_only: bool = False,
     ) -> None:
         self._context = context
         self._record = replica.record
         self._key = key
         self._scope = scope
         self._probabilities = probabilities
+        self._errors_only = errors_only
+        self._n_listed = 0
+        self.summary = Summary()
         self._n_refused = 0
         """Lines up to the last answer, after the last good one."""
 
@@ -108,20 +142,34 @@ class LineLearner:
 
     def _answered(self, learnt: _Learnt) -> Iterator[dict[str, Any]]:
         lines, updated = learnt
-        good = iter(()) if updated is None else _good(lines, updated)
+        self._add(learnt)
+        good = iter(()) if updated is None or self._errors_only else _good(lines, updated)
         for line in lines:
             if isinstance(line.content, Problem):
                 self._n_refused += 1
-                yield self.refusal(line.number, line.content)
+                self._n_listed += 1
+                if not self._errors_only or self._n_listed <= MAX_LISTED:
+                    yield self.refusal(line.number, line.content)
             else:
                 self._n_refused = 0
-                yield next(good)
+                if not self._errors_only:
+                    yield next(good)
+
+    def _add(self, learnt: _Learnt) -> None:
+        lines, updated = learnt
+        refused = sum(isinstance(line.content, Problem) for line in lines)
+        self.summary.refused += refused
+        if updated is not None:
+            self.summary.replayed += updated.skipped
+            self.summary.learnt += len(lines) - refused - updated.skipped
+            self.summary.position, self.summary.updates = updated.position, updated.updates
 
     def _parts(self, replica: Replica, lines: list[Line], limits: Limits | None) -> Iterator[list[Line]]:
         """Yield the lines in parts whose answers have a bounded number of scores, one for each label known by then, and
         of which a key lets so many through together."""
         most = len(lines) if limits is None else limits.most_at_once or len(lines)
-        sizes = iter(replica.answer_sizes(line.content for line in lines if isinstance(line.content, Example)))
+        good = (line.content for line in lines if isinstance(line.content, Example))
+        sizes = itertools.repeat(0) if self._errors_only else iter(replica.answer_sizes(good))
         part: list[Line] = []
         scores = 0
         for line in lines:
@@ -161,7 +209,7 @@ class LineLearner:
             try:
                 return await replica.update(
                     examples,
-                    want_predictions=True,
+                    want_predictions=not self._errors_only,
                     want_probabilities=self._probabilities,
                     stream=part,
                     refuse_each=True,

@@ -208,6 +208,18 @@ def test_a_client_that_reads_nothing_is_cut_off(server_process: Callable[..., An
     assert call(impatient, "POST", "/v1/models/slow/predict", {"x": [0.5] * 10})[0] == 200
 
 
+def test_a_client_may_send_everything_before_it_reads(server: Any, name: str) -> None:
+    item = json.dumps({"x": [0.5] * 10, "y": [f"label {i}" for i in range(40)]}).encode()
+    blocks, lines = 30, 1_000  # some ten times what the buffers hold where each line is answered
+    with stream(server, name, b"?answers=errors") as connection:
+        for _ in range(blocks):
+            connection.send((item + b"\n") * (lines - 1) + b"not JSON\n")
+        connection.end()
+        *refused, summary = connection.rest()
+    assert [one["line"] for one in refused] == [lines * block for block in range(1, blocks + 1)]
+    assert (summary["learnt"], summary["refused"]) == (blocks * (lines - 1), blocks)
+
+
 def test_a_stopping_server_ends_streams_and_events_in_good_order(server_process: Callable[..., Any]) -> None:
     server = server_process("--drain-seconds", "600").start()  # longer than `stop` waits
     call(server, "POST", "/v1/models", {"name": "m", "algorithm": "falt"})

@@ -10,7 +10,12 @@ from starlette.testclient import TestClient
 from manylabel_service.api import schemas
 
 NDJSON = {"Content-Type": "application/x-ndjson"}
-FORMS = {"labels": schemas.LineLearnt, "replayed": schemas.LineReplayed, "error": schemas.LineRefused}
+FORMS = {
+    "learnt": schemas.StreamSummary,
+    "labels": schemas.LineLearnt,
+    "replayed": schemas.LineReplayed,
+    "error": schemas.LineRefused,
+}
 GOOD = {"x": {"a": 1, "b": 2}, "y": ["p"]}
 
 
@@ -261,3 +266,59 @@ def test_headers_are_checked_before_anything_is_learnt(
     for accepted in ("application/ndjson", "application/x-ndjson; charset=utf-8"):
         answers(client.post(f"{model}/stream", content=body, headers={"Content-Type": accepted}))
     assert client.get(model).json()["updates"] == 2
+
+
+# -- answers=errors -----------------------------------------------------------------------------------
+
+
+def test_only_refused_lines_are_answered(
+    client: TestClient, model: str, stream: Callable[..., Any], create: Callable[..., str]
+) -> None:
+    items = [*examples(20), {"x": {"a": "b"}, "y": 1}, *examples(30), b"not JSON", *examples(10)]
+    apart = create(client, "answered")
+    single = answers(client.post(f"{apart}/stream", content=lines_of(items), headers=NDJSON))
+
+    *refused, summary = stream(items, query="?answers=errors")
+
+    assert refused == [one for one in single if "error" in one]
+    assert [one["line"] for one in refused] == [21, 52]
+    status = client.get(model).json()
+    at = {"position": status["position"], "updates": 60}
+    assert summary == {"learnt": 60, "replayed": 0, "refused": 2, "next": 63, **at}
+    assert status["metrics"] == client.get(apart).json()["metrics"]
+    predictions = [client.post(f"{m}/predict", json={"examples": items[:20]}).json() for m in (model, apart)]
+    assert predictions[0] == predictions[1]
+
+
+def test_lines_known_by_the_key_are_counted_as_replayed(stream: Callable[..., Any]) -> None:
+    items = examples(12)
+    stream(items[:8], "s", "?answers=errors")
+    (summary,) = stream(items, "s", "?answers=errors")
+    assert (summary["learnt"], summary["replayed"], summary["updates"], summary["next"]) == (4, 8, 12, 13)
+
+
+def test_a_stream_of_nothing_has_a_summary(stream: Callable[..., Any]) -> None:
+    nothing = {"learnt": 0, "replayed": 0, "refused": 0, "next": 5, "position": None, "updates": None}
+    assert stream([], query="?answers=errors&from=5") == [nothing]
+
+
+def test_the_refused_lines_that_are_listed_are_bounded(stream: Callable[..., Any]) -> None:
+    items = [GOOD if i % 10 == 0 else b"[]" for i in range(2_000)]
+    *refused, summary = stream(items, query="?answers=errors")
+    assert len(refused) == 1_000
+    assert (summary["learnt"], summary["refused"], summary["next"]) == (200, 1_800, 2_001)
+
+
+def test_a_stream_that_is_stopped_says_where_to_go_on(stream: Callable[..., Any]) -> None:
+    *_, error, summary = stream([GOOD, b" " * 2**23, GOOD], query="?answers=errors")
+    assert (error["line"], error["error"]["code"]) == (2, "body_too_large")
+    assert (summary["learnt"], summary["next"]) == (1, 2)
+
+
+@pytest.mark.parametrize(
+    ("query", "name"), [("?answers=none", "answers"), ("?answers=errors&probabilities=true", "probabilities")]
+)
+def test_wrong_answers_are_refused(client: TestClient, model: str, query: str, name: str) -> None:
+    refused = client.post(f"{model}/stream{query}", content=lines_of([GOOD]), headers=NDJSON)
+    assert (refused.status_code, refused.json()["errors"][0]["parameter"]) == (422, name)
+    assert client.get(model).json()["updates"] == 0
