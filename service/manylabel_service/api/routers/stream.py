@@ -20,10 +20,12 @@ from manylabel_service.api.translation.model_access import online
 from manylabel_service.api.web import idempotency
 from manylabel_service.api.web.access import needs
 from manylabel_service.api.web.bodies import A_LINE, NDJSON, check_headers, json_value
+from manylabel_service.api.web.large_json import read_value
 from manylabel_service.api.web.parameters import Flag, Number, Parameters, described, read_parameters, wrong
-from manylabel_service.api.web.problems import problem_of
+from manylabel_service.api.web.problems import Problem, problem_of
 from manylabel_service.api.web.routes import DirectRoute, content, problems
 from manylabel_service.api.web.streaming import Writer, beside
+from manylabel_service.api.web.turns import LARGE_BYTES, Turns
 from manylabel_service.errors import NoProbabilities, NotReady
 from manylabel_service.hosting.examples import Example
 
@@ -96,7 +98,7 @@ async def stream(request: Request, name: str) -> Response:
     if wanted.probabilities and errors_only:
         raise wrong("probabilities", "must be false with answers=errors, which answers no predictions")
     learner = LineLearner(context, replica, key, request.scope, wanted.probabilities, errors_only)
-    return _StreamAnswer(context, learner, replica.records, wanted.first, errors_only)
+    return _StreamAnswer(context, learner, replica.records, wanted.first, errors_only, request.app.state.turns)
 
 
 class _StreamAnswer(Response):
@@ -107,13 +109,20 @@ class _StreamAnswer(Response):
     """
 
     def __init__(
-        self, context: Context, learner: LineLearner, records: RecordEncoder, number: int, errors_only: bool
+        self,
+        context: Context,
+        learner: LineLearner,
+        records: RecordEncoder,
+        number: int,
+        errors_only: bool,
+        turns: Turns,
     ) -> None:
         self._context = context
         self._records = records
         self._learner = learner
         self._number = number
         self._errors_only = errors_only
+        self._turns = turns
         self.background = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -134,13 +143,20 @@ class _StreamAnswer(Response):
                 reading.result()
             await writer.end()
 
-    def _example(self, line: bytes) -> Example:
+    async def _example(self, line: bytes) -> Example:
+        if len(line) < LARGE_BYTES:
+            return self._converted(json_value(line, A_LINE))
+        async with self._turns.turn(line):
+            return self._converted(await read_value(line, A_LINE))
+
+    def _converted(self, item: Any) -> Example:
         settings = self._context.settings
         most = settings.max_features, settings.max_record_fields
-        return to_example(json_value(line, A_LINE), (), most[0], self._records, max_fields=most[1])
+        return to_example(item, (), most[0], self._records, max_fields=most[1])
 
     async def _answer(self, lines: ReadAhead, writer: Writer) -> None:
         learner = self._learner
+        problem: Problem | None
         try:
             while block := await lines.take():
                 async for portion in learner.answers(block):

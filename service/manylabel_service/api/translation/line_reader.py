@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import NamedTuple
 
 from starlette.requests import ClientDisconnect
@@ -16,7 +16,7 @@ MAX_LINES = 1_000
 MAX_BYTES = 2**20
 """What waits to be learnt, at most, and one line; with as much again under way, all that a stream holds."""
 
-Parse = Callable[[bytes], Example]
+Parse = Callable[[bytes], Awaitable[Example]]
 
 
 class Line(NamedTuple):
@@ -70,7 +70,7 @@ class ReadAhead:
     Parameters
     ----------
     receive : where they come from.
-    parse : makes an example of a line, or raises a Problem.
+    parse : makes an example of a line, or raises a Problem; one with headers ends the reading.
     number : of the first line.
     max_line_bytes : the request ends where a line is longer.
     idle_seconds : it ends too when nothing comes for so long.
@@ -161,8 +161,11 @@ class ReadAhead:
         if not text or text.isspace():
             return
         try:
-            content: Example | Problem = self._parse(text)
+            content: Example | Problem = await self._parse(text)
         except Problem as problem:
+            if problem.headers:  # it says when to retry: the stream can go on with this line then
+                self.next_number = number
+                raise
             content = problem
         self._lines.append(Line(number, content))
         self._bytes += len(text)

@@ -60,8 +60,8 @@ async def read_large_json(request: Request, max_bytes: int) -> tuple[Any, bytes]
     return document, raw
 
 
-async def read_value(raw: bytes) -> Any:
-    """Parse a body of JSON, a large one in pieces.
+async def read_value(raw: bytes, what: str = "the body") -> Any:
+    """Parse a body of JSON, or `what` errors name in its place; a large one in pieces.
 
     Raises
     ------
@@ -69,8 +69,8 @@ async def read_value(raw: bytes) -> Any:
         malformed_json, as `json_value`; body_too_large for more lists and objects than a body may have.
     """
     if len(raw) < LARGE_BYTES:
-        return json_value(raw, "the body")
-    _check_containers(raw)
+        return json_value(raw, what)
+    _check_containers(raw, what)
     data, stack = np.frombuffer(raw, dtype=np.uint8), np.zeros(_MAX_DEPTH, dtype=np.uint8)
     document, opened = None, list[Any]()  # the lists and objects that are open, the outermost first
     begin = depth = 0
@@ -80,12 +80,12 @@ async def read_value(raw: bytes) -> Any:
         stays = max(least - 1, 0)  # the innermost that is open from the beginning of the piece to its end
         ends = cut == len(raw)
         head = _head(before[stays:])
-        piece = _parsed(raw, begin, cut + 1, head, b"" if ends else _tail(stack[stays:depth].tolist()))
+        piece = _parsed(raw, begin, cut + 1, head, b"" if ends else _tail(stack[stays:depth].tolist()), what)
         inside = [] if ends else _spine(piece, depth - stays)
         if not before:
             document, opened = piece, inside
         else:
-            _join(piece, opened[stays:])
+            _join(piece, opened[stays:], what)
             opened[stays + 1 :] = inside[1:]
         if ends:
             return document
@@ -94,14 +94,14 @@ async def read_value(raw: bytes) -> Any:
         await asyncio.sleep(0)
 
 
-def _check_containers(raw: bytes) -> None:
+def _check_containers(raw: bytes, what: str) -> None:
     allowed = max(MAX_CONTAINERS, len(raw) // BYTES_PER_CONTAINER)
     if raw.count(b"[") + raw.count(b"{") <= allowed:  # those in strings included
         return
     stack = np.zeros(_MAX_DEPTH, dtype=np.uint8)
     *_, opened = next_cut(np.frombuffer(raw, dtype=np.uint8), 0, len(raw), stack, 0)
     if opened > allowed:
-        raise Problem("body_too_large", f"the body has {opened:,} lists and objects: at most {allowed:,} are allowed")
+        raise Problem("body_too_large", f"{what} has {opened:,} lists and objects: at most {allowed:,} are allowed")
 
 
 def _head(brackets: Sequence[int]) -> bytes:
@@ -116,15 +116,15 @@ def _tail(brackets: Sequence[int]) -> bytes:
     return last + b"".join(b"]" if bracket == OPEN_LIST else b"}" for bracket in reversed(brackets))
 
 
-def _parsed(raw: bytes, begin: int, end: int, head: bytes, tail: bytes) -> Any:
+def _parsed(raw: bytes, begin: int, end: int, head: bytes, tail: bytes, what: str) -> Any:
     try:
         return jiter.from_json(b"".join((head, memoryview(raw)[begin:end], tail)), catch_duplicate_keys=True)
     except ValueError as error:
-        raise _malformed(_in_the_body(str(error), raw, begin, len(head))) from error
+        raise _malformed(_in_the_body(str(error), raw, begin, len(head)), what) from error
 
 
-def _malformed(detail: str) -> Problem:
-    return Problem("malformed_json", f"the body is not JSON: {detail}")
+def _malformed(detail: str, what: str) -> Problem:
+    return Problem("malformed_json", f"{what} is not JSON: {detail}")
 
 
 def _in_the_body(message: str, raw: bytes, begin: int, n_head: int) -> str:
@@ -152,7 +152,7 @@ def _spine(piece: Any, n: int) -> list[Any]:
     return spine
 
 
-def _join(piece: Any, opened: Sequence[Any]) -> None:
+def _join(piece: Any, opened: Sequence[Any], what: str) -> None:
     """Add a piece to what was open at its beginning, the outermost first."""
     for container in opened:
         if isinstance(container, list):
@@ -163,6 +163,6 @@ def _join(piece: Any, opened: Sequence[Any]) -> None:
             before = piece.pop(_BEGIN_KEY)
             if not container.keys().isdisjoint(piece.keys()):
                 repeated = next(key for key in piece if key in container)
-                raise _malformed(f'Detected duplicate key "{repeated}"')
+                raise _malformed(f'Detected duplicate key "{repeated}"', what)
             container.update(piece)
         piece = before
