@@ -6,8 +6,10 @@ import { address, headers, type Options, Problem, problemOf, type Schemas } from
 export interface ModelEvents {
   update: Schemas["UpdateEvent"];
   drift: Schemas["DriftEvent"];
+  label: Schemas["LabelEvent"];
   rollback: Schemas["RollbackEvent"];
   promoted: Schemas["PromotedEvent"];
+  held_back: Schemas["HeldBackEvent"];
   metrics: Schemas["Metrics"];
   dropped: Schemas["DroppedEvent"];
 }

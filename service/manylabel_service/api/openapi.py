@@ -55,6 +55,8 @@ _BODIES: tuple[type[BaseModel], ...] = (
     schemas.DriftEvent,
     schemas.RollbackEvent,
     schemas.PromotedEvent,
+    schemas.HeldBackEvent,
+    schemas.LabelEvent,
     schemas.DroppedEvent,
     schemas.InferRequest,
     schemas.InferenceError,

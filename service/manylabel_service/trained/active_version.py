@@ -20,12 +20,12 @@ from manylabel_service.errors import (
     VersionDamaged,
     VersionNotFound,
 )
-from manylabel_service.hosting.events import Event, Events
+from manylabel_service.hosting.events import Event, Events, Kind
 from manylabel_service.hosting.position_waiters import PositionWaiters
 from manylabel_service.storage import START, position_key
 from manylabel_service.trained.predictor import Predictor
 from manylabel_service.trained.version import Version
-from manylabel_service.trained.version_store import Promoted, VersionStore
+from manylabel_service.trained.version_store import Change, Promoted, VersionStore
 
 RETRY_SECONDS = 5.0
 """After which a version is tried again that could not be loaded."""
@@ -55,7 +55,7 @@ class ActiveVersion:
         self._versions = versions
         self._events = events
         self._limits = limits
-        self._unreported: deque[Promoted] = deque()
+        self._unreported: deque[Change] = deque()
         self._waiters = PositionWaiters(lambda: self.position)
         self._due = asyncio.Event()
         self._loading = asyncio.Lock()
@@ -86,10 +86,10 @@ class ActiveVersion:
         """True while anybody waits for a position, or a version is being loaded."""
         return bool(self._waiters) or self._loading.locked()
 
-    def heard(self, promotions: Iterable[Promoted]) -> None:
+    def heard(self, changes: Iterable[Change]) -> None:
         """Take in that the catalogue has changed."""
         if self._events:
-            self._unreported.extend(promotions)
+            self._unreported.extend(changes)
         self._due.set()
 
     def lost(self) -> None:
@@ -207,8 +207,9 @@ class ActiveVersion:
         here = position_key(self.position)
         told = False
         while self._unreported and position_key(self._unreported[0].position) <= here:
-            promoted = self._unreported.popleft()
-            self._events.record(Event("promoted", promoted.position, promoted._asdict()))
+            change = self._unreported.popleft()
+            kind: Kind = "promoted" if isinstance(change, Promoted) else "held_back"
+            self._events.record(Event(kind, change.position, change._asdict()))
             told = True
         if told:
             self._events.notify()

@@ -328,11 +328,11 @@ class TrainedModel(HostedModel):
     def _heard(self, before: VersionCatalogue) -> None:
         catalogue = self._versions.catalogue
         self._others.keep(catalogue)
-        promotions = catalogue.promotions_after(before.position)
-        if promotions is None or position_key(catalogue.position) < position_key(before.position):
+        changes = catalogue.changes_after(before.position)
+        if changes is None or position_key(catalogue.position) < position_key(before.position):
             self._active.lost()
         else:
-            self._active.heard(promotions)
+            self._active.heard(changes)
 
     # -- predictions ------------------------------------------------------------------------------
 

@@ -129,7 +129,15 @@ async def _published(
         worse = await versions.worse(meta) if serve else None
         id = await versions.put_blobs(replace(meta, held_back=held_back, worse=worse), artifact)
         compared = [catalogue.served] if promote != "never" else None
-        add = partial(_add, job=meta.job, id=id, size_bytes=len(artifact), serve=serve, compared=compared)
+        add = partial(
+            _add,
+            job=meta.job,
+            id=id,
+            size_bytes=len(artifact),
+            serve=serve,
+            held_back=held_back,
+            compared=compared,
+        )
         catalogue = await versions.change(add)
         if meta.job in catalogue.jobs:
             break
@@ -143,7 +151,14 @@ async def _published(
 
 
 def _add(
-    catalogue: VersionCatalogue, *, job: str, id: str, size_bytes: int, serve: bool, compared: list[int | None] | None
+    catalogue: VersionCatalogue,
+    *,
+    job: str,
+    id: str,
+    size_bytes: int,
+    serve: bool,
+    held_back: str | None,
+    compared: list[int | None] | None,
 ) -> bool:
     """Add the version of a job, unless it has one or the one that it was compared with is no longer served."""
     if job in catalogue.jobs or (compared is not None and catalogue.served not in compared):
@@ -151,6 +166,8 @@ def _add(
     number = catalogue.add(job, id, size_bytes)
     if serve:
         catalogue.promote(number)
+    elif held_back is not None:
+        catalogue.hold_back(number, held_back)
     return True
 
 

@@ -53,8 +53,10 @@ META_SUFFIX = ".meta"
 """The key of the meta data of a version is that of its artifact and this."""
 MAX_JOBS = 1_000
 """Jobs remembered, the latest, so that none publishes twice."""
-MAX_PROMOTIONS = 100
-"""Promotions remembered, the latest, for processes that read the document now and then."""
+MAX_CHANGES = 100
+"""Number of latest changes that the document has, for processes that read it now and then."""
+MAX_REASON = 500
+"""Maximum length in characters of the reason in a `HeldBack`."""
 ORPHANED_SECONDS = 7_200.0
 """A blob that is so old and belongs to no version never will: its publisher has died."""
 
@@ -69,6 +71,17 @@ class Promoted(NamedTuple):
     previous: int | None
 
 
+class HeldBack(NamedTuple):
+    """A version that was published and is not served, and the reason."""
+
+    position: str
+    version: int
+    reason: str
+
+
+Change = Promoted | HeldBack
+
+
 class VersionCatalogue(BaseModel):
     """A catalogue lists the versions of one model: it is the document.
 
@@ -81,7 +94,7 @@ class VersionCatalogue(BaseModel):
     served : number of the version that is served; None before the first.
     versions : by number.
     jobs : numbers of the versions that jobs have made, some of which may have been deleted since.
-    promotions : the latest, in their order.
+    changes : the latest promotions, and versions that were held back, in their order.
     """
 
     model_config = ConfigDict(extra="forbid")
@@ -90,7 +103,7 @@ class VersionCatalogue(BaseModel):
     served: int | None = None
     versions: dict[int, ListedVersion] = Field(default_factory=dict)
     jobs: dict[str, int] = Field(default_factory=dict)
-    promotions: list[Promoted] = Field(default_factory=list)
+    changes: list[Change] = Field(default_factory=list)
 
     _revision: int | None = PrivateAttr(default=None)
 
@@ -108,8 +121,8 @@ class VersionCatalogue(BaseModel):
         for number, version in catalogue.versions.items():
             if not version.position:
                 catalogue.versions[number] = replace(version, position=position)
-        catalogue.promotions = [
-            each if each.position else each._replace(position=position) for each in catalogue.promotions
+        catalogue.changes = [
+            each if each.position else each._replace(position=position) for each in catalogue.changes
         ]
         return catalogue
 
@@ -143,14 +156,21 @@ class VersionCatalogue(BaseModel):
 
     def promote(self, number: int) -> None:
         """Have a version served that is listed."""
-        self.promotions = [*self.promotions, Promoted("", number, self.served)][-MAX_PROMOTIONS:]
+        self._note(Promoted("", number, self.served))
         self.served = number
 
-    def promotions_after(self, position: str) -> list[Promoted] | None:
-        """Return the promotions after a position; None if not all of them are remembered."""
+    def hold_back(self, number: int, reason: str) -> None:
+        """Note why a listed version is not served."""
+        self._note(HeldBack("", number, reason[:MAX_REASON]))
+
+    def _note(self, change: Change) -> None:
+        self.changes = [*self.changes, change][-MAX_CHANGES:]
+
+    def changes_after(self, position: str) -> list[Change] | None:
+        """Return the changes after a position; None if the catalogue does not have all of them."""
         key = position_key(position)
-        later = [promoted for promoted in self.promotions if position_key(promoted.position) > key]
-        return None if len(later) == MAX_PROMOTIONS else later
+        later = [change for change in self.changes if position_key(change.position) > key]
+        return None if len(later) == MAX_CHANGES else later
 
 
 class VersionStore:

@@ -30,7 +30,7 @@ from manylabel_service.trained.publishing import check_publishable, publish
 from manylabel_service.trained.version_store import (
     BLOBS,
     KIND,
-    MAX_PROMOTIONS,
+    MAX_CHANGES,
     META_SUFFIX,
     VersionCatalogue,
     VersionStore,
@@ -395,8 +395,8 @@ class TestDocument:
             catalogue.promote(catalogue.add(job, f"id-{job}", 7))
             catalogue = VersionCatalogue.from_document(Document("1", revision, catalogue.to_bytes()))
         assert [version.position for version in catalogue.versions.values()] == ["3", "8"]
-        assert catalogue.promotions == [("3", 1, None), ("8", 2, 1)]
-        assert catalogue.promotions_after("3") == [("8", 2, 1)]
+        assert catalogue.changes == [("3", 1, None), ("8", 2, 1)]
+        assert catalogue.changes_after("3") == [("8", 2, 1)]
         assert (catalogue.position, catalogue.served, catalogue.jobs) == ("8", 2, {"a": 1, "b": 2})
 
     def test_it_does_not_grow_without_end(self, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -405,10 +405,10 @@ class TestDocument:
         for n in range(20):
             catalogue.promote(catalogue.add(f"job-{n}", "id", 7))
         assert list(catalogue.jobs.values()) == [16, 17, 18, 19, 20]
-        for turn in range(2 * MAX_PROMOTIONS):
+        for turn in range(2 * MAX_CHANGES):
             catalogue.promote(19 + turn % 2)
-        assert len(catalogue.promotions) == MAX_PROMOTIONS
-        assert VersionCatalogue.from_document(Document("1", 5, catalogue.to_bytes())).promotions_after("0") is None
+        assert len(catalogue.changes) == MAX_CHANGES
+        assert VersionCatalogue.from_document(Document("1", 5, catalogue.to_bytes())).changes_after("0") is None
 
     @pytest.mark.parametrize("value", [b"", b"[]", b'{"last":1,"more":2}', b'{"last":"x"}', b"\x80"])
     async def test_what_is_none_is_refused(self, lone_server: Any, one: Any, value: bytes) -> None:

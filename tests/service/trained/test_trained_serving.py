@@ -23,13 +23,15 @@ from manylabel_service.errors import (
     VersionDamaged,
 )
 from manylabel_service.hosting.examples import Features
+from manylabel_service.settings import Settings
 from manylabel_service.storage import pieces_of, position_key
 from manylabel_service.trained import model as model_module
 from manylabel_service.trained.artifact import ModelArtifact
 from manylabel_service.trained.inputs import Record, Views, as_features
 from manylabel_service.trained.predictor import Predictor
-from manylabel_service.trained.version import Version
-from manylabel_service.trained.version_store import MAX_PROMOTIONS, META_SUFFIX, VersionStore
+from manylabel_service.trained.publishing import publish
+from manylabel_service.trained.version import Version, VersionMeta
+from manylabel_service.trained.version_store import MAX_CHANGES, META_SUFFIX, VersionStore
 
 NAMES = ("a", "b", "c", "d")
 
@@ -528,6 +530,22 @@ class TestHosted:
         assert (await anext(resumed)).data["position"] == changes[1].position
         assert first.number == 1
 
+    async def test_events_report_a_version_that_is_held_back(self, redis_servers: Any, one: Any, two: Any) -> None:
+        here, there = [await redis_servers.start() for _ in range(2)]
+        await redis_servers.publish(here, one)
+        near, far = await here.get("m"), await there.get("m")
+        watching = [model.events.subscribe() for model in (near, far)]
+        store = redis_servers.store(here)
+        unmeasured = VersionMeta("unmeasured", "m3l", {}, 60, None, 1_700_000_000_000)
+        await publish(store, Settings(), "m", two.contents, unmeasured, promote="if_better")
+        listed = (await (await redis_servers.versions(here)).find(2)).position
+        promoted = await near.promote(2)
+        for events in watching:
+            held_back, then = [await asyncio.wait_for(anext(events), 10) for _ in range(2)]
+            assert (held_back.kind, held_back.position) == ("held_back", listed)
+            assert held_back.data == {"position": listed, "version": 2, "reason": "it was not measured"}
+            assert (then.kind, then.data) == ("promoted", promoted._asdict())
+
     async def test_who_missed_too_many_changes_is_told_so(self, redis_servers: Any, one: Any, two: Any) -> None:
         here, there = [await redis_servers.start() for _ in range(2)]
         await redis_servers.publish(here, one)
@@ -537,7 +555,7 @@ class TestHosted:
         for task in there._tasks:
             task.cancel()  # it hears of nothing
         versions = await redis_servers.versions(here)
-        for turn in range(MAX_PROMOTIONS + 1):
+        for turn in range(MAX_CHANGES + 1):
             change = await versions.promote(2 - turn % 2)
         far.poll()
         assert (await asyncio.wait_for(anext(events), 10)).kind == "dropped"

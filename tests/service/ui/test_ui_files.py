@@ -5,9 +5,11 @@ import re
 import subprocess
 from importlib.metadata import version
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
+from manylabel_service.hosting.events import Kind
 from manylabel_service.ui import INDEX, Files
 from manylabel_service.ui.files import MEDIA_TYPES, STATIC
 
@@ -73,3 +75,11 @@ def test_every_file_gets_into_the_wheel() -> None:
     paths = [str(STATIC / path) for path in FILES]
     ignored = subprocess.run(["git", "check-ignore", *paths], capture_output=True, text=True, cwd=STATIC)
     assert ignored.stdout == ""
+
+
+def test_the_page_of_a_model_shows_every_kind_of_event() -> None:
+    live, feed = ((STATIC / "pages/model" / name).read_text() for name in ("live.js", "feed.js"))
+    listed = re.search(r"const KINDS = \[([^]]*)\]", live)
+    assert listed is not None
+    assert {*re.findall(r"'(\w+)'", listed[1]), "update", "metrics", "dropped"} == set(get_args(Kind))
+    assert set(get_args(Kind)) - {"update", "metrics"} <= set(re.findall(r"case '(\w+)'", feed))

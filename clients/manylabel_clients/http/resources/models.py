@@ -63,7 +63,8 @@ class Event:
     """An event is something that happened to a model."""
 
     kind: str
-    """``update``, ``drift``, ``label``, ``rollback``, ``promoted``, ``metrics`` or ``dropped`` (some are not here)."""
+    """``update``, ``drift``, ``label``, ``rollback``, ``promoted``, ``held_back``, ``metrics`` or ``dropped`` (some
+    are not here)."""
     position: str
     """Up to where in its log all has been seen with it: `events` goes on after it. Opaque."""
     data: dict[str, Any]

@@ -1,6 +1,6 @@
 """GET /v1/models/{name}/events: what happens to a model, as server-sent events."""
 
-from typing import Annotated
+from typing import Annotated, get_args
 
 import pydantic_core
 from fastapi import APIRouter, Depends, Query
@@ -27,7 +27,7 @@ router = APIRouter(route_class=GuardedRoute, tags=["models"])
 class WhichEvents(Parameters):
     """Which events are sent."""
 
-    kind: list[Kind] = Field(default_factory=list, max_length=7)
+    kind: list[Kind] = Field(default_factory=list, max_length=len(get_args(Kind)))
     """Events of this kind are sent, and no others but `dropped`; may be given several times. Without it all are."""
 
 
@@ -41,8 +41,10 @@ class WhichEvents(Parameters):
             **content(
                 schemas.UpdateEvent,
                 schemas.DriftEvent,
+                schemas.LabelEvent,
                 schemas.RollbackEvent,
                 schemas.PromotedEvent,
+                schemas.HeldBackEvent,
                 schemas.Metrics,
                 schemas.DroppedEvent,
                 media_type="text/event-stream",
@@ -57,10 +59,11 @@ class WhichEvents(Parameters):
 async def watch_model(
     request: Request, context: ContextOf, name: str, query: Annotated[WhichEvents, Query()]
 ) -> Response:
-    """Sends an `update` for each update, before it a `drift` for each detector that sounded in it, a `rollback`,
-    `promoted` (of a trained model: another version predicts from here on), `metrics` at most once a second, and
-    `dropped` where some are missing: the client was too slow, or away for too long. The id of an event is the position
-    in the log up to which whoever has read it has read all."""
+    """Sends an `update` for each update. Before it come a `drift` for each detector that sounded in it, and a `label`
+    for each new label. Other events are `rollback`, `promoted` (another version of a trained model predicts from here
+    on), `held_back` (a new version of a trained model is not served), `metrics` at most once a second, and `dropped`
+    if events are missing because the client was too slow or away for too long. The id of an event is a position in the
+    log: a client that has read the event has read all up to there."""
     after = last_event_id(request, read_position, "must be the id of an event of this model, given once")
     replica = await context.registry.get(name)
     if after is not None and _ahead(after, replica) and await replica.sync() is None:

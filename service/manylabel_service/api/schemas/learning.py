@@ -170,6 +170,28 @@ class PromotedEvent(At):
     """The version before had this number; null means that there was none."""
 
 
+class HeldBackEvent(At):
+    """A new version of a trained model is not served, because its job asked for `if_better`."""
+
+    version: int
+    """The number of the new version."""
+    reason: str
+    """The reasons, as `held_back` of the version has them; at most 500 characters."""
+
+
+class LabelEvent(At):
+    """A label is new, or was renamed, merged or retired."""
+
+    updates: int
+    """Number of examples learnt so far."""
+    label: str | None
+    """The name of the label from here on; null if it was retired."""
+    change: Literal["new", "renamed", "merged", "retired"]
+    """What happened to the label."""
+    before: str | None = None
+    """The name before; a new label has none."""
+
+
 class DroppedEvent(Answer):
     """Events are missing here."""
 

@@ -19,7 +19,7 @@ export function feed(live) {
     list.prepend(h('li', {}, h('time', { datetime: now.toISOString() }, now.toLocaleTimeString()), h('span', {}, told(kind, data))));
     while (list.children.length > MOST) list.lastChild.remove();
   });
-  return section('What happens', { signal: live.signal, help: 'Alarms of drift, new labels, rollbacks and promotions, from now on.' },
+  return section('What happens', { signal: live.signal, help: 'Alarms of drift, new labels, rollbacks, promotions and versions that are held back, from now on.' },
     (body) => body.replaceChildren(learnt, h('div', { tabindex: 0, role: 'region', 'aria-label': 'Events' }, list)));
 }
 
@@ -29,6 +29,7 @@ function told(kind, data) {
     case 'label': return [tag('label', ''), data.change === 'new' ? ` ${data.label} is new` : data.change === 'renamed' ? ` ${data.before} was renamed to ${data.label}` : data.change === 'merged' ? ` ${data.before} was merged into ${data.label}` : ` ${data.before ?? data.label} was retired`];
     case 'rollback': return [tag('rollback', 'bad'), ` to position ${data.to}: ${counted(data.updates, 'example')} learnt`];
     case 'promoted': return [tag('promoted', 'good'), ` version ${data.version}${data.previous === null ? '' : `, in place of ${data.previous}`}`];
+    case 'held_back': return [tag('held back', 'warn'), ` version ${data.version}: ${data.reason}`];
     case 'dropped': return [tag('gap', ''), data.count === null ? ' some events were missed' : ` ${count(data.count)} events were missed`];
     case 'refused': return [tag('error', 'bad'), ` ${data.detail}`];
     default: return kind;

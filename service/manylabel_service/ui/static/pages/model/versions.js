@@ -52,7 +52,7 @@ export function versions(live) {
     if (done) await changed(`Version ${version} is deleted.`);
   }
 
-  live.onEvent((kind) => { if (kind === 'promoted') look().catch(() => null); });
+  live.onEvent((kind) => { if (kind === 'promoted' || kind === 'held_back') look().catch(() => null); });
   return section('Versions', { signal, help: 'What jobs have made of this model; one of them is served.' }, async (body) => {
     await look();
     replace(body, said, table, h('p', {}, link(`#/jobs/new?model=${encodeURIComponent(name)}`, 'Order another training')));
