@@ -174,11 +174,10 @@ def test_its_parent_is_killed(state: str) -> None:
         eventually(lambda: all(has_ended(pid) for pid in pids))
 
 
-async def test_no_fork_server_can_be_started(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(client, "fork_server", server := ForkServer())
+async def test_no_fork_server_can_be_started(server: ForkServer, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch:
         patch.setattr(sys, "executable", "/bin/false")
+        patch.setattr(LoadedForkServer, "launch", ForkServer.launch)
         with pytest.raises(client.CannotStart):
             await works()
     assert await works()
-    server.end()
