@@ -78,6 +78,17 @@ class KeyStore:
         for _, each in sorted(revoked, key=lambda pair: pair[0])[:excess]:
             await self._documents.delete(KIND, each.name, revision=each.revision)
 
+    async def delete_damaged(self, id: str) -> bool:
+        """Delete a key that cannot be read; return whether it was one."""
+        document = await self._document(id)
+        if document is None or _read(document) is not None:
+            return False
+        try:
+            await self._documents.delete(KIND, id, revision=document.revision)
+        except DocumentChanged:
+            return False
+        return True
+
     async def change(self, id: str, changed: Callable[[Key], Key], *, urgent: bool = False) -> tuple[KeptKey, Key]:
         """Replace a key by the result of a function, and return that; `urgent` is that of `Documents.put`.
 

@@ -323,7 +323,7 @@ class Keyring:
             raise BeyondOwnKey(*excess)
 
     async def revoke(self, id: str, access: Access) -> Key | None:
-        """Revoke a key for ever.
+        """Revoke a key for ever; delete a damaged one, which a caller who sees all keys may do.
 
         If the store cannot write it, the key counts no more on this server, and the write is tried again until it
         succeeds.
@@ -345,6 +345,10 @@ class Keyring:
 
         unix_ms = self._unstored.get(id, now_ms())
         try:
+            if access.sees_all and await self._key_store.delete_damaged(id):
+                self._holders.pop(id, None)
+                self._unstored.pop(id, None)
+                return None
             await self._revoke(id, unix_ms, require)
         except StorageGone as error:
             holder = self._holders.get(id)

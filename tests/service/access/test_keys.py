@@ -201,6 +201,26 @@ def test_a_damaged_key_opens_nothing(serve: Callable[..., Any], tmp_path: Any) -
         assert client.get("/v1/models", headers={"api-key": key}).json()["code"] == "key_invalid"
 
 
+def test_a_damaged_key_is_deleted_with_a_key_for_all_models(keyed: Keyed, refused: Refused) -> None:
+    damaged, whole = keyed.make()["id"], keyed.make()["id"]
+    partial = keyed.make(scopes=["admin"], models=["tags-*"])["key"]
+    store = keyed.keyring._key_store._documents
+
+    async def damage() -> None:
+        document = await store.get("key", damaged)
+        assert document is not None
+        await store.put("key", damaged, b"{}", revision=document.revision)
+
+    keyed.client.portal.call(damage)
+    assert keyed.call("get", "/v1/keys").json()["damaged"] == [damaged]
+    refused(keyed.call("delete", f"/v1/keys/{damaged}", partial), 404, "key_not_found")
+    assert keyed.call("delete", f"/v1/keys/{damaged}").status_code == 204
+    listed = keyed.call("get", "/v1/keys").json()
+    assert "damaged" not in listed
+    assert whole in {key["id"] for key in listed["keys"]}
+    refused(keyed.call("delete", f"/v1/keys/{damaged}"), 404, "key_not_found")
+
+
 def test_a_key_gives_no_longer_and_no_faster_than_it_has(keyed: Keyed, refused: Refused) -> None:
     rates = {"requests_per_second": 500.0, "requests_at_a_time": 4}
     mine = keyed.make(expires_at="2099-01-31T12:00:00Z", rates=rates)

@@ -111,9 +111,10 @@ async def change_key(request: Request, context: ContextOf, access: AccessOf, key
 @needs("admin")
 async def revoke_key(context: ContextOf, access: AccessOf, key_id: str) -> Response:
     """The key opens nothing from now on: on this server at once, on others of the store within a second. It stays in
-    the list, until others need its place. If the store is full or away, the response is 202: the key opens nothing on
-    this server, which tries to store the revocation every second. Until that succeeds, other servers accept the key,
-    and so does this one after a restart."""
+    the list, until others need its place. A damaged key is deleted; the caller's key must be for all models. If the
+    store is full or away, the response is 202: the key opens nothing on this server, which tries to store the
+    revocation every second. Until that succeeds, other servers accept the key, and so does this one after a
+    restart."""
     context.registry.require_ready()
     unstored = await context.keyring.revoke(key_id, access)
     return Response(status_code=204) if unstored is None else json_answer(_to_dict(unstored), 202)
