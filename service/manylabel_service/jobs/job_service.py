@@ -11,7 +11,7 @@ from typing import Any, get_args
 
 from manylabel_service import ulid
 from manylabel_service.datasets.dataset_store import DatasetStore
-from manylabel_service.errors import DatasetNotFound, DocumentChanged, InvalidJob, KeyReused
+from manylabel_service.errors import DatasetNotFound, DocumentChanged, InvalidJob, JobNotFound, KeyReused
 from manylabel_service.idempotency import IdempotencyKey
 from manylabel_service.jobs.context import HEARTBEAT_SECONDS, JobContext
 from manylabel_service.jobs.job_record import JobRecord
@@ -153,7 +153,7 @@ class JobService:
         return any(name in record.checksums for record in self._job_store.jobs.values() if not record.has_ended)
 
     async def watch(self, id: str, after: int | None = None) -> AsyncIterator[Event]:
-        """Yield what happens to a job from now on, or after a revision, until it has ended.
+        """Yield what happens to a job from now on, or after a revision, until it has ended or is deleted.
 
         The lines of its log come first (behind the revision), then its state. Raises JobNotFound.
         """
@@ -172,13 +172,23 @@ class JobService:
             if record.has_ended:
                 return
             state, reported, seen = job.state, job.progress, record.revision
-            record = await self._later(id, seen)
+            later = await self._later(id, seen)
+            if later is None:
+                return
+            record = later
 
-    async def _later(self, id: str, revision: int) -> JobRecord:
-        """Return the job once it has changed."""
-        while (known := self._job_store.jobs.get(id)) is None or known.revision <= revision:
+    async def _later(self, id: str, revision: int) -> JobRecord | None:
+        """Return the job once it has changed; None if it has been deleted."""
+        while True:
+            known = self._job_store.jobs.get(id)
+            if known is None:  # deleted, or new: the last refresh was before it
+                try:
+                    known = await self._job_store.get(id)
+                except JobNotFound:
+                    return None
+            if known.revision > revision:
+                return known
             await self._job_store.wait(HEARTBEAT_SECONDS)
-        return known
 
     @property
     def damaged(self) -> list[str]:

@@ -1,5 +1,6 @@
 """Jobs from their order to a version, with training processes of this one."""
 
+import asyncio
 import os
 import signal
 from pathlib import Path
@@ -16,7 +17,7 @@ from tests.service.jobs.conftest import (
     with_checkpoint,
 )
 from tests.support.processes import TRAINER, processes
-from tests.support.waiting import eventually_async
+from tests.support.waiting import DEADLINE_SECONDS, eventually_async
 
 from manylabel_core.batch import M3L
 from manylabel_service.errors import (
@@ -30,6 +31,8 @@ from manylabel_service.errors import (
     ModelNotFound,
 )
 from manylabel_service.idempotency import IdempotencyKey
+from manylabel_service.jobs.job_service import JobService
+from manylabel_service.jobs.runners.local import LocalRunner
 from manylabel_service.storage import SQLiteStore
 
 KEY = IdempotencyKey("k1", b"0123456789abcdef")
@@ -68,6 +71,21 @@ async def test_an_order_becomes_a_version_and_its_repetition_nothing(store, jobs
         await jobs.submit(spec(SHORT), KEY._replace(digest=b"another_another_"))
     assert await store.blobs.keys("jobs/") == []
     assert jobs.counts()["succeeded"] == 1
+
+
+@pytest.mark.parametrize("known", [True, False], ids=["known", "not yet known"])
+async def test_the_events_of_a_job_that_vanishes_end(sqlite_store, context_of, known):
+    context = context_of(sqlite_store)
+    await add_songs(context)
+    jobs = JobService(context, LocalRunner(context, 1))  # not started: the job stays queued
+    job, _ = await jobs.submit(spec(SHORT), None)
+    if known:
+        await context.job_store.refresh()
+    events = jobs.watch(job.id)
+    assert (await anext(events))[1] == "state"
+    await context.job_store.remove(await context.job_store.get(job.id))
+    async with asyncio.timeout(DEADLINE_SECONDS):
+        assert [event async for event in events] == []
 
 
 async def test_killed_cancelled_and_tried_again_it_ends_bit_identical(sqlite_store, jobs_of, undisturbed):
