@@ -81,7 +81,7 @@ def test_a_job_says_what_it_trained_on_and_fails_with_too_little(serve, create):
         assert (wrong.status_code, wrong.json()["errors"][0]["pointer"]) == (422, "/data")
 
 
-def test_a_job_on_a_model_whose_log_has_no_rows_says_what_to_set(serve, create):
+def test_a_job_on_a_model_without_rows_says_why(serve, create):
     order = {"trainer": "m3l", "data": {"stream": "online", "last": 10}, "model": "batch"}
     with serve() as client:
         address = create(client, "online", labels=["a", "b"])
@@ -96,7 +96,8 @@ def test_a_job_on_a_model_whose_log_has_no_rows_says_what_to_set(serve, create):
         partial = failure()
     assert untaught["code"] == partial["code"] == "stream_unavailable"
     assert "log_keep_examples" not in untaught["detail"]
-    assert "log_keep_examples" in partial["detail"]
+    assert "log_keep_examples" not in partial["detail"], "there is nothing else that the log could have kept"
+    assert "partial" in partial["detail"]
 
 
 def test_the_log_has_what_was_learnt_long_before_the_snapshots_kept(serve, create):
