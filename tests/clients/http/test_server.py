@@ -31,6 +31,13 @@ def test_five_lines(server: Any, name: str, capsys: pytest.CaptureFixture[str]) 
     assert capsys.readouterr().out == "['pets']\n"
 
 
+def test_a_label_has_its_old_names(client: Client, name: str) -> None:
+    model = client.create_model(name)
+    model.update({"a": 1}, ["petz"])
+    model.rename_label("petz", "pets")
+    assert [(label.label, label.old_names) for label in model.labels().labels] == [("pets", ["petz"])]
+
+
 def test_every_call(client: Client, name: str) -> None:
     model = client.create_model(
         name, algorithm="kernel_falt", params={"gamma": 2.0}, features=3, labels=["a", "b"], window=5

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode
@@ -55,6 +55,8 @@ class LabelStatus:
     """Likewise."""
     drift: Alarms | None
     """None of a model that does not watch for drift."""
+    old_names: Sequence[str] = ()
+    """The names that the label had before it was renamed, and those of the labels merged into it; sorted."""
 
 
 @dataclass(frozen=True, slots=True)

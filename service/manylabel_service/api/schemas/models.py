@@ -216,6 +216,8 @@ class ListedLabel(Answer):
     """A label as the model knows it."""
 
     label: str
+    old_names: list[str]
+    """The names that the label had before it was renamed, and those of the labels merged into it; sorted."""
     retired: bool
     """It is learnt and predicted no more."""
     examples: int | float

@@ -1,6 +1,7 @@
 """The labels of a model one by one: how frequent they are, how well they are predicted, and by what."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -28,13 +29,17 @@ class LabelPage(NamedTuple):
 
 
 class LabelFacts(NamedTuple):
-    """Facts about labels stand by column; `curves` and `alarms` are None where there are none."""
+    """Facts about labels stand by column; `curves` and `alarms` are None where there are none.
+
+    `old_names` has those of the labels that have some, by column.
+    """
 
     names: Sequence[str]
     measured: Prequential
     retired: Collection[str]
     curves: Curves | None
     alarms: Alarms | None
+    old_names: Mapping[int, Sequence[str]] = MappingProxyType({})
 
 
 def label_page(facts: LabelFacts, sort: str, descending: bool, offset: int, limit: int) -> LabelPage:
@@ -48,7 +53,12 @@ def label_page(facts: LabelFacts, sort: str, descending: bool, offset: int, limi
     shown = order[offset : offset + limit]
     rows = {name: _listed(column[shown]) for name, column in columns.items()}
     page = [
-        _to_json(names[label], names[label] in facts.retired, {name: row[at] for name, row in rows.items()})
+        {
+            "label": names[label],
+            "old_names": list(facts.old_names.get(label, ())),
+            "retired": names[label] in facts.retired,
+            **_to_json({name: row[at] for name, row in rows.items()}),
+        }
         for at, label in enumerate(shown.tolist())
     ]
     if facts.alarms is None:
@@ -109,10 +119,8 @@ def _listed(column: Column) -> Sequence[float | None]:
     return [None if value != value else value for value in column.tolist()]
 
 
-def _to_json(name: str, retired: bool, row: dict[str, Any]) -> dict[str, Any]:
+def _to_json(row: dict[str, Any]) -> dict[str, Any]:
     return {
-        "label": name,
-        "retired": retired,
         "examples": int(row["examples"]) if row["examples"].is_integer() else row["examples"],
         "frequency": row["frequency"],
         "first_seen": _whole(row["first_seen"]),

@@ -162,7 +162,8 @@ class OnlineModel:
     def label_facts(self) -> LabelFacts:
         """The labels one by one."""
         alarms = None if self.learner.drift is None else self.learner.alarms()
-        return LabelFacts(self.labels.names, self.prequential, self.retired, self.learner.curves(), alarms)
+        curves, old_names = self.learner.curves(), self.old_names.by_column()
+        return LabelFacts(self.labels.names, self.prequential, self.retired, curves, alarms, old_names)
 
     def roll_back(self, target: "OnlineModel", to: str, position: str) -> None:
         """Go back to what `target` had learnt at `to`, by an entry at `position`; the target is used up.

@@ -74,6 +74,13 @@ class OldNames:
         """Return the current name of a label, by any of its names; `names` are the current ones by column."""
         return names[self._columns[name]] if name in self._columns else name
 
+    def by_column(self) -> dict[int, list[str]]:
+        """Return the old names of each label that has some, sorted, by its column."""
+        found: dict[int, list[str]] = {}
+        for name in sorted(self._columns):
+            found.setdefault(self._columns[name], []).append(name)
+        return found
+
     def state(self) -> dict[str, NDArray[Any]]:
         """Return the names, as `Vocabulary.state` does, and "columns", int32 (n_names,)."""
         return {**Vocabulary(self._columns).state(), "columns": np.array(list(self._columns.values()), dtype=np.int32)}

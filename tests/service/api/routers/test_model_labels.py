@@ -177,6 +177,20 @@ def test_labels_are_merged(client: TestClient, create: Callable[..., str], refus
     assert found == {"petz": (1, True), "pets": (4, False), "cars": (2, False)}
 
 
+def test_labels_have_their_old_names(client: TestClient, create: Callable[..., str]) -> None:
+    address = create(client, "formerly")
+    client.post(f"{address}/update", json={"x": {"a": 1}, "y": ["petz", "dogs", "news"]}).raise_for_status()
+    for body in ({"label": "petz", "to": "pet"}, {"label": "pet", "to": "pets"}):
+        client.post(f"{address}/labels/rename", json=body).raise_for_status()
+    client.post(f"{address}/labels/merge", json={"label": "dogs", "into": "pets"}).raise_for_status()
+    listed = client.get(f"{address}/labels").json()["labels"]
+    assert {row["label"]: row["old_names"] for row in listed} == {
+        "pets": ["dogs", "pet", "petz"],
+        "dogs": [],
+        "news": [],
+    }
+
+
 def test_old_names_can_be_refused(client: TestClient, create: Callable[..., str], refused: Callable[..., Any]) -> None:
     address = create(client, "no-old-names", old_names="refuse")
     client.post(f"{address}/update", json={"x": {"a": 1}, "y": ["petz"]}).raise_for_status()
