@@ -8,7 +8,11 @@ from tests.support.waiting import eventually_async
 
 from manylabel_service.errors import PredictionsFull
 from manylabel_service.storage import ModelRecord, SQLiteStore, Store
+from manylabel_service.storage.redis import RedisStore
 from manylabel_service.storage.redis.keys import Keys
+from manylabel_service.storage.redis.predictions import SWEPT_AT_ONCE
+from manylabel_service.storage.redis.scripts import DROP_PREDICTIONS
+from manylabel_service.storage.redis.store import UPKEEP_SECONDS
 from manylabel_service.storage.sqlite.database.prediction_rows import MIN_EXPIRED
 
 MANY = 2_000
@@ -64,12 +68,41 @@ async def test_a_full_model_has_room_for_as_many_as_have_expired(store: Store, m
 
 async def test_expired_predictions_of_a_model_that_is_not_used_go_too(store: Store) -> None:
     if not isinstance(store, SQLiteStore):
-        pytest.skip("Redis removes them by itself")
+        pytest.skip("Redis: by upkeep")
     record, other = [await store.models.create(name, b"") for name in ("m", "other")]
     await expired(store, record, 100)
     for number in range(2):
         await store.predictions.put(other, {f"{number}": b"x"}, 600.0, 10)
     assert await n_rows(store, record) == 1
+
+
+async def test_redis_never_removes_all_predictions_of_a_model_in_one_step(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Redis frees a collection that expires in one step, and its clients wait; so it has to be empty by then."""
+    if not isinstance(store, RedisStore):
+        pytest.skip("of Redis")
+    connection = store.engine.connection
+    record, idle = [await store.models.create(name, b"") for name in ("m", "idle")]
+    keys = Keys.of(record)
+    await store.predictions.put(record, {"live": b"x"}, 600.0, 10)
+    expiry = [await connection.command("PTTL", key) for key in (keys.prediction("live"), keys.due, keys.sizes)]
+    assert expiry[0] + 1000 * UPKEEP_SECONDS < expiry[1] < expiry[2], "upkeep comes first, and one after the other"
+    for each in (record, idle):
+        await expired(store, each, 2 * SWEPT_AT_ONCE + 1)
+    calls: list[int] = []
+    run = connection.run
+
+    async def noted(script: Any, keys: Any, *arguments: Any) -> Any:
+        answer = await run(script, keys, *arguments)
+        if script is DROP_PREDICTIONS:
+            calls.append(int(answer[1]))
+        return answer
+
+    monkeypatch.setattr(connection, "run", noted)
+    await store.predictions.drop_expired([record, idle])
+    assert [await n_rows(store, each) for each in (record, idle)] == [1, 1]
+    assert calls == [SWEPT_AT_ONCE, SWEPT_AT_ONCE, 1] * 2
 
 
 async def test_the_counts_are_right_after_a_refusal_a_replacement_and_a_restart(

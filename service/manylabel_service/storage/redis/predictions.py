@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from manylabel_service.errors import PredictionsFull
 from manylabel_service.storage.checksums import seal, unsealed_prediction
@@ -11,10 +11,13 @@ from manylabel_service.storage.protocol import UNBOUNDED_BYTES, ModelRecord
 from manylabel_service.storage.redis.engine import Part
 from manylabel_service.storage.redis.keys import Keys
 from manylabel_service.storage.redis.refusals import check
-from manylabel_service.storage.redis.scripts import GET_PREDICTIONS, KEPT_IDS, PUT_PREDICTIONS
+from manylabel_service.storage.redis.scripts import DROP_PREDICTIONS, GET_PREDICTIONS, KEPT_IDS, PUT_PREDICTIONS
 
 AT_ONCE = 1_000
 """Most that one script reads."""
+
+SWEPT_AT_ONCE = 500
+"""Maximum number of expired predictions that one script removes: some two milliseconds."""
 
 
 class RedisPredictions(Part):
@@ -62,3 +65,14 @@ class RedisPredictions(Part):
         answer = await self._engine.connection.run(KEPT_IDS, (keys.head, keys.due), most, before or "")
         check(answer, record, "")
         return [id.decode() for id in answer[1]]
+
+    async def drop_expired(self, records: Iterable[ModelRecord]) -> None:
+        """Remove the predictions of models that have expired, some at a time; raises StorageGone."""
+        for record in records:
+            keys = Keys.of(record)
+            n_dropped = SWEPT_AT_ONCE
+            while n_dropped == SWEPT_AT_ONCE:
+                answer = await self._engine.connection.run(
+                    DROP_PREDICTIONS, (keys.head, keys.due, keys.sizes), SWEPT_AT_ONCE
+                )
+                n_dropped = answer[1]

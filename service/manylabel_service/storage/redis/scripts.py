@@ -252,13 +252,9 @@ return {'ok'}
 """,
 )
 
-# KEYS head, due, sizes, predictions... ARGV milliseconds, most, most bytes, ids..., payloads... Expired predictions are
-# removed in pieces: all of them at once would hold up every client.
-PUT_PREDICTIONS = Script(
-    _NOW,
-    """
-if redis.call('EXISTS', KEYS[1]) == 0 then return {'gone'} end
-local now, count = now_ms(), #KEYS - 3
+# Removes the first of the predictions in `due` that have expired, with their sizes.
+_DROP = """
+local now = now_ms()
 local function size(id) return tonumber(redis.call('HGET', KEYS[3], id) or '0') end
 local function drop(limit)
   local ids = redis.call('ZRANGEBYSCORE', KEYS[2], '-inf', now, 'LIMIT', 0, limit)
@@ -269,6 +265,21 @@ local function drop(limit)
   if #ids > 0 then redis.call('ZREMRANGEBYRANK', KEYS[2], 0, #ids - 1) end
   return #ids
 end
+"""
+
+# KEYS head, due, sizes. ARGV how many. Removes at most so many predictions that have expired; returns how many.
+DROP_PREDICTIONS = Script(_NOW, _DROP, "return {'ok', drop(ARGV[1])}")
+
+# KEYS head, due, sizes, predictions... ARGV milliseconds, most, most bytes, ids..., payloads... Expired predictions are
+# removed in pieces: all of them at once would hold up every client. Redis frees `due` and `sizes` in one step if they
+# expire, so they expire an hour and two hours later than the predictions: upkeep has emptied them by then.
+PUT_PREDICTIONS = Script(
+    _NOW,
+    _DROP,
+    """
+if redis.call('EXISTS', KEYS[1]) == 0 then return {'gone'} end
+if redis.call('EXISTS', KEYS[2]) == 0 then redis.call('UNLINK', KEYS[3]) end
+local count = #KEYS - 3
 local function after()
   local kept, bytes = redis.call('ZCARD', KEYS[2]), size('')
   for i = 1, count do
@@ -290,7 +301,8 @@ for i = 1, count do
 end
 redis.call('HSET', KEYS[3], '', bytes)
 for i = 2, 3 do
-  if redis.call('PTTL', KEYS[i]) < tonumber(ARGV[1]) then redis.call('PEXPIRE', KEYS[i], ARGV[1]) end
+  local milliseconds = tonumber(ARGV[1]) + (i - 1) * 3600000
+  if redis.call('PTTL', KEYS[i]) < milliseconds then redis.call('PEXPIRE', KEYS[i], milliseconds) end
 end
 return {'ok', bytes}
 """,

@@ -104,8 +104,12 @@ class RedisStore:
     async def _keep_up(self) -> None:
         while True:
             await self.engine.attempt(self.models.purge_all())
+            await self.engine.attempt(self._drop_expired())
             await asyncio.sleep(UPKEEP_SECONDS)
             await self.engine.attempt(self._check_again())
+
+    async def _drop_expired(self) -> None:
+        await self.predictions.drop_expired(await self.models.all())
 
     async def _check_again(self) -> None:
         """Inspect a Redis that was away: it may be another server now, or be set up otherwise."""
