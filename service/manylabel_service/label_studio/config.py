@@ -17,8 +17,12 @@ MAX_CONFIG_BYTES = 2**18
 MAX_CONFIG_DEPTH = 100
 """Most tags inside one another."""
 
+MAX_CONFIG_TAGS = 20_000
+"""Maximum number of tags. Objects for more of them cost a whole garbage collection, for which all requests wait."""
+
 _TEXTS = {"text", "hypertext", "paragraphs"}
 _MEDIA = {"image", "audio", "audioplus", "video", "pdf", "timeseries"}
+_USED = {"choices"} | _TEXTS | _MEDIA
 _YES, _NO = {"yes", "true"}, {"no", "false"}
 _FIELD = re.compile(r"\$([^\s$]+)")
 
@@ -128,21 +132,31 @@ def _question(tag: _Tag, shared: Counter[str]) -> Question:
 
 
 def _tags(text: str) -> list[_Tag]:
-    """Return all tags of a configuration but those of choices, which are in the tag that they are of."""
+    """Return the tags of a configuration that are used; those of choices are in the tag that they are of."""
     raw = text.encode(errors="replace")
     if len(raw) > MAX_CONFIG_BYTES:
         raise ConfigRefused(f"has more than {MAX_CONFIG_BYTES:,} bytes")
     tags: list[_Tag] = []
-    open_tags: list[_Tag] = []
+    open_tags: list[_Tag | None] = []
+    n_tags = 0
 
     def begin(name: str, attributes: dict[str, str]) -> None:
+        nonlocal n_tags
+        n_tags += 1
+        if n_tags > MAX_CONFIG_TAGS:
+            raise ConfigRefused(f"has more than {MAX_CONFIG_TAGS:,} tags")
         if len(open_tags) >= MAX_CONFIG_DEPTH:
             raise ConfigRefused(f"has more than {MAX_CONFIG_DEPTH} tags inside one another")
-        tag = _Tag(name.lower(), attributes, [])
+        name = name.lower()
+        tag = _Tag(name, attributes, []) if name in _USED else None
         open_tags.append(tag)
-        if tag.name != "choice":
+        if tag is not None:
             tags.append(tag)
-        elif (choice := attributes.get("alias") or attributes.get("value")) and (of := _last(open_tags)) is not None:
+        elif (
+            name == "choice"
+            and (choice := attributes.get("alias") or attributes.get("value"))
+            and (of := _last(open_tags)) is not None
+        ):
             of.choices.append(choice)
 
     def refuse(*_: object) -> None:
@@ -160,8 +174,8 @@ def _tags(text: str) -> list[_Tag]:
     return tags
 
 
-def _last(open_tags: list[_Tag]) -> _Tag | None:
-    return next((tag for tag in reversed(open_tags) if tag.name == "choices"), None)
+def _last(open_tags: list[_Tag | None]) -> _Tag | None:
+    return next((tag for tag in reversed(open_tags) if tag is not None and tag.name == "choices"), None)
 
 
 def fields_of(data: Mapping[str, Any], config: LabelConfig) -> Iterator[tuple[str, Any]]:

@@ -2,7 +2,13 @@
 
 import pytest
 
-from manylabel_service.label_studio.config import MAX_CONFIG_BYTES, MAX_CONFIG_DEPTH, ConfigRefused, read_config
+from manylabel_service.label_studio.config import (
+    MAX_CONFIG_BYTES,
+    MAX_CONFIG_DEPTH,
+    MAX_CONFIG_TAGS,
+    ConfigRefused,
+    read_config,
+)
 
 TOPICS = """<View>
   <Header value="Topics of $title"/>
@@ -59,6 +65,7 @@ BOMB = '<!DOCTYPE v [<!ENTITY a "aaaaaaaaaa"><!ENTITY b "&a;&a;&a;&a;&a;&a;&a;&a
         ("<View/>\x00", "not XML"),
         ("<View/>" * 2, "not XML"),
         ("<View>" * (MAX_CONFIG_DEPTH + 1), "inside one another"),
+        ("<View>" + "<a/>" * MAX_CONFIG_TAGS, "20,000 tags"),
         ("<View>" + " " * MAX_CONFIG_BYTES + "</View>", "bytes"),
         ('<View><Text name="t" value="$t"/></View>', "no <Choices>"),
         ("<View><Choices><Choice value='a'/></Choices></View>", "no <Choices>"),
