@@ -121,9 +121,7 @@ class VersionCatalogue(BaseModel):
         for number, version in catalogue.versions.items():
             if not version.position:
                 catalogue.versions[number] = replace(version, position=position)
-        catalogue.changes = [
-            each if each.position else each._replace(position=position) for each in catalogue.changes
-        ]
+        catalogue.changes = [each if each.position else each._replace(position=position) for each in catalogue.changes]
         return catalogue
 
     @property
