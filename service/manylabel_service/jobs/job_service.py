@@ -167,6 +167,9 @@ class JobService:
             job = record.to_job()
             if job.progress is not None and job.progress != reported and job.state == state:
                 yield record.revision, "progress", job.progress.model_dump()
+            if state == "queued" and record.has_ended and job.started is not None:  # it ran between two polls
+                running = job.model_copy(update={"state": "running", "ended": None, "result": None, "error": None})
+                yield record.revision, "state", running.model_dump()
             if job.state != state:
                 yield record.revision, "state", job.model_dump()
             if record.has_ended:
