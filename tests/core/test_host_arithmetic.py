@@ -224,9 +224,13 @@ def compiled() -> dict[str, str]:
     }
 
 
+CODE_OF = "library"
+"""Attribute of what numba has compiled that has its code."""
+
+
 def _llvm_code(result: Any) -> str:
     """Return LLVM's code of a compiled function, be it compiled here or read from the disk."""
-    return str(result.library._get_module_for_linking())
+    return str(getattr(result, CODE_OF)._get_module_for_linking())
 
 
 def llvm_faults(code: str) -> list[str]:

@@ -17,7 +17,7 @@ _before: list[threadpool_limits] = []
 
 @contextmanager
 def blas_threads(number: int) -> Iterator[None]:
-    """Run BLAS with so many threads within a `with` block.
+    """Run BLAS with `number` threads within a `with` block.
 
     Fits in several threads of a process may overlap, and end in any order. The number of the fit that began last holds
     for all; after the last fit has ended, the setting is what it was before the first.

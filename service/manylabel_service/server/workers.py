@@ -1,12 +1,12 @@
 """Several processes behind one port: ``--workers N``.
 
-The parent reserves the port and starts N workers, each of which listens there with a socket of its own; the kernel
-shares the connections out among those that are there. Each is a replica of its own over the shared log. The parent
-knows no HTTP and no models; it restarts what died, passes signals on, and ends when all have ended.
+The parent reserves the port and starts N server processes. Each listens on the port with its own socket, and the
+kernel distributes connections among them. Each server process is a replica of the shared log. The parent handles
+neither HTTP nor models: it restarts processes that died, forwards signals, and ends when all have ended.
 
-uvicorn has such a parent too. This one differs where it matters to a stateful service: a replacement accepts nothing
-before its models are restored, restarts have a backoff, the exit status tells a failed start, a worker ends when the
-parent is killed, and each keeps its number, by which /metrics tells them apart.
+uvicorn has such a parent too. This one differs in what a stateful service needs. A replacement accepts no connection
+before its models are restored. Restarts have a backoff. The exit status reports a failed start. A server process ends
+when the parent is killed, and keeps its number, which labels its metrics.
 """
 
 import multiprocessing
@@ -31,15 +31,15 @@ from manylabel_service.telemetry.logs import configure_logging
 log = structlog.get_logger()
 
 STABLE_SECONDS = 60.0
-"""A worker that was ready for so long is restarted at once when it dies, and its earlier deaths are forgotten."""
+"""Seconds of readiness after which a server process that dies is restarted at once, without the backoff."""
 FIRST_WAIT_SECONDS = 0.5
 LONGEST_WAIT_SECONDS = 30.0
-"""Waits before the second and further restarts double between these."""
+"""The wait before a restart doubles from `FIRST_WAIT_SECONDS`, before the second one, up to this."""
 LAST_SNAPSHOTS_SECONDS = 60.0
-"""How long after `drain_seconds` a stopping worker may take for its last snapshots before it is killed."""
+"""Seconds after `drain_seconds` that a stopping server process has for its last snapshots before it is killed."""
 
 _PROCESSES = multiprocessing.get_context("spawn")
-"""Each worker starts anew: a fork would share the parent's threads and locks in an unknown state."""
+"""Server processes are spawned: a fork would share the parent's threads and locks in an unknown state."""
 
 
 def supervise(settings: Settings) -> int:

@@ -40,7 +40,7 @@ def export_model(
         ),
     ],
     version: Annotated[
-        int | None, Option(min=1, help="Of a model that jobs train: which version. Default: the one served.")
+        int | None, Option(min=1, help="Version of a trained model. Default: the version that is served.")
     ] = None,
     snapshot: Annotated[
         str | None,

@@ -69,7 +69,7 @@ class LabelPage:
     position: str
     updates: int
     version: int | None = None
-    """Of a model that jobs train: the version whose answers are measured."""
+    """Version of a trained model whose predictions are measured; None for an online model."""
 
 
 class LabelRequests(Requests):
@@ -96,7 +96,7 @@ class LabelRequests(Requests):
         offset, limit : int
             How many are left out before the first, and most labels returned, up to 1,000.
         version : int, optional
-            Of a model that jobs train: the version whose answers are measured. None: the one served.
+            Version of a trained model whose predictions are measured. Default: the version that is served.
         """
         query = {"sort": sort, "descending": str(descending).lower(), "offset": offset, "limit": limit}
         if version is not None:

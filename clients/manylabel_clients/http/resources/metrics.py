@@ -72,7 +72,7 @@ class Metrics:
     drift: Drift | None = None
     """None of a model that does not watch for it."""
     version: int | None = None
-    """Of a model that jobs train: the version whose answers are measured."""
+    """Version of a trained model whose predictions are measured; None for an online model."""
 
 
 Column: TypeAlias = "list[float | None]"
@@ -159,7 +159,7 @@ class MetricsHistory:
     drift: PastAlarms | None = None
     """None of a model that does not watch for it."""
     version: int | None = None
-    """Of a model that jobs train: the version whose answers are measured."""
+    """Version of a trained model whose predictions are measured; None for an online model."""
 
 
 @dataclass(frozen=True, slots=True)

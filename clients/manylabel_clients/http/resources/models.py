@@ -105,7 +105,7 @@ class ModelRequests(LabelRequests, SnapshotRequests, VersionRequests):
         at_least : str, optional
             The answer has seen all updates up to this position, as a receipt has it; for servers with replicas.
         version : int, optional
-            Of a model that jobs train: the version that predicts, by default the one served.
+            Version of a trained model that predicts. Default: the version that is served.
         probabilities : bool
             Whether to say how likely each label is, too. As in all calls that answer predictions.
         explain : int
@@ -286,7 +286,7 @@ class ModelRequests(LabelRequests, SnapshotRequests, VersionRequests):
     def metrics(self, *, version: int | None = None) -> Exchange[Metrics]:
         """Return how well the model predicted what it then learnt.
 
-        Of a model that jobs train: how well a version, or the one served, has predicted what was labelled later.
+        For a trained model, the metrics are of one version: its predictions whose labels came later.
 
         Raises
         ------
@@ -306,7 +306,7 @@ class ModelRequests(LabelRequests, SnapshotRequests, VersionRequests):
         labels
             Labels whose own measures are wanted too, at fewer points; up to 16.
         version
-            Of a model that jobs train: the version whose answers are meant, the one served without it.
+            Version of a trained model whose predictions are measured. Default: the version that is served.
 
         Raises
         ------

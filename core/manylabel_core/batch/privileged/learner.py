@@ -158,6 +158,6 @@ def nearest(signs: NDArray[np.int8], number: int, weights: NDArray[np.float64] |
 
 
 def blas_threads_if_valid(number: Any) -> AbstractContextManager[None]:
-    """Run BLAS with so many threads within a `with` block; the solver refuses a number that is none."""
+    """Run BLAS with `number` threads within a `with` block, unless the solver will refuse the number."""
     valid = isinstance(number, int | np.integer) and number >= 1
     return blas_threads(int(number)) if valid else nullcontext()
