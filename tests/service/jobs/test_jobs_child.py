@@ -1,5 +1,6 @@
 """The training process by itself."""
 
+import asyncio
 import fcntl
 import json
 import os
@@ -25,6 +26,18 @@ from manylabel_service.trained.artifact import ModelArtifact
 
 DATA = songs()
 ENDLESS = {"params": {**LONG["params"], "max_iter": 1_000_000}, "niceness": 3}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _compiled(tmp_path_factory):
+    """The functions that these tests need are compiled: a child that compiles takes more memory, and says so first."""
+    place = tmp_path_factory.mktemp("compiled")
+    (place / "data").write_bytes(DATA.to_bytes())
+    with asyncio.Runner(loop_factory=asyncio.new_event_loop) as runner:
+        for params in ({}, {"kernel": "rbf", "gamma": 0.05}):
+            held = Part(file="data", split="test")
+            told = runner.run(run_child(place, params={**params, "max_iter": 2}, held=held))
+            assert told[-1]["event"] == "result", told
 
 
 @pytest.fixture
