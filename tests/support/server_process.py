@@ -16,6 +16,9 @@ from typing import Self
 from tests.support.forked_server import ForkedServer
 from tests.support.waiting import eventually
 
+ANSWER_SECONDS = 120.0
+"""Timeout of requests: a first upload waits until a fork server has loaded all libraries."""
+
 START_SECONDS = 300.0
 """A first start compiles every kernel; on a busy machine that takes a while."""
 STOP_SECONDS = 30.0

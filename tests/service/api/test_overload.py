@@ -12,6 +12,7 @@ from typing import Any
 import httpx2
 import pytest
 from starlette.testclient import TestClient
+from tests.support.server_process import ANSWER_SECONDS
 from tests.support.waiting import eventually
 
 from manylabel_service.app import create_app
@@ -174,7 +175,7 @@ def test_an_upload_that_finds_the_disk_full(server_process: Any, size: int) -> N
         resource.prlimit(server.pid, resource.RLIMIT_FSIZE, (10, hard))
         address = f"{server.url}/v1/datasets?name=full&format=libsvm"
         data = b"1 1:1\n" * (size // 6)
-        upload: Any = {"content": data, "headers": {"content-type": "text/plain"}, "timeout": 60.0}
+        upload: Any = {"content": data, "headers": {"content-type": "text/plain"}, "timeout": ANSWER_SECONDS}
         answer = httpx2.post(address, **upload)
         assert (answer.status_code, answer.json()["code"]) == (507, "storage_full"), answer.text
         assert str(server.data_dir) not in answer.text

@@ -11,6 +11,7 @@ from typing import Any
 import httpx2
 import pytest
 from starlette.testclient import TestClient
+from tests.support.server_process import ANSWER_SECONDS
 
 from manylabel_service.api.schemas import JobList, JobLog, TrainerList
 from manylabel_service.jobs.spec.schemas import Job
@@ -395,7 +396,7 @@ def test_a_wrong_last_event_id_is_refused(idle: TestClient, refused: Refused, id
 
 def test_who_watches_a_job_holds_up_no_stop(server_process: Callable[..., Any]) -> None:
     server = server_process("--job-slots", "0").start()
-    with httpx2.Client(base_url=server.url, trust_env=False, timeout=120) as client:
+    with httpx2.Client(base_url=server.url, trust_env=False, timeout=ANSWER_SECONDS) as client:
         query = "/v1/datasets?name=songs&format=csv&label_columns=2"
         client.post(query, content=CSV, headers={"Content-Type": "text/csv"}).raise_for_status()
         job = client.post("/v1/jobs", json=SPEC).json()
