@@ -4,26 +4,33 @@ Tests use locators, and functions where they have something evaluated: a string 
 policy of the page forbids, and no test goes round it.
 """
 
+from __future__ import annotations
+
 import itertools
 import os
 import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import httpx2
 import pytest
-from playwright.sync_api import Browser, Page, expect, sync_playwright
 from tests.browser.articles import new_model
 from tests.browser.elements.site import Elements
 from tests.browser.watched import DESK, WAIT_MS, Watched
 from tests.support.http_server import http_server
+from tests.support.lazy import lazy
 from tests.support.redis_server import RedisServer
 from tests.support.server_process import ServerProcess
 
 from manylabel_clients.http.client import Client
 
-expect.set_options(timeout=WAIT_MS)
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+expect = lazy("playwright.sync_api", "expect")
+sync_playwright = lazy("playwright.sync_api", "sync_playwright")
 
 CHROMIUM = os.environ.get("MANYLABEL_TEST_CHROMIUM") or shutil.which("chromium")
 
@@ -61,6 +68,7 @@ def browser() -> Iterator[Browser]:
         if os.environ.get("MANYLABEL_TEST_BROWSER") == "required":
             pytest.fail(missing)
         pytest.skip(missing)
+    expect.set_options(timeout=WAIT_MS)
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, timeout=WAIT_MS)
         yield browser

@@ -1,10 +1,17 @@
 """Charts: what they draw, when they draw it, and what they say of it."""
 
-from typing import Any
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
 
 import pytest
-from playwright.sync_api import Locator, Page, expect
 from tests.browser.watched import PHONE, assert_accessible, assert_no_sideways_scrolling
+from tests.support.lazy import lazy
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Locator, Page
+
+expect = lazy("playwright.sync_api", "expect")
 
 TWO_FRAMES = "() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done(0))))"
 DRAWS = "() => document.querySelector('ml-line').draws"

@@ -1,15 +1,23 @@
 """The frame around all pages: keys, a server that goes and comes back, prefixes, what is loaded, and how fast."""
 
+from __future__ import annotations
+
 import re
 import urllib.request
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import pytest
-from playwright.sync_api import Locator, Page, Response, Route, expect
 from tests.browser.conftest import Site
 from tests.browser.prefix import behind_prefix
 from tests.browser.watched import PHONE, Watched, assert_accessible, assert_no_sideways_scrolling
+from tests.support.lazy import lazy
 from tests.support.waiting import eventually
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Locator, Page, Response, Route
+
+expect = lazy("playwright.sync_api", "expect")
 
 FIRST_LOAD_BYTES = 60_000
 

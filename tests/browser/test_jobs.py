@@ -1,14 +1,21 @@
 """Jobs in the page: one is ordered by its form, runs, is watched, compared, promoted; others are cancelled."""
 
+from __future__ import annotations
+
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
-from playwright.sync_api import Locator, Page, expect
 from tests.browser.conftest import Site
 from tests.browser.watched import PHONE, Watched, assert_accessible, assert_no_sideways_scrolling
+from tests.support.lazy import lazy
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Locator, Page
+
+expect = lazy("playwright.sync_api", "expect")
 
 JOB_MS = 120_000
 """A training process has to start; only a test that fails waits this long."""

@@ -1,13 +1,21 @@
 """The page Label: what to label next, by the keyboard, with an undo."""
 
+from __future__ import annotations
+
 from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
 
 import pytest
-from playwright.sync_api import Page, expect
 from tests.browser.articles import new_model
 from tests.browser.conftest import Site
 from tests.browser.watched import PHONE, Watched, assert_accessible, assert_no_sideways_scrolling
+from tests.support.lazy import lazy
 from tests.support.waiting import eventually
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+expect = lazy("playwright.sync_api", "expect")
 
 QUESTION = "Which labels does this have?"
 

@@ -1,12 +1,20 @@
 """One model: its measures as they come, its labels, its snapshots and versions."""
 
+from __future__ import annotations
+
 import random
 import re
+from typing import TYPE_CHECKING
 
 import pytest
-from playwright.sync_api import Locator, Page, expect
 from tests.browser.conftest import Site
 from tests.browser.watched import PHONE, Watched, assert_accessible, assert_no_sideways_scrolling
+from tests.support.lazy import lazy
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Locator, Page
+
+expect = lazy("playwright.sync_api", "expect")
 
 LABELS = 1_000
 

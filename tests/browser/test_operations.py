@@ -1,14 +1,21 @@
 """Operations in the page: keys, the audit, replicas and states, for those who may."""
 
+from __future__ import annotations
+
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
-from playwright.sync_api import Locator, Page, expect
 from tests.browser.conftest import Site
 from tests.browser.watched import PHONE, Watched, assert_accessible, assert_no_sideways_scrolling
+from tests.support.lazy import lazy
 
 from manylabel_clients import Client, Unauthorized
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Locator, Page
+
+expect = lazy("playwright.sync_api", "expect")
 
 
 def section(page: Page, title: str) -> Locator:

@@ -3,10 +3,12 @@
 from collections.abc import Callable
 
 import pytest
-from playwright.sync_api import expect
 from tests.browser.conftest import Site
 from tests.browser.watched import PHONE, Watched, assert_accessible, assert_no_sideways_scrolling
+from tests.support.lazy import lazy
 from tests.support.waiting import eventually
+
+expect = lazy("playwright.sync_api", "expect")
 
 MODELS = 200
 

@@ -1,10 +1,17 @@
 """Tables, forms, dialogs and marked texts."""
 
-from typing import Any
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
 
 import pytest
-from playwright.sync_api import Page, expect
 from tests.browser.watched import assert_accessible
+from tests.support.lazy import lazy
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+expect = lazy("playwright.sync_api", "expect")
 
 SCHEMA = {
     "type": "object",

@@ -1,12 +1,20 @@
 """The page Try it: ask, see why, teach."""
 
+from __future__ import annotations
+
 import random
+from typing import TYPE_CHECKING
 
 import pytest
-from playwright.sync_api import Page, expect
 from tests.browser.articles import article, new_model
 from tests.browser.conftest import Site
 from tests.browser.watched import PHONE, Watched, assert_accessible, assert_no_sideways_scrolling
+from tests.support.lazy import lazy
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+expect = lazy("playwright.sync_api", "expect")
 
 
 def open_try(page: Page, site: Site, name: str) -> None:

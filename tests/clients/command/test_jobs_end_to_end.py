@@ -9,13 +9,15 @@ from typing import Any
 
 import numpy as np
 import pytest
-from river import datasets
+from tests.support.lazy import lazy
 from tests.support.rows import csr_of_all
 from threadpoolctl import threadpool_limits
 
 from manylabel_clients import Client, Conflict, Job, JobFailed, Prediction
 from manylabel_core import batch, metrics
 from manylabel_core.datasets import Dataset, read_dataset
+
+datasets = lazy("river.datasets")
 
 N_ROWS, N_TRAIN = 600, 400
 WAIT_SECONDS = 120.0

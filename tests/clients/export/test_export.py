@@ -11,12 +11,14 @@ from random import Random
 from typing import Any
 
 import numpy as np
-import onnxruntime
 import pytest
+from tests.support.lazy import lazy
 
 from manylabel_clients import Client
 from manylabel_clients.export.predictor import LinearPredictor
 from manylabel_core.records import RecordEncoder, TextSettings
+
+onnxruntime = lazy("onnxruntime")
 
 N_RECORDS = 1_000
 TOLERANCE = {"rel": 1e-4, "abs": 1e-5}

@@ -14,8 +14,8 @@ from typing import Any
 
 import httpx2
 import pytest
-from river import compose, preprocessing
 from tests.clients.http.fake_server import FakeServer, ok, problem
+from tests.support.lazy import lazy
 
 from manylabel_clients import (
     ApiError,
@@ -35,6 +35,9 @@ from manylabel_clients import (
 )
 from manylabel_clients.http.resources.keys import KeyRequests
 from manylabel_clients.river import RemoteModel, feed
+
+compose = lazy("river.compose")
+preprocessing = lazy("river.preprocessing")
 
 UNKNOWN = f"ml_{'a' * 12}_{'A' * 43}"
 ONCE = Retry(attempts=1)

@@ -1,17 +1,19 @@
 """LSA-MML's regression on labels and its weights of views from them: against brute force and a general solver."""
 
-import cvxpy as cp
 import numpy as np
 import pytest
 import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.support.lazy import lazy
 
 from manylabel_core.batch import LSAMML
 from manylabel_core.batch.views.block import Block
 from manylabel_core.batch.views.label_weights import RATIO, doubled_or_halved, label_weights, principal_axes
 from manylabel_core.batch.views.representation import gauge
 from manylabel_core.batch.views.ridge import PENALTIES, fit_ridge, rotate
+
+cp = lazy("cvxpy")
 
 
 def literal(F, Y, penalty):

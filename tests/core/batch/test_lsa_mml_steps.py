@@ -2,17 +2,19 @@
 
 from dataclasses import dataclass
 
-import cvxpy as cp
 import numpy as np
 import pytest
 import scipy.sparse as sp
 from scipy.optimize import minimize
+from tests.support.lazy import lazy
 
 from manylabel_core.batch.base.reporting import Reporter
 from manylabel_core.batch.views import steps
 from manylabel_core.batch.views.alternation import Alternation, Model, Prices
 from manylabel_core.batch.views.block import Block
 from manylabel_core.batch.views.start import start
+
+cp = lazy("cvxpy")
 
 N, WIDTHS, L, K = 14, (5, 4, 3), 2, 2
 PRICES = Prices(r=1.7, beta=0.8, gamma=0.02, ridge=0.1, label_ridge=0.5, view_floor=0.3)

@@ -1,16 +1,18 @@
 """M3L against cvxpy, scikit-learn and itself."""
 
-import cvxpy as cp
 import numpy as np
 import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import SVC, LinearSVC
+from tests.support.lazy import lazy
 
 from manylabel_core import priors
 from manylabel_core.batch import M3L
 from manylabel_core.mercer import Kernel, gram
+
+cp = lazy("cvxpy")
 
 PRECISE = {"tol": 1e-7, "max_iter": 100_000}
 

@@ -1,13 +1,15 @@
 """MLRL: the optimum of a convex problem, whatever the way there."""
 
-import cvxpy as cp
 import numpy as np
 import pytest
 from sklearn.exceptions import ConvergenceWarning
 from tests.core.batch.support import check_relations_trace, related
+from tests.support.lazy import lazy
 
 from manylabel_core import priors
 from manylabel_core.batch import M3L, MLRL
+
+cp = lazy("cvxpy")
 
 TOL = 1e-4
 

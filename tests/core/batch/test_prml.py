@@ -1,12 +1,12 @@
 """PrML and PrBR: what they promise beyond their solver."""
 
-import cvxpy as cp
 import numpy as np
 import pytest
 import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import LinearSVC
 from tests.core.batch.support import related
+from tests.support.lazy import lazy
 
 from manylabel_core import FALT
 from manylabel_core.batch import PrBR, PrML
@@ -16,6 +16,8 @@ from manylabel_core.batch.privileged.learner import nearest
 from manylabel_core.batch.segments import fit_in_segments
 from manylabel_core.metrics import hamming_loss
 from manylabel_core.solvers.privileged.dual import LOSSES
+
+cp = lazy("cvxpy")
 
 BOTH = [PrML, PrBR]
 

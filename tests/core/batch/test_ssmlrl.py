@@ -1,13 +1,15 @@
 """SSMLRL: MLRL with another kernel, exactly."""
 
-import cvxpy as cp
 import numpy as np
 import pytest
 import scipy.sparse as sp
 from tests.core.batch.support import check_relations_trace, related
+from tests.support.lazy import lazy
 
 from manylabel_core.batch import MLRL, SSMLRL
 from manylabel_core.mercer import Kernel, gram
+
+cp = lazy("cvxpy")
 
 TOL = 1e-4
 LAM1, LAM2 = 0.01, 0.0005

@@ -3,17 +3,19 @@
 from functools import partial
 from typing import Any
 
-import cvxpy as cp
 import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
 from tests.core.batch.support import related
+from tests.support.lazy import lazy
 
 from manylabel_core.batch import LSAMML, M3L, MLRL, SSMLRL, PrBR, PrML
 from manylabel_core.batch.decisions.choice import choose_cuts
 from manylabel_core.batch.decisions.curves import fit_curves
 from manylabel_core.batch.segments import fit_in_segments
+
+cp = lazy("cvxpy")
 
 X, Y = related(60, 5, 4, own=0.3, threshold=0.3)
 U = related(30, 5, 4, seed=1)[0]

@@ -3,12 +3,14 @@
 from functools import cache
 from typing import NamedTuple
 
-import cvxpy as cp
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from tests.support.lazy import lazy
 
 from manylabel_core.solvers import DualResult, solve_kernel_dual, solve_linear_dual
+
+cp = lazy("cvxpy")
 
 TIGHT = {"tol": 1e-9, "max_iter": 100_000}
 FORMS = ["kernel", "dense", "csr"]

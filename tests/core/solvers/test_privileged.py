@@ -2,17 +2,19 @@
 
 from itertools import pairwise
 
-import cvxpy as cp
 import numpy as np
 import pytest
 import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.support.lazy import lazy
 
 from manylabel_core.solvers import Privileged, Unbounded, solve_privileged_dual
 from manylabel_core.solvers.privileged._visits import excess
 from manylabel_core.solvers.privileged.repair import ByProgram
 from manylabel_core.solvers.privileged.task import kinds_of
+
+cp = lazy("cvxpy")
 
 N, D, L = 40, 5, 5
 PRICES = [(0.1, 0.05), (0.1, 0.3), (0.1, np.inf), (1.0, 20.0), (2.0, 2.0), (0.01, 0.03)]

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
-from river.drift import ADWIN
 from sklearn.base import clone
+from tests.support.lazy import lazy
 
 from manylabel_core import FALT, SALT, KernelFALT, KernelPassiveAggressive, KernelSALT, PassiveAggressive
 from manylabel_core.online.drift._adwin import RUNS, n_runs, take_in
@@ -18,6 +18,8 @@ from manylabel_core.online.drift.detectors import Detectors, n_rows
 from manylabel_core.online.learner import OnlineLearner
 from manylabel_core.online.pipeline import Learnt
 from manylabel_core.rows import Targets, as_rows, as_targets
+
+ADWIN = lazy("river.drift", "ADWIN")
 
 Array = NDArray[np.float64]
 

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-import cvxpy as cp
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
+from tests.support.lazy import lazy
 
 from manylabel_core import FALT, SALT, KernelFALT
 from manylabel_core.rows import as_rows, as_targets
+
+cp = lazy("cvxpy")
 
 Array = NDArray[np.float64]
 

@@ -5,15 +5,17 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-import cvxpy as cp
 import numpy as np
 import pytest
 import scipy.sparse as sp
 from tests.core.online.catalogue import EXPANSIONS, LEARNERS, LINEAR, Make, again
+from tests.support.lazy import lazy
 
 from manylabel_core import FALT, SALT, KernelFALT, KernelPassiveAggressive, PassiveAggressive
 from manylabel_core.online.learner import OnlineLearner
 from manylabel_core.rows import MAX_EXAMPLE_WEIGHT, as_rows, as_targets
+
+cp = lazy("cvxpy")
 
 PLAIN: dict[str, Any] = {"dtype": "float64", "scaling": "none", "calibrate": False, "optimise": "none"}
 
