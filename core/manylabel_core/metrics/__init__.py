@@ -10,7 +10,7 @@ Two conventions hold in all of them, and in `Prequential`:
 - **0/0 is 0.** The precision of an example without predicted labels, its recall without true ones, the F1
   of a label that is never true and never predicted, a ranking loss without pairs, a mean over nothing: all
   are 0, and the example or label still counts in the mean. (Only `macro_auc` is a mean over some of the
-  labels, those that have a ROC curve.)
+  labels, those that have a ROC curve, and `ndcg_at` over the examples that have a true label.)
 - **Ties count against the model.** Where scores tie, the order with the worst result counts. (Only
   `macro_auc` counts a tie as one half, as the area under a curve does.)
 
@@ -19,13 +19,15 @@ an example without labels as right in its average precision, and holds temporari
 Where definitions are the same, the function names scikit-learn's, and the tests compare them. (Calling it would load
 all of `sklearn.metrics`, for functions of two lines.)
 
-`measures.MEASURES` lists the functions by name. They are loaded when they are asked for: `Prequential` loads numba.
+`measures.MEASURES` lists the functions by name. They are loaded when they are asked for: `Prequential` and the measures
+at a depth load numba.
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from manylabel_core.metrics.best import f1_at, ndcg_at, precision_at
     from manylabel_core.metrics.example_based import (
         example_f1,
         f1,
@@ -44,12 +46,15 @@ __all__ = [
     "coverage",
     "example_f1",
     "f1",
+    "f1_at",
     "hamming_loss",
     "macro_auc",
     "macro_f1",
     "micro_f1",
+    "ndcg_at",
     "one_error",
     "precision",
+    "precision_at",
     "ranking_loss",
     "recall",
     "subset_accuracy",
@@ -59,6 +64,7 @@ _MODULES = {
     **dict.fromkeys(("example_f1", "f1", "hamming_loss", "precision", "recall", "subset_accuracy"), "example_based"),
     **dict.fromkeys(("macro_auc", "macro_f1", "micro_f1"), "label_based"),
     **dict.fromkeys(("Prequential",), "prequential"),
+    **dict.fromkeys(("f1_at", "ndcg_at", "precision_at"), "best"),
     **dict.fromkeys(("average_precision", "coverage", "one_error", "ranking_loss"), "ranking"),
 }
 

@@ -4,9 +4,11 @@
 
 counts  int64 (2, 2, capacity, 3)  true positives, false positives and false negatives of each label: from the
                                    start (`ALL`) and in the window (`RECENT`)
-totals  int64 (2, 11)              counters from the start, and where the two rings begin and how full they are
-sums    float64 (2, 4)             from the start, one term an example: see `PRECISION` and those after it
-ring    int64 (2, capacity, 8)     what came of each example in the window: see `TP` and those after it
+totals  int64 (2, 12)              counters from the start, and where the two rings begin and how full they are
+sums    float64 (2, 16)            from the start, one term an example: see `PRECISION` and those after it
+ring    int64 (2, capacity, 10)    what came of each example in the window: see `TP` and those after it
+groups  int64 (4, 3)               as counts, from the start, of the predictions alone: of the labels by how often each
+                                   had been relevant before (see `GROUP_BOUNDS`)
 codes   int32 (2, capacity)        a ring as well: `4 * label + outcome` for each label predicted or true, in the
                                    order of the examples, so that the oldest has the first TP + FP + FN of them
 seen    int64 (capacity, 4)        of each label: in how many examples with partial truth it was told, and the number
@@ -14,34 +16,80 @@ seen    int64 (capacity, 4)        of each label: in how many examples with part
                                    and, by rank, the labels in the order of how frequent they were, the most first
 bins    float64 (20, 4)            from the start, by the probability of a label: see `NUMBER` and those after it
 
+The true labels among the best of an example are two fields of its row. `BEST` has a bit for each of the ten best that
+is true, and their number among the hundred best from bit `PLACES` on. `GAIN` is the sum of the discounts of those
+among the hundred best: see `DISCOUNTS`.
+
 An example counts as often as it weighs, in units of 1 / UNIT: whole numbers can be taken away again without a trace.
 Which examples there were (`EXAMPLES`, `GIVEN`, `FIRST`, `LAST`) is counted by ones.
 
-All but `seen` and `bins` are twice there: of the predictions (`MODEL`) and of the labels frequent so far (`BASELINE`).
+All but `seen`, `bins` and `groups` are twice there: of the predictions (`MODEL`) and of the labels frequent so far
+(`BASELINE`).
 
 Sums are taken in the order of the examples, one number at a time, so no result depends on how examples were
 grouped into calls or on how large the arrays are.
 """
 
+from decimal import Context, Decimal
+
 import numpy as np
 
 from manylabel_core.compiled import compiled
 
-TP, FP, FN, KNOWN, MISRANKED, PAIRS, ONE_ERROR, WEIGHT, N_FIELDS = range(9)
+TP, FP, FN, KNOWN, MISRANKED, PAIRS, ONE_ERROR, BEST, GAIN, WEIGHT, N_FIELDS = range(11)
 ALL, RECENT = 0, 1
 MODEL, BASELINE = 0, 1
-EXAMPLES, ONE_ERRORS, EXACT, WEIGHED, COMPLETE, GIVEN, LABELS, OLDEST, LENGTH, FIRST_CODE, N_CODES, N_TOTALS = range(12)
-PRECISION, RECALL, HAMMING, RANKING, N_SUMS = range(5)
+EXAMPLES, ONE_ERRORS, EXACT, WEIGHED, RANKED, COMPLETE, GIVEN, LABELS = range(8)
+OLDEST, LENGTH, FIRST_CODE, N_CODES, N_TOTALS = range(8, 13)
+PRECISION, RECALL, HAMMING, RANKING, PRECISION_AT, F1_AT, NDCG_AT, N_SUMS = 0, 1, 2, 3, 4, 8, 12, 16
 PARTIAL, FIRST, LAST, ORDER, N_SEEN = range(5)
 NUMBER, TRUE, PROBABILITY, SQUARE, N_BIN_SUMS = range(5)
 N_BINS = 20
 """Bins of probabilities, of equal width; the last has 1, too."""
 
-N_MEASURES = 9
+DEPTHS = (1, 5, 10, 100)
+"""So many of the best labels are looked at by P@k, F1@k and NDCG@k."""
+PLACES = 10
+"""Places in the ranking that have a bit of their own; all depths but the last are within them."""
+_PLACES_MASK = (1 << PLACES) - 1
+_AT_1, _AT_5, _AT_10, _AT_100 = DEPTHS
+
+GAIN_UNIT = 2**48
+"""So many units are a gain of 1. A sum of a hundred discounts is below 2^53, so it is exact as a float too."""
+
+
+def _discounts() -> list[int]:
+    """Return 1 / log2(1 + rank) in units of gain, by rank from 1; Decimal has the same digits on every host."""
+    exact = Context(prec=40)
+    two = Decimal(2).ln(exact)
+    return [int(exact.multiply(exact.divide(two, Decimal(1 + rank).ln(exact)), GAIN_UNIT)) for rank in range(1, 101)]
+
+
+DISCOUNTS = np.array(_discounts(), dtype=np.int64)
+"""What a true label at each place adds to the gain, from the best place on."""
+IDEAL = np.array([sum(DISCOUNTS[:n].tolist()) for n in range(_AT_100 + 1)], dtype=np.int64)
+"""The highest gain of so many true labels."""
+HITS = np.array([bits.bit_count() for bits in range(1 << PLACES)], dtype=np.int64)
+"""How many true labels there are among the best, by the bits of their places."""
+GAINS = np.array(
+    [sum(DISCOUNTS[at].item() for at in range(PLACES) if bits >> at & 1) for bits in range(1 << PLACES)],
+    dtype=np.int64,
+)
+"""Their gain, by the same bits."""
+
+N_BASIC = 9
+"""Measures of the labels predicted, and of the whole order: those with a history."""
+N_MEASURES = N_BASIC + 3 * len(DEPTHS)
 """Measures, in the order of `prequential.NAMES`."""
 
 UNIT = 2**16
 """So many units are a weight of 1. A weight is rounded to units, and is at least one."""
+
+GROUP_BOUNDS = (0, 5, 20)
+"""A label that was relevant in no example before belongs to the first group, then those in fewer than 5, and than 20
+(in examples as often as they weigh), and the last group has the others."""
+N_GROUPS = len(GROUP_BOUNDS) + 1
+_FEW, _MORE = GROUP_BOUNDS[1] * UNIT, GROUP_BOUNDS[2] * UNIT
 
 
 @compiled
@@ -85,6 +133,7 @@ def advance(  # type: ignore[no-untyped-def]
     codes,
     seen,
     bins,
+    groups,
 ):
     """Measure the examples from `first` to before `last`; return the first without room in the rings, or `last`.
 
@@ -95,6 +144,7 @@ def advance(  # type: ignore[no-untyped-def]
     labels = np.empty(width, dtype=np.int32)
     found = np.empty((2, width), dtype=np.int32)
     ranked = np.empty((2, width), dtype=np.float64)
+    passed = np.empty(1 + width, dtype=np.int64)
     row = np.empty((2, N_FIELDS), dtype=np.int64)
     frequent = np.empty(1 + max(width, totals[MODEL, LABELS]), dtype=np.float64)
     for i in range(first, last):
@@ -104,20 +154,22 @@ def advance(  # type: ignore[no-untyped-def]
             told = labels[:known]
             existed = totals[MODEL, LABELS]
             rate(counts[MODEL, ALL], totals[MODEL], seen, frequent)
-            judge(scores[i], told, truth, n_known[i], found[MODEL], ranked, row[MODEL])
+            judge(scores[i], told, truth, n_known[i], found[MODEL], ranked, passed, row[MODEL])
             if known >= existed and complete[i]:
                 judge_all(frequent, seen, truth, known, existed, found[BASELINE], row[BASELINE])
             else:
-                judge(frequent, told, truth, existed, found[BASELINE], ranked, row[BASELINE])
+                judge(frequent, told, truth, existed, found[BASELINE], ranked, passed, row[BASELINE])
             for of in range(2):
                 row[of, WEIGHT] = weight
                 if not has_room(row[of], window, totals[of], ring[of], codes[of]):
                     return i
+            group(found[MODEL, : n_found(row[MODEL])], counts[MODEL, ALL], weight, groups)
             for of in range(2):
                 if totals[of, LENGTH] == window:
                     forget(counts[of], totals[of], ring[of], codes[of])
                 remember(row[of], found[of], counts[of], totals[of], ring[of], codes[of])
                 add(row[of], totals[of], sums[of])
+                add_best(row[of], totals[of], sums[of])
             if len(probabilities) > 0:
                 add_to_bins(probabilities[i], scores[i], told, truth, n_known[i], weight, bins)
         note(indices[listed], signs[listed], complete[i], n_labels[i], weight, totals, seen)
@@ -196,7 +248,7 @@ def list_known(indices, signs, complete, n_labels, labels, truth):  # type: igno
 
 
 @compiled
-def judge(scores, labels, truth, n_known, found, ranked, row):  # type: ignore[no-untyped-def]
+def judge(scores, labels, truth, n_known, found, ranked, passed, row):  # type: ignore[no-untyped-def]
     """Fill `row` and `found`. Labels from column `n_known` on, or without a score (NaN), did not exist at that time."""
     row[:] = 0
     row[KNOWN] = len(labels)
@@ -217,7 +269,7 @@ def judge(scores, labels, truth, n_known, found, ranked, row):  # type: ignore[n
             else:
                 ranked[1, n_irrelevant] = scores[1 + label]
                 n_irrelevant += 1
-    rank(ranked[0, :n_relevant], ranked[1, :n_irrelevant], row)
+    rank(ranked[0, :n_relevant], ranked[1, :n_irrelevant], passed, row)
 
 
 @compiled
@@ -245,6 +297,8 @@ def judge_all(frequent, seen, truth, n_labels, existed, found, row):  # type: ig
             row[ONE_ERROR] = 0
         row[MISRANKED] += (at - first - tied) * (n_relevant - above)
         above += tied
+        for place in range(at - tied, min(at, _AT_100)):
+            hit(place, row)
     row[PAIRS] = n_relevant * (existed - n_relevant)
 
 
@@ -258,13 +312,16 @@ def judge_part(margins, truth):  # type: ignore[no-untyped-def]
     found = np.empty(n, dtype=np.int32)
     ranked = np.empty((2, n), dtype=np.float64)
     row = np.empty(N_FIELDS, dtype=np.int64)
-    judge(scores, labels, truth, n, found, ranked, row)
+    judge(scores, labels, truth, n, found, ranked, np.empty(1 + n, dtype=np.int64), row)
     return row, found[: n_found(row)]
 
 
 @compiled
-def rank(relevant, irrelevant, row):  # type: ignore[no-untyped-def]
-    """Count the pairs whose relevant label does not stand above the irrelevant one. Reorders both arrays."""
+def rank(relevant, irrelevant, passed, row):  # type: ignore[no-untyped-def]
+    """Count the pairs whose relevant label does not stand above the irrelevant one, and the relevant among the best.
+
+    Reorders both arrays; `passed` is room for one number more than there are relevant labels.
+    """
     row[ONE_ERROR] = 1
     if len(relevant) == 0:
         return
@@ -276,10 +333,47 @@ def rank(relevant, irrelevant, row):  # type: ignore[no-untyped-def]
         top = max(top, score)
         irrelevant[n_above] = score
         n_above += score >= relevant[0]
+    passed[: 1 + len(relevant)] = 0  # irrelevant labels by how many relevant ones each passes
     for score in irrelevant[:n_above]:
-        row[MISRANKED] += count_at_most(relevant, score)
+        n_passed = count_at_most(relevant, score)
+        passed[n_passed] += 1
+        row[MISRANKED] += n_passed
+    place = 0
+    for at in range(len(relevant) - 1, -1, -1):
+        place += passed[at + 1]
+        if place >= _AT_100:
+            break
+        hit(place, row)
+        place += 1
     row[PAIRS] = len(relevant) * len(irrelevant)
     row[ONE_ERROR] = 0 if relevant[-1] > top else 1
+
+
+@compiled
+def list_best(scores, truth):  # type: ignore[no-untyped-def]
+    """Return of each example `BEST`, `GAIN` and the number of relevant labels, all labels being known."""
+    n, width = scores.shape
+    listed = np.empty((n, 3), dtype=np.int64)
+    ranked = np.empty((2, width), dtype=np.float64)
+    passed = np.empty(1 + width, dtype=np.int64)
+    row = np.empty(N_FIELDS, dtype=np.int64)
+    for i in range(n):
+        row[:] = 0
+        counts = np.zeros(2, dtype=np.int64)
+        for label in range(width):
+            own = 0 if truth[i, label] else 1
+            ranked[own, counts[own]] = scores[i, label]
+            counts[own] += 1
+        rank(ranked[0, : counts[0]], ranked[1, : counts[1]], passed, row)
+        listed[i] = row[BEST], row[GAIN], counts[0]
+    return listed
+
+
+@compiled
+def hit(place, row):  # type: ignore[no-untyped-def]
+    """Note that the label at a place below the last depth, from 0, is relevant."""
+    row[GAIN] += DISCOUNTS[place]
+    row[BEST] += (1 << PLACES) + ((1 << place) if place < PLACES else 0)
 
 
 @compiled
@@ -337,6 +431,16 @@ def remember(row, found, counts, totals, ring, codes):  # type: ignore[no-untype
 
 
 @compiled
+def group(found, counts, weight, groups):  # type: ignore[no-untyped-def]
+    """Count the outcomes of labels by how often each had been relevant before, as `counts` has it."""
+    for code in found:
+        label = code >> 2
+        times = counts[label, TP] + counts[label, FN]
+        own = 0 if times == 0 else (1 if times < _FEW else (2 if times < _MORE else 3))
+        groups[own, code & 3] += weight
+
+
+@compiled
 def add(row, totals, sums):  # type: ignore[no-untyped-def]
     """Add one example to the counters and the sums."""
     wrong, weight = row[FP] + row[FN], row[WEIGHT] / UNIT
@@ -348,6 +452,30 @@ def add(row, totals, sums):  # type: ignore[no-untyped-def]
     sums[RECALL] += weight * ratio(row[TP], row[TP] + row[FN])
     sums[HAMMING] += weight * ratio(wrong, row[KNOWN])
     sums[RANKING] += weight * ratio(row[MISRANKED], row[PAIRS])
+
+
+@compiled
+def add_best(row, totals, sums):  # type: ignore[no-untyped-def]
+    """Add the true labels among the best of an example."""
+    n_relevant, weight = row[TP] + row[FN], row[WEIGHT] / UNIT
+    if n_relevant == 0:
+        return
+    totals[RANKED] += row[WEIGHT]
+    bits, n_best = row[BEST] & _PLACES_MASK, row[BEST] >> PLACES
+    if n_best > 0:
+        add_down_to(0, bits & 1, GAINS[bits & 1], n_relevant, weight, sums)
+        add_down_to(1, HITS[bits & 31], GAINS[bits & 31], n_relevant, weight, sums)
+        add_down_to(2, HITS[bits], GAINS[bits], n_relevant, weight, sums)
+        add_down_to(3, n_best, row[GAIN], n_relevant, weight, sums)
+
+
+@compiled
+def add_down_to(at, n_hits, gain, n_relevant, weight, sums):  # type: ignore[no-untyped-def]
+    """Add what came of an example down to one of `DEPTHS`."""
+    depth = DEPTHS[at]
+    sums[PRECISION_AT + at] += weight * (n_hits / depth)
+    sums[F1_AT + at] += weight * (2 * n_hits / (depth + n_relevant))
+    sums[NDCG_AT + at] += weight * (gain / IDEAL[min(depth, n_relevant)])
 
 
 @compiled
@@ -370,9 +498,10 @@ def replace(old, new, totals, sums):  # type: ignore[no-untyped-def]
     """Let an example that was added as `old` count as `new`."""
     without, with_it = np.zeros(N_TOTALS, dtype=np.int64), np.zeros(N_TOTALS, dtype=np.int64)
     less, more = np.zeros(N_SUMS, dtype=np.float64), np.zeros(N_SUMS, dtype=np.float64)
-    add(old, without, less)
-    add(new, with_it, more)
-    for at in (ONE_ERRORS, EXACT):
+    for row, own_totals, own_sums in ((old, without, less), (new, with_it, more)):
+        add(row, own_totals, own_sums)
+        add_best(row, own_totals, own_sums)
+    for at in (ONE_ERRORS, EXACT, RANKED):
         totals[at] = min(max(totals[at] + with_it[at] - without[at], 0), totals[WEIGHED])
     for at in range(N_SUMS):
         sums[at] = min(max(sums[at] + more[at] - less[at], 0.0), totals[WEIGHED] / UNIT)
@@ -384,23 +513,32 @@ def ratio(part, whole):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def recent(totals, ring):  # type: ignore[no-untyped-def]
-    """Return the counters and sums of the window, added anew, oldest example first, as `add` does it from the start."""
+def recent(totals, ring, basic):  # type: ignore[no-untyped-def]
+    """Return the counters and sums of the window, added anew, oldest example first, as from the start.
+
+    Those of the best labels are left out if `basic`.
+    """
     window_totals = np.zeros(N_TOTALS, dtype=np.int64)
     window_sums = np.zeros(N_SUMS, dtype=np.float64)
     for j in range(totals[LENGTH]):
         add(ring[(totals[OLDEST] + j) % len(ring)], window_totals, window_sums)
+    if not basic:
+        for j in range(totals[LENGTH]):
+            add_best(ring[(totals[OLDEST] + j) % len(ring)], window_totals, window_sums)
     return window_totals, window_sums
 
 
 @compiled
-def measure(counts, totals, sums, ring):  # type: ignore[no-untyped-def]
-    """Return the measures, shape (2, 2, N_MEASURES): whose they are, of which part, which; 0 of no examples."""
+def measure(counts, totals, sums, ring, basic):  # type: ignore[no-untyped-def]
+    """Return the measures, shape (2, 2, N_MEASURES): whose they are, of which part, which; 0 of no examples.
+
+    If `basic`, those after the first `N_BASIC` are not to be used: they are half of the work.
+    """
     measures = np.zeros((2, 2, N_MEASURES), dtype=np.float64)
     n_labels = totals[MODEL, LABELS]
     for of in range(2):
         define(totals[of], sums[of], counts[of, ALL], n_labels, measures[of, ALL])
-        window_totals, window_sums = recent(totals[of], ring[of])
+        window_totals, window_sums = recent(totals[of], ring[of], basic)
         define(window_totals, window_sums, counts[of, RECENT], n_labels, measures[of, RECENT])
     return measures
 
@@ -417,6 +555,10 @@ def define(totals, sums, counts, n_labels, measures):  # type: ignore[no-untyped
     measures[3:5] = f1_scores(counts, n_labels)
     measures[5:7] = sums[HAMMING] / examples, totals[ONE_ERRORS] / weighed
     measures[7:9] = sums[RANKING] / examples, totals[EXACT] / weighed
+    for at in range(len(DEPTHS)):
+        own = measures[N_BASIC + at :: len(DEPTHS)]
+        own[:2] = sums[PRECISION_AT + at] / examples, sums[F1_AT + at] / examples
+        own[2] = ratio(sums[NDCG_AT + at], totals[RANKED] / UNIT)
 
 
 @compiled

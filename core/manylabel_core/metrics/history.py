@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from manylabel_core.metrics._prequential import EXAMPLES, GIVEN, LABELS, MODEL, N_MEASURES, UNIT, WEIGHED
+from manylabel_core.metrics._prequential import EXAMPLES, GIVEN, LABELS, MODEL, N_BASIC, UNIT, WEIGHED
 
 MAX_POINTS = 256
 """Of the measures, fewer points than this are kept; half as many at least, once there were so many examples."""
@@ -76,7 +76,7 @@ class History:
     @property
     def nbytes(self) -> int:
         """Return the bytes of the numbers held."""
-        measures = len(self._measures) * 8 * (1 + 4 * N_MEASURES)
+        measures = len(self._measures) * 8 * (1 + 4 * N_BASIC)
         return measures + sum([counts.nbytes for counts in self._counts]) + 16 * len(self.alarms)
 
     def until_next(self, given: int) -> int:
@@ -103,7 +103,7 @@ class History:
     def of_measures(self, given: int, covered: int, measures: NDArray[np.float64]) -> MeasureHistory:
         """Return the measures in the past, and those of now, which are handed in."""
         stride, numbers, points = self._measures.until(given, (covered, measures))
-        past = np.array([each for _, each in points]).reshape(-1, 2, 2, N_MEASURES)
+        past = np.array([each for _, each in points]).reshape(-1, 2, 2, N_BASIC)
         return MeasureHistory(stride, numbers, [covered for covered, _ in points], past)
 
     def of_label(self, given: int, label: int, counts: NDArray[np.int64]) -> LabelHistory:
@@ -121,7 +121,7 @@ class History:
         measures = [each for _, each in self._measures]
         return {
             "covered": np.array([covered for covered, _ in self._measures], dtype=np.int64),
-            "points": np.array(measures, dtype=np.float64).reshape(-1, 2, 2, N_MEASURES),
+            "points": np.array(measures, dtype=np.float64).reshape(-1, 2, 2, N_BASIC),
             "point_labels": np.array([each.shape[1] for each in counts], dtype=np.int64),
             "point_counts": np.concatenate([none, *counts], axis=1),
             "alarms": np.array(self.alarms, dtype=np.int64).reshape(-1, 2),

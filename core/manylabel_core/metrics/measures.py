@@ -18,7 +18,7 @@ class Measure:
     Attributes
     ----------
     name : str
-        The function of `manylabel_core.metrics`.
+        The function of `manylabel_core.metrics`, with the depth at its end if it has one.
     title : str
         As people write it.
     of_scores : bool
@@ -26,6 +26,8 @@ class Measure:
     lower_is_better : bool
     by_label : bool
         Whether it is a mean over labels, so that each of them counts the same; else over examples or decisions.
+    depth : int or None
+        The number of best labels that it looks at.
     """
 
     name: str
@@ -33,14 +35,16 @@ class Measure:
     of_scores: bool = False
     lower_is_better: bool = False
     by_label: bool = False
+    depth: int | None = None
 
     def __call__(self, Y: Any, scores: Any, sample_weight: Any = None) -> float:
         """Compute the measure of scores of shape (n_samples, n_labels); a label is predicted where it is above 0.
 
         `sample_weight` says how often each row counts, of shape (n_samples,); None is once.
         """
-        function = getattr(import_module("manylabel_core.metrics"), self.name)
-        return float(function(Y, scores if self.of_scores else scores > 0, sample_weight))
+        function = getattr(import_module("manylabel_core.metrics"), self.name.removesuffix(f"_{self.depth}"))
+        depth = {} if self.depth is None else {"k": self.depth}
+        return float(function(Y, scores if self.of_scores else scores > 0, sample_weight, **depth))
 
     def is_better(self, one: float, other: float) -> bool:
         """Return whether the first of two values is better than the second."""
@@ -63,6 +67,11 @@ MEASURES: Mapping[str, Measure] = {
         Measure("one_error", "one-error", of_scores=True, lower_is_better=True),
         Measure("coverage", "coverage", of_scores=True, lower_is_better=True),
         Measure("macro_auc", "macro-AUC", of_scores=True, by_label=True),
+        *(
+            Measure(f"{name}_{depth}", f"{title}@{depth}", of_scores=True, depth=depth)
+            for name, title in (("precision_at", "P"), ("f1_at", "F1"), ("ndcg_at", "NDCG"))
+            for depth in (1, 5, 10, 100)
+        ),
     )
 }
 """All measures, by name."""

@@ -18,11 +18,20 @@ from manylabel_core.rows import Targets, as_weights
 _MODEL, _BASELINE = _SYSTEMS = (_prequential.MODEL, _prequential.BASELINE)
 _NONE = np.empty((0, 0))
 
-NAMES = (
+BASIC_NAMES = (
     *("precision", "recall", "f1", "micro_f1", "macro_f1"),
     *("hamming_loss", "one_error", "ranking_loss", "subset_accuracy"),
 )
+"""Names of the measures that have a history, as they are answered."""
+
+NAMES = (
+    *BASIC_NAMES,
+    *(f"{measure}_at_{depth}" for measure in ("precision", "f1", "ndcg") for depth in _prequential.DEPTHS),
+)
 """Names of the measures, as they are answered."""
+
+GROUPS = ("never", "below_5", "below_20", "more")
+"""Groups of labels by how often each had been relevant before an example, as they are answered."""
 
 
 class PartialTruth(NamedTuple):
@@ -82,7 +91,10 @@ class LabelCounts(NamedTuple):
 class Prequential:
     """A prequential measurement is of predictions made before learning: since the start, and over the last examples.
 
-    A label is predicted when its score lies above the threshold. Only labels whose truth is known count, in
+    A label is predicted when its score lies above the threshold. P@k, F1@k and NDCG@k rank labels by score; an example
+    without a true label does not count in NDCG@k, and counts 0 in the others.
+
+    Only labels whose truth is known count, in
     every measure; an example without any such label is not counted at all. A label that did not exist before
     the example counts as not predicted, and `one_error` and `ranking_loss` rank the labels that did exist.
     Macro F1 is the mean over all labels that exist by now. For 0/0 and ties see `manylabel_core.metrics`.
@@ -134,6 +146,7 @@ class Prequential:
         self._codes: NDArray[np.int32] = np.zeros((2, 64), dtype=np.int32)
         self._seen = np.zeros((16, _prequential.N_SEEN), dtype=np.int64)
         self._bins = np.zeros((_prequential.N_BINS, _prequential.N_BIN_SUMS), dtype=np.float64)
+        self._groups = np.zeros((_prequential.N_GROUPS, 3), dtype=np.int64)
         self._history = History()
 
     @property
@@ -149,8 +162,9 @@ class Prequential:
     @property
     def nbytes(self) -> int:
         """Return the bytes of the arrays held."""
-        arrays = (self._counts, self._totals, self._sums, self._ring, self._codes, self._seen, self._bins)
-        return sum(array.nbytes for array in arrays) + self._history.nbytes
+        arrays = (self._counts, self._totals, self._sums, self._ring, self._codes, self._seen)
+        of_all = self._bins.nbytes + self._groups.nbytes + self._history.nbytes
+        return sum(array.nbytes for array in arrays) + of_all
 
     def update(
         self,
@@ -276,6 +290,8 @@ class Prequential:
     def _amend(self, of: int, part: PartialTruth, old: NDArray[np.int64], new: NDArray[np.int64]) -> None:
         """Let an example that was measured as `old` count as `new`, by the outcomes of the labels of one more part."""
         codes = _judged(part, of)[1]
+        if of == _MODEL:
+            _prequential.group(codes, self._counts[of, _prequential.ALL], part.weight, self._groups)
         np.add.at(self._counts[of, _prequential.ALL], (codes >> 2, codes & 3), part.weight)
         _prequential.replace(old, new, self._totals[of], self._sums[of])
         if (place := self._place(part.number)) is None:
@@ -302,22 +318,27 @@ class Prequential:
         first: int,
         last: int,
     ) -> int:
-        own = self._counts, self._totals, self._sums, self._ring, self._codes, self._seen, self._bins
+        own = self._counts, self._totals, self._sums, self._ring, self._codes, self._seen, self._bins, self._groups
         return int(_prequential.advance(scores, *targets, n_known, probabilities, first, last, self._window, *own))
 
     def _take_point(self) -> None:
         """Keep the measures in the history if this is the place of a point."""
         if self._history.has_place(self.given):
-            self._history.add(self.given, self._covered, self._measured(), self._label_counts())
+            self._history.add(self.given, self._covered, self._measured_basics(), self._label_counts())
 
     @property
     def _covered(self) -> int:
         return int(self._totals[_MODEL, _prequential.EXAMPLES])
 
-    def _measured(self) -> NDArray[np.float64]:
+    def _measured(self, basic: bool = False) -> NDArray[np.float64]:
         """Return the measures as they are now, as `_prequential.measure`."""
-        measured: NDArray[np.float64] = _prequential.measure(self._counts, self._totals, self._sums, self._ring)
+        measured: NDArray[np.float64]
+        measured = _prequential.measure(self._counts, self._totals, self._sums, self._ring, basic)
         return measured
+
+    def _measured_basics(self) -> NDArray[np.float64]:
+        """Return the measures that have a history."""
+        return self._measured(basic=True)[..., : _prequential.N_BASIC].copy()
 
     def _label_counts(self) -> NDArray[np.int64]:
         """Return the counts of the labels, shape (2, n_labels, 3), from the start and in the window; not copied."""
@@ -331,9 +352,9 @@ class Prequential:
         dict
             "cumulative" and "window", each with `examples`, how many it covers, and the measures that
             `manylabel_core.metrics` has under these names: `precision`, `recall`, `f1`, `micro_f1`,
-            `macro_f1`, `hamming_loss`, `one_error`, `ranking_loss`, `subset_accuracy`; None while there are no
-            examples. `baseline` has the measures of predicting the labels frequent so far. "window" also has its
-            `size`.
+            `macro_f1`, `hamming_loss`, `one_error`, `ranking_loss`, `subset_accuracy`, and `precision_at_1`,
+            `f1_at_1`, `ndcg_at_1`, likewise at 5, 10 and 100; None while there are no examples. `baseline` has the
+            measures of predicting the labels frequent so far. "window" also has its `size`.
         """
         measured, covered = self._measured(), self._covered
         cumulative, window = (
@@ -341,6 +362,17 @@ class Prequential:
             for part, n in enumerate((covered, min(covered, self._window)))
         )
         return {"cumulative": cumulative, "window": {"size": self._window, **window}}
+
+    def by_seen(self) -> dict[str, dict[str, float]]:
+        """Return how well labels are predicted by how often each was relevant before the example, from the start.
+
+        Returns
+        -------
+        dict
+            By `GROUPS`: never, in fewer than 5 examples, in fewer than 20, in more. Each has `true`, in how many
+            examples such a label was relevant, and `precision`, `recall` and `f1` of all decisions on such labels.
+        """
+        return dict(zip(GROUPS, map(pooled, self._groups / _prequential.UNIT), strict=True))
 
     def reliability(self) -> Reliability:
         """Return how often labels were true, by the probability that they were given, from the start.
@@ -351,7 +383,7 @@ class Prequential:
 
     def history(self) -> MeasureHistory:
         """Return the measures as they were at some numbers of examples given; the last are those of now."""
-        return self._history.of_measures(self.given, self._covered, self._measured())
+        return self._history.of_measures(self.given, self._covered, self._measured_basics())
 
     def label_history(self, label: int) -> LabelHistory:
         """Return the counts of a label, by its column, at fewer numbers of examples given; the last are of now."""
@@ -387,6 +419,7 @@ class Prequential:
             "baseline_codes": self._held_codes(_BASELINE),
             "seen": self._seen[:n_labels, : _prequential.ORDER].copy(),
             "bins": self._bins.copy(),
+            "groups": self._groups.copy(),
             **self._history.state(),
         }
 
@@ -408,7 +441,7 @@ class Prequential:
             np.add.at(counts[of, _prequential.RECENT], (codes[of] >> 2, codes[of] & 3), weights)
             totals[of, _prequential.LENGTH], totals[of, _prequential.N_CODES] = length, len(codes[of])
         self._counts, self._totals = counts, totals
-        self._sums, self._bins = arrays["sums"].copy(), arrays["bins"].copy()
+        self._sums, self._bins, self._groups = (arrays[name].copy() for name in ("sums", "bins", "groups"))
         told = arrays["seen"][:, _prequential.PARTIAL] + totals[_MODEL, _prequential.COMPLETE]
         relevant = arrays["counts"][_MODEL][:, [_prequential.TP, _prequential.FN]].sum(axis=1)
         order = np.argsort(-(relevant / np.maximum(told, 1)), kind="stable")  # a start for the next sort of it
@@ -483,6 +516,15 @@ def _judged(part: PartialTruth, of: int) -> tuple[NDArray[np.int64], NDArray[np.
     row, found = _prequential.judge_part(part.margins[of], part.truth)
     row[_prequential.WEIGHT] = part.weight
     return row, ((found & 3) | (part.labels[found >> 2] << 2)).astype(np.int32)
+
+
+def pooled(counts: NDArray[Any]) -> dict[str, float]:
+    """Return precision, recall and F1 of all decisions counted: true positives, false positives, false negatives."""
+    tp, fp, fn = map(float, counts)
+    precision, recall, f1 = (
+        part / whole if whole else 0.0 for part, whole in ((tp, tp + fp), (tp, tp + fn), (2 * tp, 2 * tp + fp + fn))
+    )
+    return {"true": tp + fn, "precision": precision, "recall": recall, "f1": f1}
 
 
 def _named(measures: NDArray[np.float64], examples: int) -> dict[str, float | None]:

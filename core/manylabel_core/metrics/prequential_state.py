@@ -23,8 +23,9 @@ _FIELDS = {
     "baseline_codes": (np.int32, (None,)),
     "seen": (np.int64, (None, _prequential.ORDER)),
     "bins": (np.float64, (_prequential.N_BINS, _prequential.N_BIN_SUMS)),
+    "groups": (np.int64, (_prequential.N_GROUPS, 3)),
     "covered": (np.int64, (None,)),
-    "points": (np.float64, (None, 2, 2, _prequential.N_MEASURES)),
+    "points": (np.float64, (None, 2, 2, _prequential.N_BASIC)),
     "point_labels": (np.int64, (None,)),
     "point_counts": (np.int64, (2, None, 3)),
     "alarms": (np.int64, (None, 2)),
@@ -87,6 +88,11 @@ def _check_totals(arrays: Mapping[str, NDArray[Any]], window: int) -> None:
     for name, array in (("totals", errors), ("counts", counts), ("sums", sums * _prequential.UNIT)):
         if not ((array >= 0) & (array <= weighed)).all():
             raise ValueError(f"{name}: outside 0 to the number of examples")
+    groups = arrays["groups"]
+    if (groups < 0).any() or (groups.sum(axis=0) != counts[_MODEL].sum(axis=0)).any():
+        raise ValueError("groups: not the outcomes that counts has")
+    if not ((totals[:, _prequential.RANKED] >= 0) & (totals[:, _prequential.RANKED] <= weighed)).all():
+        raise ValueError("totals: outside 0 to the number of examples")
     truths = counts[:, :, [_prequential.TP, _prequential.FN]].sum(axis=2)
     if (truths[_MODEL] != truths[_BASELINE]).any():
         raise ValueError("counts: those of the baseline are of other labels")
@@ -111,6 +117,14 @@ def _check_ring(ring: NDArray[np.int64], n_labels: int) -> None:
         raise ValueError("ring: more than the labels known")
     if (ring[:, _prequential.MISRANKED] > pairs).any() or (ring[:, _prequential.ONE_ERROR] > 1).any():
         raise ValueError("ring: more errors than can be made")
+    best, gain = ring[:, _prequential.BEST], ring[:, _prequential.GAIN]
+    bits, n_best = best & ((1 << _prequential.PLACES) - 1), best >> _prequential.PLACES
+    n_relevant = ring[:, [_prequential.TP, _prequential.FN]].sum(axis=1)
+    most = np.minimum(n_relevant, _prequential.DEPTHS[-1])
+    if (n_best > most).any() or (_prequential.HITS[bits] > n_best).any():
+        raise ValueError("ring: more labels among the best than are true")
+    if not ((gain >= _prequential.GAINS[bits]) & (gain <= _prequential.IDEAL[n_best])).all():
+        raise ValueError("ring: not the gain of the labels among the best")
     if not ((ring[:, _prequential.WEIGHT] >= 1) & (ring[:, _prequential.WEIGHT] <= MAX_UNITS)).all():
         raise ValueError("ring: a weight is above 0 and at most 1,000")
 

@@ -45,6 +45,7 @@ from manylabel_service.online.spec.trained import read_spec
 from manylabel_service.online.state.answer import Answer, UpdateResult
 from manylabel_service.online.state.answers import VersionMeasures
 from manylabel_service.online.state.fold import ApplyResult
+from manylabel_service.online.state.label_table import measured
 from manylabel_service.online.state.log_entries import Answered, Relabel, Rollback, StreamPart, Update, encode
 from manylabel_service.online.state.model import OnlineModel
 from manylabel_service.online.updates.admission import Admission, Admitted
@@ -172,7 +173,7 @@ class Replica(HostedModel):
     def measures(self) -> dict[str, Any]:
         """Return the measures, cumulative and over the window, and drift where it is watched; raise as `status`."""
         self.check_serving()
-        return {**self.model.prequential.measures(), **self.model.drift()}
+        return {**measured(self.model.prequential), **self.model.drift()}
 
     def gauges(self) -> dict[str, float]:
         """Return what GET /metrics shows beside the measures; raises as `status`."""

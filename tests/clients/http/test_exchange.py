@@ -35,9 +35,14 @@ RECEIPT = {"position": "7", "updates": 7, "durability": "log"}
 PREDICTION = {"labels": ["a"], "scores": {"a": 0.5, "b": -1.0}, "threshold": 0.1}
 MEASURES = dict.fromkeys(
     ["precision", "recall", "f1", "micro_f1", "macro_f1", "hamming_loss", "one_error", "ranking_loss"]
-) | {"subset_accuracy": None}
+) | {
+    "subset_accuracy": None,
+    **{f"{name}_at_{k}": None for name in ("precision", "f1", "ndcg") for k in (1, 5, 10, 100)},
+}
 MEASURES = {**MEASURES, "examples": 0, "baseline": MEASURES}
-METRICS = {"cumulative": MEASURES, "window": {**MEASURES, "size": 1000}}
+GROUP = {"true": 0, "precision": 0.0, "recall": 0.0, "f1": 0.0}
+BY_SEEN = dict.fromkeys(("never", "below_5", "below_20", "more"), GROUP)
+METRICS = {"cumulative": MEASURES, "window": {**MEASURES, "size": 1000}, "by_seen": BY_SEEN}
 STATUS = {
     "name": "m",
     "algorithm": "falt",

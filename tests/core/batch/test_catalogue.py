@@ -107,11 +107,13 @@ def test_what_json_cannot_say_is_found():
 
 
 def test_every_measure_is_listed_and_knows_which_way_is_better():
-    assert {*MEASURES, "Prequential"} == set(metrics.__all__)
+    functions = {name.removesuffix(f"_{measure.depth}") for name, measure in MEASURES.items()}
+    assert {*functions, "Prequential"} == set(metrics.__all__)
     assert [name for name in MEASURES if name not in REPORTED] == ["f1"]
-    Y = np.array([[1, 0, 1], [0, 1, 0], [1, 1, 0]])
+    Y = np.tile([[1, 0, 1], [0, 1, 0], [1, 1, 0]], (1, 40))  # more labels than the deepest measure looks at
     right, wrong = 2.0 * Y - 1, 1 - 2.0 * Y
     for measure in MEASURES.values():
         assert measure.is_better(measure(Y, right), measure(Y, wrong)), measure.name
-        function = getattr(metrics, measure.name)
-        assert measure(Y, right) == function(Y, right if measure.of_scores else Y)
+        depth = {} if measure.depth is None else {"k": measure.depth}
+        function = getattr(metrics, measure.name.removesuffix(f"_{measure.depth}"))
+        assert measure(Y, right) == function(Y, right if measure.of_scores else Y, **depth)

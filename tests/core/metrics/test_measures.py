@@ -1,5 +1,6 @@
 """The batch measures against literal transcriptions of their definitions, and against scikit-learn."""
 
+import math
 import tracemalloc
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -14,6 +15,7 @@ from hypothesis.extra import numpy as hnp
 
 from manylabel_core import metrics
 from manylabel_core.metrics import inputs
+from manylabel_core.metrics.measures import MEASURES
 
 
 def _ratio(part: float, whole: float) -> float:
@@ -115,6 +117,27 @@ class Definitions:
             areas += [_mean(pairs)] if pairs else []
         return _mean(areas)
 
+    @classmethod
+    def _best(cls, y: np.ndarray, s: np.ndarray, k: int) -> list[int]:
+        """The truth of the k best labels, the relevant ones last where scores tie."""
+        return [int(y[label]) for label in sorted(range(len(y)), key=lambda label: (-s[label], y[label]))[:k]]
+
+    @classmethod
+    def precision_at(cls, Y: np.ndarray, S: np.ndarray, k: int) -> float:
+        return _mean([sum(cls._best(y, s, k)) / k for y, s in zip(Y, S, strict=True)])
+
+    @classmethod
+    def f1_at(cls, Y: np.ndarray, S: np.ndarray, k: int) -> float:
+        return _mean([2 * sum(cls._best(y, s, k)) / (k + int(y.sum())) for y, s in zip(Y, S, strict=True)])
+
+    @classmethod
+    def ndcg_at(cls, Y: np.ndarray, S: np.ndarray, k: int) -> float:
+        def gain(truth: list[int]) -> float:
+            return sum(one / math.log2(2 + place) for place, one in enumerate(truth))
+
+        rows = [(y, s) for y, s in zip(Y, S, strict=True) if y.any()]
+        return _mean([gain(cls._best(y, s, k)) / gain(sorted(y.tolist(), reverse=True)[:k]) for y, s in rows])
+
 
 DECISIONS = [
     "precision",
@@ -164,6 +187,42 @@ def test_rankings_follow_the_definition(block: int, name: str, pair: np.ndarray,
         patch.setattr(inputs, "_BLOCK_ELEMENTS", block)
         assert _call(name, Y, S) == expected
         assert _call(name, sp.csr_array(Y), S.astype(np.float32)) == expected
+
+
+WIDE = st.tuples(st.integers(0, 4), st.sampled_from([0, 1, 4, 12, 130])).flatmap(
+    lambda shape: hnp.arrays(np.int8, shape, elements=st.integers(0, 1))
+)
+
+
+@pytest.mark.parametrize("block", [7, inputs._BLOCK_ELEMENTS])
+@pytest.mark.parametrize("k", [1, 5, 10, 100])
+@pytest.mark.parametrize("name", ["precision_at", "f1_at", "ndcg_at"])
+@given(WIDE, st.integers(0, 2**32 - 1))
+def test_the_best_follow_the_definition(block: int, k: int, name: str, Y: np.ndarray, seed: int) -> None:
+    S = np.random.default_rng(seed).integers(-9, 10, size=Y.shape) / 2
+    expected = pytest.approx(getattr(Definitions, name)(Y, S, k), rel=1e-12)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(inputs, "_BLOCK_ELEMENTS", block)
+        assert getattr(metrics, name)(Y, S, k=k) == expected
+        assert MEASURES[f"{name}_{k}"](sp.csr_array(Y), S.astype(np.float32), np.full(len(Y), 3.0)) == expected
+
+
+@pytest.mark.parametrize("k", [1, 5, 10, 100])
+def test_ndcg_as_in_scikit_learn(k: int) -> None:
+    rng = np.random.default_rng(k)
+    Y, S = (rng.random((50, 150)) < 0.1).astype(int), rng.normal(size=(50, 150))
+    weights = rng.choice([0.5, 2.0], 50)
+    assert Y.any(axis=1).all()
+    theirs = sklearn.metrics.ndcg_score(Y, S, k=k, sample_weight=weights)
+    assert metrics.ndcg_at(Y, S, weights, k=k) == pytest.approx(theirs, rel=1e-12)
+    empty = np.zeros((9, 150), dtype=int)  # rows without a true label do not count
+    more = np.concatenate([Y, empty]), np.concatenate([S, rng.normal(size=(9, 150))])
+    assert metrics.ndcg_at(*more, k=k) == metrics.ndcg_at(Y, S, k=k)
+
+
+def test_other_depths_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"^k must be one of 1, 5, 10, 100"):
+        metrics.precision_at(np.eye(2), np.eye(2), k=3)
 
 
 @given(INDICATORS, st.data())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from fractions import Fraction
 from typing import Any, NamedTuple
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 
 from manylabel_core import metrics
 from manylabel_core.metrics import Prequential
+from manylabel_core.metrics.measures import MEASURES
 from manylabel_core.metrics.prequential import PartialTruth
 from manylabel_core.rows import Targets, as_targets
 from manylabel_core.state import State
@@ -27,6 +29,7 @@ NAMES = [
     "one_error",
     "ranking_loss",
     "subset_accuracy",
+    *(f"{name}_at_{k}" for name in ("precision", "f1", "ndcg") for k in (1, 5, 10, 100)),
 ]
 
 
@@ -128,6 +131,7 @@ def defined(stream: list[Example], n_labels: int) -> dict[str, float]:
     """The measures from their definitions; only examples of which something is known."""
     terms: list[list[float]] = []
     weights: list[float] = []
+    with_truth: list[float] = []
     counts = np.zeros((n_labels, 3))
     for example in stream:
         others = range(example.n_labels) if example.complete else ()
@@ -151,13 +155,16 @@ def defined(stream: list[Example], n_labels: int) -> dict[str, float]:
                     not best,
                     ratio(misranked, len(pairs)),
                     not wrong,
+                    *best_of(y, {label: s[label] for label in ranked}),
                 ]
             )
+            with_truth.append(example.weight * bool(y))
             for label in truth:
                 counts[label] += example.weight * np.array([label in y & p, label in p - y, label in y - p])
-    precision, recall, hamming, one, ranking, subset = (
-        np.average(terms, axis=0, weights=weights) if terms else [0.0] * 6
+    precision, recall, hamming, one, ranking, subset, *best = (
+        np.average(terms, axis=0, weights=weights) if terms else [0.0] * 18
     )
+    best[8:] = [ratio(value * sum(weights), sum(with_truth)) for value in best[8:]]
     tp, fp, fn = counts.sum(axis=0)
     return {
         "examples": len(terms),
@@ -170,7 +177,21 @@ def defined(stream: list[Example], n_labels: int) -> dict[str, float]:
         "one_error": one,
         "ranking_loss": ranking,
         "subset_accuracy": subset,
+        **dict(zip(NAMES[9:], best, strict=True)),
     }
+
+
+def best_of(y: set[int], scores: dict[int, float]) -> list[float]:
+    """P@k, F1@k and NDCG@k of one example, by the order of the labels that is worst where scores tie."""
+    order = sorted(scores, key=lambda label: (-scores[label], label in y))
+    discounts = [1 / math.log2(2 + place) for place in range(100)]
+    hits = [sum(label in y for label in order[:k]) for k in (1, 5, 10, 100)]
+    gains = [sum(discounts[at] for at, label in enumerate(order[:k]) if label in y) for k in (1, 5, 10, 100)]
+    return [
+        *(n / k for n, k in zip(hits, (1, 5, 10, 100), strict=True)),
+        *(2 * n / (k + len(y)) for n, k in zip(hits, (1, 5, 10, 100), strict=True)),
+        *(ratio(gain, sum(discounts[: min(k, len(y))])) for gain, k in zip(gains, (1, 5, 10, 100), strict=True)),
+    ]
 
 
 def same_bits(one: Prequential, other: Prequential) -> bool:
@@ -286,7 +307,8 @@ def _random(n: int, n_labels: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
 def _batch(Y: np.ndarray, scores: np.ndarray) -> dict[str, float]:
     P, S = scores[:, 1:] > scores[:, :1], scores[:, 1:]
     ranked = ("one_error", "ranking_loss")
-    return {name: getattr(metrics, name)(Y, S if name in ranked else P) for name in NAMES}
+    values = {name: getattr(metrics, name)(Y, S if name in ranked else P) for name in NAMES[:9]}
+    return values | {name: MEASURES[name](Y, S) for name in NAMES[9:]}
 
 
 @pytest.mark.parametrize(("n", "n_labels", "window"), [(3_000, 23, 70), (300, 400, 90), (40, 5, 40), (40, 5, 41)])
@@ -341,9 +363,9 @@ def test_memory_is_bounded_by_the_window() -> None:
         held.append(prequential.nbytes - sum(past))
     assert held[1:] == held[:1] * 19
     found = sorted(((scores[:, 1:] > scores[:, :1]) | (Y > 0)).sum(axis=1).tolist())
-    assert held[0] <= 4 * (4 * sum(found[-window:]) + 7 * 8 * window + 2 * 3 * 8 * n_labels) + 32 * n_labels + 400
+    assert held[0] <= 4 * (4 * sum(found[-window:]) + 9 * 8 * window + 2 * 3 * 8 * n_labels) + 32 * n_labels + 700
     empty = Prequential(10**12)
-    assert empty.nbytes - empty.state()["bins"].nbytes < 5_000
+    assert empty.nbytes - empty.state()["bins"].nbytes < 7_000
 
 
 def test_nothing_seen() -> None:
@@ -431,8 +453,8 @@ def test_bad_input_changes_nothing(targets: Targets, n_known: list[int], shape: 
         (lambda arrays: {"seen": arrays["seen"] + [0, 6, 6]}, "seen"),
         (lambda arrays: {"seen": arrays["seen"][:, ::-1].copy()}, "seen"),
         (lambda arrays: {"baseline_codes": arrays["baseline_codes"] ^ 1}, "codes"),
-        (lambda arrays: {"totals": arrays["totals"] + [[0] * 7, [1, 0, 0, 0, 0, 0, 0]]}, "totals"),
-        (lambda arrays: {"totals": arrays["totals"] + [0, 0, 0, 0, 2**40, 0, 0]}, "totals"),
+        (lambda arrays: {"totals": arrays["totals"] + [[0] * 8, [1, 0, 0, 0, 0, 0, 0, 0]]}, "totals"),
+        (lambda arrays: {"totals": arrays["totals"] + [0, 0, 0, 0, 0, 2**40, 0, 0]}, "totals"),
         (lambda arrays: {"counts": arrays["counts"][:, :2]}, "totals"),
         (lambda arrays: {"counts": arrays["counts"].astype(float)}, "counts"),
         (lambda arrays: {"totals": arrays["totals"][:1]}, "totals"),
@@ -445,29 +467,35 @@ def test_bad_input_changes_nothing(targets: Targets, n_known: list[int], shape: 
         (lambda arrays: {"codes": arrays["codes"] | 3}, "codes"),
         (lambda arrays: {"codes": -arrays["codes"]}, "codes"),
         (lambda arrays: {"codes": None}, "codes"),
-        (lambda arrays: {"totals": arrays["totals"] - [6, 0, 0, 0, 0, 0, 0]}, "totals"),
-        (lambda arrays: {"totals": arrays["totals"] + [0, 9 * 2**16, 0, 0, 0, 0, 0]}, "totals"),
-        (lambda arrays: {"totals": arrays["totals"] + [2**53, 0, 0, 0, 0, 0, 0]}, "totals"),
-        (lambda arrays: {"totals": arrays["totals"] - [0, 0, 0, 5 * 2**16, 0, 0, 0]}, "totals"),
-        (lambda arrays: {"totals": arrays["totals"] + [0, 0, 0, 2**40, 0, 0, 0]}, "totals"),
+        (lambda arrays: {"totals": arrays["totals"] - [6, 0, 0, 0, 0, 0, 0, 0]}, "totals"),
+        (lambda arrays: {"totals": arrays["totals"] + [0, 9 * 2**16, 0, 0, 0, 0, 0, 0]}, "totals"),
+        (lambda arrays: {"totals": arrays["totals"] + [2**53, 0, 0, 0, 0, 0, 0, 0]}, "totals"),
+        (lambda arrays: {"totals": arrays["totals"] - [0, 0, 0, 5 * 2**16, 0, 0, 0, 0]}, "totals"),
+        (lambda arrays: {"totals": arrays["totals"] + [0, 0, 0, 2**40, 0, 0, 0, 0]}, "totals"),
         (lambda arrays: {"counts": arrays["counts"] - 2**20}, "counts"),
-        (lambda arrays: {"counts": arrays["counts"] * 0}, "codes"),
+        (lambda arrays: {"counts": arrays["counts"] * 0}, "groups"),
         (lambda arrays: {"sums": arrays["sums"] * np.nan}, "sums"),
         (lambda arrays: {"sums": arrays["sums"] + 6}, "sums"),
         # Sums of such numbers wrap around.
-        (lambda arrays: {"ring": arrays["ring"] + [2**62, 2**62, 2**62, 0, 0, 0, 0, 0]}, "ring"),
-        (lambda arrays: {"ring": arrays["ring"] + [0, 0, 0, 4, 0, 0, 0, 0]}, "ring"),
-        (lambda arrays: {"ring": arrays["ring"] - [0, 0, 0, 3, 0, 0, 0, 0]}, "ring"),
-        (lambda arrays: {"ring": arrays["ring"] + [0, 0, 0, 0, 9, 0, 0, 0]}, "ring"),
-        (lambda arrays: {"ring": arrays["ring"] + [0, 0, 0, 0, 0, 2**40, 0, 0]}, "ring"),
-        (lambda arrays: {"ring": arrays["ring"] + [0, 0, 0, 0, 0, 0, 2, 0]}, "ring"),
-        (lambda arrays: {"ring": arrays["ring"] - [0, 0, 0, 0, 0, 0, 0, 2**16]}, "ring"),
-        (lambda arrays: {"ring": arrays["ring"] + [0, 0, 0, 0, 0, 0, 0, 2**26]}, "ring"),
-        (lambda arrays: {"ring": arrays["ring"] + [0, 0, 0, 0, 0, 0, 0, 2**20]}, "codes"),
+        (lambda arrays: {"ring": arrays["ring"] + [2**62, 2**62, 2**62, 0, 0, 0, 0, 0, 0, 0]}, "ring"),
+        (lambda arrays: {"ring": arrays["ring"] + [0, 0, 0, 4, 0, 0, 0, 0, 0, 0]}, "ring"),
+        (lambda arrays: {"ring": arrays["ring"] - [0, 0, 0, 3, 0, 0, 0, 0, 0, 0]}, "ring"),
+        (lambda arrays: {"ring": arrays["ring"] + [0, 0, 0, 0, 9, 0, 0, 0, 0, 0]}, "ring"),
+        (lambda arrays: {"ring": arrays["ring"] + [0, 0, 0, 0, 0, 2**40, 0, 0, 0, 0]}, "ring"),
+        (lambda arrays: {"ring": arrays["ring"] + [0, 0, 0, 0, 0, 0, 2, 0, 0, 0]}, "ring"),
+        (lambda arrays: {"ring": arrays["ring"] - [0, 0, 0, 0, 0, 0, 0, 0, 0, 2**16]}, "ring"),
+        (lambda arrays: {"ring": arrays["ring"] + [0, 0, 0, 0, 0, 0, 0, 0, 0, 2**26]}, "ring"),
+        (lambda arrays: {"ring": arrays["ring"] + [0, 0, 0, 0, 0, 0, 0, 0, 0, 2**20]}, "codes"),
         (lambda arrays: {"ring": np.roll(arrays["ring"], 1, axis=2)}, "ring"),
         (lambda arrays: {"codes": arrays["codes"] ^ 1}, "codes"),
+        (lambda arrays: {"ring": arrays["ring"] + [0, 0, 0, 0, 0, 0, 0, 2**12, 0, 0]}, "ring"),
+        (lambda arrays: {"ring": arrays["ring"] + [0, 0, 0, 0, 0, 0, 0, 0, 2**52, 0]}, "ring"),
+        (lambda arrays: {"ring": arrays["ring"] + [0, 0, 0, 0, 0, 0, 0, 2**5, 0, 0]}, "ring"),
+        (lambda arrays: {"totals": arrays["totals"] + [0, 0, 0, 0, 2**40, 0, 0, 0]}, "totals"),
+        (lambda arrays: {"groups": arrays["groups"] + 1}, "groups"),
+        (lambda arrays: {"groups": arrays["groups"] - [[2**20], [-(2**20)], [0], [0]]}, "groups"),
     ],
-    ids=range(43),
+    ids=range(49),
 )
 def test_a_bad_state_changes_nothing(change: Any, field: str) -> None:
     Y, scores = _random(5, 3, seed=4)
@@ -498,3 +526,28 @@ def test_state_shares_no_memory() -> None:
 def test_a_window_holds_at_least_one_example(window: int) -> None:
     with pytest.raises(ValueError, match="window must be at least 1"):
         Prequential(window)
+
+
+def test_outcomes_by_how_often_a_label_was_seen() -> None:
+    prequential = Prequential()
+    truths = [Example([0.0, 1.0, -1.0], {0: at % 2 == 0, 1: True}, True, 2, 2) for at in range(30)]
+    feed(prequential, truths)
+    groups = prequential.by_seen()
+    assert list(groups) == ["never", "below_5", "below_20", "more"]
+    # Label 0 is always predicted, and true in every second example; label 1 is always true, and never predicted.
+    assert groups["never"] == {"true": 2, "precision": 1.0, "recall": 0.5, "f1": 2 / 3}
+    assert groups["below_5"]["true"] == 4 + 4  # each of them is the second to the fifth time
+    assert groups["below_20"]["true"] == 10 + 15
+    assert groups["more"]["true"] == 10
+    assert groups["more"]["recall"] == 0.0
+    restored = Prequential()
+    restored.restore(prequential.state())
+    assert restored.by_seen() == groups
+
+
+def test_outcomes_in_parts_belong_to_the_group_of_their_label() -> None:
+    prequential = Prequential()
+    one = Example([0.0, 1.0, -1.0], {0: True}, False, 2, 2)
+    first = prequential.update_part(*given_of(one))
+    prequential.update_part(*given_of(one._replace(truth={1: True})), first)
+    assert prequential.by_seen()["never"] == {"true": 2, "precision": 1.0, "recall": 0.5, "f1": 2 / 3}

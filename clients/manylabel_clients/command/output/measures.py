@@ -7,7 +7,7 @@ import click
 
 from manylabel_clients.command.output.tables import print_table
 from manylabel_clients.command.output.text import MAX_LABELS
-from manylabel_clients.http.resources.metrics import Drift, Metrics, MetricsHistory, Reliability
+from manylabel_clients.http.resources.metrics import BySeen, Drift, Metrics, MetricsHistory, Reliability
 
 TITLES = {
     "micro_f1": "micro-F1",
@@ -23,6 +23,11 @@ TITLES = {
     "one_error": "one-error",
     "coverage": "coverage",
     "macro_auc": "macro-AUC",
+    **{
+        f"{name}_{depth}": f"{title}@{depth}"
+        for name, title in (("precision_at", "P"), ("f1_at", "F1"), ("ndcg_at", "NDCG"))
+        for depth in (1, 5, 10, 100)
+    },
 }
 """Measures as people write them, in order: those of `manylabel_core.metrics`, which need not be installed here."""
 
@@ -33,8 +38,28 @@ def print_metrics(metrics: Metrics, title: str = "predicted before learnt") -> N
     columns = (title, "all", "baseline", _last(metrics), "baseline")
     counts = ("examples", *(cell for measures in both for cell in (f"{measures.examples:,}", "")))
     print_table(columns, [counts, *measure_rows(*(asdict(one) for each in both for one in (each, each.baseline)))])
+    print_by_seen(metrics.by_seen)
     if metrics.drift is not None:
         print_drift(metrics.drift)
+
+
+def print_by_seen(by_seen: BySeen) -> None:
+    """Print how well labels are predicted by how often each had been seen before."""
+    groups = (
+        ("never", by_seen.never),
+        ("1 to 4 times", by_seen.below_5),
+        ("5 to 19 times", by_seen.below_20),
+        ("20 times or more", by_seen.more),
+    )
+    rows = [
+        (
+            title,
+            f"{one.true:,.10g}",
+            *(number(each if one.true else None) for each in (one.precision, one.recall, one.f1)),
+        )
+        for title, one in groups
+    ]
+    print_table(("label seen before", "true", "precision", "recall", "F1"), rows)
 
 
 MAX_POINTS = 16

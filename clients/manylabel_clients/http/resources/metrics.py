@@ -24,6 +24,18 @@ class BaselineMeasures:
     one_error: float | None
     ranking_loss: float | None
     subset_accuracy: float | None
+    precision_at_1: float | None
+    precision_at_5: float | None
+    precision_at_10: float | None
+    precision_at_100: float | None
+    f1_at_1: float | None
+    f1_at_5: float | None
+    f1_at_10: float | None
+    f1_at_100: float | None
+    ndcg_at_1: float | None
+    ndcg_at_5: float | None
+    ndcg_at_10: float | None
+    ndcg_at_100: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,11 +76,35 @@ class Drift(Alarms):
 
 
 @dataclass(frozen=True, slots=True)
+class GroupMeasures:
+    """Group measures are of all decisions on labels that had been seen about as often."""
+
+    true: float
+    """In so many cases such a label was true, as often as examples weigh."""
+    precision: float
+    recall: float
+    f1: float
+
+
+@dataclass(frozen=True, slots=True)
+class BySeen:
+    """Measures by the number of examples in which a label was true before."""
+
+    never: GroupMeasures
+    below_5: GroupMeasures
+    below_20: GroupMeasures
+    """In 5 or more, and in fewer than 20."""
+    more: GroupMeasures
+
+
+@dataclass(frozen=True, slots=True)
 class Metrics:
     """Metrics measure a model over all its updates, and over the latest ones; of one that jobs train, a version."""
 
     cumulative: Measures
     window: WindowMeasures
+    by_seen: BySeen
+    """From the start, by how often a label was seen before."""
     drift: Drift | None = None
     """None of a model that does not watch for it."""
     version: int | None = None
@@ -213,12 +249,16 @@ def _label_history(answer: Mapping[str, Any]) -> LabelHistory:
     return from_json(LabelHistory, {**answer, **parts})
 
 
+_GROUPS = ("never", "below_5", "below_20", "more")
+
+
 def metrics(answer: Mapping[str, Any]) -> Metrics:
     """Return measures from their JSON."""
     drift = answer.get("drift")
     return Metrics(
         _part(Measures, BaselineMeasures, answer["cumulative"]),
         _part(WindowMeasures, BaselineMeasures, answer["window"]),
+        BySeen(**{group: from_json(GroupMeasures, answer["by_seen"][group]) for group in _GROUPS}),
         None if drift is None else _drift(drift),
         answer.get("version"),
     )

@@ -33,6 +33,34 @@ class BaselineMeasures(Answer):
     wrong."""
     subset_accuracy: float | None
     """The subset accuracy is the share of examples with every decision right."""
+    precision_at_1: float | None
+    """P@1 is the mean over examples of the share of the best label that were relevant."""
+    precision_at_5: float | None
+    """P@5 is the mean over examples of the share of the 5 best labels that were relevant."""
+    precision_at_10: float | None
+    """P@10 is the mean over examples of the share of the 10 best labels that were relevant."""
+    precision_at_100: float | None
+    """P@100 is the mean over examples of the share of the 100 best labels that were relevant."""
+    f1_at_1: float | None
+    """F1@1 is the mean over examples of the F1 of predicting the best label."""
+    f1_at_5: float | None
+    """F1@5 is the mean over examples of the F1 of predicting the 5 best labels."""
+    f1_at_10: float | None
+    """F1@10 is the mean over examples of the F1 of predicting the 10 best labels."""
+    f1_at_100: float | None
+    """F1@100 is the mean over examples of the F1 of predicting the 100 best labels."""
+    ndcg_at_1: float | None
+    """NDCG@1 is the mean normalised discounted cumulative gain of the best label, over the
+    examples with a relevant one."""
+    ndcg_at_5: float | None
+    """NDCG@5 is the mean normalised discounted cumulative gain of the 5 best labels, over the
+    examples with a relevant one."""
+    ndcg_at_10: float | None
+    """NDCG@10 is the mean normalised discounted cumulative gain of the 10 best labels, over the
+    examples with a relevant one."""
+    ndcg_at_100: float | None
+    """NDCG@100 is the mean normalised discounted cumulative gain of the 100 best labels, over the
+    examples with a relevant one."""
 
 
 class Measures(BaselineMeasures):
@@ -50,6 +78,26 @@ class WindowMeasures(Measures):
 
     size: int
     """The window holds so many examples at most."""
+
+
+class GroupMeasures(Answer):
+    """Measures of all decisions on labels that had been seen about as often; 0 where there is nothing to divide by."""
+
+    true: float
+    """Labels of the group were relevant in so many cases, as often as their examples weigh."""
+    precision: float
+    recall: float
+    f1: float
+
+
+class BySeen(Answer):
+    """Measures since the model was created, by the number of examples in which a label was relevant before."""
+
+    never: GroupMeasures
+    below_5: GroupMeasures
+    below_20: GroupMeasures
+    """These labels were relevant in 5 examples or more, and in fewer than 20."""
+    more: GroupMeasures
 
 
 class Alarms(Answer):
@@ -72,6 +120,7 @@ class BothMeasures(Answer):
 
     cumulative: Measures
     window: WindowMeasures
+    by_seen: BySeen
     drift: Drift | None = None
     """Alarms are there only for a model that watches for drift."""
 

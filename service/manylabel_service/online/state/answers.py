@@ -19,7 +19,7 @@ from manylabel_core.rows import NO_WEIGHTS, Rows, Targets
 from manylabel_core.state import DamagedState, State
 from manylabel_service.hosting.examples import Example
 from manylabel_service.online.spec.trained import WINDOW
-from manylabel_service.online.state.label_table import LabelFacts, drift_to_json
+from manylabel_service.online.state.label_table import LabelFacts, drift_to_json, measured
 from manylabel_service.online.state.log_entries import Answered
 from manylabel_service.online.state.partial_truths import PartialTruths
 
@@ -114,7 +114,7 @@ class VersionMeasures:
 
     def measures(self) -> dict[str, Any]:
         """Return the measures, cumulative and over the window, and drift."""
-        return {**self.prequential.measures(), "drift": drift_to_json(*self.detectors.alarms(), self.labels.names)}
+        return {**measured(self.prequential), "drift": drift_to_json(*self.detectors.alarms(), self.labels.names)}
 
     def to_bytes(self) -> bytes:
         """Return all of it, for `from_bytes`."""

@@ -42,6 +42,11 @@ class LabelFacts(NamedTuple):
     old_names: Mapping[int, Sequence[str]] = MappingProxyType({})
 
 
+def measured(prequential: Prequential) -> dict[str, Any]:
+    """Return the measures of all labels together, and those by how often labels had been seen, as JSON."""
+    return {**prequential.measures(), "by_seen": prequential.by_seen()}
+
+
 def label_page(facts: LabelFacts, sort: str, descending: bool, offset: int, limit: int) -> LabelPage:
     """Return some labels in an order of `SORTS`; those without a value come last, those alike as they came first."""
     columns = _columns(facts)

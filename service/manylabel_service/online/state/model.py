@@ -28,7 +28,7 @@ from manylabel_service.online.state.answers import Answers, NothingLearnt
 from manylabel_service.online.state.feature_space import Columns, FeatureSpace
 from manylabel_service.online.state.idempotency_window import IdempotencyWindow
 from manylabel_service.online.state.integrity import check_names, check_position, check_rollbacks
-from manylabel_service.online.state.label_table import LabelFacts, drift_to_json
+from manylabel_service.online.state.label_table import LabelFacts, drift_to_json, measured
 from manylabel_service.online.state.labelled_ids import LabelledIds
 from manylabel_service.online.state.old_names import OldNames
 from manylabel_service.online.state.stream_offsets import StreamOffsets
@@ -144,7 +144,7 @@ class OnlineModel:
 
     def measures(self) -> dict[str, Any]:
         """Return how much was learnt, how well it was predicted before it was, and where that has changed."""
-        return {"updates": self.updates, **self.prequential.measures(), **self.drift()}
+        return {"updates": self.updates, **measured(self.prequential), **self.drift()}
 
     def drift(self) -> dict[str, Any]:
         """Return what the detectors of drift have said, under that name; nothing of a model without them."""

@@ -43,6 +43,8 @@ function summary(status, live) {
   return facts([
     measured && ['Micro-F1', value(window.micro_f1), h('small', {}, ` latest ${count(window.examples)}`)],
     measured && ['Baseline', value(window.baseline.micro_f1), h('small', {}, ' without features')],
+    measured && ['P@1', value(window.precision_at_1), h('small', {}, ' the best label is true')],
+    measured && ['NDCG@10', value(window.ndcg_at_10), h('small', {}, ' order of the ten best')],
     measured && ['From the start', value(cumulative.micro_f1)],
     status.measures && ['Held out', value(status.measures.micro_f1), h('small', {}, ' baseline ', value(status.baseline?.micro_f1))],
     status.updates !== undefined && ['Examples', count(status.updates), h('small', {}, live.rate === null ? '' : ` ${short(live.rate)}/s`)],

@@ -8,6 +8,7 @@ const MOST_EXAMPLES = 10_000_000;
 const MEASURES = [
   'micro_f1', 'macro_f1', 'example_f1', 'precision', 'recall', 'subset_accuracy', 'hamming_loss', 'average_precision',
   'ranking_loss', 'one_error', 'coverage', 'macro_auc',
+  ...['precision', 'f1', 'ndcg'].flatMap((measure) => [1, 5, 10, 100].map((k) => `${measure}_at_${k}`)),
 ];
 const NAME = { type: 'string', description: 'Lower-case letters, digits, and dots, dashes or underscores between them.' };
 const EMPTY = { element: h('div', {}), value: () => null, check: () => true, clear: () => {}, show: ({ errors }) => errors };
