@@ -30,6 +30,10 @@ NAMES = (
 )
 """Names of the measures, as they are answered."""
 
+GROUP_BOUNDS = _prequential.GROUP_BOUNDS
+"""A label belongs to the first of the groups below if it was relevant in no example before, to the next if in fewer
+than the second number, and so on, in examples as often as they weigh."""
+
 GROUPS = ("never", "below_5", "below_20", "more")
 """Groups of labels by how often each had been relevant before an example, as they are answered."""
 

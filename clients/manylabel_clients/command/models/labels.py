@@ -83,4 +83,6 @@ def _row(one: LabelStatus) -> tuple[str, ...]:
     measures = (number(measure) for measure in (one.cumulative.f1, one.window.f1, one.threshold))
     alarms = "" if one.drift is None else f"{one.drift.alarms:,}"
     name = f"{one.label} (retired)" if one.retired else one.label
+    if one.learning is not None:
+        name = f"{name} (learning, {one.learning.seen:,} of {one.learning.needed} examples)"
     return (name, f"{one.examples:,}", number(one.frequency), *seen, *measures, alarms)

@@ -33,12 +33,23 @@ class Calibration:
 
 
 @dataclass(frozen=True, slots=True)
+class Learning:
+    """Learning says that a label was true in too few examples to be known well."""
+
+    seen: float
+    """It was true in so many, each counted by its weight."""
+    needed: int
+
+
+@dataclass(frozen=True, slots=True)
 class LabelStatus:
     """A label status has what a model knows of one of its labels."""
 
     label: str
     retired: bool
     """It is learnt and predicted no more."""
+    learning: Learning | None
+    """None once there are enough examples, and for a label that is retired."""
     examples: float
     """So many examples learnt had it, each counted by its weight."""
     frequency: float | None
@@ -152,4 +163,6 @@ def _label(answer: Mapping[str, Any]) -> LabelStatus:
     parts: dict[str, Any] = {name: from_json(LabelMeasures, answer[name]) for name in ("cumulative", "window")}
     calibration, drift = answer["calibration"], answer["drift"]
     parts["calibration"] = None if calibration is None else from_json(Calibration, calibration)
+    learning = answer["learning"]
+    parts["learning"] = None if learning is None else from_json(Learning, learning)
     return from_json(LabelStatus, {**answer, **parts, "drift": None if drift is None else from_json(Alarms, drift)})

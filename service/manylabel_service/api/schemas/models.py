@@ -261,6 +261,15 @@ class Curve(Answer):
     intercept: float
 
 
+class Learning(Answer):
+    """A label was true in too few examples to be known well."""
+
+    seen: int | float
+    """It was true in so many examples, each counted by its weight."""
+    needed: int
+    """From so many on it is not listed as being learnt."""
+
+
 class ListedLabel(Answer):
     """A label as the model knows it."""
 
@@ -269,6 +278,8 @@ class ListedLabel(Answer):
     """The names that the label had before it was renamed, and those of the labels merged into it; sorted."""
     retired: bool
     """It is learnt and predicted no more."""
+    learning: Learning | None
+    """How far it is learnt; null once there are enough examples, and for a label that is retired."""
     examples: int | float
     """So many examples learnt had it, each counted by its weight."""
     frequency: float | None

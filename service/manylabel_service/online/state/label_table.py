@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from manylabel_core import Prequential
+from manylabel_core.metrics.prequential import GROUP_BOUNDS
 from manylabel_core.online.calibration.calibration import Curves
 from manylabel_core.online.drift.detectors import Alarms
 
@@ -17,6 +18,9 @@ SORTS = (
     *(*(f"window_{name}" for name in _MEASURES), "threshold", "alarms"),
 )
 """What labels can be sorted by."""
+
+NEEDED = GROUP_BOUNDS[1]
+"""A label that was true in fewer examples is still being learnt."""
 
 Column = NDArray[np.float64]
 
@@ -61,8 +65,7 @@ def label_page(facts: LabelFacts, sort: str, descending: bool, offset: int, limi
         {
             "label": names[label],
             "old_names": list(facts.old_names.get(label, ())),
-            "retired": names[label] in facts.retired,
-            **_to_json({name: row[at] for name, row in rows.items()}),
+            **_to_json(names[label] in facts.retired, {name: row[at] for name, row in rows.items()}),
         }
         for at, label in enumerate(shown.tolist())
     ]
@@ -124,9 +127,12 @@ def _listed(column: Column) -> Sequence[float | None]:
     return [None if value != value else value for value in column.tolist()]
 
 
-def _to_json(row: dict[str, Any]) -> dict[str, Any]:
+def _to_json(retired: bool, row: dict[str, Any]) -> dict[str, Any]:
+    examples = int(row["examples"]) if row["examples"].is_integer() else row["examples"]
     return {
-        "examples": int(row["examples"]) if row["examples"].is_integer() else row["examples"],
+        "retired": retired,
+        "learning": None if retired or row["examples"] >= NEEDED else {"seen": examples, "needed": NEEDED},
+        "examples": examples,
         "frequency": row["frequency"],
         "first_seen": _whole(row["first_seen"]),
         "last_seen": _whole(row["last_seen"]),

@@ -235,3 +235,15 @@ def fold_events() -> Callable[..., list[tuple[str, Any]]]:
         return [(event.kind, event.data.get("label", event.data["updates"])) for event in events]
 
     return told
+
+
+def test_labels_with_few_examples_are_being_learnt(client: TestClient, create: Callable[..., str]) -> None:
+    address = create(client, "few", labels=["cars", "dogs", "pets", "gone"])
+    for y in (["pets"], ["pets"], ["pets", "dogs"], ["pets"], {"dogs": True, "cars": False}, ["pets", "gone"]):
+        client.post(f"{address}/update", json={"x": {"a": 1}, "y": y}).raise_for_status()
+    client.post(f"{address}/labels/retire", json={"label": "gone"}).raise_for_status()
+    found = {one["label"]: one["learning"] for one in listed(client, address)["labels"]}
+    assert found == {"cars": {"seen": 0, "needed": 5}, "dogs": {"seen": 2, "needed": 5}, "pets": None, "gone": None}
+    client.post(f"{address}/update", json={"x": {"a": 1}, "y": ["dogs"], "weight": 2.5}).raise_for_status()
+    found = {one["label"]: one["learning"] for one in listed(client, address)["labels"]}
+    assert found["dogs"] == {"seen": 4.5, "needed": 5}

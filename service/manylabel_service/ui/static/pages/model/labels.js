@@ -50,7 +50,7 @@ export function labels(live) {
 }
 
 const COLUMNS = [
-  { key: 'label', title: 'Label', format: (label, { retired }) => (retired ? [label, ' ', h('span', { class: 'tag' }, 'retired')] : label) },
+  { key: 'label', title: 'Label', format: (label, row) => (tagOf(row) ? [label, ' ', h('span', { class: 'tag' }, tagOf(row))] : label) },
   { key: 'f1', title: 'F1', numeric: true, format: value },
   { key: 'precision', title: 'Precision', numeric: true, format: value, help: 'share of its predictions that were right' },
   { key: 'recall', title: 'Recall', numeric: true, format: value, help: 'share of its examples that were found' },
@@ -62,6 +62,11 @@ const COLUMNS = [
   { key: 'alarms', title: 'Drift', numeric: true, format: (n, { last }) => (n ? h('span', { class: 'tag warn', title: `last at example ${last}` }, `${n} ▲`) : value(n)) },
   { key: 'last_seen', title: 'Last seen', numeric: true, format: count, help: 'the number of the last example that had it' },
 ];
+
+function tagOf({ retired, learning }) {
+  if (retired) return 'retired';
+  return learning && `learning, ${learning.seen} of ${learning.needed}`;
+}
 
 function row(label, over) {
   return {
