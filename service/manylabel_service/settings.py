@@ -225,6 +225,9 @@ class Settings(BaseSettings):
     """Most scores (examples times labels) and probabilities in an answer; a batch that would have more: 413. Also most
     contributions of explanations in an answer: 422."""
 
+    max_scores: PositiveInt = 1_000
+    """Most labels that the scores of a prediction name, the best ones, where the request has no `top`."""
+
     stream_idle_seconds: PositiveFloat = 60.0
     """A stream, an upload or a download is ended when its client sends nothing, or takes nothing, for so long."""
 

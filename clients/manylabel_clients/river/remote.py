@@ -92,7 +92,10 @@ class RemoteModel(base.MultiLabelClassifier):
         self.model.update(named_values(x), named_truths(y), weight=None if w == 1.0 else w)
 
     def predict_one(self, x: dict[Hashable, Any], **kwargs: Any) -> dict[Hashable, bool]:
-        """Return every label the server knows: True where it predicts it. Before the first update: {}."""
+        """Return every label the server knows, or the best `max_scores` of them: True where it predicts it.
+
+        Before the first update: {}.
+        """
         prediction = self.model.predict(named_values(x))
         relevant = set(prediction.labels)
         return PredictedLabels((label, label in relevant) for label in prediction.scores)

@@ -11,6 +11,7 @@ import pytest
 from manylabel_clients import Client
 from manylabel_clients.command.models import label_next
 from manylabel_clients.command.output.tables import print_table
+from manylabel_clients.http.resources.labels import Learning
 
 Command = Callable[..., Any]
 CAT = '{"x": {"word=cat": 1}, "y": ["pets"]}'
@@ -123,6 +124,28 @@ def test_predict_many_is_a_line_each(manylabel: Command, tags: str, tmp_path: Pa
     answers = manylabel("predict", tags, "--json", "--batch-size", "2", stdin=file.read_text()).out.splitlines()
     assert [json.loads(line)["labels"] for line in answers] == [["pets"], ["music"], ["pets"]]
     assert json.loads(answers[0])["scores"].keys() == {"pets", "music"}
+
+
+def test_predict_shows_the_labels_asked_for(manylabel: Command, client: Client, tags: str) -> None:
+    shown = json.loads(manylabel("predict", tags, "--top", "1", "--json", CAT).out)
+    assert (list(shown["scores"]), shown["scores_of"]) == (["pets"], 2)
+    assert "the best 1 of 2 labels" in manylabel("predict", tags, "--top", "1", CAT).out
+    for flags in (("--only", "mus*"), ("--except", "pets"), ("--only", "music", "--only", "p*", "--except", "pe*")):
+        shown = json.loads(manylabel("predict", tags, *flags, "--json", CAT).out)
+        assert (list(shown["scores"]), shown["labels"]) == (["music"], [])
+    found = client.model(tags).predict({"word=cat": 1}, top=1, except_=["music"], probabilities=True)
+    assert (found.labels, list(found.scores), list(found.probabilities or ()), found.scores_of) == (
+        ["pets"],
+        ["pets"],
+        ["pets"],
+        None,
+    )
+
+
+def test_labels_with_few_examples_are_marked(manylabel: Command, client: Client, name: str) -> None:
+    client.create_model(name).update({"a": 1.0}, ["x"])
+    assert client.model(name).labels().labels[0].learning == Learning(1, 5)
+    assert "x (learning, 1 of 5 examples)" in manylabel("models", "labels", name).out
 
 
 @pytest.mark.parametrize(

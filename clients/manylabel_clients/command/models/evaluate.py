@@ -32,6 +32,10 @@ if TYPE_CHECKING:
     from manylabel_core.metrics import Prequential
 
 
+_ALL = 1_000_000
+"""Most labels that a server names the scores of, if it is asked for as many."""
+
+
 def register(app: Commands) -> None:
     """Add the command."""
     app.add(evaluate)
@@ -95,7 +99,7 @@ def _measured(model: Model, stream: "FileStream", batch_size: int) -> dict[str, 
     columns: dict[str, int] = {}
     with readable():
         for rows in chunks(stream.examples(), batch_size):
-            predictions = model.predict_many([x for x, *_ in rows], batch_size=batch_size)
+            predictions = model.predict_many([x for x, *_ in rows], batch_size=batch_size, top=_ALL)
             if not columns:
                 # Labels the model knows come first: only they can be predicted. Those it learns from
                 # others meanwhile do not count, so that all rows are measured alike.

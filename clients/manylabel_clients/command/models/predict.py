@@ -31,6 +31,13 @@ def predict(
     explain: Annotated[
         int, Option("--explain", min=0, max=100, help="Name so many features for each label, and against it.")
     ] = 0,
+    top: Annotated[int | None, Option("--top", min=1, help="Show so many labels, the best first.")] = None,
+    only: Annotated[
+        list[str] | None, Option("--only", help="Predict this label alone, or labels that begin so: 'role::*'.")
+    ] = None,
+    except_: Annotated[
+        list[str] | None, Option("--except", help="Leave out this label, or labels that begin so.")
+    ] = None,
     keep: Annotated[
         bool, Option("--keep", help="Have the server keep what it answers, for `manylabel label` later.")
     ] = False,
@@ -44,7 +51,8 @@ def predict(
     """Predict the labels of examples: a table for one, a line for each of many.
 
     With --probabilities, a line says how likely each label in it is; with --keep, it begins with the id of the answer.
-    With --explain, a table says of each label predicted what speaks for it, and what against it.
+    With --explain, a table says of each label predicted what speaks for it, and what against it. --only and --except
+    may be repeated.
 
     Example: `manylabel predict tags '{"x": {"word=cat": 1}}'`
     """
@@ -59,6 +67,9 @@ def predict(
                     keep="record" if keep_record else keep,
                     probabilities=probabilities,
                     explain=explain,
+                    top=top,
+                    only=only or None,
+                    except_=except_ or None,
                 )
             is_alone = done == 0 and len(chunk) == 1 < batch_size
             for prediction in predictions:

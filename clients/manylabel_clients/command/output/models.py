@@ -106,6 +106,8 @@ def print_prediction(prediction: Prediction) -> None:
     print_table(columns, rows)
     if len(ranked) > MAX_LABELS:
         click.echo(f"and {len(ranked) - MAX_LABELS} labels with lower scores; --json has all")
+    if prediction.scores_of is not None:
+        click.echo(f"the best {len(ranked):,} of {prediction.scores_of:,} labels; --top N has more")
 
 
 def print_explanations(prediction: Prediction) -> None:
@@ -114,7 +116,8 @@ def print_explanations(prediction: Prediction) -> None:
         parts = [*explanation.for_, *reversed(explanation.against)]
         rows = [(str(part.feature), f"{part.value:.4g}", f"{part.contribution:+.4f}") for part in parts]
         rows.append(("the rest", "", f"{explanation.rest:+.4f}"))
-        rows.append(("score - threshold", "", f"{prediction.scores[label]:+.4f}"))
+        score = sum(part.contribution for part in parts) + explanation.rest
+        rows.append(("score - threshold", "", f"{prediction.scores.get(label, score):+.4f}"))
         print_table((label, "value", "contribution"), rows)
 
 
@@ -123,4 +126,4 @@ def label_texts(prediction: Prediction) -> list[str]:
     likely = prediction.probabilities
     if likely is None:
         return prediction.labels
-    return [f"{label} ({likely[label]:.2f})" for label in prediction.labels]
+    return [f"{label} ({likely[label]:.2f})" if label in likely else label for label in prediction.labels]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 from urllib.parse import quote, urlencode
 
@@ -92,6 +93,9 @@ class ModelRequests(LabelRequests, SnapshotRequests, VersionRequests):
         version: int | None = None,
         probabilities: bool = False,
         explain: int = 0,
+        top: int | None = None,
+        only: Iterable[str] | None = None,
+        except_: Iterable[str] | None = None,
     ) -> Exchange[Prediction]:
         """Return labels and scores of one example.
 
@@ -111,6 +115,12 @@ class ModelRequests(LabelRequests, SnapshotRequests, VersionRequests):
         explain : int
             For each label predicted, so many features are named that speak most for it, and as many against it; at
             most 100. For linear models.
+        top : int, optional
+            Scores of so many labels, those with the highest scores, the best first; by default at most as many as the
+            server names (1,000).
+        only, except_ : iterable of str, optional
+            Labels that the answer is restricted to, and labels that it leaves out: names, or prefixes that end in
+            ``*``; at most 1,000 of each.
 
         Raises
         ------
@@ -118,7 +128,7 @@ class ModelRequests(LabelRequests, SnapshotRequests, VersionRequests):
             If the example does not fit the model, the model has no probabilities (`calibrate` is false, or jobs
             train it), or it is not linear and is to explain.
         """
-        body = asking(encode_example(x), probabilities, explain)
+        body = asking(encode_example(x), _wanted(probabilities, explain, top, only, except_))
         return read((yield from self._post(self._predict_path(keep, at_least, version), body)), _only_prediction)
 
     def predict_many(
@@ -131,12 +141,14 @@ class ModelRequests(LabelRequests, SnapshotRequests, VersionRequests):
         version: int | None = None,
         probabilities: bool = False,
         explain: int = 0,
+        top: int | None = None,
+        only: Iterable[str] | None = None,
+        except_: Iterable[str] | None = None,
     ) -> Exchange[list[Prediction]]:
         """Return labels and scores of many examples, in their order."""
         batches = Batches(xs, encode_example, batch_size)
-        responses = yield from self._post_many(
-            self._predict_path(keep, at_least, version), batches, None, probabilities, explain
-        )
+        wanted = _wanted(probabilities, explain, top, only, except_)
+        responses = yield from self._post_many(self._predict_path(keep, at_least, version), batches, None, wanted)
         return _all_predictions(responses)
 
     def update(
@@ -174,7 +186,7 @@ class ModelRequests(LabelRequests, SnapshotRequests, VersionRequests):
         probabilities: bool = False,
     ) -> Exchange[tuple[Prediction, Updated]]:
         """Learn one example, as by `update`; return what was predicted before."""
-        body = asking(encode_example(x, y, weight), probabilities)
+        body = asking(encode_example(x, y, weight), {"probabilities": probabilities})
         response = yield from self._post(f"{self._path}/predict-update", body, new_key(key))
         return read(response, _only_prediction), _receipt([response])
 
@@ -188,7 +200,8 @@ class ModelRequests(LabelRequests, SnapshotRequests, VersionRequests):
     ) -> Exchange[tuple[list[Prediction], Updated]]:
         """Learn many examples, in their order; return what was predicted just before each was learnt."""
         batches, key = Batches(examples, encode_pair, batch_size), new_key(key, MAX_KEY_OF_MANY)
-        responses = yield from self._post_many(f"{self._path}/predict-update", batches, key, probabilities)
+        wanted = {"probabilities": probabilities}
+        responses = yield from self._post_many(f"{self._path}/predict-update", batches, key, wanted)
         receipt = _receipt(responses)
         return _all_predictions(responses), receipt
 
@@ -352,7 +365,7 @@ class ModelRequests(LabelRequests, SnapshotRequests, VersionRequests):
         return f"{self._path}/predict?{urlencode(parameters)}" if parameters else f"{self._path}/predict"
 
     def _post_many(
-        self, path: str, batches: Batches[Any], key: str | None, probabilities: bool = False, explain: int = 0
+        self, path: str, batches: Batches[Any], key: str | None, wanted: Mapping[str, Any] = MappingProxyType({})
     ) -> Exchange[list[httpx2.Response]]:
         """Send as many requests as it takes, one after the other: the server learns in the order given."""
         responses: list[httpx2.Response] = []
@@ -360,11 +373,24 @@ class ModelRequests(LabelRequests, SnapshotRequests, VersionRequests):
             # Fixed by the key of the call and the place: the same call repeated repeats the same keys.
             batch_key = f"{key}-{batch.start}" if key is not None and batch.start else key
             try:
-                responses.append((yield from self._post(path, batch.body(probabilities, explain), batch_key)))
+                responses.append((yield from self._post(path, batch.body(wanted), batch_key)))
             except ManyLabelError as error:
                 count_from(error, batch.start)
                 raise
         return responses
+
+
+def _wanted(
+    probabilities: bool, explain: int, top: int | None, only: Iterable[str] | None, except_: Iterable[str] | None
+) -> dict[str, Any]:
+    """Return the fields of a request to predict that stand beside the examples."""
+    return {
+        "probabilities": probabilities,
+        "explain": explain or None,
+        "top": top,
+        "only": None if only is None else list(only),
+        "except": None if except_ is None else list(except_),
+    }
 
 
 def _all_predictions(responses: list[httpx2.Response]) -> list[Prediction]:
@@ -447,6 +473,9 @@ class Model(SyncResource[ModelRequests]):
         version: int | None = None,
         probabilities: bool = False,
         explain: int = 0,
+        top: int | None = None,
+        only: Iterable[str] | None = None,
+        except_: Iterable[str] | None = None,
     ) -> list[Prediction]:
         return self._connections.run(
             self._requests.predict_many(
@@ -457,6 +486,9 @@ class Model(SyncResource[ModelRequests]):
                 version=version,
                 probabilities=probabilities,
                 explain=explain,
+                top=top,
+                only=only,
+                except_=except_,
             )
         )
 

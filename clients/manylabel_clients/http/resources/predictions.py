@@ -43,7 +43,7 @@ class Prediction:
     labels: list[str]
     """The labels predicted: those whose score is above 0."""
     scores: dict[str, float]
-    """Score minus threshold of every label the model knows; with `optimise`, half its log-odds above its cut."""
+    """Score minus threshold of every label, or of the best; with `optimise`, half its log-odds above its cut."""
     threshold: float
     """The raw threshold that was taken off the scores."""
     position: str
@@ -58,6 +58,8 @@ class Prediction:
     """How likely each label of `scores` is, if it was asked for."""
     explanations: dict[str, Explanation] | None = None
     """Why each of `labels` was predicted, if it was asked for."""
+    scores_of: int | None = None
+    """`scores` has the best of so many labels; None if it has all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +116,7 @@ def predictions(answer: Mapping[str, Any]) -> list[Prediction]:
             one.get("id"),
             probabilities=one.get("probabilities"),
             explanations=_explanations(one.get("explanations")),
+            scores_of=one.get("scores_of"),
             **whole,
         )
         for one in found

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterable, Callable, Iterable
+from collections.abc import AsyncIterable, Callable, Iterable, Mapping
 from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
 
 from manylabel_clients.http.transport.exchange import Draw, Exchange
@@ -26,9 +26,9 @@ class Batch(NamedTuple):
     """How many items of the call came before."""
     items: list[bytes]
 
-    def body(self, probabilities: bool, explain: int = 0) -> bytes:
-        """Return the batch as one body of JSON."""
-        return asking(b'{"examples":[' + b",".join(self.items) + b"]}", probabilities, explain)
+    def body(self, wanted: Mapping[str, Any]) -> bytes:
+        """Return the batch as one body of JSON, with the fields `wanted`."""
+        return asking(b'{"examples":[' + b",".join(self.items) + b"]}", wanted)
 
 
 class Batches(Generic[T]):
@@ -87,10 +87,9 @@ class Batches(Generic[T]):
         return len(self._batch) == self._batch_size
 
 
-def asking(body: bytes, probabilities: bool, explain: int = 0) -> bytes:
-    """Return a body of JSON, of an item or a batch, that asks for probabilities and explanations if wanted."""
-    if probabilities:
-        body = body[:-1] + b',"probabilities":true}'
-    if explain:
-        body = body[:-1] + b',"explain":%b}' % encode(explain)
+def asking(body: bytes, wanted: Mapping[str, Any]) -> bytes:
+    """Return a body of JSON, of an item or a batch, with fields beside it, but for those that are None or false."""
+    for name, value in wanted.items():
+        if value is not None and value is not False:
+            body = body[:-1] + b",%b:%b}" % (encode(name), encode(value))
     return body

@@ -29,6 +29,7 @@ from manylabel_service.api.web.validation import Path, invalid_body
 from manylabel_service.errors import InvalidExample, PredictionError
 from manylabel_service.hosting.examples import Example, Labels
 from manylabel_service.hosting.hosted_model import HostedModel
+from manylabel_service.hosting.selection import Selection
 from manylabel_service.idempotency import IdempotencyKey
 from manylabel_service.online.label_next import LabelNext
 from manylabel_service.online.replica import Replica
@@ -118,7 +119,9 @@ async def label_predictions(request: Request, name: str) -> Response:
         _check_repeats(items)
         access_of(request).charge(len(items.values))
         updated = await _learn(context, hosted, items, key, deadline)
-        content = await answer(None, items.batch, receipt(updated, request.scope))
+        content = await answer(
+            None, items.batch, receipt(updated, request.scope), Selection(context.settings.max_scores)
+        )
         seconds = time.perf_counter() - started
     context.telemetry.updated(name, 0 if updated.replayed else len(items.values), seconds, updated.alarms)
     if not updated.replayed:

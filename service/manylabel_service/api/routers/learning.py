@@ -14,7 +14,7 @@ from starlette.responses import Response
 from manylabel_service import ulid as prediction_ids
 from manylabel_service.api import schemas
 from manylabel_service.api.context import Context, context_of
-from manylabel_service.api.translation.batches import Items, take_count, take_flag, to_items
+from manylabel_service.api.translation.batches import Items, take_count, take_flag, take_selection, to_items
 from manylabel_service.api.translation.from_json import read_position, to_example, to_features, to_inputs
 from manylabel_service.api.translation.model_access import counting_refusals, online, trained
 from manylabel_service.api.translation.to_json import answer, check_size, posted, receipt
@@ -39,6 +39,7 @@ from manylabel_service.hosting.examples import Example
 from manylabel_service.hosting.explanations import MAX_EXPLAIN, Explainer
 from manylabel_service.hosting.hosted_model import HostedModel
 from manylabel_service.hosting.predictions import PredictResult
+from manylabel_service.hosting.selection import Selection
 from manylabel_service.idempotency import IdempotencyKey
 from manylabel_service.online.replica import Replica
 from manylabel_service.online.state.answer import UpdateResult
@@ -99,7 +100,7 @@ class Predicting(Parameters):
             schemas.PredictBatch,
             schemas.TrainedRequest,
             schemas.TrainedBatch,
-            example={"x": {"word=cat": 1}, "probabilities": True},
+            example={"x": {"word=cat": 1}, "probabilities": True, "top": 10},
         ),
         "parameters": described(Predicting),
     },
@@ -127,6 +128,7 @@ async def predict(request: Request, name: str) -> Response:
     async with request.app.state.turns.turn(raw):
         document = await read_value(raw)
         probabilities, k = take_flag(document, "probabilities"), take_count(document, "explain", MAX_EXPLAIN)
+        selection = take_selection(document, settings.max_scores)
         try:
             batch = schemas.PredictBatch if learns else schemas.TrainedBatch
             items: Items[Any] = await to_items(document, convert, batch, settings.max_batch_examples)
@@ -145,7 +147,7 @@ async def predict(request: Request, name: str) -> Response:
     ids = None
     if wanted.keep != "false":
         ids, facts["expires"] = await _keep(context, hosted, items.values, predicted, records)
-    content = await answer(predicted.predictions, items.batch, facts, ids)
+    content = await answer(predicted.predictions, items.batch, facts, selection, ids)
     context.telemetry.predicted(name, len(items.values), time.perf_counter() - started)
     return JSONAnswer(content)
 
@@ -259,7 +261,8 @@ async def _learn_with(replica: Replica, request: Request, operation: str, contex
     access_of(request).charge(len(items.values))
     updated = await _update(context, replica, items, key, want_predictions, probabilities, deadline)
     seconds = time.perf_counter() - started
-    content = await answer(updated.predictions, items.batch, receipt(updated, request.scope))
+    shown = Selection(settings.max_scores)
+    content = await answer(updated.predictions, items.batch, receipt(updated, request.scope), shown)
     learnt = 0 if updated.replayed else len(items.values)
     context.telemetry.updated(replica.name, learnt, seconds, updated.alarms)
     return JSONAnswer(content, headers=[idempotency.REPLAYED] if updated.replayed else [])

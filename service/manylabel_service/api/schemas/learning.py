@@ -37,7 +37,10 @@ class Prediction(Answer):
     labels: list[str]
     """These labels have a score above 0."""
     scores: dict[str, float]
-    """For each label known: its score minus the threshold; with `optimise`, half its log-odds above its cut."""
+    """For each label: its score minus the threshold; with `optimise`, half its log-odds above its cut. At most as many
+    labels as `top`, or the server, allows: those with the highest scores, the best first."""
+    scores_of: int | None = None
+    """`scores` names the best of so many labels; it is there only if some are left out."""
     threshold: float
     """A label is predicted when its raw score exceeds this number. A trained model whose labels have thresholds of
     their own has taken those away already, and says 0 here."""

@@ -22,6 +22,7 @@ from manylabel_core.records.forms import form_of, form_of_numbers
 from manylabel_core.rows import MAX_EXAMPLE_WEIGHT, MAX_MAGNITUDE
 from manylabel_service import names, ulid
 from manylabel_service.hosting.explanations import MAX_EXPLAIN
+from manylabel_service.hosting.selection import MAX_NAMES, MAX_TOP
 from manylabel_service.online.spec.spec import MAX_NAME_BYTES, ModelSpec
 from manylabel_service.storage import POSITION
 
@@ -132,7 +133,21 @@ class _Predicting(_Request):
     """Whether each prediction has the probability of every label."""
 
 
+Pattern = Annotated[str, Field(strict=True, min_length=1, max_length=MAX_NAME_BYTES + 1)]
+"""The name of a label, or a prefix of names and `*`."""
+Patterns = Annotated[list[Pattern], Field(min_length=1, max_length=MAX_NAMES)]
+
+
 class _Explaining(_Predicting):
+    model_config = ConfigDict(validate_by_name=False)
+
+    top: Annotated[int, Field(strict=True, ge=1, le=MAX_TOP)] | None = None
+    """`scores` names so many labels, those with the highest scores, the best first; null names as many as the server
+    has it, in the order of the labels if all are named."""
+    only: Patterns | None = None
+    """These labels alone are answered: names, or prefixes of names that end in `*`."""
+    except_: Patterns | None = Field(default=None, alias="except")
+    """These labels are not answered: names, or prefixes of names that end in `*`."""
     explain: Annotated[int, Field(strict=True, ge=0, le=MAX_EXPLAIN)] = 0
     """For each label predicted, so many features are listed that speak most for it, and as many that speak most against
     it; 0 lists none. For linear models."""

@@ -11,6 +11,8 @@ from manylabel_service.api.schemas import Batch
 from manylabel_service.api.web.problems import Problem, invalid, pointer
 from manylabel_service.api.web.validation import Path, check_known, invalid_body
 from manylabel_service.errors import InvalidExample
+from manylabel_service.hosting.selection import MAX_NAMES, MAX_TOP, PREFIX, Names, Selection
+from manylabel_service.online.spec.spec import MAX_NAME_BYTES
 
 T = TypeVar("T")
 
@@ -70,6 +72,29 @@ def take_flag(document: Any, name: str) -> bool:
     if not isinstance(flag, bool):
         raise invalid((name,), "must be true or false")
     return flag
+
+
+def take_selection(document: Any, max_scores: int) -> Selection:
+    """Take `top`, `only` and `except` out of a body; raises a Problem invalid_request."""
+    if not isinstance(document, dict):
+        return Selection(max_scores)
+    top = document.pop("top", None)
+    if top is not None and (type(top) is not int or not 1 <= top <= MAX_TOP):
+        raise invalid(("top",), f"must be an integer from 1 to {MAX_TOP}, or null")
+    only, unwanted = (_take_names(document, name) for name in ("only", "except"))
+    return Selection(max_scores if top is None else top, top is not None, only, unwanted)
+
+
+def _take_names(document: dict[str, Any], field: str) -> Names | None:
+    given = document.pop(field, None)
+    if given is None:
+        return None
+    if not isinstance(given, list) or not 1 <= len(given) <= MAX_NAMES:
+        raise invalid((field,), f"must be a list of 1 to {MAX_NAMES} names of labels, or prefixes that end in {PREFIX}")
+    for place, name in enumerate(given):
+        if not isinstance(name, str) or not 1 <= len(name) <= MAX_NAME_BYTES + len(PREFIX):
+            raise invalid((field, place), f"must be a name of a label, or a prefix that ends in {PREFIX}")
+    return Names.of(given)
 
 
 def take_count(document: Any, name: str, most: int) -> int:

@@ -22,6 +22,7 @@ from manylabel_service.api.web.problems import Problem, invalid, problem_documen
 from manylabel_service.errors import InvalidExample, ModelGone, ServiceError
 from manylabel_service.hosting.examples import Example
 from manylabel_service.hosting.hosted_model import ModelEvicted
+from manylabel_service.hosting.selection import Selection
 from manylabel_service.online.replica import Replica
 from manylabel_service.online.state.answer import UpdateResult
 from manylabel_service.online.state.log_entries import StreamPart
@@ -143,7 +144,8 @@ class LineLearner:
     def _answered(self, learnt: _Learnt) -> Iterator[dict[str, Any]]:
         lines, updated = learnt
         self._add(learnt)
-        good = iter(()) if updated is None or self._errors_only else _good(lines, updated)
+        selection = Selection(self._context.settings.max_scores)
+        good = iter(()) if updated is None or self._errors_only else _good(lines, updated, selection)
         for line in lines:
             if isinstance(line.content, Problem):
                 self._n_refused += 1
@@ -228,7 +230,7 @@ class LineLearner:
             note(self._scope, position=updated.position, lines=n_good - updated.skipped)
 
 
-def _good(lines: list[Line], updated: UpdateResult) -> Iterator[dict[str, Any]]:
+def _good(lines: list[Line], updated: UpdateResult, selection: Selection) -> Iterator[dict[str, Any]]:
     """Yield the answers to the good lines: the first may have been learnt before, under the key of the stream."""
     numbers = [line.number for line in lines if isinstance(line.content, Example)]
     for number in numbers[: updated.skipped]:
@@ -236,7 +238,7 @@ def _good(lines: list[Line], updated: UpdateResult) -> Iterator[dict[str, Any]]:
     new = numbers[updated.skipped :]
     learnt = zip(new, updated.predictions or (), strict=True)
     for updates, (number, prediction) in enumerate(learnt, updated.updates - len(new) + 1):
-        yield {"line": number, **to_dict(prediction), "position": updated.position, "updates": updates}
+        yield {"line": number, **to_dict(prediction, selection), "position": updated.position, "updates": updates}
 
 
 def _refusal(error: ServiceError) -> Problem:

@@ -16,12 +16,17 @@ from manylabel_service.api.web.audited import note
 from manylabel_service.api.web.problems import Problem
 from manylabel_service.hosting.explanations import LabelExplanation
 from manylabel_service.hosting.predictions import Prediction
+from manylabel_service.hosting.selection import Selection
 from manylabel_service.online.label_next import LabelNext
 from manylabel_service.online.state.answer import UpdateResult
 
 
 async def answer(
-    predictions: Sequence[Prediction] | None, batch: bool, facts: dict[str, Any], ids: Sequence[str] | None = None
+    predictions: Sequence[Prediction] | None,
+    batch: bool,
+    facts: dict[str, Any],
+    selection: Selection,
+    ids: Sequence[str] | None = None,
 ) -> bytes:
     """Return the JSON of an answer with facts, and with predictions if there are any: as one, or as a batch.
 
@@ -30,7 +35,7 @@ async def answer(
     if predictions is None:
         return pydantic_core.to_json(facts)
     if not batch:
-        document = {**to_dict(predictions[0], None if ids is None else ids[0]), **facts}
+        document = {**to_dict(predictions[0], selection, None if ids is None else ids[0]), **facts}
         return pydantic_core.to_json(document, inf_nan_mode="null")
     parts = []
     slice_ends = time.perf_counter() + SLICE_SECONDS
@@ -38,7 +43,7 @@ async def answer(
         if time.perf_counter() > slice_ends:
             await asyncio.sleep(0)
             slice_ends = time.perf_counter() + SLICE_SECONDS
-        parts.append(pydantic_core.to_json(to_dict(prediction, id), inf_nan_mode="null"))
+        parts.append(pydantic_core.to_json(to_dict(prediction, selection, id), inf_nan_mode="null"))
     return b'{"predictions":[' + b",".join(parts) + b"]," + pydantic_core.to_json(facts)[1:]
 
 
@@ -94,13 +99,13 @@ def numbers(scores: int, probabilities: bool) -> int:
     return 2 * scores if probabilities else scores
 
 
-def to_dict(prediction: Prediction, id: str | None = None) -> dict[str, Any]:
-    """Return a prediction as a value of JSON, with its id if it is kept."""
-    document: dict[str, Any] = {
-        "labels": prediction.labels,
-        "scores": prediction.scores,
-        "threshold": prediction.threshold,
-    }
+def to_dict(prediction: Prediction, selection: Selection, id: str | None = None) -> dict[str, Any]:
+    """Return what is selected of a prediction as a value of JSON, with its id if it is kept."""
+    prediction, scores_of = selection(prediction)
+    document: dict[str, Any] = {"labels": prediction.labels, "scores": prediction.scores}
+    if scores_of is not None:
+        document["scores_of"] = scores_of
+    document["threshold"] = prediction.threshold
     if prediction.probabilities is not None:
         document["probabilities"] = prediction.probabilities
     if prediction.explanations is not None:

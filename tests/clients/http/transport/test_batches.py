@@ -24,15 +24,15 @@ def test_batches_hold_every_item_once_in_order_within_the_limits(
     seen: list[Any] = []
     for batch in drawn(items, batch_size, batch_bytes):
         assert batch.start == len(seen)
-        examples = json.loads(batch.body(False))["examples"]
+        examples = json.loads(batch.body({}))["examples"]
         assert 1 <= len(examples) <= batch_size
-        content_bytes = len(batch.body(False)) - len('{"examples":[]}')
+        content_bytes = len(batch.body({})) - len('{"examples":[]}')
         assert content_bytes <= batch_bytes or len(examples) == 1
         seen += examples
     assert seen == [json.loads(item) for item in items]
 
 
 def test_batches_are_as_full_as_the_limits_allow() -> None:
-    sizes = [len(json.loads(b.body(False))["examples"]) for b in drawn([b"1"] * 10, 4, 100)]
+    sizes = [len(json.loads(b.body({}))["examples"]) for b in drawn([b"1"] * 10, 4, 100)]
     assert sizes == [4, 4, 2]
     assert len(list(drawn([b"11"] * 6, 100, 8))) == 2

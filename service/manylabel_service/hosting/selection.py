@@ -1,0 +1,94 @@
+"""The labels that the answer to a prediction names."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from manylabel_service.hosting.predictions import Prediction
+
+MAX_TOP = 1_000_000
+"""Highest `top` of a request; the size of an answer is bounded beside it."""
+MAX_NAMES = 1_000
+"""Most names in `only`, and in `except`."""
+PREFIX = "*"
+"""A name with this at its end is a prefix."""
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """Names of labels, and prefixes of names, which end in `*`."""
+
+    names: frozenset[str]
+    prefixes: tuple[str, ...]
+
+    @classmethod
+    def of(cls, given: Sequence[str]) -> "Names":
+        """Return the names as they are given."""
+        prefixes = tuple(name.removesuffix(PREFIX) for name in given if name.endswith(PREFIX))
+        return cls(frozenset(name for name in given if not name.endswith(PREFIX)), prefixes)
+
+    def __contains__(self, label: str) -> bool:
+        return label in self.names or label.startswith(self.prefixes)
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """A selection of labels by their names and their scores.
+
+    Attributes
+    ----------
+    most : number of labels that `scores` names at most, the best ones.
+    always_ranked : whether the best label is always named first; otherwise labels keep their order if all are named.
+    only, unwanted : labels to select from, None for all; labels to leave out.
+    """
+
+    most: int
+    always_ranked: bool = False
+    only: Names | None = None
+    unwanted: Names | None = None
+    _known: dict[str, bool] = field(default_factory=dict)
+
+    def __call__(self, prediction: Prediction) -> tuple[Prediction, int | None]:
+        """Return what is shown of a prediction, and of how many labels `scores` names the best if it names not all."""
+        if self.only is not None or self.unwanted is not None:
+            prediction = self._named(prediction)
+        n_labels = len(prediction.scores)
+        if n_labels <= self.most and not self.always_ranked:
+            return prediction, None
+        names = list(prediction.scores)
+        best = [names[place] for place in _best(prediction, self.most)]
+        scores = {name: prediction.scores[name] for name in best}
+        likely = prediction.probabilities
+        likely = None if likely is None else {name: likely[name] for name in best}
+        return replace(prediction, scores=scores, probabilities=likely), n_labels if n_labels > self.most else None
+
+    def _named(self, prediction: Prediction) -> Prediction:
+        scores = {name: score for name, score in prediction.scores.items() if self._selects(name)}
+        labels = [name for name in prediction.labels if name in scores]
+        likely, why = prediction.probabilities, prediction.explanations
+        return replace(
+            prediction,
+            labels=labels,
+            scores=scores,
+            probabilities=None if likely is None else {name: likely[name] for name in scores},
+            explanations=None if why is None else {name: why[name] for name in labels if name in why},
+        )
+
+    def _selects(self, name: str) -> bool:
+        selects = self._known.get(name)
+        if selects is None:
+            wanted = self.only is None or name in self.only
+            selects = self._known[name] = wanted and not (self.unwanted is not None and name in self.unwanted)
+        return selects
+
+
+def _best(prediction: Prediction, most: int) -> list[int]:
+    """Return the places of the labels with the highest scores, the best first; labels that tie keep their order."""
+    margins = prediction.margins
+    places = np.arange(len(margins))
+    if len(margins) > most:
+        least = np.partition(margins, len(margins) - most)[len(margins) - most]
+        places = np.flatnonzero(margins >= least)
+    best: list[int] = places[np.argsort(-margins[places], kind="stable")][:most].tolist()
+    return best

@@ -1,0 +1,131 @@
+"""Which labels an answer to `predict` names: `top`, `only`, `except`, and the most that a server names."""
+
+from collections.abc import Callable
+from typing import Any
+
+import httpx2
+import pytest
+
+Serve = Callable[..., Any]
+LABELS = [f"{kind}::{n}" for kind in ("role", "use") for n in range(6)]
+NAMES = [f"w{n}" for n in range(8)]
+
+
+@pytest.fixture(scope="module")
+def tags(client: httpx2.Client) -> httpx2.Client:
+    teach(client)
+    return client
+
+
+def ok(answer: Any, status: int = 200) -> Any:
+    assert answer.status_code == status, answer.text
+    return answer.json()
+
+
+def teach(client: httpx2.Client, name: str = "tags") -> None:
+    ok(client.post("/v1/models", json={"name": name, "algorithm": "falt"}), 201)
+    examples = [
+        {"x": {NAMES[n % 8]: 1, NAMES[n % 3]: 1}, "y": sorted({LABELS[n % 12], LABELS[n % 5]})} for n in range(60)
+    ]
+    ok(client.post(f"/v1/models/{name}/update", json={"examples": examples}))
+
+
+def ask(client: httpx2.Client, **wanted: Any) -> dict[str, Any]:
+    answer: dict[str, Any] = ok(
+        client.post("/v1/models/tags/predict", json={"x": {"w1": 1}, "probabilities": True, **wanted})
+    )
+    return answer
+
+
+def test_the_best_labels_come_first(tags: httpx2.Client) -> None:
+    whole = ask(tags)
+    assert set(whole["scores"]) == set(LABELS)
+    assert "scores_of" not in whole
+    ranked = sorted(whole["scores"], key=lambda label: -whole["scores"][label])
+    for k in (1, 3, 12, 1_000_000):
+        found = ask(tags, top=k)
+        assert list(found["scores"]) == list(found["probabilities"]) == ranked[:k]
+        assert found["scores"] == {label: whole["scores"][label] for label in ranked[:k]}
+        assert found["probabilities"] == {label: whole["probabilities"][label] for label in ranked[:k]}
+        assert found.get("scores_of") == (12 if k < 12 else None)
+        assert (found["labels"], found["threshold"]) == (whole["labels"], whole["threshold"])
+
+
+def test_names_and_prefixes(tags: httpx2.Client) -> None:
+    whole = ask(tags)["scores"]
+    for wanted, due in (
+        ({"only": ["role::*"]}, LABELS[:6]),
+        ({"only": ["use::3", "role::1", "never seen"]}, ["role::1", "use::3"]),
+        ({"except": ["role::*", "use::0"]}, LABELS[7:]),
+        ({"only": ["role::*"], "except": ["role::2"]}, [label for label in LABELS[:6] if label != "role::2"]),
+        ({"only": ["*"], "top": None}, LABELS),
+        ({"except": ["*"]}, []),
+    ):
+        found = ask(tags, **wanted)
+        assert set(found["scores"]) == set(found["probabilities"]) == set(due)
+        assert found["scores"] == {label: whole[label] for label in found["scores"]}
+        assert set(found["labels"]) == {label for label in due if whole[label] > 0}
+    both = ask(tags, only=["role::*"], top=2)
+    assert (len(both["scores"]), both["scores_of"]) == (2, 6)
+
+
+def test_a_batch_and_explanations(tags: httpx2.Client) -> None:
+    body = {"examples": [{"x": {"w1": 1}}, {"x": {"w2": 1}}], "top": 1, "only": ["use::*"], "explain": 2}
+    for found in ok(tags.post("/v1/models/tags/predict", json=body))["predictions"]:
+        assert len(found["scores"]) == 1
+        assert found["scores_of"] == 6
+        assert all(label.startswith("use::") for label in found["labels"])
+        assert list(found["explanations"]) == found["labels"]
+
+
+def test_a_server_names_at_most_so_many(serve: Serve) -> None:
+    with serve(max_scores=5) as client:
+        teach(client)
+        found = ask(client)
+        assert (len(found["scores"]), found["scores_of"]) == (5, 12)
+        assert list(found["scores"].values()) == sorted(found["scores"].values(), reverse=True)
+        assert len(ask(client, top=8)["scores"]) == 8
+        update = ok(client.post("/v1/models/tags/predict-update", json={"x": {"w1": 1}, "y": []}))
+        assert (len(update["scores"]), update["scores_of"]) == (5, 12)
+        line = ok(
+            client.post(
+                "/v1/models/tags/stream",
+                content=b'{"x": {"w1": 1}, "y": []}\n',
+                headers={"Content-Type": "application/x-ndjson"},
+            )
+        )
+        assert (len(line["scores"]), line["scores_of"]) == (5, 12)
+
+
+def test_what_is_kept_has_all_scores(serve: Serve) -> None:
+    """The truth that comes later is measured by all that was predicted, not by what was shown."""
+    with serve() as client:
+        teach(client, "tags")
+        teach(client, "whole")
+        for name, wanted in (("tags", {"top": 1, "only": ["use::*"]}), ("whole", {})):
+            kept = ok(client.post(f"/v1/models/{name}/predict?keep=true", json={"x": {"w1": 1}, **wanted}))
+            ok(client.post(f"/v1/models/{name}/labels", json={"id": kept["id"], "y": ["role::1"]}))
+        measures = [ok(client.get(f"/v1/models/{name}/metrics"))["cumulative"] for name in ("tags", "whole")]
+        assert measures[0] == measures[1]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "place"),
+    [
+        ({"top": 0}, "/top"),
+        ({"top": 1_000_001}, "/top"),
+        ({"top": True}, "/top"),
+        ({"top": "5"}, "/top"),
+        ({"only": []}, "/only"),
+        ({"only": "role"}, "/only"),
+        ({"only": ["a"] * 1_001}, "/only"),
+        ({"only": ["a", 3]}, "/only/1"),
+        ({"only": [""]}, "/only/0"),
+        ({"except": ["a" * 258]}, "/except/0"),
+        ({"except": {"a": True}}, "/except"),
+    ],
+)
+def test_bad_values_are_named(tags: httpx2.Client, wanted: dict[str, Any], place: str) -> None:
+    response = tags.post("/v1/models/tags/predict", json={"x": {"w1": 1}, **wanted})
+    assert response.status_code == 422
+    assert [error["pointer"] for error in response.json()["errors"]] == [place]
