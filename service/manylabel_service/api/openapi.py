@@ -39,6 +39,7 @@ _BODIES: tuple[type[BaseModel], ...] = (
     schemas.TrainedItem,
     schemas.TrainedRequest,
     schemas.TrainedBatch,
+    schemas.DescribeRequest,
     schemas.RenameRequest,
     schemas.RetireRequest,
     schemas.MergeRequest,

@@ -45,8 +45,17 @@ from manylabel_service.online.spec.trained import read_spec
 from manylabel_service.online.state.answer import Answer, UpdateResult
 from manylabel_service.online.state.answers import VersionMeasures
 from manylabel_service.online.state.fold import ApplyResult
+from manylabel_service.online.state.label_details import Edit
 from manylabel_service.online.state.label_table import measured
-from manylabel_service.online.state.log_entries import Answered, Relabel, Rollback, StreamPart, Update, encode
+from manylabel_service.online.state.log_entries import (
+    Answered,
+    Describe,
+    Relabel,
+    Rollback,
+    StreamPart,
+    Update,
+    encode,
+)
 from manylabel_service.online.state.model import OnlineModel
 from manylabel_service.online.updates.admission import Admission, Admitted
 from manylabel_service.online.updates.applier import Applier
@@ -509,7 +518,23 @@ class Replica(HostedModel):
             relabel = Relabel(label, to, self.durability, key, merges)
             return self._answer(await self.queue.put(relabel, self._encoded(relabel), None))
 
-    def _encoded(self, change: Rollback | Relabel) -> bytes:
+    async def describe(self, edits: Mapping[str, Edit], key: IdempotencyKey | None = None) -> UpdateResult:
+        """Change titles, descriptions and URIs of labels, and declare labels not known yet, as an entry of the log.
+
+        Raises
+        ------
+        LabelNotFound, LabelExists, InvalidField, LimitExceeded
+        NotReady, KeyInFlight, KeyReused, QueueFull, StorageGone, ModelGone
+        """
+        self.check_changeable()
+        if (earlier := await self.replayed(key)) is not None:
+            return earlier
+        with self._keys.hold(key):
+            self._admission.check_described(self.model, edits)
+            describe = Describe(edits, self.durability, key)
+            return self._answer(await self.queue.put(describe, self._encoded(describe), None))
+
+    def _encoded(self, change: Rollback | Relabel | Describe) -> bytes:
         return encode(change, self._in_use.versions.form)
 
     def measured(self, version: int) -> VersionMeasures:

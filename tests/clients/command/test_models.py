@@ -291,6 +291,38 @@ def test_labels_are_renamed_merged_and_retired(manylabel: Command, client: Clien
     assert manylabel("models", "retire-label", tags, "music").status != 0
 
 
+def test_labels_get_titles(manylabel: Command, client: Client, tags: str, tmp_path: Path) -> None:
+    one = manylabel("models", "describe-labels", tags, "pets", "--title", "Pets", "--uri", "http://x/pets")
+    assert (one.status, one.out) == (0, "1 label described\n"), one.err
+    table = tmp_path / "labels.csv"
+    table.write_text('name,title,description\npets,,"Cats, dogs"\nbirds,Birds,\n')
+    assert manylabel("models", "describe-labels", tags, "--file", str(table)).out == "2 labels described\n"
+    document = tmp_path / "labels.json"
+    document.write_text(json.dumps([{"name": "pets", "uri": None}]))
+    assert manylabel("models", "describe-labels", tags, "--file", str(document)).status == 0
+    found = {one.label: (one.title, one.description, one.uri) for one in client.model(tags).labels().labels}
+    assert (found["pets"], found["birds"]) == (("Pets", "Cats, dogs", None), ("Birds", None, None))
+    assert "pets: Pets" in manylabel("models", "labels", tags).out
+    assert manylabel("models", "describe-labels", tags, "pets", "--uri", "", "--title", "").status == 0
+    assert {one.label: one.title for one in client.model(tags).labels().labels}["pets"] is None
+    for wrong in ("", "name\n", "label,title\npets,Pets\n", "name,title\npets,Pets\npets,Pet\n"):
+        table.write_text(wrong)
+        refused = manylabel("models", "describe-labels", tags, "--file", str(table))
+        assert (refused.status, refused.err.count("\n")) == (1, 1)
+    for usage in ([], ["pets"], ["pets", "--title", "x", "--file", str(document)], ["--title", "x"]):
+        assert manylabel("models", "describe-labels", tags, *usage).status == 2
+
+
+def test_many_labels_are_described_in_several_requests(client: Client, tags: str) -> None:
+    many = {f"l{n}": f"Title {n}" for n in range(1_001)}
+    updated = client.model(tags).describe_labels(many, key="described")
+    assert client.model(tags).describe_labels(many, key="described").replayed
+    found = client.model(tags).labels(sort="name", limit=1000)
+    assert (found.position, found.total >= 1_001) == (updated.position, True)
+    with pytest.raises(ValueError, match="at least one"):
+        client.model(tags).describe_labels({})
+
+
 def test_answers_are_kept_and_labelled_later(manylabel: Command, client: Client, tags: str, tmp_path: Path) -> None:
     before = client.model(tags).status().updates  # type: ignore[union-attr]
     one = manylabel("predict", tags, '{"x": {"word=cat": 1}}', "--keep")

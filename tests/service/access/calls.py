@@ -36,6 +36,7 @@ SCOPES: dict[tuple[str, str], tuple[str, ...]] = {
     ("post", f"{MODEL}/predict-update"): ("predict", "learn"),
     ("post", f"{MODEL}/labels"): ("learn",),
     ("post", f"{MODEL}/stream"): ("learn",),
+    ("patch", f"{MODEL}/labels"): ("admin",),
     ("post", f"{MODEL}/labels/rename"): ("admin",),
     ("post", f"{MODEL}/labels/merge"): ("admin",),
     ("post", f"{MODEL}/labels/retire"): ("admin",),

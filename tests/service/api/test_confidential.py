@@ -74,6 +74,8 @@ def learn_online(send: Sender) -> None:
         send("POST", "/v1/models/tags/labels/rename", {"label": f"{MARK}-label", "to": to})
     for _ in range(2):
         send("POST", "/v1/models/tags/labels/retire", {"label": f"{MARK}-other"})
+    for details in ({"title": MARK, "uri": MARK}, {MARK: MARK}, {"title": 5 * [MARK]}):
+        send("PATCH", "/v1/models/tags/labels", {"labels": {f"{MARK}-other": details, f"{MARK}-new": details}})
     send("GET", f"/v1/models/tags?{MARK}={MARK}")
     send("GET", f"/v1/models/tags/labels?{MARK}={MARK}")
     rows = {"name": "x", "shape": [2], "datatype": "BYTES", "data": [json.dumps(RECORD), MARK]}

@@ -12,7 +12,16 @@ from manylabel_service.idempotency import IdempotencyKey
 from manylabel_service.online.spec.spec import ModelSpec
 from manylabel_service.online.state.answer import Answer
 from manylabel_service.online.state.fold import ApplyResult, Fold, LogEntry
-from manylabel_service.online.state.log_entries import Change, Relabel, Rollback, StreamPart, Update, decode, encode
+from manylabel_service.online.state.log_entries import (
+    Change,
+    Describe,
+    Relabel,
+    Rollback,
+    StreamPart,
+    Update,
+    decode,
+    encode,
+)
 from manylabel_service.online.state.model import OnlineModel
 
 Log = Sequence[LogEntry]
@@ -130,13 +139,15 @@ def updates(draw: st.DrawFn) -> Update:
 
 @st.composite
 def logs(draw: st.DrawFn) -> Log:
-    """Updates, and rollbacks to where the log has been before."""
+    """Updates, changes of labels, and rollbacks to where the log has been before."""
     log: list[LogEntry] = []
     for position in range(1, draw(st.integers(1, 7)) + 1):
         targets = st.integers(0, position - 1).map(str)
         rollbacks = st.builds(Rollback, targets, st.just("log"), keys)
         relabels = st.builds(Relabel, letters, st.none() | letters, st.just("log"), keys)
-        log.append(LogEntry(str(position), draw(updates() | updates() | rollbacks | relabels)))
+        edits = st.dictionaries(letters, st.dictionaries(st.sampled_from(["title", "uri"]), st.none() | letters))
+        describes = st.builds(Describe, edits, st.just("log"), keys)
+        log.append(LogEntry(str(position), draw(updates() | updates() | rollbacks | relabels | describes)))
     return log
 
 

@@ -263,6 +263,21 @@ class TestRelabelling:
         (third,) = (await fleet.start_several(1))[:1]
         assert (await third.get("m")).model.to_bytes() == one.model.to_bytes()
 
+    async def test_a_label_has_its_title_everywhere(self, fleet: Any) -> None:
+        _, (one, other) = await hosted(fleet, 2)
+        await one.update([fleet.example(0)])
+        (first, *_) = one.model.labels.names
+        await one.describe({first: {"title": "First"}})
+        declared = await other.describe({"unseen": {"title": "Unseen"}, first: {"uri": "x"}})
+        answered = await one.predict([fleet.example(1).x], at_least=declared.position)
+        assert "unseen" in answered.predictions[0].scores
+        await one.update([fleet.example(1)])
+        await other.predict([], at_least=one.position)
+        assert one.model.details[0] == ("First", None, "x")
+        assert one.model.to_bytes() == other.model.to_bytes()
+        (third,) = (await fleet.start_several(1))[:1]
+        assert (await third.get("m")).model.to_bytes() == one.model.to_bytes()
+
 
 class TestKeptPredictions:
     async def test_kept_here_and_labelled_there_once(self, fleet: Any) -> None:

@@ -156,6 +156,7 @@ class TestPredict:
             served.post(f"{ONE}/update", json=item),
             served.post(f"{ONE}/predict-update", json=item),
             served.post(f"{ONE}/stream", content=b"", headers=ndjson),
+            served.patch(f"{ONE}/labels", json={"labels": {"rock": {"title": "Rock"}}}),
             served.post(f"{ONE}/labels/rename", json={"label": "rock", "to": "jazz"}),
             served.post(f"{ONE}/labels/merge", json={"label": "rock", "into": "jazz"}),
             served.post(f"{ONE}/labels/retire", json={"label": "rock"}),

@@ -1,10 +1,14 @@
-"""`manylabel models labels`, `rename-label`, `merge-label` and `retire-label`: the labels of a model, one by one."""
+"""Commands of `manylabel models` about labels: list, describe, rename, merge and retire them."""
 
+import csv
+import json
+from pathlib import Path
 from typing import Annotated
 
 import click
 
 from manylabel_clients.command.declaring import Argument, Option
+from manylabel_clients.command.failures import Failure
 from manylabel_clients.command.options import DEFAULT_URL, ApiKeyFile, AsJson, ModelName, Url, connect
 from manylabel_clients.command.output.measures import number
 from manylabel_clients.command.output.tables import print_table
@@ -12,6 +16,7 @@ from manylabel_clients.command.output.text import print_as
 from manylabel_clients.http.resources.labels import LabelPage, LabelStatus
 
 COLUMNS = ("label", "examples", "frequency", "first", "last", "F1", "window F1", "threshold", "alarms")
+FIELDS = ("title", "description", "uri")
 
 
 def labels(
@@ -32,6 +37,57 @@ def labels(
         model = client.model(name)
         page = model.labels(sort=sort, descending=not ascending, offset=offset, limit=limit, version=version)
     print_as(as_json, page, _print)
+
+
+def describe_labels(
+    name: ModelName,
+    label: Annotated[str | None, Argument(help="The label. Default: those of --file.")] = None,
+    title: Annotated[str | None, Option(help="Name of the label for people; '' removes it.")] = None,
+    description: Annotated[str | None, Option(help="Meaning of the label in words; '' removes it.")] = None,
+    uri: Annotated[str | None, Option(help="Address of the label; '' removes it.")] = None,
+    file: Annotated[
+        Path | None,
+        Option(
+            exists=True,
+            dir_okay=False,
+            help="CSV with the columns name and any of title, description and uri, or JSON: a list of objects with "
+            "these fields. An empty cell leaves a field as it is; null in JSON removes it.",
+        ),
+    ] = None,
+    url: Url = DEFAULT_URL,
+    api_key: ApiKeyFile = None,
+) -> None:
+    """Give labels of a model titles, descriptions and URIs. Labels that the model does not know are declared.
+
+    Example: `manylabel models describe-labels tags --file labels.csv`
+    """
+    given = {"title": title, "description": description, "uri": uri}
+    edit = {field: text or None for field, text in given.items() if text is not None}
+    if (file is None) == (label is None) or (file is None) == (not edit):
+        raise click.UsageError("name a label and give --title, --description or --uri; or give --file alone")
+    edits = {str(label): edit} if file is None else _read_edits(file)
+    with connect(url, api_key) as client:
+        client.model(name).describe_labels(edits)
+    click.echo(f"{len(edits):,} {'label' if len(edits) == 1 else 'labels'} described")
+
+
+def _read_edits(file: Path) -> dict[str, dict[str, str | None]]:
+    """Return the fields of labels that a file names."""
+    try:
+        text = file.read_text(encoding="utf-8-sig")
+        rows = json.loads(text) if file.suffix == ".json" else _table(text)
+        edits = {row["name"]: {field: row[field] for field in FIELDS if field in row} for row in rows}
+    except (OSError, ValueError, KeyError, TypeError, csv.Error) as error:
+        raise Failure(f"{file} must be CSV or JSON with a name and any of {', '.join(FIELDS)}: {error!r}") from error
+    if not edits or len(edits) < len(rows):
+        raise Failure(f"{file} must name at least one label, and each only once")
+    return edits
+
+
+def _table(text: str) -> list[dict[str, str]]:
+    """Return the rows of a CSV file, without empty cells."""
+    rows = list(csv.DictReader(text.splitlines(keepends=True), strict=True))
+    return [{name: cell for name, cell in row.items() if cell} for row in rows]
 
 
 def rename_label(
@@ -82,7 +138,9 @@ def _row(one: LabelStatus) -> tuple[str, ...]:
     seen = ("" if at is None else f"{at:,}" for at in (one.first_seen, one.last_seen))
     measures = (number(measure) for measure in (one.cumulative.f1, one.window.f1, one.threshold))
     alarms = "" if one.drift is None else f"{one.drift.alarms:,}"
-    name = f"{one.label} (retired)" if one.retired else one.label
+    name = one.label if one.title is None else f"{one.label}: {one.title}"
+    if one.retired:
+        name = f"{name} (retired)"
     if one.learning is not None:
         name = f"{name} (learning, {one.learning.seen:,} of {one.learning.needed} examples)"
     return (name, f"{one.examples:,}", number(one.frequency), *seen, *measures, alarms)

@@ -10,9 +10,12 @@ from urllib.parse import urlencode
 from manylabel_clients.http.resources.metrics import Alarms
 from manylabel_clients.http.resources.predictions import Updated, updated
 from manylabel_clients.http.resources.records import from_json
-from manylabel_clients.http.resources.requests import Requests, is_replay, new_key
+from manylabel_clients.http.resources.requests import MAX_KEY_OF_MANY, Requests, is_replay, new_key
 from manylabel_clients.http.transport.exchange import Exchange, read
 from manylabel_clients.http.transport.json_body import encode
+
+MAX_DESCRIBED = 1_000
+"""Maximum number of labels that one request describes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +71,12 @@ class LabelStatus:
     """None of a model that does not watch for drift."""
     old_names: Sequence[str] = ()
     """The names that the label had before it was renamed, and those of the labels merged into it; sorted."""
+    title: str | None = None
+    """Name of the label for people."""
+    description: str | None = None
+    """Meaning of the label in words."""
+    uri: str | None = None
+    """Address of the label."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +122,37 @@ class LabelRequests(Requests):
         if version is not None:
             query["version"] = version
         return (yield from self._get(f"{self._path}/labels?{urlencode(query)}", _label_page))
+
+    def describe_labels(
+        self, labels: Mapping[str, str | Mapping[str, str | None]], *, key: str | None = None
+    ) -> Exchange[Updated]:
+        """Give labels titles, descriptions and URIs on every server; labels not known yet are declared.
+
+        More than 1,000 labels are sent in several requests, each of which is done completely or not at all.
+
+        Parameters
+        ----------
+        labels : mapping of str
+            By name: a title, or a mapping of "title", "description" and "uri", of which those left out stay as they
+            are, and those that are None are removed.
+        key : str, optional
+            Idempotency key.
+
+        Raises
+        ------
+        ValueError
+            If there is no label.
+        ServerError
+            If a label was retired, has an old name, or is not one of those declared for the model.
+        """
+        if not labels:
+            raise ValueError("labels must have at least one label")
+        edits = [(name, {"title": edit} if isinstance(edit, str) else dict(edit)) for name, edit in labels.items()]
+        key, path = new_key(key, MAX_KEY_OF_MANY), f"{self._path}/labels"
+        for begin in range(0, len(edits), MAX_DESCRIBED):
+            body = encode({"labels": dict(edits[begin : begin + MAX_DESCRIBED])})
+            response = yield from self._post(path, body, f"{key}-{begin}" if begin else key, "PATCH")
+        return read(response, lambda answer: updated(answer, is_replay(response)))
 
     def rename_label(self, label: str, to: str, *, key: str | None = None) -> Exchange[Updated]:
         """Rename a label on every server. What was learnt about it stays, and its old name stands for it in updates.

@@ -40,11 +40,13 @@ class Requests:
     def _download(self, path: str) -> Exchange[bytes]:
         return (yield from send(Request("GET", path), self._retry)).content
 
-    def _post(self, path: str, body: bytes | None, key: str | None = None) -> Exchange[httpx2.Response]:
+    def _post(
+        self, path: str, body: bytes | None, key: str | None = None, method: str = "POST"
+    ) -> Exchange[httpx2.Response]:
         headers: Mapping[str, str] = {} if body is None else JSON
         if key is not None:
             headers = {**headers, "Idempotency-Key": key}
-        return (yield from send(Request("POST", path, body, headers), self._retry))
+        return (yield from send(Request(method, path, body, headers), self._retry))
 
     def _post_value(self, path: str, value: Any, convert: Callable[[dict[str, Any]], T]) -> Exchange[T]:
         return read((yield from self._post(path, encode(value))), convert)

@@ -35,7 +35,7 @@ class ServerRequests(Requests):
         algorithm: str = "falt",
         params: Mapping[str, Any] | None = None,
         features: Sequence[str] | int | None = None,
-        labels: Sequence[str] | None = None,
+        labels: Sequence[str | Mapping[str, Any]] | None = None,
         scaling: str | None = None,
         missing: str | None = None,
         text: Mapping[str, Any] | None = None,
@@ -59,8 +59,9 @@ class ServerRequests(Requests):
             The algorithm's parameters, as ``{"optimise": "macro_f1", "drift": "adwin"}``.
         features : sequence of str, or int, optional
             Names, or the number, of the features: no others are accepted. None: they appear as they come.
-        labels : sequence of str, optional
-            Names of the labels: no others are accepted. None: they appear as they come.
+        labels : sequence of str or mapping, optional
+            Names of the labels, or mappings with a "name" and any of "title", "description" and "uri": no other labels
+            are accepted. None: they appear as they come.
         scaling : str, optional
             ``auto``, ``none``, ``unit`` or ``standard``.
         missing : str, optional

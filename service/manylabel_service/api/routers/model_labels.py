@@ -1,8 +1,8 @@
-"""GET /v1/models/{name}/labels, and POST .../rename, .../merge and .../retire: the labels of a model, one by one."""
+"""GET and PATCH /v1/models/{name}/labels, POST .../rename, .../merge and .../retire: labels of a model, one by one."""
 
 import re
 from collections.abc import Awaitable
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Query
 from pydantic import BeforeValidator, Field, ValidationError
@@ -15,12 +15,14 @@ from manylabel_service.api.translation.model_access import MEASURED, WhichVersio
 from manylabel_service.api.translation.to_json import receipt
 from manylabel_service.api.web import idempotency
 from manylabel_service.api.web.access import needs
-from manylabel_service.api.web.large_json import read_json
+from manylabel_service.api.web.large_json import read_json, read_large_json
 from manylabel_service.api.web.parameters import Flag, each_once, one_of, up_to
+from manylabel_service.api.web.problems import invalid
 from manylabel_service.api.web.routes import GuardedRoute, body, json_answer, problems
-from manylabel_service.api.web.validation import invalid_body
+from manylabel_service.api.web.validation import Path, check_known, invalid_body
 from manylabel_service.online.replica import Replica
 from manylabel_service.online.state.answer import UpdateResult
+from manylabel_service.online.state.label_details import MAX_DESCRIBED
 from manylabel_service.online.state.label_table import SORTS, label_page
 
 router = APIRouter(route_class=GuardedRoute, tags=["models"])
@@ -116,6 +118,49 @@ async def retire_label(request: Request, context: ContextOf, name: str) -> Respo
     """The label is predicted no more, and updates that name it are refused, from this point of the log on, on every
     server. It keeps its column and its name."""
     return await _relabel(request, context, name, schemas.RetireRequest)
+
+
+@router.patch(
+    "/v1/models/{name}/labels",
+    summary="Give labels titles, descriptions and URIs",
+    response_model=schemas.UpdateAnswer,
+    responses=problems(*_CHANGING, "label_exists", "limit_exceeded"),
+    openapi_extra={
+        **body(schemas.DescribeRequest, example={"labels": {"pets": {"title": "Pets and other animals"}}}),
+        **idempotency.PARAMETER,
+    },
+)
+@needs("admin")
+async def describe_labels(request: Request, context: ContextOf, name: str) -> Response:
+    """A field that is null is removed, and one that is left out stays. A label that the model does not know is
+    declared, unless the labels were declared when the model was created. All labels are changed or none, from this
+    point of the log on, on every server."""
+    replica = online(await context.registry.get(name))
+    document, raw = await read_large_json(request, context.settings.max_body_bytes)
+    key = idempotency.idempotency_key(request, "describe", raw)
+    _check_count(document)
+    try:
+        wanted = schemas.DescribeRequest.model_validate(document)
+    except ValidationError as error:
+        raise invalid_body(error, (), _path_of_edit, {(): schemas.DescribeRequest}) from error
+    edits = {label: edit.model_dump(exclude_unset=True) for label, edit in wanted.labels.items()}
+    updated = await context.registry.ask(replica, lambda replica: replica.describe(edits, key))
+    return json_answer(receipt(updated, request.scope), headers=[idempotency.REPLAYED] if updated.replayed else [])
+
+
+def _check_count(document: Any) -> None:
+    """Refuse more labels than a request may describe before each is looked at."""
+    labels = document.get("labels") if isinstance(document, dict) else None
+    if isinstance(labels, dict):
+        if len(labels) > MAX_DESCRIBED:
+            raise invalid(("labels",), f"must have at most {MAX_DESCRIBED:,} labels, has {len(labels):,}")
+        for label, edit in labels.items():
+            check_known(edit, ("labels", label))
+
+
+def _path_of_edit(location: Path) -> Path:
+    """Return the path in a body; a location of pydantic also says which part of a mapping is wrong."""
+    return tuple(part for part in location if part != "[key]")
 
 
 async def _relabel(

@@ -83,9 +83,13 @@ async def create_model(request: Request, context: ContextOf, access: AccessOf) -
         raise invalid_body(error, (), path_in_spec, _described(document)) from error
     note(request.scope, model=spec.name)
     access.require_names(spec.name, *([] if wanted.init_from is None else [wanted.init_from.model]))
-    if wanted.init_from is None:
+    if wanted.init_from is not None:
+        state = await _begin(context, spec, wanted.init_from, wanted.leaves_scaling, wanted.leaves_text)
+    elif wanted.details:
+        state = OnlineModel(spec)
+    else:
         return created(await context.registry.create(spec))
-    state = await _begin(context, spec, wanted.init_from, wanted.leaves_scaling, wanted.leaves_text)
+    state.describe(wanted.details)
     return created(await context.registry.create(state.online_spec, state))
 
 
@@ -100,7 +104,7 @@ def _check_count(document: Any, settings: Settings) -> None:
 def _validated(document: Any) -> tuple[schemas.ModelRequest, ModelSpec]:
     """Return the request, and the spec of the model."""
     wanted = schemas.ModelRequest.model_validate(document)
-    return wanted, ModelSpec.model_validate(wanted.model_dump(exclude={"init_from"}))
+    return wanted, wanted.spec
 
 
 def _described(document: Any) -> dict[Path, type[BaseModel]]:

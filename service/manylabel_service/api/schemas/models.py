@@ -296,6 +296,12 @@ class ListedLabel(Answer):
     """Likewise."""
     drift: Alarms | None
     """Alarms of its detector; null for a model that does not watch for drift."""
+    title: str | None
+    """Name of the label for people; null for a label without a title."""
+    description: str | None
+    """Meaning of the label in words; null for a label without a description."""
+    uri: str | None
+    """Address of the label; null for a label without a URI."""
 
 
 class LabelList(At):

@@ -23,7 +23,8 @@ from manylabel_core.rows import MAX_EXAMPLE_WEIGHT, MAX_MAGNITUDE
 from manylabel_service import names, ulid
 from manylabel_service.hosting.explanations import MAX_EXPLAIN
 from manylabel_service.hosting.selection import MAX_NAMES, MAX_TOP
-from manylabel_service.online.spec.spec import MAX_NAME_BYTES, ModelSpec
+from manylabel_service.online.spec.spec import MAX_NAME_BYTES, LabelName, ModelSpec, no_repeats
+from manylabel_service.online.state.label_details import MAX_CHARACTERS, MAX_DESCRIBED, Edit
 from manylabel_service.storage import POSITION
 
 Number = Annotated[float, Field(strict=True, ge=-MAX_MAGNITUDE, le=MAX_MAGNITUDE, allow_inf_nan=False)]
@@ -296,6 +297,46 @@ class MergeRequest(_Request):
     """The model knows this other label."""
 
 
+def _text(field: str) -> Any:
+    """Return the type of a field of a label."""
+    most = MAX_CHARACTERS[field]
+
+    def check(text: str) -> str:
+        if not 1 <= len(text) <= most:
+            raise ValueError(f"must have 1 to {most:,} characters")
+        return text
+
+    schema: dict[str, JsonValue] = {"minLength": 1, "maxLength": most}
+    return Annotated[str, Field(strict=True, json_schema_extra=schema), AfterValidator(check)] | None
+
+
+class LabelEdit(_Request):
+    """New details of a label. A field that is left out stays as it is; null removes it."""
+
+    title: _text("title") = None  # type: ignore[valid-type]
+    """Name of the label for people, such as "Cats and kittens"."""
+    description: _text("description") = None  # type: ignore[valid-type]
+    """Meaning of the label in words."""
+    uri: _text("uri") = None  # type: ignore[valid-type]
+    """Address of the label, such as its URI in a thesaurus."""
+
+
+class DescribeRequest(_Request):
+    """New details of labels, all of them or none."""
+
+    labels: Annotated[
+        dict[Annotated[Name, AfterValidator(_check_bytes)], LabelEdit], Field(min_length=1, max_length=MAX_DESCRIBED)
+    ]
+    """Labels by name. A label that the model does not know yet is declared."""
+
+
+class DescribedLabel(LabelEdit):
+    """A label with its details."""
+
+    name: Annotated[Name, AfterValidator(_check_bytes)]
+    """Name of the label."""
+
+
 class RollbackRequest(_Request):
     """A rollback goes back to a snapshot."""
 
@@ -354,12 +395,47 @@ class LinearSource(_Request):
     """The version has this number; null takes the one served."""
 
 
+def _form_of_label(label: Any) -> str:
+    return "described" if isinstance(label, dict | DescribedLabel) else "name"
+
+
+def _no_label_repeats(labels: list[str | DescribedLabel]) -> list[str | DescribedLabel]:
+    no_repeats([label if isinstance(label, str) else label.name for label in labels])
+    return labels
+
+
+_Labels = Annotated[
+    list[
+        Annotated[
+            Annotated[LabelName, Tag("name")] | Annotated[DescribedLabel, Tag("described")],
+            Discriminator(_form_of_label),
+        ]
+    ],
+    Field(min_length=1, fail_fast=True, json_schema_extra=_UNIQUE),
+    AfterValidator(_no_label_repeats),
+]
+
+
 class ModelRequest(ModelSpec):
     """A model to be created."""
 
+    labels: _Labels | None = None  # type: ignore[assignment]
+    """Null: labels get columns as they appear. A list of names, or of objects with a name and details: only these."""
     init_from: LinearSource | None = None
     """Null: the model has learnt nothing. Otherwise it begins as this version predicts: a linear one, for `falt`, with
     features scaled as that version scales them where no `scaling` is given."""
+
+    @property
+    def spec(self) -> ModelSpec:
+        """The spec of the model."""
+        names = None if self.labels is None else [x if isinstance(x, str) else x.name for x in self.labels]
+        return ModelSpec.model_validate({**self.model_dump(exclude={"init_from", "labels"}), "labels": names})
+
+    @property
+    def details(self) -> dict[str, Edit]:
+        """The details of labels that have some."""
+        described = (label for label in self.labels or () if isinstance(label, DescribedLabel))
+        return {label.name: label.model_dump(exclude={"name"}) for label in described}
 
     @property
     def leaves_scaling(self) -> bool:

@@ -45,17 +45,21 @@ def _at_most_max_bytes(name: str) -> str:
     return name
 
 
-def _no_repeats(names: list[str]) -> list[str]:
+def no_repeats(names: list[str]) -> list[str]:
+    """Return names of which none is repeated."""
     for name, count in Counter(names).items():
         if count > 1:
             raise PydanticCustomError("name_repeated", "{name} is repeated", {"name": repr(name)})
     return names
 
 
+LabelName = Annotated[str, AfterValidator(_at_most_max_bytes), Field(json_schema_extra=_LENGTH)]
+"""Name of a label or a feature."""
+
 _Names = Annotated[
-    list[Annotated[str, AfterValidator(_at_most_max_bytes), Field(json_schema_extra=_LENGTH)]],
+    list[LabelName],
     Field(min_length=1, fail_fast=True, json_schema_extra={"uniqueItems": True}),
-    AfterValidator(_no_repeats),
+    AfterValidator(no_repeats),
 ]
 
 

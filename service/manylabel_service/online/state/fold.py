@@ -21,15 +21,20 @@ from manylabel_service.idempotency import IdempotencyKey
 from manylabel_service.online.state.answer import Answer
 from manylabel_service.online.state.dry_run import Checked, DryRun
 from manylabel_service.online.state.feature_space import Columns
-from manylabel_service.online.state.log_entries import Change, Relabel, Rollback, Update
+from manylabel_service.online.state.log_entries import Change, Describe, Relabel, Rollback, Update
 from manylabel_service.online.state.model import OnlineModel, as_rows
 from manylabel_service.storage import START
 
-Kind = Literal["update", "rollback", "relabel"]
+Kind = Literal["update", "rollback", "relabel", "describe"]
 """What an entry is."""
 
 
-_KINDS: dict[type[Change], Kind] = {Update: "update", Rollback: "rollback", Relabel: "relabel"}
+_KINDS: dict[type[Change], Kind] = {
+    Update: "update",
+    Rollback: "rollback",
+    Relabel: "relabel",
+    Describe: "describe",
+}
 
 
 class Alarm(NamedTuple):
@@ -48,7 +53,7 @@ class ApplyResult(NamedTuple):
     `replayed` says that nothing was done: the answer is the one given to an earlier entry with the same key, or
     all its lines had been learnt. `learnt` is the number of examples learnt, `alarms` are those of its examples,
     `previous_position` is that of the entry before, and `new_labels` are those that the model had not known.
-    `relabelled` is the change of a label.
+    `relabelled` is the change of a label, `described` has the labels with new details, but for those that are new.
     """
 
     answer: Answer | ServiceError
@@ -59,6 +64,7 @@ class ApplyResult(NamedTuple):
     previous_position: str = START
     new_labels: tuple[str, ...] = ()
     relabelled: Relabel | None = None
+    described: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,10 +107,10 @@ class _Rollback(NamedTuple):
 
 
 class _Relabel(NamedTuple):
-    """A change of a label that waits for its turn."""
+    """A change of labels that waits for its turn."""
 
     position: str
-    relabel: Relabel
+    relabel: Relabel | Describe
 
 
 class _Block:
@@ -237,7 +243,10 @@ class Fold:
     def learn(self) -> None:
         """Learn what was taken."""
         model, block = self._model, self._block
-        if len(block):
+        if not len(block):
+            if len(model.labels) > model.learner.n_labels_:  # a description has declared some
+                model.learner.grow(model.learner.n_features_, len(model.labels))
+        else:
             model.learner.grow(model.features.n_columns, len(model.labels))
             self._learnt = model.learner.learn(as_rows(block.columns), block.targets, model.learner.calibrate)
 
@@ -289,13 +298,18 @@ class Fold:
         outcome = None if relabel.key is None else self._answered(relabel, relabel.key)
         previous, model.position = model.position, entry.position
         if outcome is None:
+            kind, answer = _KINDS[type(relabel)], Answer(model.position, model.updates, relabel.durability, None)
             try:
-                _relabel(model, relabel)
+                if isinstance(relabel, Describe):
+                    new = tuple(model.describe(relabel.edits))
+                    described = tuple(label for label in relabel.edits if label not in new)
+                    outcome = ApplyResult(answer, False, kind, 0, (), previous, new, described=described)
+                else:
+                    _relabel(model, relabel)
+                    outcome = ApplyResult(answer, kind=kind, previous_position=previous, relabelled=relabel)
             except ServiceError as error:
-                outcome = ApplyResult(error, kind="relabel")
+                outcome = ApplyResult(error, kind=kind)
             else:
-                answer = Answer(model.position, model.updates, relabel.durability, None)
-                outcome = ApplyResult(answer, kind="relabel", previous_position=previous, relabelled=relabel)
                 if relabel.key is not None:
                     model.keys.add(relabel.key, answer)
         self.outcomes.append(outcome)
@@ -442,7 +456,7 @@ def _relabel(model: OnlineModel, relabel: Relabel) -> None:
 
 def _under_way(entry: LogEntry) -> _Entry | _Rollback | _Relabel:
     change = entry.change
-    if isinstance(change, Relabel):
+    if isinstance(change, Relabel | Describe):
         return _Relabel(entry.position, change)
     return _Rollback(entry.position, change) if isinstance(change, Rollback) else _Entry(entry, change)
 

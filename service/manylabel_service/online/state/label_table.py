@@ -11,6 +11,7 @@ from manylabel_core import Prequential
 from manylabel_core.metrics.prequential import GROUP_BOUNDS
 from manylabel_core.online.calibration.calibration import Curves
 from manylabel_core.online.drift.detectors import Alarms
+from manylabel_service.online.state.label_details import NO_DETAILS, DetailsOfLabels
 
 _MEASURES = ("precision", "recall", "f1")
 SORTS = (
@@ -33,7 +34,7 @@ class LabelPage(NamedTuple):
 
 
 class LabelFacts(NamedTuple):
-    """Facts about labels stand by column; `curves` and `alarms` are None where there are none.
+    """Facts about labels by column; `curves`, `alarms` and `details` are None if there are none.
 
     `old_names` has those of the labels that have some, by column.
     """
@@ -44,6 +45,7 @@ class LabelFacts(NamedTuple):
     curves: Curves | None
     alarms: Alarms | None
     old_names: Mapping[int, Sequence[str]] = MappingProxyType({})
+    details: DetailsOfLabels | None = None
 
 
 def measured(prequential: Prequential) -> dict[str, Any]:
@@ -66,6 +68,7 @@ def label_page(facts: LabelFacts, sort: str, descending: bool, offset: int, limi
             "label": names[label],
             "old_names": list(facts.old_names.get(label, ())),
             **_to_json(names[label] in facts.retired, {name: row[at] for name, row in rows.items()}),
+            **(NO_DETAILS if facts.details is None else facts.details[label])._asdict(),
         }
         for at, label in enumerate(shown.tolist())
     ]

@@ -1,16 +1,17 @@
-"""Log entries: what happened to a model, an Update, a Rollback or a Relabel, as bytes and back.
+"""Log entries: what happened to a model, an Update, a Rollback, a Relabel or a Describe, as bytes and back.
 
 An entry is a msgpack array, [form, kind, durability, key, digest, ...]. A rollback goes on [to], a relabel [label,
-to, merges], an update [want_predictions, want_probabilities, origin, examples]. An origin is null or [prediction
-ids, scores served, stream key, stream lines], with [[versions, [version, label names], ...]] behind it if versions
-of a trained model have answered. An example is [names, indices, values, label names, signs, complete], with its
-weight behind it if that is not 1. The form is one of `FORMS`, which differ in nothing so far.
+to, merges], a describe [{label: {field: text or null}}], an update [want_predictions, want_probabilities, origin,
+examples]. An origin is null or [prediction ids, scores served, stream key, stream lines], with [[versions, [version,
+label names], ...]] behind it if versions of a trained model have answered. An example is [names, indices, values,
+label names, signs, complete], with its weight behind it if that is not 1. The form is one of `FORMS`, which differ in
+nothing so far.
 
 Numbers are little-endian float32 (values), int32 (indices) and int8 (signs), so that an entry replays to the
 same bits on every machine. Decoding runs no code and reads only what `encode` writes.
 """
 
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -24,8 +25,10 @@ from manylabel_service.errors import ReleaseTooOld, UnreadableEntry
 from manylabel_service.hosting.examples import Example, Features, Labels
 from manylabel_service.idempotency import MAX_KEY_BYTES, IdempotencyKey
 from manylabel_service.online.spec.release import FORMS
+from manylabel_service.online.state.label_details import MAX_DESCRIBED, Edit, check_edit
 
 _UPDATE, _ROLLBACK, _RELABEL = 0, 1, 2
+_DESCRIBE = 3
 
 
 class StreamPart(NamedTuple):
@@ -104,7 +107,16 @@ class Relabel:
         return "retired" if self.to is None else "merged" if self.merges else "renamed"
 
 
-Change = Update | Rollback | Relabel
+@dataclass(frozen=True, slots=True)
+class Describe:
+    """A fourth kind of log entry: labels get titles, descriptions and URIs; labels not known yet are declared."""
+
+    edits: Mapping[str, Edit]
+    durability: str
+    key: IdempotencyKey | None = None
+
+
+Change = Update | Rollback | Relabel | Describe
 """What a log entry says."""
 
 
@@ -112,10 +124,13 @@ def encode(change: Change, form: int = FORMS[0]) -> bytes:
     """Return the entry of a change, in one of `FORMS`; raise as `encode_head`."""
     if isinstance(change, Update):
         return encode_head(change, form) + b"".join(map(encode_example, change.examples))
-    facts: tuple[str | bool | None, ...]
-    kind, facts = _ROLLBACK, (change.to,)
-    if isinstance(change, Relabel):
+    facts: tuple[str | bool | Mapping[str, Edit] | None, ...]
+    if isinstance(change, Rollback):
+        kind, facts = _ROLLBACK, (change.to,)
+    elif isinstance(change, Relabel):
         kind, facts = _RELABEL, (change.label, change.to, change.merges)
+    else:
+        kind, facts = _DESCRIBE, (change.edits,)
     packed: bytes = msgpack.packb((form, kind, change.durability, *_packed_key(change.key), *facts))
     return packed
 
@@ -219,7 +234,20 @@ def _relabel(
     return Relabel(label, to, durability, _key(key, digest), merges)
 
 
-_READERS: dict[int, Callable[..., Change]] = {_UPDATE: _update, _ROLLBACK: _rollback, _RELABEL: _relabel}
+def _describe(durability: str, key: str | None, digest: bytes | None, edits: dict[str, dict[str, Any]]) -> Describe:
+    if not isinstance(edits, dict) or len(edits) > MAX_DESCRIBED or not all(isinstance(label, str) for label in edits):
+        raise ValueError(f"expected at most {MAX_DESCRIBED} labels")
+    for edit in edits.values():
+        check_edit(edit)
+    return Describe(edits, durability, _key(key, digest))
+
+
+_READERS: dict[int, Callable[..., Change]] = {
+    _UPDATE: _update,
+    _ROLLBACK: _rollback,
+    _RELABEL: _relabel,
+    _DESCRIBE: _describe,
+}
 
 
 def _key(key: str | None, digest: bytes | None) -> IdempotencyKey | None:

@@ -15,7 +15,7 @@ from manylabel_core import Prequential, Vocabulary
 from manylabel_core.online.learner import OnlineLearner
 from manylabel_core.rows import Rows
 from manylabel_core.state import DamagedState, NewerState, State
-from manylabel_service.errors import LabelExists, LabelNotFound, LabelsDeclared
+from manylabel_service.errors import InvalidField, LabelExists, LabelNotFound, LabelsDeclared
 from manylabel_service.hosting.examples import Features, Labels
 from manylabel_service.hosting.explanations import Explainer, Explanations
 from manylabel_service.hosting.predictions import Prediction, prediction
@@ -28,6 +28,7 @@ from manylabel_service.online.state.answers import Answers, NothingLearnt
 from manylabel_service.online.state.feature_space import Columns, FeatureSpace
 from manylabel_service.online.state.idempotency_window import IdempotencyWindow
 from manylabel_service.online.state.integrity import check_names, check_position, check_rollbacks
+from manylabel_service.online.state.label_details import DetailsOfLabels, Edit
 from manylabel_service.online.state.label_table import LabelFacts, drift_to_json, measured
 from manylabel_service.online.state.labelled_ids import LabelledIds
 from manylabel_service.online.state.old_names import OldNames
@@ -68,6 +69,7 @@ class OnlineModel:
     streams : how far each stream of examples has been learnt.
     retired : the labels that are learnt and predicted no more; they keep their columns.
     renamed : the columns of labels that have had another name.
+    details : titles, descriptions and URIs of labels.
     old_names : names that labels had before they were renamed or merged.
     relabels : how often this process has applied that a label was renamed, merged or retired.
     rollbacks : the position of each rollback and of the snapshot it went back to, in log order. To replay the
@@ -93,6 +95,7 @@ class OnlineModel:
         self.retired: set[str] = set()
         self.renamed: set[int] = set()
         self.old_names = OldNames()
+        self.details = DetailsOfLabels()
         self.relabels = 0
         self.position = START
         self.updates = self.scaled_before = 0
@@ -100,7 +103,7 @@ class OnlineModel:
     @property
     def nbytes(self) -> int:
         """The bytes of memory that the state takes."""
-        learnt = (self.learner, self.features, self.labels, self.old_names, self.prequential)
+        learnt = (self.learner, self.features, self.labels, self.old_names, self.details, self.prequential)
         requests = (self.keys, self.labelled, self.streams)
         answers = 0 if self.answers is None else self.answers.nbytes
         return answers + sum(part.nbytes for part in (*learnt, *requests))
@@ -163,7 +166,7 @@ class OnlineModel:
         """The labels one by one."""
         alarms = None if self.learner.drift is None else self.learner.alarms()
         curves, old_names = self.learner.curves(), self.old_names.by_column()
-        return LabelFacts(self.labels.names, self.prequential, self.retired, curves, alarms, old_names)
+        return LabelFacts(self.labels.names, self.prequential, self.retired, curves, alarms, old_names, self.details)
 
     def roll_back(self, target: "OnlineModel", to: str, position: str) -> None:
         """Go back to what `target` had learnt at `to`, by an entry at `position`; the target is used up.
@@ -238,6 +241,30 @@ class OnlineModel:
         self.retired.add(label)
         self.relabels += 1
 
+    def describe(self, edits: Mapping[str, Edit]) -> list[str]:
+        """Change titles, descriptions and URIs of labels; return the labels that this declares.
+
+        The learner has no columns for the new labels before it grows.
+
+        Raises
+        ------
+        LabelNotFound, LabelExists, InvalidField
+            Nothing has changed then.
+        """
+        new = self.labels.unknown(edits)
+        for label in edits:
+            if label in self.retired:
+                raise LabelNotFound(label)
+            if label in self.old_names and label not in self.labels:
+                raise LabelExists(label)
+        if new and self.spec.labels is not None:
+            raise InvalidField(("labels", new[0]), "is not one of the labels declared for this model")
+        if (limit := self.limits.labels) is not None and (room := limit.most - len(self.labels)) < len(new):
+            raise InvalidField(("labels", new[room]), f"is one label more than the {limit.most} of this model")
+        for column, edit in zip(self.labels.add(edits), edits.values(), strict=True):
+            self.details.edit(column, edit)
+        return new
+
     def _live_column(self, label: str) -> int:
         """Return the column of a label that is not retired; raises LabelNotFound."""
         column = self.labels.get(label)
@@ -280,7 +307,7 @@ class OnlineModel:
         seed.learner, seed.prequential, seed.answers = self.learner, self.prequential, self.answers
         seed.features, seed.labels = self.features, self.labels
         seed.ignored_labels, seed.updates = self.ignored_labels, self.updates
-        seed.retired, seed.old_names = self.retired, self.old_names
+        seed.retired, seed.old_names, seed.details = self.retired, self.old_names, self.details
         seed.scaled_before = self.scaled_before
         seed.position = SEED
         return seed.to_buffer(form)
@@ -307,6 +334,7 @@ class OnlineModel:
             "retired": np.array(self.retired_columns, dtype=np.int32),
             "renamed": np.array(sorted(self.renamed), dtype=np.int32),
             **_prefixed("old_names", self.old_names.state()),
+            "details": self.details.to_array(),
             "keys": self.keys.to_array(),
             "labelled": self.labelled.to_array(),
             "parts": self.labelled.parts.to_array(),
@@ -380,6 +408,7 @@ class OnlineModel:
         model.retired = {model.labels.names[column] for column in _columns_of("retired", arrays, model.labels)}
         model.renamed = set(_columns_of("renamed", arrays, model.labels)) if requests else set()
         model.old_names = OldNames.from_state(_group("old_names", arrays), len(model.labels))
+        model.details = DetailsOfLabels.from_array(arrays["details"], len(model.labels))
         model.prequential.restore(_group("prequential", arrays))
         model.position = header["position"]
         if model.answers is not None:

@@ -2,13 +2,15 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from manylabel_service.errors import InvalidExample, LimitExceeded, QueueFull, ServiceError
+from manylabel_service.hosting.size_limits import check_limit
 from manylabel_service.hosting.slices import SLICE_SECONDS
 from manylabel_service.online.spec.release import InUse
 from manylabel_service.online.state.dry_run import Checked, DryRun, SizeDelta, grown, grown_columns
+from manylabel_service.online.state.label_details import Edit, nbytes_of
 from manylabel_service.online.state.log_entries import Update, encode_example, encode_head
 from manylabel_service.online.state.model import OnlineModel
 from manylabel_service.online.updates.update_queue import RETRY_SECONDS, UpdateQueue
@@ -91,6 +93,14 @@ class Admission:
         for what, size, limit in self._sizes(model, growth):
             if size > limit:
                 raise LimitExceeded(f"{what} of model {self._name!r}", size, limit)
+
+    def check_described(self, model: OnlineModel, edits: Mapping[str, Edit]) -> None:
+        """Raise LimitExceeded if the model would get too large by descriptions of labels, of which some may be new."""
+        growth = SizeDelta(labels=len(model.labels.unknown(edits)))
+        self._check_size(model, growth)
+        _, n_labels = grown_columns(model, growth)
+        nbytes = model.nbytes_after(model.features.n_columns, n_labels, 0, 0) + nbytes_of(edits.values())
+        check_limit(f"bytes of model {self._name!r}", nbytes, self._settings.max_model_bytes)
 
     def _check_room(self, model: OnlineModel, growth: SizeDelta, waiting: SizeDelta) -> None:
         self._unweighed = self._unweighed.plus(growth)

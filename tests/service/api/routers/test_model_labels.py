@@ -247,3 +247,101 @@ def test_labels_with_few_examples_are_being_learnt(client: TestClient, create: C
     client.post(f"{address}/update", json={"x": {"a": 1}, "y": ["dogs"], "weight": 2.5}).raise_for_status()
     found = {one["label"]: one["learning"] for one in listed(client, address)["labels"]}
     assert found["dogs"] == {"seen": 4.5, "needed": 5}
+
+
+def test_labels_get_titles_descriptions_and_uris(
+    client: TestClient, create: Callable[..., str], refused: Callable[..., Any]
+) -> None:
+    address = create(client, "described")
+    client.post(f"{address}/update", json={"x": {"a": 1}, "y": ["pets"]}).raise_for_status()
+    body = {"labels": {"pets": {"title": "Pets", "uri": "http://x/pets"}, "cars": {"description": "Motor cars"}}}
+    key = {"Idempotency-Key": "k"}
+    answer = client.patch(f"{address}/labels", json=body, headers=key)
+    schemas.UpdateAnswer.model_validate_json(answer.content, strict=True)
+    again = client.patch(f"{address}/labels", json=body, headers=key)
+    assert (again.content, again.headers["idempotent-replayed"]) == (answer.content, "true")
+    client.patch(f"{address}/labels", json={"labels": {"pets": {"uri": None}}}).raise_for_status()
+
+    def details() -> dict[str, list[str | None]]:
+        fields = ("title", "description", "uri")
+        return {one["label"]: [one[field] for field in fields] for one in listed(client, address)["labels"]}
+
+    due = {"pets": ["Pets", None, None], "cars": [None, "Motor cars", None]}
+    assert details() == due
+    assert client.post(f"{address}/predict", json={"x": {"a": 1}}).json()["scores"].keys() == {"pets", "cars"}
+    many = {str(n): {"title": "x"} for n in range(1_001)}
+    for labels, place in (
+        ({}, "/labels"),
+        (None, "/labels"),
+        (["pets"], "/labels"),
+        (many, "/labels"),
+        ({"pets": None}, "/labels/pets"),
+        ({"pets": {"titel": "x"}}, "/labels/pets/titel"),
+        ({"pets": {"title": ""}}, "/labels/pets/title"),
+        ({"pets": {"title": "x" * 501}}, "/labels/pets/title"),
+        ({"pets": {"description": "x" * 4_001}}, "/labels/pets/description"),
+        ({"pets": {"uri": 1}}, "/labels/pets/uri"),
+        ({"": {"title": "x"}}, "/labels/"),
+        ({"é" * 200: {"title": "x"}}, "/labels/" + "é" * 200),
+    ):
+        refused(client.patch(f"{address}/labels", json={"labels": labels}), 422, "invalid_request", place)
+    lone = client.patch(f"{address}/labels", content=b'{"labels": {"pets": {"title": "\\ud800"}}}')
+    assert lone.status_code in (400, 415, 422)
+    client.post(f"{address}/labels/rename", json={"label": "cars", "to": "autos"}).raise_for_status()
+    client.post(f"{address}/labels/retire", json={"label": "pets"}).raise_for_status()
+    refused(client.patch(f"{address}/labels", json={"labels": {"pets": {}}}), 404, "label_not_found")
+    refused(client.patch(f"{address}/labels", json={"labels": {"cars": {}}}), 409, "label_exists")
+    assert details() == {"pets": due["pets"], "autos": due["cars"]}
+
+
+def test_labels_are_described_when_a_model_is_created(
+    client: TestClient, create: Callable[..., str], refused: Callable[..., Any]
+) -> None:
+    labels = ["p", {"name": "q", "title": "Quails", "uri": "http://x/q"}]
+    address = create(client, "born-described", labels=labels)
+    found = {one["label"]: (one["title"], one["uri"]) for one in listed(client, address)["labels"]}
+    assert found == {"p": (None, None), "q": ("Quails", "http://x/q")}
+    refused(client.patch(f"{address}/labels", json={"labels": {"z": {}}}), 422, "invalid_request", "/labels/z")
+    client.patch(f"{address}/labels", json={"labels": {"p": {"title": "Pigeons"}}}).raise_for_status()
+    for wrong, place in (
+        (["p", {"name": "p"}], "/labels"),
+        ([{"title": "x"}], "/labels/0/name"),
+        ([{"name": ""}], "/labels/0/name"),
+        (["p", {"name": "q", "title": ""}], "/labels/1/title"),
+        ([{"name": "q", "titel": "x"}], "/labels/0/titel"),
+        ([""], "/labels/0"),
+        ([1], "/labels/0"),
+        ([], "/labels"),
+    ):
+        answer = client.post("/v1/models", json={"name": "wrong", "algorithm": "falt", "labels": wrong})
+        refused(answer, 422, "invalid_request", place)
+
+
+def test_a_model_keeps_the_titles_of_its_labels_when_it_is_downloaded_and_created_again(
+    client: TestClient, create: Callable[..., str]
+) -> None:
+    address = create(client, "downloaded")
+    client.patch(f"{address}/labels", json={"labels": {"p": {"title": "Pigeons"}}}).raise_for_status()
+    position = client.post(f"{address}/snapshots", json={}).json()["position"]
+    state = client.get(f"{address}/snapshots/{position}").content
+    uploaded = client.put("/v1/models/uploaded", content=state, headers={"Content-Type": "application/octet-stream"})
+    uploaded.raise_for_status()
+    assert [one["title"] for one in listed(client, "/v1/models/uploaded")["labels"]] == ["Pigeons"]
+
+
+def test_labels_that_a_server_has_no_room_for_are_not_declared(
+    serve: Callable[..., Any], create: Callable[..., str], refused: Callable[..., Any]
+) -> None:
+    with serve(max_labels=2) as small:
+        address = create(small, "m")
+        small.patch(f"{address}/labels", json={"labels": {"p": {"title": "P"}}}).raise_for_status()
+        for labels in ({"q": {}, "r": {}}, {"p": {"title": "Pigeons"}, "q": {}, "r": {}}):
+            refused(small.patch(f"{address}/labels", json={"labels": labels}), 507, "limit_exceeded")
+        assert [(one["label"], one["title"]) for one in listed(small, address)["labels"]] == [("p", "P")]
+    long = {"description": "x" * 4_000, "uri": "x" * 2_000}
+    with serve(max_model_bytes=60_000) as small:
+        address = create(small, "m")
+        small.patch(f"{address}/labels", json={"labels": {"p": long}}).raise_for_status()
+        refused(
+            small.patch(f"{address}/labels", json={"labels": dict.fromkeys("abcdefghij", long)}), 507, "limit_exceeded"
+        )

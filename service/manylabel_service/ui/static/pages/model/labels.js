@@ -49,8 +49,15 @@ export function labels(live) {
   });
 }
 
+/** Show a label with its title, and whether it was retired or is still being learnt. */
+function named(label, row) {
+  const { title, description } = row;
+  const tag = tagOf(row);
+  return [label, title && [' ', h('span', { class: 'quiet', title: description }, title)], tag && [' ', h('span', { class: 'tag' }, tag)]];
+}
+
 const COLUMNS = [
-  { key: 'label', title: 'Label', format: (label, row) => (tagOf(row) ? [label, ' ', h('span', { class: 'tag' }, tagOf(row))] : label) },
+  { key: 'label', title: 'Label', format: named },
   { key: 'f1', title: 'F1', numeric: true, format: value },
   { key: 'precision', title: 'Precision', numeric: true, format: value, help: 'share of its predictions that were right' },
   { key: 'recall', title: 'Recall', numeric: true, format: value, help: 'share of its examples that were found' },

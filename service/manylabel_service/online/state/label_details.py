@@ -1,0 +1,110 @@
+"""Titles, descriptions and URIs of labels."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+import msgpack
+import numpy as np
+from numpy.typing import NDArray
+
+MAX_CHARACTERS = {"title": 500, "description": 4_000, "uri": 2_000}
+"""Fields of a label, with the maximum number of characters of each."""
+
+MAX_DESCRIBED = 1_000
+"""Maximum number of labels that one request describes."""
+
+_LABEL_BYTES = 300
+"""Estimated bytes of memory of the details of a label beside their strings."""
+
+Edit = Mapping[str, str | None]
+"""New values of some fields of a label; None removes a field."""
+
+
+class LabelDetails(NamedTuple):
+    """Title, description and URI of a label; None for a field that the label does not have."""
+
+    title: str | None = None
+    description: str | None = None
+    uri: str | None = None
+
+    @property
+    def nbytes(self) -> int:
+        """The estimated bytes of memory."""
+        return _LABEL_BYTES + sum(sys.getsizeof(text) for text in self if text is not None)
+
+
+NO_DETAILS = LabelDetails()
+"""The details of a label without any."""
+
+
+class DetailsOfLabels:
+    """The details of the labels of a model, by column."""
+
+    def __init__(self) -> None:
+        self._details: dict[int, LabelDetails] = {}
+        self._nbytes = 0
+
+    def __len__(self) -> int:
+        return len(self._details)
+
+    def __getitem__(self, column: int) -> LabelDetails:
+        return self._details.get(column, NO_DETAILS)
+
+    @property
+    def nbytes(self) -> int:
+        """The estimated bytes of memory."""
+        return self._nbytes
+
+    def edit(self, column: int, edit: Edit) -> None:
+        """Change some fields of the label in a column."""
+        before = self._details.pop(column, None)
+        after = (before or NO_DETAILS)._replace(**edit)
+        self._nbytes -= 0 if before is None else before.nbytes
+        if after != NO_DETAILS:
+            self._details[column] = after
+            self._nbytes += after.nbytes
+
+    def to_array(self) -> NDArray[np.uint8]:
+        """Return all details as bytes."""
+        rows = [(column, *self._details[column]) for column in sorted(self._details)]
+        return np.frombuffer(msgpack.packb(rows), dtype=np.uint8)
+
+    @classmethod
+    def from_array(cls, packed: NDArray[np.uint8], n_labels: int) -> DetailsOfLabels:
+        """Read what `to_array` wrote.
+
+        Raises
+        ------
+        ValueError
+            The bytes are not what it wrote, for a model with that number of labels.
+        """
+        found = cls()
+        previous = -1
+        try:
+            for column, *texts in msgpack.unpackb(packed.tobytes()):
+                edit = dict(zip(MAX_CHARACTERS, texts, strict=True))
+                check_edit(edit)
+                if type(column) is not int or not previous < column < n_labels:
+                    raise ValueError("expected ascending columns of labels")
+                found.edit(previous := column, edit)
+        except (ValueError, TypeError, msgpack.UnpackException) as error:
+            raise ValueError(f"details: {error}") from error
+        return found
+
+
+def nbytes_of(edits: Iterable[Edit]) -> int:
+    """Return the most bytes of memory that these edits add."""
+    return sum(LabelDetails(**edit).nbytes for edit in edits)
+
+
+def check_edit(edit: Any) -> None:
+    """Raise ValueError unless this is an edit with known fields and texts within their lengths."""
+    if not isinstance(edit, dict):
+        raise ValueError("expected an object of fields")
+    for field, text in edit.items():
+        most = MAX_CHARACTERS.get(field)
+        if most is None or not (text is None or (isinstance(text, str) and 1 <= len(text) <= most)):
+            raise ValueError(f"expected texts within the limits of {', '.join(MAX_CHARACTERS)}")
