@@ -279,7 +279,7 @@ class ListedLabel(Answer):
     retired: bool
     """It is learnt and predicted no more."""
     learning: Learning | None
-    """How far it is learnt; null once there are enough examples, and for a label that is retired."""
+    """Examples seen and needed; null once there are enough, and for a label that is retired."""
     examples: int | float
     """So many examples learnt had it, each counted by its weight."""
     frequency: float | None
