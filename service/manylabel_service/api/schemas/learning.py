@@ -190,7 +190,7 @@ class LabelEvent(At):
     label: str | None
     """The name of the label from here on; null if it was retired."""
     change: Literal["new", "renamed", "merged", "retired"]
-    """What happened to the label."""
+    """The change of the label."""
     before: str | None = None
     """The name before; a new label has none."""
 

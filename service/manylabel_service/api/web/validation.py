@@ -119,7 +119,7 @@ def _known(described: Mapping[Path, type[BaseModel]], path: Path) -> list[str] |
         if len(inside) != 1:
             return None
         model = inside[0]
-    return list(model.model_fields)
+    return [field.alias or name for name, field in model.model_fields.items()]
 
 
 def _models_in(annotation: Any) -> Iterator[type[BaseModel]]:

@@ -289,7 +289,12 @@ def test_a_dense_example_of_another_length_is_refused(
             "must be an object with fields, longer",
         ),
         ("{model}/update", {"examples": [3]}, "/examples/0", "must be an object with x, y, weight"),
-        ("{model}/predict", {"examples": [{"x": {}}], "id": 1}, "/id", "only examples, top, only, except, prob"),
+        (
+            "{model}/predict",
+            {"examples": [{"x": {}}], "id": 1},
+            "/id",
+            "only examples, probabilities, top, only, except, explain",
+        ),
         ("{model}/predict", {"x": {"indices": [], "values": [], "size": 9}}, "/x/size", "here, only indices, values"),
         (
             "{model}/update",
