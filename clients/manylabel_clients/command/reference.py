@@ -19,7 +19,7 @@ HEAD = """\
 does on this machine needs an extra, which it names where that is missing: `serve`, `worker`, `export`, `import` and
 `keys init` need `manylabel[server]`, `train` and files of CSV need `manylabel[core]`, `feed` and `evaluate FILE` need
 `manylabel[river]`, `export-model` needs `manylabel[core]` or `manylabel[onnx]`, `models plot` needs `manylabel[plots]`,
-`demo` needs `manylabel[all]`.
+`demo` needs `manylabel[river,server]`.
 
 Tables are as wide as the terminal, or as `COLUMNS` says; to a file or another program they are as wide as they must be.
 `--json` prints one object a line, for scripts.

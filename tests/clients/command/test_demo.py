@@ -16,7 +16,9 @@ import pytest
 from tests.support.http_server import http_server
 from tests.support.waiting import eventually
 
+import manylabel_extras
 from manylabel_clients import Client
+from manylabel_clients.command.server.demo import EXTRAS
 
 SCRIPT = Path(sys.executable).with_name("manylabel")
 
@@ -175,3 +177,12 @@ def test_a_server_that_cannot_start_says_why(demo: Demo, server: Any) -> None:
     assert str(server.data_dir) in done.stderr
     assert done.stderr.count("\n") == 1
     assert "Traceback" not in done.stderr
+
+
+def test_make_demo_installs_what_the_demo_needs(monkeypatch: pytest.MonkeyPatch) -> None:
+    makefile = Path(__file__).parents[3].joinpath("Makefile").read_text()
+    (extras,) = re.findall(r"\$\(RUNS\):.*?--editable '\.\[([a-z,]+)\]'", makefile, re.DOTALL)
+    installed = {module for extra in extras.split(",") for module in manylabel_extras.EXTRAS[extra][1]}
+    monkeypatch.setattr(manylabel_extras, "_is_there", installed.__contains__)
+    for extra in EXTRAS:
+        manylabel_extras.require("manylabel demo", extra)
