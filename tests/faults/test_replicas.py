@@ -45,7 +45,7 @@ Start = Callable[..., Any]
 
 @dataclass(frozen=True)
 class Faults:
-    """What is done to replicas and Redis, for at least so many seconds and `kills` of a replica."""
+    """Faults of replicas and Redis, for at least `seconds` and `kills` of a replica."""
 
     seconds: float
     kills: int = 1

@@ -6,7 +6,7 @@ counts  int64 (2, 2, capacity, 3)  true positives, false positives and false neg
                                    start (`ALL`) and in the window (`RECENT`)
 totals  int64 (2, 12)              counters from the start, and where the two rings begin and how full they are
 sums    float64 (2, 16)            from the start, one term an example: see `PRECISION` and those after it
-ring    int64 (2, capacity, 10)    what came of each example in the window: see `TP` and those after it
+ring    int64 (2, capacity, 10)    outcome of each example in the window: see `TP` and those after it
 groups  int64 (4, 3)               as counts, from the start, of the predictions alone: of the labels by how often each
                                    had been relevant before (see `GROUP_BOUNDS`)
 codes   int32 (2, capacity)        a ring as well: `4 * label + outcome` for each label predicted or true, in the
@@ -48,7 +48,7 @@ N_BINS = 20
 """Bins of probabilities, of equal width; the last has 1, too."""
 
 DEPTHS = (1, 5, 10, 100)
-"""So many of the best labels are looked at by P@k, F1@k and NDCG@k."""
+"""The values of k in P@k, F1@k and NDCG@k."""
 PLACES = 10
 """Places in the ranking that have a bit of their own; all depths but the last are within them."""
 _PLACES_MASK = (1 << PLACES) - 1
@@ -66,11 +66,11 @@ def _discounts() -> list[int]:
 
 
 DISCOUNTS = np.array(_discounts(), dtype=np.int64)
-"""What a true label at each place adds to the gain, from the best place on."""
+"""Gain of a true label at each place, from the best place on."""
 IDEAL = np.array([sum(DISCOUNTS[:n].tolist()) for n in range(_AT_100 + 1)], dtype=np.int64)
-"""The highest gain of so many true labels."""
+"""Highest gain, by the number of true labels."""
 HITS = np.array([bits.bit_count() for bits in range(1 << PLACES)], dtype=np.int64)
-"""How many true labels there are among the best, by the bits of their places."""
+"""Number of true labels among the best, by the bits of their places."""
 GAINS = np.array(
     [sum(DISCOUNTS[at].item() for at in range(PLACES) if bits >> at & 1) for bits in range(1 << PLACES)],
     dtype=np.int64,

@@ -86,6 +86,14 @@ def learn(model: OnlineModel, *examples: tuple[Features, Sequence[str]], **kwarg
     return append(model, Update(tuple(Example(x, Labels.all_of(y)) for x, y in examples), "log", **kwargs))
 
 
+def taught(**spec: Any) -> OnlineModel:
+    """Return a model that has learnt the labels p and q."""
+    model = new_model(**spec)
+    for _ in range(5):
+        learn(model, (named(a=1), ["p", "q"]))
+    return model
+
+
 def drifting(n: int) -> Example:
     """Row n of a stream with two labels that a feature each tells, until its middle: from there on, chance does."""
     rng = np.random.default_rng(n)

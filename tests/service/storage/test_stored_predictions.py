@@ -68,7 +68,7 @@ async def test_a_full_model_has_room_for_as_many_as_have_expired(store: Store, m
 
 async def test_expired_predictions_of_a_model_that_is_not_used_go_too(store: Store) -> None:
     if not isinstance(store, SQLiteStore):
-        pytest.skip("Redis: by upkeep")
+        pytest.skip("SQLite only: Redis removes these in upkeep, which has a test of its own below")
     record, other = [await store.models.create(name, b"") for name in ("m", "other")]
     await expired(store, record, 100)
     for number in range(2):
@@ -81,7 +81,7 @@ async def test_redis_never_removes_all_predictions_of_a_model_in_one_step(
 ) -> None:
     """Redis frees a collection that expires in one step, and its clients wait; so it has to be empty by then."""
     if not isinstance(store, RedisStore):
-        pytest.skip("of Redis")
+        pytest.skip("Redis only: SQLite has no collections that expire")
     connection = store.engine.connection
     record, idle = [await store.models.create(name, b"") for name in ("m", "idle")]
     keys = Keys.of(record)

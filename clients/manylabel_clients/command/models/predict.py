@@ -31,7 +31,7 @@ def predict(
     explain: Annotated[
         int, Option("--explain", min=0, max=100, help="Name so many features for each label, and against it.")
     ] = 0,
-    top: Annotated[int | None, Option("--top", min=1, help="Show so many labels, the best first.")] = None,
+    top: Annotated[int | None, Option("--top", min=1, help="Number of labels to show, the best first.")] = None,
     only: Annotated[
         list[str] | None, Option("--only", help="Predict this label alone, or labels that begin so: 'role::*'.")
     ] = None,

@@ -28,7 +28,7 @@ REPORT_EVERY = 240
 COLUMNS = ("examples", "micro-F1", "baseline", "macro-F1", "baseline", "Hamming", "baseline")
 EXAMPLE_FEATURES = 4
 EXTRAS = ("server", "river")
-"""What the demo runs with, and `make demo` installs."""
+"""Extras that the demo needs; `make demo` installs these."""
 N_KEPT = 20
 """The genes that the model is asked about once more, so that the page has examples to look at and to label."""
 

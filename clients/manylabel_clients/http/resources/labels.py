@@ -40,7 +40,7 @@ class Learning:
     """Learning says that a label was true in too few examples to be known well."""
 
     seen: float
-    """It was true in so many, each counted by its weight."""
+    """Number of examples in which it was true, each counted by its weight."""
     needed: int
 
 

@@ -80,7 +80,7 @@ class GroupMeasures:
     """Group measures are of all decisions on labels that had been seen about as often."""
 
     true: float
-    """In so many cases such a label was true, as often as examples weigh."""
+    """Number of cases in which such a label was true, each counted by the weight of its example."""
     precision: float
     recall: float
     f1: float

@@ -116,7 +116,7 @@ class ModelRequests(LabelRequests, SnapshotRequests, VersionRequests):
             For each label predicted, so many features are named that speak most for it, and as many against it; at
             most 100. For linear models.
         top : int, optional
-            Scores of so many labels, those with the highest scores, the best first; by default at most as many as the
+            Number of labels with scores, the highest first; by default at most as many as the
             server names (1,000).
         only, except_ : iterable of str, optional
             Labels that the answer is restricted to, and labels that it leaves out: names, or prefixes that end in

@@ -59,7 +59,7 @@ class Prediction:
     explanations: dict[str, Explanation] | None = None
     """Why each of `labels` was predicted, if it was asked for."""
     scores_of: int | None = None
-    """`scores` has the best of so many labels; None if it has all."""
+    """Number of labels of which `scores` has the best; None if it has all."""
 
 
 @dataclass(frozen=True, slots=True)

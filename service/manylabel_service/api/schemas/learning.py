@@ -40,7 +40,7 @@ class Prediction(Answer):
     """For each label: its score minus the threshold; with `optimise`, half its log-odds above its cut. At most as many
     labels as `top`, or the server, allows: those with the highest scores, the best first."""
     scores_of: int | None = None
-    """`scores` names the best of so many labels; it is there only if some are left out."""
+    """Number of labels of which `scores` names the best; present only if some are left out."""
     threshold: float
     """A label is predicted when its raw score exceeds this number. A trained model whose labels have thresholds of
     their own has taken those away already, and says 0 here."""
@@ -218,14 +218,14 @@ class StreamSummary(Answer):
     """The last line of `answers=errors` says what became of the stream."""
 
     learnt: int
-    """So many lines were learnt now."""
+    """Number of lines that this request learnt."""
     replayed: int
-    """So many lines had been learnt before, under the key of the stream."""
+    """Number of lines learnt earlier under the key of the stream."""
     refused: int
-    """So many lines were refused, those that were not listed included."""
+    """Number of refused lines, including those that were not listed."""
     next: int
-    """The number of the first line that was not read. The stream can continue there."""
+    """Number of the first line that was not read. The stream can continue there."""
     position: str | None
-    """The position of the last line that was learnt. Null: no line was."""
+    """Position of the last line that was learnt; null if there is none."""
     updates: int | None
-    """The model had learnt so many examples then."""
+    """Number of examples that the model had learnt then."""

@@ -84,7 +84,7 @@ class GroupMeasures(Answer):
     """Measures of all decisions on labels that had been seen about as often; 0 where there is nothing to divide by."""
 
     true: float
-    """Labels of the group were relevant in so many cases, as often as their examples weigh."""
+    """Number of cases in which labels of the group were relevant, each counted by the weight of its example."""
     precision: float
     recall: float
     f1: float
@@ -265,9 +265,9 @@ class Learning(Answer):
     """A label was true in too few examples to be known well."""
 
     seen: int | float
-    """It was true in so many examples, each counted by its weight."""
+    """Number of examples in which it was true, each counted by its weight."""
     needed: int
-    """From so many on it is not listed as being learnt."""
+    """Number of examples from which it is no longer listed as being learnt."""
 
 
 class ListedLabel(Answer):

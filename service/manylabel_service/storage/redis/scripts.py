@@ -267,7 +267,7 @@ local function drop(limit)
 end
 """
 
-# KEYS head, due, sizes. ARGV how many. Removes at most so many predictions that have expired; returns how many.
+# KEYS head, due, sizes. ARGV limit. Removes expired predictions, up to the limit; returns their number.
 DROP_PREDICTIONS = Script(_NOW, _DROP, "return {'ok', drop(ARGV[1])}")
 
 # KEYS head, due, sizes, predictions... ARGV milliseconds, most, most bytes, ids..., payloads... Expired predictions are

@@ -5,7 +5,7 @@ from typing import Any
 import msgpack
 import numpy as np
 import pytest
-from tests.service.online.folds import append, facts, fold, learn, named, new_model
+from tests.service.online.folds import append, facts, fold, learn, named, new_model, taught
 
 from manylabel_core.state import DamagedState, State
 from manylabel_service.errors import InvalidField, LabelExists, LabelNotFound, UnreadableEntry
@@ -18,13 +18,6 @@ from manylabel_service.online.state.log_entries import Describe, Relabel, Rollba
 from manylabel_service.online.state.model import OnlineModel
 
 X = named(a=1)
-
-
-def taught(**spec: object) -> OnlineModel:
-    model = new_model(**spec)
-    for _ in range(5):
-        learn(model, (X, ["p", "q"]))
-    return model
 
 
 def described(model: OnlineModel, **edits: dict[str, str | None]) -> Any:

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from tests.service.online.folds import append, facts, fold, learn, named, new_model, ulid
+from tests.service.online.folds import append, facts, fold, learn, named, new_model, taught, ulid
 
 from manylabel_core.state import DamagedState, State
 from manylabel_service.errors import InvalidExample, LabelExists, LabelNotFound, LabelsDeclared, LimitExceeded
@@ -14,13 +14,6 @@ from manylabel_service.online.state.log_entries import Relabel, Rollback, Update
 from manylabel_service.online.state.model import OnlineModel
 
 X = named(a=1)
-
-
-def taught(**spec: object) -> OnlineModel:
-    model = new_model(**spec)
-    for _ in range(5):
-        learn(model, (X, ["p", "q"]))
-    return model
 
 
 def test_a_renamed_label_keeps_what_was_learnt() -> None:
