@@ -5,14 +5,23 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
+from typing import Any
 
-from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
+import scipy.linalg  # noqa: F401  loads its BLAS, which is another than NumPy's
+from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
 
 _turn = threading.Lock()
 _numbers: dict[object, int] = {}
 """Numbers that fits under way ask for, in the order in which they began."""
-_before: list[threadpool_limits] = []
-"""The setting before the first of them."""
+_settings: list[Any] = []
+"""The setting before the first of them, which can be restored; empty without fits."""
+
+
+@cache
+def _blas() -> ThreadpoolController:
+    """The BLAS libraries of the process, which take milliseconds to find: those of NumPy and SciPy, loaded by now."""
+    return ThreadpoolController().select(user_api="blas")
 
 
 @contextmanager
@@ -25,7 +34,7 @@ def blas_threads(number: int) -> Iterator[None]:
     own = object()
     with _turn:
         if not _numbers:
-            _before.append(threadpool_limits(limits=None))
+            _settings.append(_blas().limit(limits=None))
         _numbers[own] = number
         _apply()
     try:
@@ -38,6 +47,6 @@ def blas_threads(number: int) -> Iterator[None]:
 
 def _apply() -> None:
     if _numbers:
-        threadpool_limits(limits=list(_numbers.values())[-1], user_api="blas")
+        _blas().limit(limits=list(_numbers.values())[-1])
     else:
-        _before.pop().restore_original_limits()
+        _settings.pop().restore_original_limits()
