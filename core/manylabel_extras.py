@@ -29,11 +29,12 @@ class MissingExtra(ImportError):
     Attributes
     ----------
     extra : str
-        The extra that has them.
+        The extra that has them, or several, as pip takes them: ``server,river``.
     """
 
     def __init__(self, user: str, extra: str) -> None:
-        super().__init__(f"{user} needs {EXTRAS[extra][0]}: pip install 'manylabel[{extra}]'", name=user)
+        names = " and ".join(EXTRAS[one][0] for one in extra.split(","))
+        super().__init__(f"{user} needs {names}: pip install 'manylabel[{extra}]'", name=user)
         self.extra = extra
 
 
@@ -50,9 +51,9 @@ def require(user: str, extra: str) -> None:
     user : str
         Who needs the extra, as the message names it.
     extra : str
-        One of `EXTRAS`.
+        One of `EXTRAS`, or several, separated by commas.
     """
-    if missing_modules(extra):
+    if any(map(missing_modules, extra.split(","))):
         raise MissingExtra(user, extra)
 
 

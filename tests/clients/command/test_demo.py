@@ -184,5 +184,4 @@ def test_make_demo_installs_what_the_demo_needs(monkeypatch: pytest.MonkeyPatch)
     (extras,) = re.findall(r"\$\(RUNS\):.*?--editable '\.\[([a-z,]+)\]'", makefile, re.DOTALL)
     installed = {module for extra in extras.split(",") for module in manylabel_extras.EXTRAS[extra][1]}
     monkeypatch.setattr(manylabel_extras, "_is_there", installed.__contains__)
-    for extra in EXTRAS:
-        manylabel_extras.require("manylabel demo", extra)
+    manylabel_extras.require("manylabel demo", EXTRAS)

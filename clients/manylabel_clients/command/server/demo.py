@@ -27,7 +27,7 @@ BATCH_SIZE = 16
 REPORT_EVERY = 240
 COLUMNS = ("examples", "micro-F1", "baseline", "macro-F1", "baseline", "Hamming", "baseline")
 EXAMPLE_FEATURES = 4
-EXTRAS = ("server", "river")
+EXTRAS = "server,river"
 """Extras that the demo needs; `make demo` installs these."""
 N_KEPT = 20
 """The genes that the model is asked about once more, so that the page has examples to look at and to label."""
@@ -52,8 +52,7 @@ def demo(
     The data set, yeast (2,417 genes, 103 features, 14 labels), comes with river. A server that runs there already
     is used; its model named demo is made anew.
     """
-    for extra in EXTRAS:
-        require("manylabel demo", extra)
+    require("manylabel demo", EXTRAS)
     server = Background(host, port, data_dir)
     if server.is_running():
         click.echo(f"A server runs at {server.url} already.")

@@ -261,7 +261,7 @@ def test_a_full_disk(client: TestClient, refused: Callable[..., Any], monkeypatc
 
 # -- over a socket, in a process of its own ---------------------------------------------------------------------------
 
-WAIT_SECONDS = 60.0
+WAIT_SECONDS = 300.0
 
 
 @pytest.fixture(scope="module")
@@ -342,7 +342,7 @@ def test_others_are_answered_while_a_file_is_read(server: Any) -> None:
     sender.start()
     eventually(lambda: processes(READER, ancestor=os.getpid()))
     n_meanwhile = 0
-    while processes(READER, ancestor=os.getpid()):
+    while n_meanwhile < 20 and processes(READER, ancestor=os.getpid()):  # no longer: the reader gives way to others
         assert listed(server) == []
         n_meanwhile += 1
     sender.join()
