@@ -144,13 +144,13 @@ def as_rows(X: Matrix, dtype: DTypeLike = np.float32) -> tuple[Rows, int]:
     ValueError
         If `X` is not two-dimensional, not real, or has a value that is not finite or beyond `MAX_MAGNITUDE`.
     """
-    is_sparse = sp.issparse(X)
+    given, is_sparse = _as_matrix(X, "X", "n_features"), sp.issparse(X)
+    n_features = given.shape[1]
     if is_sparse:
-        csr = _as_csr(X, "X", "n_features")
-        rows, n_features = Rows(*_index_arrays(csr), csr.data), csr.shape[1]
+        csr = _as_csr(given)
+        rows = Rows(*_index_arrays(csr), csr.data)
     else:
-        given = _as_matrix(X, "X", "n_features")
-        rows, n_features = _full_rows(given), given.shape[1]
+        rows = _full_rows(given)
     sizes = np.abs(rows.values)
     rejected = ~(sizes <= MAX_MAGNITUDE) if is_sparse else sizes > MAX_MAGNITUDE
     if rejected.any():
@@ -225,13 +225,15 @@ def as_targets(Y: Matrix, known: Matrix | None = None) -> Targets:
     listed = _indicator(known, "known")
     if listed.shape != relevant.shape:
         raise ValueError(f"known must have the shape of Y, {relevant.shape}, not {listed.shape}")
-    # 1 + 2: a listed label becomes 3 where it is relevant and 1 where it is not; 2 is relevant but not known.
-    marks = (listed + 2 * relevant).tocsr()
-    marks.data[marks.data == 2] = 0
-    marks.eliminate_zeros()
-    marks.sort_indices()
-    signs = (marks.data - 2).astype(np.int8)
-    return Targets(*_index_arrays(marks), signs, np.zeros(n_samples, dtype=np.bool_), width)
+    is_relevant = np.isin(_places(listed), _places(relevant), assume_unique=True)
+    signs = np.where(is_relevant, 1, -1).astype(np.int8)
+    return Targets(*_index_arrays(listed), signs, np.zeros(n_samples, dtype=np.bool_), width)
+
+
+def _places(csr: sp.csr_array) -> NDArray[np.int64]:
+    """Return where the stored entries are: row times number of columns plus column."""
+    rows = np.repeat(np.arange(csr.shape[0], dtype=np.int64), np.diff(csr.indptr))
+    return rows * csr.shape[1] + csr.indices
 
 
 def _full_rows(matrix: NDArray[Any]) -> Rows:
@@ -241,9 +243,9 @@ def _full_rows(matrix: NDArray[Any]) -> Rows:
     return Rows(indptr, np.tile(np.arange(n_columns, dtype=np.int32), n_rows), matrix.flatten())
 
 
-def _as_csr(matrix: Matrix, name: str, columns: str) -> sp.csr_array:
-    """Return a real, canonical CSR copy: sorted indices, repeated entries added."""
-    csr = sp.csr_array(_as_matrix(matrix, name, columns), copy=True)
+def _as_csr(matrix: Any) -> sp.csr_array:
+    """Return a canonical CSR copy of a sparse matrix: sorted indices, repeated entries added."""
+    csr = sp.csr_array(matrix, copy=True)
     csr.sum_duplicates()
     return csr
 
@@ -265,12 +267,18 @@ def _as_matrix(matrix: Matrix, name: str, columns: str) -> Any:
 def _indicator(matrix: Matrix, name: str) -> sp.csr_array:
     """Return an indicator matrix as CSR of int8 without stored zeros."""
     try:
-        csr = _as_csr(matrix, name, "n_labels")
+        given = _as_matrix(matrix, name, "n_labels")
     except ValueError as error:
         raise ValueError(f"{name} must be an indicator matrix: {error}{names_hint(matrix)}") from error
-    csr.eliminate_zeros()
-    check_zero_one(name, csr)
-    return csr.astype(np.int8)
+    if sp.issparse(given):
+        csr = _as_csr(given)
+        csr.eliminate_zeros()
+        check_zero_one(name, csr)
+        return csr.astype(np.int8)
+    check_zero_one(name, given)
+    rows, columns = np.nonzero(given)
+    indptr = np.searchsorted(rows, np.arange(len(given) + 1))
+    return sp.csr_array((np.ones(len(rows), dtype=np.int8), columns, indptr), shape=given.shape)
 
 
 def _index_arrays(csr: sp.csr_array) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
