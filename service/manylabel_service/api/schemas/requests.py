@@ -1,7 +1,7 @@
 """Bodies of requests, which are validated by these models."""
 
 import re
-from typing import Annotated, Any, Generic, Self, TypeVar
+from typing import Annotated, Any, Self
 
 from pydantic import (
     AfterValidator,
@@ -252,9 +252,6 @@ class UpdateItem(_Request):
     """The loss of the example is multiplied by this number."""
 
 
-ItemT = TypeVar("ItemT")
-
-
 class LabelItem(_Request):
     """The truth of a kept prediction."""
 
@@ -363,18 +360,23 @@ class SnapshotRequest(_Request):
         return name
 
 
-class Batch(_Request, Generic[ItemT]):
+class Batch(_Request):
     """Many examples, in order; all of them or none."""
 
-    examples: Annotated[list[ItemT], Field(min_length=1)]
+    # Not generic: pydantic takes a tenth of a second to parametrise a model whose fields have docstrings.
+    examples: Annotated[list[Any], Field(min_length=1)]
 
 
-class PredictBatch(_Explaining, Batch[PredictItem]):
+class PredictBatch(_Explaining, Batch):
     """Examples to predict, with how they are predicted."""
 
+    examples: Annotated[list[PredictItem], Field(min_length=1)]
 
-class TrainedBatch(_Explaining, Batch[TrainedItem]):
+
+class TrainedBatch(_Explaining, Batch):
     """Examples to predict by a trained model, and how."""
+
+    examples: Annotated[list[TrainedItem], Field(min_length=1)]
 
 
 class PromoteRequest(_Request):
@@ -459,8 +461,10 @@ class ModelRequest(ModelSpec):
         return wanted
 
 
-class UpdateBatch(Batch[UpdateItem]):
+class UpdateBatch(Batch):
     """Examples to learn in order, all of them or none."""
+
+    examples: Annotated[list[UpdateItem], Field(min_length=1)]
 
 
 class PredictUpdateRequest(_Predicting, UpdateItem):
@@ -471,5 +475,7 @@ class PredictUpdateBatch(_Predicting, UpdateBatch):
     """Examples to predict, and how, then to learn, in order, all of them or none."""
 
 
-class LabelBatch(Batch[LabelItem]):
+class LabelBatch(Batch):
     """Truths of kept predictions, learnt in order, all of them or none."""
+
+    examples: Annotated[list[LabelItem], Field(min_length=1)]

@@ -19,9 +19,6 @@ T = TypeVar("T")
 SLICE_SECONDS = 0.001
 """Conversion lets other requests in after so long."""
 
-_ANY_BATCH = Batch[Any]
-"""Kept: pydantic forgets a model that nobody holds, and making one takes longer than reading a batch."""
-
 
 class Items(NamedTuple, Generic[T]):
     """Converted items; `batch` says that they came as a list, and shall be answered as one."""
@@ -41,7 +38,7 @@ class Items(NamedTuple, Generic[T]):
 
 
 async def to_items(
-    document: Any, convert: Callable[[Any, Path], T], described: type[Batch[Any]], max_examples: int
+    document: Any, convert: Callable[[Any, Path], T], described: type[Batch], max_examples: int
 ) -> Items[T]:
     """Return the items of a body. `convert` gets each with its path in the body; `described` is what a batch may have.
 
@@ -105,9 +102,9 @@ def take_count(document: Any, name: str, most: int) -> int:
     return count
 
 
-def _examples(document: dict[str, Any], described: type[Batch[Any]]) -> list[Any]:
+def _examples(document: dict[str, Any], described: type[Batch]) -> list[Any]:
     try:
-        return _ANY_BATCH.model_validate(document).examples
+        return Batch.model_validate(document).examples
     except ValidationError as error:
         raise invalid_body(error, (), tuple, {(): described}) from error
 
