@@ -59,7 +59,8 @@ def portable_online(model: str, snapshot: bytes) -> Portable:
     learner.restore(_group(arrays, "learner"))
     weights, intercept, slope, offset = learner.linear_form()
     labels = _texts(_group(arrays, "labels"))
-    kept = [column for column in range(len(labels)) if column not in set(arrays["retired"].tolist())]
+    hidden = {*arrays["retired"].tolist(), *arrays["paused"].tolist()}
+    kept = [column for column in range(len(labels)) if column not in hidden]
     names = _texts(_group(arrays, "features"))
     numbered = header["layout"]["kind"] == "numbered"
     features: list[Any] = arrays["features.indices"].tolist() if numbered else names

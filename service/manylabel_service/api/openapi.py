@@ -42,6 +42,8 @@ _BODIES: tuple[type[BaseModel], ...] = (
     schemas.DescribeRequest,
     schemas.RenameRequest,
     schemas.RetireRequest,
+    schemas.PauseRequest,
+    schemas.ResumeRequest,
     schemas.MergeRequest,
     schemas.RollbackRequest,
     schemas.SnapshotRequest,

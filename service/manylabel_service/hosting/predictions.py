@@ -39,10 +39,10 @@ class Predictions(Sequence[Prediction]):
         scores: Sequence[NDArray[np.float64]],
         label_names: Sequence[str],
         probabilities: Sequence[NDArray[np.float64]] | None = None,
-        retired: Collection[str] = (),
+        hidden: Collection[str] = (),
     ) -> None:
         self._scores = scores
-        self._retired = retired
+        self._hidden = hidden
         self._label_names = label_names
         self._probabilities = probabilities
 
@@ -57,26 +57,26 @@ class Predictions(Sequence[Prediction]):
         likely = self._probabilities
         if isinstance(index, slice):
             own = None if likely is None else likely[index]
-            return Predictions(self._scores[index], self._label_names, own, self._retired)
+            return Predictions(self._scores[index], self._label_names, own, self._hidden)
         row = None if likely is None else likely[index]
-        return prediction(self._scores[index], self._label_names, row, self._retired)
+        return prediction(self._scores[index], self._label_names, row, self._hidden)
 
 
 def prediction(
     row: NDArray[np.float64],
     label_names: Sequence[str],
     probabilities: NDArray[np.float64] | None = None,
-    retired: Collection[str] = (),
+    hidden: Collection[str] = (),
 ) -> Prediction:
-    """Return the prediction of raw scores: the threshold, then one for each of the first labels. None for `retired`."""
+    """Return the prediction of raw scores: the threshold, then one for each of the first labels. None for `hidden`."""
     margins = row[1:] - row[0]
     scores = dict(zip(label_names, margins.tolist(), strict=False))
-    for name in retired:
+    for name in hidden:
         scores.pop(name, None)
     relevant = [name for column in (margins > 0).nonzero()[0].tolist() if (name := label_names[column]) in scores]
     likely = None if probabilities is None else dict(zip(label_names, probabilities.tolist(), strict=False))
     if likely is not None:
-        for name in retired:
+        for name in hidden:
             likely.pop(name, None)
     return Prediction(relevant, scores, float(row[0]), likely)
 

@@ -176,7 +176,8 @@ class Replica(HostedModel):
         self.check_serving()
         model = self.model
         inputs = {EXAMPLE: model.features.layout.n_dense}
-        labels = [name for name in model.labels.names if name not in model.retired]
+        hidden = model.hidden
+        labels = [name for name in model.labels.names if name not in hidden]
         return Signature(model.online_spec.algorithm, inputs, labels, self.has_probabilities, self._records)
 
     def measures(self) -> dict[str, Any]:
@@ -365,7 +366,7 @@ class Replica(HostedModel):
             await self._prediction_store.put_answers(ids, predictions, version)
             return
         # Those without all labels stand in the columns by their names.
-        columns_of = self.model.labels.lookup if self.model.retired else None
+        columns_of = self.model.labels.lookup if self.model.hidden else None
         await self._prediction_store.put(ids, xs, predictions, columns_of, records)
 
     async def kept(self, ids: Sequence[str], truths: Sequence[Labels]) -> list[KeptPrediction]:
@@ -502,9 +503,17 @@ class Replica(HostedModel):
         return self._answer(outcome)
 
     async def relabel(
-        self, label: str, to: str | None, key: IdempotencyKey | None = None, *, merges: bool = False
+        self,
+        label: str,
+        to: str | None,
+        key: IdempotencyKey | None = None,
+        *,
+        merges: bool = False,
+        paused: bool | None = None,
     ) -> UpdateResult:
         """Rename a label to `to`, merge it into that (`merges`), or retire it (`to` is None), as an entry of the log.
+
+        With `paused`, pause the label (True) or resume it (False).
 
         Raises
         ------
@@ -515,7 +524,7 @@ class Replica(HostedModel):
         if (earlier := await self.replayed(key)) is not None:
             return earlier
         with self._keys.hold(key):
-            relabel = Relabel(label, to, self.durability, key, merges)
+            relabel = Relabel(label, to, self.durability, key, merges, paused)
             return self._answer(await self.queue.put(relabel, self._encoded(relabel), None))
 
     async def describe(self, edits: Mapping[str, Edit], key: IdempotencyKey | None = None) -> UpdateResult:
@@ -631,7 +640,7 @@ class Replica(HostedModel):
         return self._updated(outcome.answer, outcome.replayed, tuple(alarm.label for alarm in outcome.alarms))
 
     def _updated(self, answer: Answer, replayed: bool, alarms: tuple[str | None, ...] = ()) -> UpdateResult:
-        predictions = answer.predictions(self.model.labels.names, self.model.retired)
+        predictions = answer.predictions(self.model.labels.names, self.model.hidden)
         return UpdateResult(
             answer.position,
             answer.updates,

@@ -291,6 +291,16 @@ def test_labels_are_renamed_merged_and_retired(manylabel: Command, client: Clien
     assert manylabel("models", "retire-label", tags, "music").status != 0
 
 
+def test_labels_are_paused_and_resumed(manylabel: Command, client: Client, tags: str) -> None:
+    assert manylabel("models", "pause-label", tags, "music").out == "music is paused\n"
+    assert [one.label for one in client.model(tags).labels().labels if one.paused] == ["music"]
+    assert "music (paused)" in manylabel("models", "labels", tags).out
+    assert "music" not in client.model(tags).predict({"word=cat": 1}).scores
+    assert manylabel("models", "resume-label", tags, "music").out == "music is resumed\n"
+    assert "music" in client.model(tags).predict({"word=cat": 1}).scores
+    assert manylabel("models", "pause-label", tags, "musique").status != 0
+
+
 def test_labels_get_titles(manylabel: Command, client: Client, tags: str, tmp_path: Path) -> None:
     one = manylabel("models", "describe-labels", tags, "pets", "--title", "Pets", "--uri", "http://x/pets")
     assert (one.status, one.out) == (0, "1 label described\n"), one.err

@@ -72,6 +72,7 @@ def model(request: pytest.FixtureRequest, server: Any) -> str:
         if case in CASES:
             client.create_model(name, text=text, **CASES[case]).update_many(rows)
             client.model(name).retire_label("panic")
+            client.model(name).pause_label("old")
             return name
         source = client.create_model(f"{name}-source", text=text)
         source.update_many(rows)

@@ -40,6 +40,8 @@ SCOPES: dict[tuple[str, str], tuple[str, ...]] = {
     ("post", f"{MODEL}/labels/rename"): ("admin",),
     ("post", f"{MODEL}/labels/merge"): ("admin",),
     ("post", f"{MODEL}/labels/retire"): ("admin",),
+    ("post", f"{MODEL}/labels/pause"): ("admin",),
+    ("post", f"{MODEL}/labels/resume"): ("admin",),
     ("post", f"{MODEL}/snapshots"): ("admin",),
     ("delete", f"{MODEL}/snapshots/{{position}}"): ("admin",),
     ("get", f"{MODEL}/snapshots/{{position}}"): ("export",),

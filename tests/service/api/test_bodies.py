@@ -125,7 +125,9 @@ def test_many_unknown_fields_are_refused_at_once(client: TestClient) -> None:
 def test_a_document_has_a_bound(client: TestClient) -> None:
     for call in operations(client):
         method, path = call.split()
-        if path.startswith(("/v1/jobs", "/v1/keys")) or path.endswith(("/rename", "/retire", "/rollback", "/promote")):
+        if path.startswith(("/v1/jobs", "/v1/keys")) or path.endswith(
+            ("/rename", "/retire", "/pause", "/resume", "/rollback", "/promote")
+        ):
             path = path.replace("{name}", "m").replace("{key_id}", "x")
             content = made("one string", 2**19)
             answer = client.request(method, path, content=content, headers={"Content-Type": "application/json"})

@@ -31,6 +31,8 @@ OPERATIONS = {
     ("post", "/v1/models/{name}/labels/rename"): {400, 404, 409, 413, 415, 422, 429, 503, 507},
     ("post", "/v1/models/{name}/labels/merge"): {400, 404, 409, 413, 415, 422, 429, 503, 507},
     ("post", "/v1/models/{name}/labels/retire"): {400, 404, 409, 413, 415, 422, 429, 503},
+    ("post", "/v1/models/{name}/labels/pause"): {400, 404, 409, 413, 415, 422, 429, 503},
+    ("post", "/v1/models/{name}/labels/resume"): {400, 404, 409, 413, 415, 422, 429, 503},
     ("get", "/v1/models/{name}/events"): {404, 422, 429, 503},
     ("get", "/v1/models/{name}/snapshots"): {404, 409, 503},
     ("post", "/v1/models/{name}/snapshots"): {400, 404, 409, 413, 415, 422, 503, 507},
@@ -81,7 +83,9 @@ OPERATIONS = {
     ("post", "/v2/models/{name}/versions/{version}/infer"): {400, 404, 409, 413, 415, 422, 429, 503},
 }
 WITHOUT_BODY = {("post", "/v1/jobs/{id}/retry")}
-KEYED = {"update", "predict-update", "labels", "stream", "rollback", "labels/rename", "labels/merge", "labels/retire"}
+KEYED = {"update", "predict-update", "labels", "stream", "rollback"} | {
+    f"labels/{change}" for change in ("rename", "merge", "retire", "pause", "resume")
+}
 
 
 @pytest.fixture(scope="module")

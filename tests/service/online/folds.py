@@ -145,6 +145,9 @@ def updates(draw: st.DrawFn) -> Update:
     )
 
 
+pauses = st.builds(Relabel, letters, st.none(), st.just("log"), keys, paused=st.booleans())
+
+
 @st.composite
 def logs(draw: st.DrawFn) -> Log:
     """Updates, changes of labels, and rollbacks to where the log has been before."""
@@ -152,7 +155,7 @@ def logs(draw: st.DrawFn) -> Log:
     for position in range(1, draw(st.integers(1, 7)) + 1):
         targets = st.integers(0, position - 1).map(str)
         rollbacks = st.builds(Rollback, targets, st.just("log"), keys)
-        relabels = st.builds(Relabel, letters, st.none() | letters, st.just("log"), keys)
+        relabels = st.builds(Relabel, letters, st.none() | letters, st.just("log"), keys) | pauses
         edits = st.dictionaries(letters, st.dictionaries(st.sampled_from(["title", "uri"]), st.none() | letters))
         describes = st.builds(Describe, edits, st.just("log"), keys)
         log.append(LogEntry(str(position), draw(updates() | updates() | rollbacks | relabels | describes)))

@@ -263,6 +263,27 @@ class TestRelabelling:
         (third,) = (await fleet.start_several(1))[:1]
         assert (await third.get("m")).model.to_bytes() == one.model.to_bytes()
 
+    async def test_a_label_is_paused_and_resumed_everywhere(self, fleet: Any) -> None:
+        _, (one, other) = await hosted(fleet, 2)
+        for i in range(6):
+            await one.update([fleet.example(i)])
+        first, *_ = one.model.labels.names
+        paused = await other.relabel(first, None, paused=True)
+        late = await one.predict([fleet.example(1).x], at_least=paused.position)
+        assert first not in late.predictions[0].scores
+        for i in range(6):
+            await (one, other)[i % 2].update([fleet.example(i)])
+        (restored,) = await fleet.start_several(1)
+        assert (await restored.get("m")).model.paused == {first}
+        resumed = await one.relabel(first, None, paused=False)
+        late = await other.predict([fleet.example(1).x], at_least=resumed.position)
+        assert first in late.predictions[0].scores
+        updated = await other.update([fleet.example(0)])
+        (third,) = await fleet.start_several(1)
+        for replica in (one, await restored.get("m"), await third.get("m")):
+            await replica.predict([], at_least=updated.position)
+            assert replica.model.to_bytes() == other.model.to_bytes()
+
     async def test_a_label_has_its_title_everywhere(self, fleet: Any) -> None:
         _, (one, other) = await hosted(fleet, 2)
         await one.update([fleet.example(0)])

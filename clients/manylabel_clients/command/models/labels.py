@@ -1,4 +1,4 @@
-"""Commands of `manylabel models` about labels: list, describe, rename, merge and retire them."""
+"""Commands of `manylabel models` about labels: list, describe, rename, merge, retire, pause and resume them."""
 
 import csv
 import json
@@ -128,6 +128,30 @@ def retire_label(
     click.echo(f"{label} is retired")
 
 
+def pause_label(
+    name: ModelName,
+    label: Annotated[str, Argument(help="The label.")],
+    url: Url = DEFAULT_URL,
+    api_key: ApiKeyFile = None,
+) -> None:
+    """Have a model neither learn nor predict a label until it is resumed; what was learnt about it stays."""
+    with connect(url, api_key) as client:
+        client.model(name).pause_label(label)
+    click.echo(f"{label} is paused")
+
+
+def resume_label(
+    name: ModelName,
+    label: Annotated[str, Argument(help="The label.")],
+    url: Url = DEFAULT_URL,
+    api_key: ApiKeyFile = None,
+) -> None:
+    """Have a model learn and predict a paused label again, from what was learnt about it before."""
+    with connect(url, api_key) as client:
+        client.model(name).resume_label(label)
+    click.echo(f"{label} is resumed")
+
+
 def _print(page: LabelPage) -> None:
     print_table(COLUMNS, map(_row, page.labels))
     if page.total > len(page.labels):
@@ -141,6 +165,8 @@ def _row(one: LabelStatus) -> tuple[str, ...]:
     name = one.label if one.title is None else f"{one.label}: {one.title}"
     if one.retired:
         name = f"{name} (retired)"
+    if one.paused:
+        name = f"{name} (paused)"
     if one.learning is not None:
         name = f"{name} (learning, {one.learning.seen:,} of {one.learning.needed} examples)"
     return (name, f"{one.examples:,}", number(one.frequency), *seen, *measures, alarms)

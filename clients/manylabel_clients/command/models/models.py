@@ -35,6 +35,8 @@ def register(app: Commands) -> None:
     models.add(labels_command.rename_label)
     models.add(labels_command.merge_label)
     models.add(labels_command.retire_label)
+    models.add(labels_command.pause_label)
+    models.add(labels_command.resume_label)
     models.add(label_next.predictions)
     models.add(versions.versions)
     models.add(versions.promote)

@@ -77,6 +77,8 @@ class LabelStatus:
     """Meaning of the label in words."""
     uri: str | None = None
     """Address of the label."""
+    paused: bool = False
+    """The label is not learnt and not predicted until it is resumed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,6 +191,28 @@ class LabelRequests(Requests):
             If the model has no such label.
         """
         return (yield from self._relabel("retire", {"label": label}, key))
+
+    def pause_label(self, label: str, *, key: str | None = None) -> Exchange[Updated]:
+        """Neither learn nor predict a label until it is resumed, on every server that has the model.
+
+        Updates may name it; their truth about it is not learnt, as if it was unknown.
+
+        Raises
+        ------
+        NotFound
+            If the model has no such label.
+        """
+        return (yield from self._relabel("pause", {"label": label}, key))
+
+    def resume_label(self, label: str, *, key: str | None = None) -> Exchange[Updated]:
+        """Learn and predict a paused label again, from what was learnt about it before, on every server.
+
+        Raises
+        ------
+        NotFound
+            If the model has no such label.
+        """
+        return (yield from self._relabel("resume", {"label": label}, key))
 
     def _relabel(self, what: str, body: dict[str, str], key: str | None) -> Exchange[Updated]:
         response = yield from self._post(f"{self._path}/labels/{what}", encode(body), new_key(key))

@@ -448,6 +448,8 @@ class Model(SyncResource[ModelRequests]):
     rename_label = sync(ModelRequests.rename_label)
     merge_label = sync(ModelRequests.merge_label)
     retire_label = sync(ModelRequests.retire_label)
+    pause_label = sync(ModelRequests.pause_label)
+    resume_label = sync(ModelRequests.resume_label)
     status = sync(ModelRequests.status)
     delete = sync(ModelRequests.delete)
 
@@ -561,6 +563,8 @@ class AsyncModel(AsyncResource[ModelRequests]):
     rename_label = awaited(ModelRequests.rename_label)
     merge_label = awaited(ModelRequests.merge_label)
     retire_label = awaited(ModelRequests.retire_label)
+    pause_label = awaited(ModelRequests.pause_label)
+    resume_label = awaited(ModelRequests.resume_label)
     status = awaited(ModelRequests.status)
     delete = awaited(ModelRequests.delete)
 

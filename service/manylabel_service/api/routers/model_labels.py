@@ -1,4 +1,4 @@
-"""GET and PATCH /v1/models/{name}/labels, POST .../rename, .../merge and .../retire: labels of a model, one by one."""
+"""GET and PATCH /v1/models/{name}/labels, and POST to change one label: rename, merge, retire, pause and resume."""
 
 import re
 from collections.abc import Awaitable
@@ -65,6 +65,10 @@ async def list_labels(context: ContextOf, name: str, query: Annotated[Listing, Q
     return json_answer({"labels": page.labels, "total": page.total, **found.place})
 
 
+_Change = (
+    schemas.RenameRequest | schemas.MergeRequest | schemas.RetireRequest | schemas.PauseRequest | schemas.ResumeRequest
+)
+
 _CHANGING = (
     *("malformed_json", "model_not_found", "label_not_found", "model_is_trained", "idempotency_in_flight"),
     *("body_too_large", "unsupported_media_type", "invalid_request", "idempotency_key_reused", "queue_full"),
@@ -120,6 +124,34 @@ async def retire_label(request: Request, context: ContextOf, name: str) -> Respo
     return await _relabel(request, context, name, schemas.RetireRequest)
 
 
+@router.post(
+    "/v1/models/{name}/labels/pause",
+    summary="Pause a label",
+    response_model=schemas.UpdateAnswer,
+    responses=problems(*_CHANGING),
+    openapi_extra={**body(schemas.PauseRequest, example={"label": "pets"}), **idempotency.PARAMETER},
+)
+@needs("admin")
+async def pause_label(request: Request, context: ContextOf, name: str) -> Response:
+    """The label is not predicted until it is resumed, from this point of the log on, on every server. Updates may name
+    it; their truth about it is not learnt, as if it was unknown."""
+    return await _relabel(request, context, name, schemas.PauseRequest)
+
+
+@router.post(
+    "/v1/models/{name}/labels/resume",
+    summary="Resume a label",
+    response_model=schemas.UpdateAnswer,
+    responses=problems(*_CHANGING),
+    openapi_extra={**body(schemas.ResumeRequest, example={"label": "pets"}), **idempotency.PARAMETER},
+)
+@needs("admin")
+async def resume_label(request: Request, context: ContextOf, name: str) -> Response:
+    """The label is learnt and predicted again, from this point of the log on, on every server. It has what was learnt
+    about it before it was paused."""
+    return await _relabel(request, context, name, schemas.ResumeRequest)
+
+
 @router.patch(
     "/v1/models/{name}/labels",
     summary="Give labels titles, descriptions and URIs",
@@ -167,7 +199,7 @@ async def _relabel(
     request: Request,
     context: Context,
     name: str,
-    kind: type[schemas.RenameRequest | schemas.MergeRequest | schemas.RetireRequest],
+    kind: type[_Change],
 ) -> Response:
     replica = online(await context.registry.get(name))
     document, raw = await read_json(request, context.settings.max_body_bytes)
@@ -180,6 +212,8 @@ async def _relabel(
     def ask(replica: Replica) -> Awaitable[UpdateResult]:
         if isinstance(wanted, schemas.MergeRequest):
             return replica.relabel(wanted.label, wanted.into, key, merges=True)
+        if isinstance(wanted, schemas.PauseRequest | schemas.ResumeRequest):
+            return replica.relabel(wanted.label, None, key, paused=isinstance(wanted, schemas.PauseRequest))
         return replica.relabel(wanted.label, wanted.to if isinstance(wanted, schemas.RenameRequest) else None, key)
 
     updated = await context.registry.ask(replica, ask)

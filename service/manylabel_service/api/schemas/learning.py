@@ -183,13 +183,13 @@ class HeldBackEvent(At):
 
 
 class LabelEvent(At):
-    """A label is new, or was renamed, merged or retired."""
+    """A label is new, or was renamed, merged, retired, paused or resumed."""
 
     updates: int
     """Number of examples learnt so far."""
     label: str | None
     """The name of the label from here on; null if it was retired."""
-    change: Literal["new", "renamed", "merged", "retired"]
+    change: Literal["new", "renamed", "merged", "retired", "paused", "resumed"]
     """The change of the label."""
     before: str | None = None
     """The name before; a new label has none."""

@@ -278,6 +278,8 @@ class ListedLabel(Answer):
     """The names that the label had before it was renamed, and those of the labels merged into it; sorted."""
     retired: bool
     """It is learnt and predicted no more."""
+    paused: bool
+    """The label is not learnt and not predicted until it is resumed."""
     learning: Learning | None
     """Examples seen and needed; null once there are enough, and for a label that is retired."""
     examples: int | float

@@ -276,6 +276,20 @@ class RetireRequest(_Request):
     """The model knows this label."""
 
 
+class PauseRequest(_Request):
+    """A label that is paused is not learnt and not predicted until it is resumed."""
+
+    label: Name
+    """The model knows this label."""
+
+
+class ResumeRequest(_Request):
+    """A label is learnt and predicted again, from what was learnt about it before it was paused."""
+
+    label: Name
+    """The model knows this label."""
+
+
 class RenameRequest(_Request):
     """A label gets another name; all that was learnt about it stays."""
 

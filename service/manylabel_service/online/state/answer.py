@@ -32,9 +32,9 @@ class Answer(NamedTuple):
     rolled_back_to: str | None = None
     probabilities: tuple[NDArray[np.float64], ...] | None = None
 
-    def predictions(self, label_names: Sequence[str], retired: Collection[str] = ()) -> Predictions | None:
-        """Return the predictions, given the names of the model's labels in column order, and those it has retired."""
-        return None if self.scores is None else Predictions(self.scores, label_names, self.probabilities, retired)
+    def predictions(self, label_names: Sequence[str], hidden: Collection[str] = ()) -> Predictions | None:
+        """Return the predictions, given the names of the model's labels in column order, and those not predicted."""
+        return None if self.scores is None else Predictions(self.scores, label_names, self.probabilities, hidden)
 
     @property
     def nbytes(self) -> int:

@@ -125,6 +125,7 @@ class _Block:
         self.has_late = self._weighted = False
         self._labels: list[int] = []
         self._signs: list[NDArray[np.int8]] = []
+        self._complete: list[bool] = []
         self._label_ends: list[int] = [0]
         self._n_labels: list[int] = []
 
@@ -144,8 +145,10 @@ class _Block:
         self.n_known.append(len(model.labels))
         self.columns.append(model.features.add(example.x))
         labels, signs = model.take_labels(example.y)
-        self._labels.extend(labels)
-        self._signs.append(signs)
+        truth = model.without_paused(labels, signs, example.y.complete)
+        self._labels.extend(truth.columns)
+        self._signs.append(truth.signs)
+        self._complete.append(truth.complete)
         self._label_ends.append(len(self._labels))
         self._n_labels.append(len(model.labels))
         if len(model.labels) > self.n_known[-1]:
@@ -161,7 +164,7 @@ class _Block:
             indptr=np.array(self._label_ends, dtype=np.int64),
             indices=np.array(self._labels, dtype=np.int32),
             signs=np.concatenate(self._signs),
-            complete=np.array([y.complete for _, y, _ in self.examples], dtype=np.bool_),
+            complete=np.array(self._complete, dtype=np.bool_),
             n_labels=np.array(self._n_labels, dtype=np.int64),
             weights=np.array([example.weight for example in self.examples]) if self._weighted else NO_WEIGHTS,
         )
@@ -415,9 +418,9 @@ def _measure(
     Probabilities are those just before in any case: what was served has none in the log.
     """
     n_known = np.array(block.n_known, dtype=np.int64)
-    if model.retired:  # what is not answered is not measured
+    if hidden := model.hidden_columns:  # what is not answered is not measured
         scores = scores.copy()
-        scores[:, [1 + column for column in model.retired_columns]] = np.nan
+        scores[:, [1 + column for column in hidden]] = np.nan
     if not block.has_late:
         model.prequential.update(scores, targets, n_known, probabilities)
         return
@@ -438,15 +441,17 @@ def _measure(
         answered = np.zeros((1, scores.shape[1]))
         answered[0, 1 : 1 + len(served)] = served
         given = answered, target, np.array([len(served)], dtype=np.int64)
-        if target.complete[0]:
+        if block.examples[row].y.complete:
             model.prequential.update(*given, likely)
         else:
             model.labelled.parts.measure(id, model.prequential, *given, likely)
 
 
 def _relabel(model: OnlineModel, relabel: Relabel) -> None:
-    """Retire, merge or rename a label; raises as these methods of the model."""
-    if relabel.to is None:
+    """Pause, resume, retire, merge or rename a label; raises as these methods of the model."""
+    if relabel.paused is not None:
+        model.pause(relabel.label, relabel.paused)
+    elif relabel.to is None:
         model.retire(relabel.label)
     elif relabel.merges:
         model.merge(relabel.label, relabel.to)

@@ -46,6 +46,7 @@ class LabelFacts(NamedTuple):
     alarms: Alarms | None
     old_names: Mapping[int, Sequence[str]] = MappingProxyType({})
     details: DetailsOfLabels | None = None
+    paused: Collection[str] = ()
 
 
 def measured(prequential: Prequential) -> dict[str, Any]:
@@ -67,6 +68,7 @@ def label_page(facts: LabelFacts, sort: str, descending: bool, offset: int, limi
         {
             "label": names[label],
             "old_names": list(facts.old_names.get(label, ())),
+            "paused": names[label] in facts.paused,
             **_to_json(names[label] in facts.retired, {name: row[at] for name, row in rows.items()}),
             **(NO_DETAILS if facts.details is None else facts.details[label])._asdict(),
         }

@@ -1,11 +1,11 @@
 """Log entries: what happened to a model, an Update, a Rollback, a Relabel or a Describe, as bytes and back.
 
 An entry is a msgpack array, [form, kind, durability, key, digest, ...]. A rollback goes on [to], a relabel [label,
-to, merges], a describe [{label: {field: text or null}}], an update [want_predictions, want_probabilities, origin,
-examples]. An origin is null or [prediction ids, scores served, stream key, stream lines], with [[versions, [version,
-label names], ...]] behind it if versions of a trained model have answered. An example is [names, indices, values,
-label names, signs, complete], with its weight behind it if that is not 1. The form is one of `FORMS`, which differ in
-nothing so far.
+to, merges], with `paused` behind it if the label is paused or resumed, a describe [{label: {field: text or null}}], an
+update [want_predictions, want_probabilities, origin, examples]. An origin is null or [prediction ids, scores served,
+stream key, stream lines], with [[versions, [version, label names], ...]] behind it if versions of a trained model have
+answered. An example is [names, indices, values, label names, signs, complete], with its weight behind it if that is not
+1. The form is one of `FORMS`, which differ in nothing so far.
 
 Numbers are little-endian float32 (values), int32 (indices) and int8 (signs), so that an entry replays to the
 same bits on every machine. Decoding runs no code and reads only what `encode` writes.
@@ -93,17 +93,23 @@ class Rollback:
 
 @dataclass(frozen=True, slots=True)
 class Relabel:
-    """A third kind of log entry: a label is renamed to `to`, merged into it (`merges`), or retired (`to` is None)."""
+    """A third kind of log entry: a label is renamed to `to`, merged into it (`merges`), or retired (`to` is None).
+
+    With `paused`, it is paused (True) or resumed (False) instead, and `to` is None.
+    """
 
     label: str
     to: str | None
     durability: str
     key: IdempotencyKey | None = None
     merges: bool = False
+    paused: bool | None = None
 
     @property
     def change(self) -> str:
-        """The change of the label: renamed, merged or retired."""
+        """The change of the label: renamed, merged, retired, paused or resumed."""
+        if self.paused is not None:
+            return "paused" if self.paused else "resumed"
         return "retired" if self.to is None else "merged" if self.merges else "renamed"
 
 
@@ -129,6 +135,8 @@ def encode(change: Change, form: int = FORMS[0]) -> bytes:
         kind, facts = _ROLLBACK, (change.to,)
     elif isinstance(change, Relabel):
         kind, facts = _RELABEL, (change.label, change.to, change.merges)
+        if change.paused is not None:
+            facts = (*facts, change.paused)
     else:
         kind, facts = _DESCRIBE, (change.edits,)
     packed: bytes = msgpack.packb((form, kind, change.durability, *_packed_key(change.key), *facts))
@@ -227,11 +235,19 @@ def _rollback(durability: str, key: str | None, digest: bytes | None, to: str) -
 
 
 def _relabel(
-    durability: str, key: str | None, digest: bytes | None, label: str, to: str | None, merges: bool
+    durability: str,
+    key: str | None,
+    digest: bytes | None,
+    label: str,
+    to: str | None,
+    merges: bool,
+    paused: bool | None = None,
 ) -> Relabel:
     if not isinstance(label, str) or not (to is None or isinstance(to, str)) or type(merges) is not bool:
         raise ValueError("expected two labels, and whether they are merged")
-    return Relabel(label, to, durability, _key(key, digest), merges)
+    if paused is not None and (type(paused) is not bool or to is not None or merges):
+        raise ValueError("expected one label, and whether it is paused")
+    return Relabel(label, to, durability, _key(key, digest), merges, paused)
 
 
 def _describe(durability: str, key: str | None, digest: bytes | None, edits: dict[str, dict[str, Any]]) -> Describe:

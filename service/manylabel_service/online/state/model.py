@@ -4,9 +4,9 @@ Nothing here waits, stores or looks at a clock, and no setting of a server enter
 that fold the same entries hold the same bits.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import repeat
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -49,6 +49,14 @@ _LABELS = "calibration.existing"
 """The one that is the number of labels in the latest."""
 
 
+class Truth(NamedTuple):
+    """The truth of an example by columns of labels, as `Targets` has it."""
+
+    columns: list[int]
+    signs: NDArray[np.int8]
+    complete: bool
+
+
 class OnlineModel:
     """A learner with the names of its features and labels, its measures, and what is known of requests.
 
@@ -68,6 +76,7 @@ class OnlineModel:
     answers : the measures of a trained model, by version; it learns nothing, and has none beside them. None of others.
     streams : how far each stream of examples has been learnt.
     retired : the labels that are learnt and predicted no more; they keep their columns.
+    paused : the labels that are not learnt and predicted until they are resumed.
     renamed : the columns of labels that have had another name.
     details : titles, descriptions and URIs of labels.
     old_names : names that labels had before they were renamed or merged.
@@ -93,6 +102,7 @@ class OnlineModel:
         self.streams = StreamOffsets()
         self.rollbacks: list[tuple[str, str]] = []
         self.retired: set[str] = set()
+        self.paused: set[str] = set()
         self.renamed: set[int] = set()
         self.old_names = OldNames()
         self.details = DetailsOfLabels()
@@ -121,8 +131,8 @@ class OnlineModel:
         scores = self.learner.score(as_rows([self.features.find(x) for x in xs]))
         names = self.labels.names
         likely = self.learner.probabilities(scores) if probabilities else repeat(None)
-        retired = self.retired
-        return [prediction(row, names, own, retired) for row, own in zip(scores, likely, strict=False)]
+        hidden = self.hidden
+        return [prediction(row, names, own, hidden) for row, own in zip(scores, likely, strict=False)]
 
     def explain(self, x: Features, labels: Sequence[str], explainer: Explainer) -> Explanations:
         """Return why labels are predicted for an example by the present state; raises InvalidField."""
@@ -140,7 +150,7 @@ class OnlineModel:
             seen = self.prequential.labels().relevant
             examples = np.zeros(scores.shape[1] - 1, dtype=np.int64)
             examples[: len(seen)] = seen  # labels that were only declared have not been
-            columns = counting(examples, self.retired_columns)
+            columns = counting(examples, self.hidden_columns)
             found[fitting] = uncertainty(scores[:, 1 + columns] - scores[:, :1])
         listed: list[float] = found.tolist()
         return listed
@@ -166,7 +176,8 @@ class OnlineModel:
         """The labels one by one."""
         alarms = None if self.learner.drift is None else self.learner.alarms()
         curves, old_names = self.learner.curves(), self.old_names.by_column()
-        return LabelFacts(self.labels.names, self.prequential, self.retired, curves, alarms, old_names, self.details)
+        names, measured, details = self.labels.names, self.prequential, self.details
+        return LabelFacts(names, measured, self.retired, curves, alarms, old_names, details, self.paused)
 
     def roll_back(self, target: "OnlineModel", to: str, position: str) -> None:
         """Go back to what `target` had learnt at `to`, by an entry at `position`; the target is used up.
@@ -218,6 +229,8 @@ class OnlineModel:
         self.labels.rename(label, to)
         self.old_names.rename(label, to, column)
         self.renamed.add(column)
+        if label in self.paused:
+            self.paused = self.paused - {label} | {to}
         self.relabels += 1
 
     def merge(self, label: str, into: str) -> None:
@@ -239,7 +252,16 @@ class OnlineModel:
         """Retire a label; raises LabelNotFound."""
         self._live_column(label)
         self.retired.add(label)
+        self.paused.discard(label)
         self.relabels += 1
+
+    def pause(self, label: str, paused: bool) -> None:
+        """Pause a label, or resume it; raises LabelNotFound."""
+        self._live_column(label)
+        if paused:
+            self.paused.add(label)
+        else:
+            self.paused.discard(label)
 
     def describe(self, edits: Mapping[str, Edit]) -> list[str]:
         """Change titles, descriptions and URIs of labels; return the labels that this declares.
@@ -277,9 +299,17 @@ class OnlineModel:
         return self.old_names.resolve(y, self.labels.names) if len(self.old_names) else y
 
     @property
-    def retired_columns(self) -> list[int]:
-        """The columns of the labels retired, ascending."""
-        return sorted(self.labels.lookup(self.retired))
+    def hidden(self) -> Collection[str]:
+        """The labels that are not predicted: those retired and those paused."""
+        return self.retired | self.paused if self.paused else self.retired
+
+    @property
+    def hidden_columns(self) -> list[int]:
+        """The columns of the labels that are not predicted, ascending."""
+        return self._columns(self.hidden)
+
+    def _columns(self, labels: Collection[str]) -> list[int]:
+        return sorted(self.labels.lookup(labels))
 
     @property
     def ignored(self) -> dict[str, int]:
@@ -291,6 +321,16 @@ class OnlineModel:
         columns, signs = take_labels(self.labels, y, self.limits.labels)
         self.ignored_labels += len(y.names) - len(columns)
         return columns, signs
+
+    def without_paused(self, columns: list[int], signs: NDArray[np.int8], complete: bool) -> Truth:
+        """Return the truth of an example about to be learnt, with that of the paused labels as unknown."""
+        if not self.paused:
+            return Truth(columns, signs, complete)
+        every = np.full(len(self.labels), -1 if complete else 0, dtype=np.int8)
+        every[columns] = signs
+        every[self.labels.lookup(self.paused)] = 0
+        known = np.flatnonzero(every)
+        return Truth(known.tolist(), every[known], complete=False)
 
     def seed(self, name: str, form: int = FORMS[0]) -> memoryview:
         """Return the bytes of a new model of that name, with what this one has learnt, and nothing of its requests.
@@ -307,7 +347,8 @@ class OnlineModel:
         seed.learner, seed.prequential, seed.answers = self.learner, self.prequential, self.answers
         seed.features, seed.labels = self.features, self.labels
         seed.ignored_labels, seed.updates = self.ignored_labels, self.updates
-        seed.retired, seed.old_names, seed.details = self.retired, self.old_names, self.details
+        seed.retired, seed.paused = self.retired, self.paused
+        seed.old_names, seed.details = self.old_names, self.details
         seed.scaled_before = self.scaled_before
         seed.position = SEED
         return seed.to_buffer(form)
@@ -331,7 +372,8 @@ class OnlineModel:
             **_prefixed("features", features),
             **_prefixed("labels", self.labels.state()),
             **_prefixed("prequential", self.prequential.state()),
-            "retired": np.array(self.retired_columns, dtype=np.int32),
+            "retired": np.array(self._columns(self.retired), dtype=np.int32),
+            "paused": np.array(self._columns(self.paused), dtype=np.int32),
             "renamed": np.array(sorted(self.renamed), dtype=np.int32),
             **_prefixed("old_names", self.old_names.state()),
             "details": self.details.to_array(),
@@ -406,6 +448,7 @@ class OnlineModel:
         model.labels = Vocabulary.from_state(_group("labels", arrays))
         model.ignored_labels = check_labels(model.labels, header.get("ignored_labels", 0), model.limits.labels)
         model.retired = {model.labels.names[column] for column in _columns_of("retired", arrays, model.labels)}
+        model.paused = {model.labels.names[column] for column in _columns_of("paused", arrays, model.labels)}
         model.renamed = set(_columns_of("renamed", arrays, model.labels)) if requests else set()
         model.old_names = OldNames.from_state(_group("old_names", arrays), len(model.labels))
         model.details = DetailsOfLabels.from_array(arrays["details"], len(model.labels))
@@ -490,6 +533,8 @@ def _check_columns(model: OnlineModel) -> None:
     untouched = model.updates == learner.n_features_ == 0  # memory for features is taken when they are learnt
     if learner.n_labels_ != due[1] or not (untouched or learner.n_features_ == due[0]):
         raise ValueError(f"the learner has {learner.n_features_} features and {learner.n_labels_} labels, not {due}")
+    if not model.paused.isdisjoint(model.retired):
+        raise ValueError("paused: a label is retired")
     if any(name in model.old_names for name in model.labels.names if name not in model.retired):
         raise ValueError("old_names: a label has one of them")
     declared = model.spec.labels

@@ -156,13 +156,14 @@ def test_without_probabilities(client: TestClient, create: Callable[..., str]) -
     assert [one["probabilities"] for one in page["predictions"]] == [None, None]
 
 
-def test_retired_labels_make_nothing_uncertain(client: TestClient, model: str) -> None:
+@pytest.mark.parametrize("change", ["retire", "pause"])
+def test_retired_and_paused_labels_make_nothing_uncertain(client: TestClient, model: str, change: str) -> None:
     keep(client, model, {"a": 1})
     before = listed(client, model)["predictions"][0]
     examples = [{"x": {"a": 1}, "y": {"torn": number % 2 == 0}} for number in range(20)]
     client.post(f"{model}/update", json={"examples": examples}).raise_for_status()
     torn = listed(client, model)["predictions"][0]
-    client.post(f"{model}/labels/retire", json={"label": "torn"}).raise_for_status()
+    client.post(f"{model}/labels/{change}", json={"label": "torn"}).raise_for_status()
     after = listed(client, model)["predictions"][0]
     assert torn["uncertainty"] > after["uncertainty"]
     assert set(after["probabilities"]) == set(before["probabilities"])

@@ -152,9 +152,12 @@ class TestNumbers:
         assert (found["scores"]["shape"], found["scores"]["data"]) == ([1, 0], [])
         models.delete("/v1/models/blank")
 
-    def test_labels_that_are_retired_have_no_column(self, models: TestClient, create: Callable[..., str]) -> None:
+    @pytest.mark.parametrize("change", ["retire", "pause"])
+    def test_labels_that_are_retired_or_paused_have_no_column(
+        self, models: TestClient, create: Callable[..., str], change: str
+    ) -> None:
         address = create(models, "fewer", labels=["a", "b", "c"])
-        models.post(f"{address}/labels/retire", json={"label": "b"}).raise_for_status()
+        models.post(f"{address}/labels/{change}", json={"label": "b"}).raise_for_status()
         found = outputs(infer(models, tensor(["{}"], "BYTES", [1]), path="/v2/models/fewer/infer"))
         assert found["scores"]["parameters"] == {"labels": '["a","c"]'}
         assert models.get("/v2/models/fewer").json()["outputs"][1]["shape"] == [-1, 2]

@@ -312,6 +312,7 @@ def test_a_dense_example_of_another_length_is_refused(
         ("{model}/snapshots", {"title": "b"}, "/title", "is not known here, only name, note"),
         ("{model}/rollback", {"to": "1"}, "/to", "is not known here, only position, name"),
         ("{model}/labels/retire", {"label": "b", "name": "b"}, "/name", "is not known here, only label"),
+        ("{model}/labels/pause", {"label": "b", "for": 1}, "/for", "is not known here, only label"),
         ("/v1/keys", {"name": "b", "scopes": ["read"], "model": "b"}, "/model", "is not known here, only name, scopes"),
         ("{model}/update", {"x": {"a": 1}, "y": {"b": None}}, "/y/b", "not null: leave it out if it is not known"),
         ("{model}/update", {"x": {"a": 1}, "y": ["b", None]}, "/y/1", "not null: leave it out"),

@@ -76,6 +76,7 @@ def updates(draw: st.DrawFn) -> Update:
 rollbacks = st.builds(Rollback, st.text(max_size=20), durabilities, keys) | st.builds(
     Relabel, st.text(max_size=20), st.none() | st.text(max_size=20), durabilities, keys
 )
+pauses = st.builds(Relabel, st.text(max_size=20), st.none(), durabilities, keys, paused=st.booleans())
 
 
 def same_array(a: np.ndarray | None, b: np.ndarray | None) -> bool:
@@ -84,7 +85,7 @@ def same_array(a: np.ndarray | None, b: np.ndarray | None) -> bool:
     return a.dtype == b.dtype and a.tobytes() == b.tobytes()
 
 
-@given(rollbacks)
+@given(rollbacks | pauses)
 def test_round_trip_of_a_rollback_and_a_relabel(rollback: Rollback | Relabel) -> None:
     assert decode(encode(rollback)) == rollback
 
@@ -155,6 +156,12 @@ def test_an_entry_of_a_newer_form_says_so() -> None:
 def test_an_entry_of_a_form_that_is_read_no_longer_says_so() -> None:
     with pytest.raises(UnreadableEntry, match=f"form {FORM - 1}"):
         decode(msgpack.packb([FORM - 1, "whatever"]))
+
+
+@pytest.mark.parametrize("facts", [["b", False, True], [None, True, True], [None, False, 1], [None, False, None, 1]])
+def test_a_pause_that_is_something_else_is_unreadable(facts: list[object]) -> None:
+    with pytest.raises(UnreadableEntry):
+        decode(msgpack.packb([FORM, 2, "log", None, None, "a", *facts]))
 
 
 def test_an_entry_is_written_in_the_form_that_is_wanted() -> None:

@@ -10,7 +10,7 @@ from manylabel_service.hosting.examples import Example, Labels
 from manylabel_service.idempotency import IdempotencyKey
 from manylabel_service.online.state.answer import Answer
 from manylabel_service.online.state.fold import LogEntry
-from manylabel_service.online.state.log_entries import Relabel, Rollback, Update
+from manylabel_service.online.state.log_entries import Describe, Relabel, Rollback, Update
 from manylabel_service.online.state.model import OnlineModel
 
 X = named(a=1)
@@ -118,6 +118,88 @@ def test_what_cannot_be_changes_nothing(relabel: Relabel, error: type[Exception]
     assert (model.labels.names, model.retired) == (names, retired)
 
 
+def pause(model: OnlineModel, label: str, paused: bool = True) -> Answer | Exception:
+    return append(model, Relabel(label, None, "log", paused=paused)).answer
+
+
+def truth(**signs: bool) -> Labels:
+    """Return the truth about some labels, where that of the others is unknown."""
+    return Labels(tuple(signs), np.array([1 if true else -1 for true in signs.values()], dtype=np.int8), complete=False)
+
+
+@pytest.mark.parametrize("late", [False, True])
+@pytest.mark.parametrize("algorithm", ["falt", "salt", "passive_aggressive", "kernel_falt"])
+def test_the_truth_about_a_paused_label_is_unknown_and_it_resumes_where_it_was(algorithm: str, late: bool) -> None:
+    model, other = taught(algorithm=algorithm), taught(algorithm=algorithm)
+    served, measured = model.predict([X])[0].margins, model.prequential.labels()
+    before = measured.relevant[1], measured.told[1], measured.cumulative[1].tolist()
+    assert isinstance(pause(model, "q"), Answer)
+    (answered,) = model.predict([X], probabilities=True)
+    assert answered.scores.keys() == (answered.probabilities or {}).keys() == {"p"}
+    told = (
+        Labels.all_of(["q", "p"]),
+        Labels.all_of(["q"]),
+        Labels.all_of(["r", "q"]),
+        truth(q=True),
+        truth(q=False, p=True),
+    )
+    unknown = truth(p=True), truth(p=False), truth(p=False, r=True), truth(), truth(p=True)
+    ids = tuple(map(ulid, range(1, 1 + len(told)))) if late else None
+    for one, ys in ((model, told), (other, unknown)):
+        examples = tuple(Example(named(a=1, b=at), y) for at, y in enumerate(ys))
+        append(one, Update(examples, "log", prediction_ids=ids, served=(served,) * len(ys) if late else None))
+    measured = model.prequential.labels()
+    assert (measured.relevant[1], measured.told[1], measured.cumulative[1].tolist()) == before
+    assert measured.relevant.tolist() == [7, 5, 1]
+    assert model.updates == other.updates == 10
+    again = OnlineModel.from_bytes(model.to_bytes())
+    assert again.to_bytes() == model.to_bytes()
+    for one in (model, again):
+        pause(one, "q", paused=False)
+    for _ in range(2):
+        assert model.predict([X]) == again.predict([X]) == other.predict([X]), "as if the label had been unknown"
+        for one in (model, again, other):
+            learn(one, (X, ["q"]))
+    assert again.to_bytes() == model.to_bytes()
+    assert model.prequential.labels().relevant.tolist() == [7, 7, 1]
+
+
+def test_a_paused_label_can_be_renamed_merged_retired_and_described() -> None:
+    model = taught()
+    learn(model, (X, ["r", "s"]))
+    for label in ("q", "r", "s"):
+        pause(model, label)
+        pause(model, label)
+    append(model, Relabel("q", "renamed", "log"))
+    append(model, Relabel("r", "p", "log", merges=True))
+    append(model, Relabel("s", None, "log"))
+    assert (model.paused, model.retired) == ({"renamed"}, {"r", "s"})
+    append(model, Describe({"renamed": {"title": "Renamed"}}, "log"))
+    seed = OnlineModel.from_bytes(model.seed("seed"))
+    assert (seed.paused, seed.retired, seed.details[1].title) == ({"renamed"}, {"r", "s"}, "Renamed")
+    for label in ("r", "s", "z"):
+        assert isinstance(pause(model, label), LabelNotFound)
+        assert isinstance(pause(model, label, paused=False), LabelNotFound)
+    pause(model, "renamed", paused=False)
+    assert model.predict([X])[0].scores.keys() == {"p", "renamed"}
+
+
+def test_a_label_stays_paused_after_a_rollback() -> None:
+    model = taught()
+    states = {model.position: model.to_bytes()}
+    pause(model, "p")
+    assert isinstance(append(model, Rollback("5", "log"), states).answer, Answer)
+    assert model.predict([X])[0].scores.keys() == {"q"}
+
+
+def test_a_label_that_is_both_retired_and_paused() -> None:
+    model = taught()
+    append(model, Relabel("q", None, "log"))
+    arrays, header = State.from_bytes(model.to_bytes())
+    with pytest.raises(DamagedState):
+        OnlineModel.from_bytes(State({**arrays, "paused": arrays["retired"]}, header).to_bytes())
+
+
 def test_declared_labels_keep_their_names_and_can_be_retired() -> None:
     model = taught(labels=["p", "q"])
     assert isinstance(append(model, Relabel("p", "r", "log")).answer, LabelsDeclared)
@@ -169,6 +251,9 @@ def test_however_entries_are_grouped() -> None:
     log += [LogEntry("6", Update((Example(X, y[3]),), "log", want_predictions=True))]
     log += [LogEntry("7", Update((Example(X, y[1]),), "log")), LogEntry("8", Update((Example(X, s),), "log"))]
     log += [LogEntry("9", Relabel("s", "r", "log", merges=True)), LogEntry("10", Update((Example(X, s),), "log"))]
+    log += [LogEntry("11", Relabel("r", None, "log", paused=True)), LogEntry("12", Update((Example(X, s),), "log"))]
+    log += [LogEntry("13", Update((Example(X, y[1]),), "log")), LogEntry("14", Relabel("q", None, "log", paused=False))]
+    log += [LogEntry("15", Relabel("r", None, "log", paused=False)), LogEntry("16", Update((Example(X, s),), "log"))]
     models = [new_model() for _ in range(3)]
     told = [facts(fold(model, log, size)) for model, size in zip(models[:2], (1, 100), strict=True)]
     for entry in log:
@@ -179,7 +264,7 @@ def test_however_entries_are_grouped() -> None:
     assert models[0].labels.names == ("p", "r", "s")
 
 
-@pytest.mark.parametrize("name", ["retired", "renamed"])
+@pytest.mark.parametrize("name", ["retired", "paused", "renamed"])
 @pytest.mark.parametrize("columns", [[2], [-1], [1, 0], [0, 0], [[0]], [0.0]])
 def test_columns_that_nobody_wrote(name: str, columns: list[object]) -> None:
     arrays, header = State.from_bytes(taught().to_bytes())

@@ -29,7 +29,7 @@ class Trying {
   constructor(name, status, labels, start, signal) {
     Object.assign(this, { name, status, start, signal });
     this.isTrained = status.algorithm === 'trained';
-    this.labels = labels.filter(({ retired }) => !retired);
+    this.labels = labels.filter(({ retired, paused }) => !retired && !paused);
     this.thresholds = new Map(this.labels.map(({ label, threshold }) => [label, threshold]));
     this.keptId = start.id;
     this.editor = exampleEditor(start.x, status.text !== null || this.isTrained === false, () => { this.keptId = null; });

@@ -49,7 +49,7 @@ export function labels(live) {
   });
 }
 
-/** Show a label with its title, and whether it was retired or is still being learnt. */
+/** Show a label with its title, and whether it is retired, paused or still being learnt. */
 function named(label, row) {
   const { title, description } = row;
   const tag = tagOf(row);
@@ -70,8 +70,8 @@ const COLUMNS = [
   { key: 'last_seen', title: 'Last seen', numeric: true, format: count, help: 'the number of the last example that had it' },
 ];
 
-function tagOf({ retired, learning }) {
-  if (retired) return 'retired';
+function tagOf({ retired, paused, learning }) {
+  if (retired || paused) return retired ? 'retired' : 'paused';
   return learning && `learning, ${learning.seen} of ${learning.needed}`;
 }
 
@@ -84,7 +84,7 @@ function row(label, over) {
 
 /** Say which labels are predicted worst. */
 function lowest(all, over) {
-  const rated = all.filter((label) => !label.retired && label.examples >= ENOUGH && label[over].f1 !== null);
+  const rated = all.filter((label) => !label.retired && !label.paused && label.examples >= ENOUGH && label[over].f1 !== null);
   rated.sort((a, b) => a[over].f1 - b[over].f1);
   if (rated.length < 2) return null;
   return ['Lowest F1: ', rated.slice(0, 3).map((label, i) => [i > 0 && ', ', h('strong', {}, label.label), ' ', value(label[over].f1)]),
