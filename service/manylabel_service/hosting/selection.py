@@ -1,6 +1,6 @@
 """The labels that the answer to a prediction names."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -32,6 +32,10 @@ class Names:
         return label in self.names or label.startswith(self.prefixes)
 
 
+Learning = Callable[[str], dict[str, float] | None]
+"""Returns, for a label that is still being learnt, in how many examples it was seen and how many it needs."""
+
+
 @dataclass(frozen=True, slots=True)
 class Selection:
     """A selection of labels by their names and their scores.
@@ -41,12 +45,14 @@ class Selection:
     most : number of labels that `scores` names at most, the best ones.
     always_ranked : whether the best label is always named first; otherwise labels keep their order if all are named.
     only, unwanted : labels to select from, None for all; labels to leave out.
+    learning : what tells which of the labels named are still being learnt; None if the answer does not tell.
     """
 
     most: int
     always_ranked: bool = False
     only: Names | None = None
     unwanted: Names | None = None
+    learning: Learning | None = None
     _known: dict[str, bool] = field(default_factory=dict)
 
     def __call__(self, prediction: Prediction) -> tuple[Prediction, int | None]:

@@ -8,7 +8,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from manylabel_clients.http.resources.metrics import Alarms
-from manylabel_clients.http.resources.predictions import Updated, updated
+from manylabel_clients.http.resources.predictions import Learning, Updated, updated
 from manylabel_clients.http.resources.records import from_json
 from manylabel_clients.http.resources.requests import MAX_KEY_OF_MANY, Requests, is_replay, new_key
 from manylabel_clients.http.transport.exchange import Exchange, read
@@ -36,15 +36,6 @@ class Calibration:
 
 
 @dataclass(frozen=True, slots=True)
-class Learning:
-    """Learning says that a label was true in too few examples to be known well."""
-
-    seen: float
-    """Number of examples in which it was true, each counted by its weight."""
-    needed: int
-
-
-@dataclass(frozen=True, slots=True)
 class LabelStatus:
     """A label status has what a model knows of one of its labels."""
 
@@ -52,7 +43,7 @@ class LabelStatus:
     retired: bool
     """It is learnt and predicted no more."""
     learning: Learning | None
-    """None once there are enough examples, and for a label that is retired."""
+    """None once there are enough examples, and for a label that is retired or has a title."""
     examples: float
     """So many examples learnt had it, each counted by its weight."""
     frequency: float | None

@@ -37,6 +37,15 @@ class Explanation:
 
 
 @dataclass(frozen=True, slots=True)
+class Learning:
+    """Learning says that a label was true in too few examples to be known well."""
+
+    seen: float
+    """Number of examples in which it was true, each counted by its weight."""
+    needed: int
+
+
+@dataclass(frozen=True, slots=True)
 class Prediction:
     """A prediction says which labels one example has, by a model."""
 
@@ -60,6 +69,8 @@ class Prediction:
     """Why each of `labels` was predicted, if it was asked for."""
     scores_of: int | None = None
     """Number of labels of which `scores` has the best; None if it has all."""
+    learning: dict[str, Learning] | None = None
+    """Labels of `scores` that are still being learnt; None without `top`, and for a trained model."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,10 +128,15 @@ def predictions(answer: Mapping[str, Any]) -> list[Prediction]:
             probabilities=one.get("probabilities"),
             explanations=_explanations(one.get("explanations")),
             scores_of=one.get("scores_of"),
+            learning=_learning(one.get("learning")),
             **whole,
         )
         for one in found
     ]
+
+
+def _learning(answer: Mapping[str, Any] | None) -> dict[str, Learning] | None:
+    return None if answer is None else {label: from_json(Learning, one) for label, one in answer.items()}
 
 
 def _explanations(answer: Mapping[str, Any] | None) -> dict[str, Explanation] | None:

@@ -3,6 +3,7 @@
 import os
 import time
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Annotated, Any
 
@@ -147,6 +148,8 @@ async def predict(request: Request, name: str) -> Response:
     ids = None
     if wanted.keep != "false":
         ids, facts["expires"] = await _keep(context, hosted, items.values, predicted, records)
+    if selection.always_ranked and isinstance(hosted, Replica):
+        selection = replace(selection, learning=hosted.model.learning())
     content = await answer(predicted.predictions, items.batch, facts, selection, ids)
     context.telemetry.predicted(name, len(items.values), time.perf_counter() - started)
     return JSONAnswer(content)

@@ -31,6 +31,15 @@ class Explanation(Answer):
     """All else: the constant, thresholds, and the other features."""
 
 
+class Learning(Answer):
+    """A label was true in too few examples to be known well."""
+
+    seen: int | float
+    """Number of examples in which it was true, each counted by its weight."""
+    needed: int
+    """Number of examples from which it is no longer listed as being learnt."""
+
+
 class Prediction(Answer):
     """A prediction has the labels and scores of one example."""
 
@@ -41,6 +50,8 @@ class Prediction(Answer):
     labels as `top`, or the server, allows: those with the highest scores, the best first."""
     scores_of: int | None = None
     """Number of labels of which `scores` names the best; present only if some are left out."""
+    learning: dict[str, Learning] | None = None
+    """Those of `scores` that are still being learnt; there with `top`, for a model that learns online."""
     threshold: float
     """A label is predicted when its raw score exceeds this number. A trained model whose labels have thresholds of
     their own has taken those away already, and says 0 here."""

@@ -5,6 +5,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from manylabel_service.api.schemas.base import Answer, At
+from manylabel_service.api.schemas.learning import Learning
 from manylabel_service.online.spec.limits import Limits
 from manylabel_service.online.spec.text import Text
 from manylabel_service.storage import Durability
@@ -261,15 +262,6 @@ class Curve(Answer):
     intercept: float
 
 
-class Learning(Answer):
-    """A label was true in too few examples to be known well."""
-
-    seen: int | float
-    """Number of examples in which it was true, each counted by its weight."""
-    needed: int
-    """Number of examples from which it is no longer listed as being learnt."""
-
-
 class ListedLabel(Answer):
     """A label as the model knows it."""
 
@@ -281,7 +273,7 @@ class ListedLabel(Answer):
     paused: bool
     """The label is not learnt and not predicted until it is resumed."""
     learning: Learning | None
-    """Examples seen and needed; null once there are enough, and for a label that is retired."""
+    """Examples seen and needed; null once there are enough, and for a label that is retired or has a title."""
     examples: int | float
     """So many examples learnt had it, each counted by its weight."""
     frequency: float | None

@@ -110,6 +110,9 @@ def to_dict(prediction: Prediction, selection: Selection, id: str | None = None)
         document["probabilities"] = prediction.probabilities
     if prediction.explanations is not None:
         document["explanations"] = {label: _explanation(each) for label, each in prediction.explanations.items()}
+    if selection.learning is not None:
+        found = {label: selection.learning(label) for label in prediction.scores}
+        document["learning"] = {label: seen for label, seen in found.items() if seen is not None}
     if id is not None:
         document["id"] = id
     return document

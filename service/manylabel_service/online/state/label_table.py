@@ -21,7 +21,7 @@ SORTS = (
 """What labels can be sorted by."""
 
 NEEDED = GROUP_BOUNDS[1]
-"""A label that was true in fewer examples is still being learnt."""
+"""A label that was true in fewer examples, and has no title, is still being learnt."""
 
 Column = NDArray[np.float64]
 
@@ -64,16 +64,22 @@ def label_page(facts: LabelFacts, sort: str, descending: bool, offset: int, limi
         order = np.argsort(-columns[sort] if descending else columns[sort], kind="stable")  # NaN comes last
     shown = order[offset : offset + limit]
     rows = {name: _listed(column[shown]) for name, column in columns.items()}
-    page = [
-        {
-            "label": names[label],
-            "old_names": list(facts.old_names.get(label, ())),
-            "paused": names[label] in facts.paused,
-            **_to_json(names[label] in facts.retired, {name: row[at] for name, row in rows.items()}),
-            **(NO_DETAILS if facts.details is None else facts.details[label])._asdict(),
-        }
-        for at, label in enumerate(shown.tolist())
-    ]
+    page = []
+    for at, label in enumerate(shown.tolist()):
+        row = {name: column[at] for name, column in rows.items()}
+        details = NO_DETAILS if facts.details is None else facts.details[label]
+        retired = names[label] in facts.retired
+        page.append(
+            {
+                "label": names[label],
+                "old_names": list(facts.old_names.get(label, ())),
+                "retired": retired,
+                "paused": names[label] in facts.paused,
+                "learning": None if retired else learning(row["examples"], details.title),
+                **_to_json(row),
+                **details._asdict(),
+            }
+        )
     if facts.alarms is None:
         page = [{**row, "drift": None} for row in page]
     return LabelPage(page, len(names))
@@ -132,12 +138,18 @@ def _listed(column: Column) -> Sequence[float | None]:
     return [None if value != value else value for value in column.tolist()]
 
 
-def _to_json(retired: bool, row: dict[str, Any]) -> dict[str, Any]:
-    examples = int(row["examples"]) if row["examples"].is_integer() else row["examples"]
+def learning(examples: float, title: str | None) -> dict[str, float] | None:
+    """Return in how many examples a label was true and how many it needs; None for enough examples, or with a title."""
+    return None if examples >= NEEDED or title is not None else {"seen": _count(examples), "needed": NEEDED}
+
+
+def _count(examples: float) -> float:
+    return int(examples) if examples.is_integer() else examples
+
+
+def _to_json(row: dict[str, Any]) -> dict[str, Any]:
     return {
-        "retired": retired,
-        "learning": None if retired or row["examples"] >= NEEDED else {"seen": examples, "needed": NEEDED},
-        "examples": examples,
+        "examples": _count(row["examples"]),
         "frequency": row["frequency"],
         "first_seen": _whole(row["first_seen"]),
         "last_seen": _whole(row["last_seen"]),

@@ -19,6 +19,7 @@ from manylabel_service.errors import InvalidField, LabelExists, LabelNotFound, L
 from manylabel_service.hosting.examples import Features, Labels
 from manylabel_service.hosting.explanations import Explainer, Explanations
 from manylabel_service.hosting.predictions import Prediction, prediction
+from manylabel_service.hosting.selection import Learning
 from manylabel_service.online.label_next import counting, uncertainty
 from manylabel_service.online.spec.limits import UNLIMITED, check_labels, most_of, take_labels
 from manylabel_service.online.spec.release import FORMS
@@ -29,7 +30,7 @@ from manylabel_service.online.state.feature_space import Columns, FeatureSpace
 from manylabel_service.online.state.idempotency_window import IdempotencyWindow
 from manylabel_service.online.state.integrity import check_names, check_position, check_rollbacks
 from manylabel_service.online.state.label_details import DetailsOfLabels, Edit
-from manylabel_service.online.state.label_table import LabelFacts, drift_to_json, measured
+from manylabel_service.online.state.label_table import LabelFacts, drift_to_json, learning, measured
 from manylabel_service.online.state.labelled_ids import LabelledIds
 from manylabel_service.online.state.old_names import OldNames
 from manylabel_service.online.state.stream_offsets import StreamOffsets
@@ -178,6 +179,19 @@ class OnlineModel:
         curves, old_names = self.learner.curves(), self.old_names.by_column()
         names, measured, details = self.labels.names, self.prequential, self.details
         return LabelFacts(names, measured, self.retired, curves, alarms, old_names, details, self.paused)
+
+    def learning(self) -> Learning:
+        """Return what says of a label, by its name, whether it is still being learnt, as `label_table.learning`."""
+        examples = self.prequential.labels().relevant
+
+        def learning_of(label: str) -> dict[str, float] | None:
+            column = self.labels.get(label)
+            if column is None:
+                return None
+            seen = examples[column] if column < len(examples) else 0.0
+            return learning(float(seen), self.details[column].title)
+
+        return learning_of
 
     def roll_back(self, target: "OnlineModel", to: str, position: str) -> None:
         """Go back to what `target` had learnt at `to`, by an entry at `position`; the target is used up.

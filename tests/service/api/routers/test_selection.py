@@ -51,6 +51,24 @@ def test_the_best_labels_come_first(tags: httpx2.Client) -> None:
         assert (found["labels"], found["threshold"]) == (whole["labels"], whole["threshold"])
 
 
+def test_the_best_labels_say_whether_they_are_being_learnt(client: httpx2.Client) -> None:
+    ok(client.post("/v1/models", json={"name": "few", "algorithm": "falt", "labels": ["a", "b", "c", "d", "e"]}), 201)
+    path = "/v1/models/few"
+    for y in (["a", "b", "c"],) * 2 + (["a"],) * 3:
+        ok(client.post(f"{path}/update", json={"x": {"w1": 1}, "y": y, "weight": 1.25 if y == ["a"] else 1}))
+    ok(client.patch(f"{path}/labels", json={"labels": {"c": {"title": "C"}, "d": {"uri": "x"}}}))
+    ok(client.post(f"{path}/labels/pause", json={"label": "e"}))
+    due = {"b": {"seen": 2, "needed": 5}, "d": {"seen": 0, "needed": 5}}
+    listed = {one["label"]: one["learning"] for one in ok(client.get(f"{path}/labels"))["labels"]}
+    assert {label: learning for label, learning in listed.items() if learning} == {**due, "e": due["d"]}
+    for wanted in ({"top": 5}, {"top": 5, "only": ["b", "c"]}, {"top": 1}):
+        found = ok(client.post(f"{path}/predict", json={"x": {"w1": 1}, **wanted}))
+        assert found["learning"] == {label: one for label, one in due.items() if label in found["scores"]}
+    batch = ok(client.post(f"{path}/predict", json={"examples": [{"x": {}}] * 2, "top": 4}))
+    assert [one["learning"] for one in batch["predictions"]] == [due] * 2
+    assert "learning" not in ok(client.post(f"{path}/predict", json={"x": {"w1": 1}}))
+
+
 def test_names_and_prefixes(tags: httpx2.Client) -> None:
     whole = ask(tags)["scores"]
     for wanted, due in (
