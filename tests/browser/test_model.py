@@ -46,6 +46,11 @@ def test_a_model_that_learns(watched: Watched, any_site: Site, name: str) -> Non
     metrics = model.metrics()
     expect(fact(page, "Micro-F1")).to_contain_text(str(metrics.window.micro_f1))
     expect(fact(page, "Baseline")).to_contain_text(str(metrics.window.baseline.micro_f1))
+    frequent = page.get_by_role("region", name="Rare and frequent labels").locator("tbody tr")
+    few = metrics.by_seen.below_20
+    expect(frequent).to_have_count(4)
+    expect(frequent.nth(2).locator("td").first).to_have_text(f"{few.true:g}")
+    expect(frequent.nth(2).locator("td").last).to_contain_text(str(few.f1).removesuffix(".0"))
     curve.hover()
     assert_accessible(page)
 

@@ -9,6 +9,7 @@ from typing import get_args
 
 import pytest
 
+from manylabel_core.metrics.prequential import GROUPS
 from manylabel_service.hosting.events import Kind
 from manylabel_service.ui import INDEX, Files
 from manylabel_service.ui.files import MEDIA_TYPES, STATIC
@@ -75,6 +76,12 @@ def test_every_file_gets_into_the_wheel() -> None:
     paths = [str(STATIC / path) for path in FILES]
     ignored = subprocess.run(["git", "check-ignore", *paths], capture_output=True, text=True, cwd=STATIC)
     assert ignored.stdout == ""
+
+
+def test_the_page_of_a_model_shows_every_group_of_labels_by_how_often_they_were_seen() -> None:
+    found = re.search(r"const GROUPS = \{([^}]*)\}", (STATIC / "pages/model/seen.js").read_text())
+    assert found is not None
+    assert tuple(re.findall(r"(\w+): '", found[1])) == GROUPS
 
 
 def test_the_page_of_a_model_shows_every_kind_of_event() -> None:

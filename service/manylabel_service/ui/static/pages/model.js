@@ -10,9 +10,12 @@ import { feed } from './model/feed.js';
 import { labels } from './model/labels.js';
 import { Live } from './model/live.js';
 import { reliability } from './model/reliability.js';
+import { seen } from './model/seen.js';
 import { settings } from './model/settings.js';
 import { snapshots } from './model/snapshots.js';
 import { versions } from './model/versions.js';
+
+const MANY_UNSEEN = 0.25; // share of unseen words from which on parts of words are advised
 
 export function title({ name }) {
   return name;
@@ -23,7 +26,7 @@ export async function render({ name }, { signal }) {
   const live = new Live(name, status, signal);
   const trained = status.algorithm === 'trained';
   const top = h('div', {});
-  live.on((now) => replace(top, summary(now, live)));
+  live.on((now) => replace(top, summary(now, live), advice(now)));
   return h('div', {},
     top,
     !trained && h('p', {}, h('a', { class: 'button', href: `#/jobs/new?model=${encodeURIComponent(name)}` }, 'Train another model on this stream'),
@@ -32,9 +35,16 @@ export async function render({ name }, { signal }) {
     trained && detail(live),
     curves(live),
     labels(live),
+    seen(live),
     !trained && reliability(live),
     h('div', { class: 'grid' }, feed(live), trained ? null : snapshots(live)),
     settings(live));
+}
+
+/** Advise parts of words if many words of new texts were never seen. */
+function advice({ unseen_words: share }) {
+  return share >= MANY_UNSEEN && h('p', { class: 'advice' }, `${Math.round(100 * share)} % of the words in new texts were never seen before. `
+    + 'A model that reads parts of words may be better: create one with "text": {"chars": 5} and compare the two.');
 }
 
 function summary(status, live) {
