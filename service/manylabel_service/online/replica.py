@@ -168,6 +168,7 @@ class Replica(HostedModel):
             "features": len(model.features),
             "bytes": model.nbytes,
             "ignored": model.ignored,
+            "unseen_words": model.words.share,
             "metrics": self.measures(),
         }
 

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from manylabel_clients import Client, ConnectionFailed, Model
+from manylabel_clients.http.resources.model_status import ModelStatus
 
 Command = Callable[..., Any]
 SCRIPT = Path(sys.executable).with_name("manylabel")
@@ -168,6 +169,19 @@ def test_evaluate_shows_the_measures_of_a_model(manylabel: Command, client: Clie
     assert answer["window"]["examples"] == 10
     assert answer["window"]["baseline"]["micro_f1"] == 1, "one label, always"
     assert shown.out.count("baseline") == 2
+
+
+def test_evaluate_advises_parts_of_words(manylabel: Command, client: Client, name: str) -> None:
+    few, many = ([(f"a b c new{n // 20 if same else n}", ["x"]) for n in range(1_300)] for same in (True, False))
+    for model, rows, share in ((f"few-{name[-40:]}", few, False), (f"many-{name[-40:]}", many, True)):
+        client.create_model(model, algorithm="falt", text={"min_length": 1}).update_many(rows)
+        status = client.model(model).status()
+        assert isinstance(status, ModelStatus)
+        assert status.unseen_words == (1 / 4 if share else 15 / 1_200)
+        for shown in (manylabel("evaluate", model), manylabel("models", "show", model)):
+            assert shown.status == 0, shown.err
+            assert ('"chars": 5' in shown.out) == share
+        assert json.loads(manylabel("evaluate", model, "--json").out)
 
 
 def test_evaluate_shows_the_past_of_the_measures(manylabel: Command, client: Client, name: str, tmp_path: Path) -> None:

@@ -22,6 +22,7 @@ from manylabel_clients.command.declaring import Commands, Option
 from manylabel_clients.command.inputs import chunks
 from manylabel_clients.command.options import DEFAULT_URL, ApiKeyFile, AsJson, BatchSize, ModelName, Url, connect
 from manylabel_clients.command.output.measures import measure_rows, print_history, print_metrics, print_reliability
+from manylabel_clients.command.output.models import print_advice
 from manylabel_clients.command.output.tables import print_table
 from manylabel_clients.command.output.text import print_as, print_json
 from manylabel_clients.http.resources.models import Model
@@ -82,14 +83,18 @@ def evaluate(
             if reliability:
                 return print_as(as_json, handle.reliability(), print_reliability)
             metrics = handle.metrics()
-            return print_json(metrics) if as_json else print_metrics(metrics)
+            if as_json:
+                return print_json(metrics)
+            print_metrics(metrics)
+            return print_advice(handle.status())
         stream = open_for(handle, file, labels, zero_based, TableOptions(tags, separator, ignore, text, weight))
         measures = _measured(handle, stream, batch_size)
-    if as_json:
-        return print_json(measures)
-    counts = ("examples", f"{measures['examples']:,}")
-    columns = ("metric", file.name, "baseline")
-    return print_table(columns, [(*counts, ""), *measure_rows(measures, measures["baseline"])])
+        if as_json:
+            return print_json(measures)
+        counts = ("examples", f"{measures['examples']:,}")
+        columns = ("metric", file.name, "baseline")
+        print_table(columns, [(*counts, ""), *measure_rows(measures, measures["baseline"])])
+        return print_advice(handle.status())
 
 
 def _measured(model: Model, stream: "FileStream", batch_size: int) -> dict[str, Any]:

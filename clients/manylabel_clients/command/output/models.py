@@ -11,6 +11,9 @@ from manylabel_clients.command.output.text import MAX_LABELS, human_size
 from manylabel_clients.http.resources.model_status import AnyStatus, AnySummary, ModelStatus, TrainedStatus
 from manylabel_clients.http.resources.predictions import Prediction
 
+MANY_UNSEEN = 0.25
+"""Share of unseen words from which on parts of words are advised."""
+
 
 def print_models(models: Sequence[AnySummary]) -> None:
     """Print a line for each model."""
@@ -57,6 +60,16 @@ def print_status(status: AnyStatus) -> None:
     }
     print_facts(facts)
     print_metrics(status.metrics)
+    print_advice(status)
+
+
+def print_advice(status: AnyStatus) -> None:
+    """Advise parts of words if many words of new texts were never seen."""
+    if isinstance(status, ModelStatus) and (status.unseen_words or 0.0) >= MANY_UNSEEN:
+        click.echo(
+            f"{status.unseen_words:.0%} of the words in new texts were never seen before: "
+            'compare a model that reads parts of words (text: {"chars": 5})'
+        )
 
 
 def _facts_of_trained(status: TrainedStatus) -> dict[str, str]:

@@ -46,6 +46,8 @@ class ModelStatus(ModelSummary):
     metrics: Metrics
     ignored: dict[str, int] = field(default_factory=dict, kw_only=True)
     """How many features and labels its limits have left out of examples, each time that one was."""
+    unseen_words: float | None = field(default=None, kw_only=True)
+    """Share of the words in examples 1,001 to 3,000 that no example before had; None if it is not known."""
 
 
 @dataclass(frozen=True, slots=True)

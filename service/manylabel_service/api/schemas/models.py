@@ -343,6 +343,9 @@ class ModelStatus(At, _Spec):
     """The model holds so many bytes of memory."""
     ignored: Ignored
     """Limits have left so much out of examples learnt."""
+    unseen_words: float | None
+    """Share of the words in examples 1,001 to 3,000 that no example before had. Null before 1,000 words are counted,
+    and for a model that reads parts of words, or whose `limits` hash or ignore features."""
     metrics: BothMeasures
     loaded: Literal[True]
     """The model is in the memory of this server."""

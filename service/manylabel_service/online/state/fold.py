@@ -143,6 +143,7 @@ class _Block:
         self.entries.append(entry)
         self.numbers.append(entry.taken)
         self.n_known.append(len(model.labels))
+        model.words.count(example.x.names, model.features.names)
         self.columns.append(model.features.add(example.x))
         labels, signs = model.take_labels(example.y)
         truth = model.without_paused(labels, signs, example.y.complete)

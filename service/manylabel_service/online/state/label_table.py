@@ -75,7 +75,7 @@ def label_page(facts: LabelFacts, sort: str, descending: bool, offset: int, limi
                 "old_names": list(facts.old_names.get(label, ())),
                 "retired": retired,
                 "paused": names[label] in facts.paused,
-                "learning": None if retired else learning(row["examples"], details.title),
+                "learning": None if retired else learning(row["examples"] or 0.0, details.title),
                 **_to_json(row),
                 **details._asdict(),
             }

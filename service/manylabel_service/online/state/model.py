@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from manylabel_core import Prequential, Vocabulary
 from manylabel_core.online.learner import OnlineLearner
+from manylabel_core.records import TextSettings
 from manylabel_core.rows import Rows
 from manylabel_core.state import DamagedState, NewerState, State
 from manylabel_service.errors import InvalidField, LabelExists, LabelNotFound, LabelsDeclared
@@ -34,6 +35,7 @@ from manylabel_service.online.state.label_table import LabelFacts, drift_to_json
 from manylabel_service.online.state.labelled_ids import LabelledIds
 from manylabel_service.online.state.old_names import OldNames
 from manylabel_service.online.state.stream_offsets import StreamOffsets
+from manylabel_service.online.state.unseen_words import UnseenWords
 from manylabel_service.storage import SEED, START, position_key
 
 MAX_ROLLBACKS = 1_000
@@ -72,6 +74,7 @@ class OnlineModel:
     updates : examples learnt.
     scaled_before : examples that the statistics of its scaling began with, where it goes on from a trained model.
     limits : of its features and labels.
+    words : how many words of its texts were new.
     keys : the idempotency keys seen, with the answers.
     labelled : the kept predictions that have been given their labels, or some.
     answers : the measures of a trained model, by version; it learns nothing, and has none beside them. None of others.
@@ -90,6 +93,7 @@ class OnlineModel:
         self.spec = spec
         self.limits = spec.limits or UNLIMITED
         self.features = FeatureSpace(spec.features, self.limits.features)
+        self.words = UnseenWords(_text_of(spec))
         self.labels = Vocabulary()
         self.labels.add(spec.labels or ())
         self.ignored_labels = 0
@@ -216,6 +220,7 @@ class OnlineModel:
         self.learner, self.prequential = target.learner, target.prequential
         self.labelled.parts.roll_back(target.labelled.parts)
         self.features.ignored, self.ignored_labels = target.features.ignored, target.ignored_labels
+        self.words = target.words
         self.updates = target.updates
         self.position = position
         self.rollbacks = [*self.rollbacks, (position, to)][-MAX_ROLLBACKS:]
@@ -359,7 +364,7 @@ class OnlineModel:
         seed = OnlineModel(type(self.spec).model_validate({**self.spec.model_dump(mode="json"), "name": name}))
         # Shared for as long as it takes to write them.
         seed.learner, seed.prequential, seed.answers = self.learner, self.prequential, self.answers
-        seed.features, seed.labels = self.features, self.labels
+        seed.features, seed.labels, seed.words = self.features, self.labels, self.words
         seed.ignored_labels, seed.updates = self.ignored_labels, self.updates
         seed.retired, seed.paused = self.retired, self.paused
         seed.old_names, seed.details = self.old_names, self.details
@@ -408,6 +413,7 @@ class OnlineModel:
             "updates": self.updates,
             "scaled_before": self.scaled_before,
             "layout": layout,
+            "words": self.words.state(),
             "labelled_floor": bool(self.labelled.floor),
             "rollbacks": self.rollbacks,
         }
@@ -459,6 +465,7 @@ class OnlineModel:
             check_names(set(given), set(due))
         model.learner.restore(_group("learner", arrays))
         model.features.restore(_group("features", arrays), header["layout"])
+        model.words.restore(header["words"])
         model.labels = Vocabulary.from_state(_group("labels", arrays))
         model.ignored_labels = check_labels(model.labels, header.get("ignored_labels", 0), model.limits.labels)
         model.retired = {model.labels.names[column] for column in _columns_of("retired", arrays, model.labels)}
@@ -494,6 +501,14 @@ def as_rows(columns: Sequence[Columns]) -> Rows:
         np.concatenate([indices for indices, _ in columns]),
         np.concatenate([values for _, values in columns]),
     )
+
+
+def _text_of(spec: ModelSpec | TrainedSpec) -> TextSettings | None:
+    """Return how a model reads texts; None if it is trained by jobs, or may not keep the names of all features."""
+    limit = None if spec.limits is None else spec.limits.features
+    if not isinstance(spec, ModelSpec) or spec.text is None or (limit is not None and limit.policy != "reject"):
+        return None
+    return spec.text.settings()
 
 
 def _declared(arrays: Mapping[str, NDArray[Any]], kinds: Any) -> dict[str, list[str]]:

@@ -1,0 +1,61 @@
+"""The share of words in new texts that a model had never seen: where it is high, parts of words may serve better."""
+
+from __future__ import annotations
+
+from manylabel_core import Vocabulary
+from manylabel_core.records import TextSettings
+from manylabel_core.records.encoder import BARE
+
+FIRST, LAST = 1_001, 3_000
+"""Numbers of the first and the last example whose words are counted."""
+MIN_WORDS = 1_000
+"""Words counted before there is a share."""
+MAX_WORDS = 2**53
+"""More words than these examples have."""
+
+
+class UnseenWords:
+    """Counts the words in examples `FIRST` to `LAST`, and those among them that no example before had.
+
+    A word that an example repeats counts once. Words are those of the text fields; without named fields, of bare texts.
+
+    Parameters
+    ----------
+    text : TextSettings, optional
+        How the model reads texts; None for a model whose words are not to be counted.
+    """
+
+    def __init__(self, text: TextSettings | None) -> None:
+        self._fields = frozenset() if text is None or text.chars else frozenset(text.fields or (BARE,))
+        self._examples = self._words = self._unseen = 0
+
+    def count(self, names: tuple[str, ...] | None, known: Vocabulary) -> None:
+        """Count the words of an example about to be learnt, by the names of its features."""
+        if self._examples >= LAST or not self._fields:
+            return
+        self._examples += 1
+        if self._examples < FIRST or names is None:
+            return
+        # A token with a space is a run of words.
+        parts = ((name, *name.partition("=")) for name in names)
+        words = [name for name, field, equals, token in parts if equals and field in self._fields and " " not in token]
+        self._words += len(words)
+        self._unseen += len(known.unknown(words))
+
+    @property
+    def share(self) -> float | None:
+        """The share of the words counted that were new; None before there are enough."""
+        return self._unseen / self._words if self._words >= MIN_WORDS else None
+
+    def state(self) -> list[int]:
+        """Return the counts, for `restore`."""
+        return [self._examples, self._words, self._unseen]
+
+    def restore(self, state: object) -> None:
+        """Take over a `state`; raise ValueError if it is none."""
+        if not isinstance(state, list) or len(state) != 3 or any(type(count) is not int for count in state):
+            raise ValueError("words: expected three counts")
+        examples, words, unseen = state
+        if not (0 <= examples <= LAST and 0 <= unseen <= words < MAX_WORDS):
+            raise ValueError("words: the counts do not fit together")
+        self._examples, self._words, self._unseen = examples, words, unseen
