@@ -43,7 +43,8 @@ def aligned(dataset: Dataset, like: Dataset, *, for_labels: bool = True) -> Data
     Y = _columns(dataset.Y, dataset.label_names, like.label_names)
     names, splits = dict(like.feature_names), dict(dataset.splits)
     labelled, missing = dataset.labelled.copy(), dict(dataset.missing)
-    return Dataset(views, Y, like.label_names, names, splits, labelled, missing, like.text, dataset.weights)
+    others = like.text, dataset.weights, like.label_details
+    return Dataset(views, Y, like.label_names, names, splits, labelled, missing, *others)
 
 
 def with_views(dataset: Dataset, other: Dataset) -> Dataset:

@@ -11,6 +11,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from manylabel_core.datasets import serialisation
+from manylabel_core.datasets.label_details import LabelDetails
 from manylabel_core.datasets.serialisation import View
 from manylabel_core.records import TextSettings
 
@@ -49,6 +50,8 @@ class Dataset:
     weights : ndarray of shape (n_samples,), float64, or None
         What the loss of each row is multiplied by, above 0 and at most `manylabel_core.rows.MAX_EXAMPLE_WEIGHT`; None
         where all rows weigh 1.
+    label_details : dict of str to dict of str
+        Title, description and URI of labels, by label and field; those that are known.
 
     Examples
     --------
@@ -76,6 +79,7 @@ class Dataset:
     missing: dict[str, NDArray[np.bool_]] = field(default_factory=dict)
     text: TextSettings | None = None
     weights: NDArray[np.float64] | None = None
+    label_details: LabelDetails = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if not self.feature_names:
@@ -134,7 +138,8 @@ class Dataset:
         names, labelled = dict(self.feature_names), self.labelled[chosen].copy()
         missing = {name: mask[chosen] for name, mask in self.missing.items()}
         weights = None if self.weights is None else self.weights[chosen]
-        return Dataset(views, self.Y[chosen], self.label_names, names, {}, labelled, missing, self.text, weights)
+        others = self.text, weights, self.label_details
+        return Dataset(views, self.Y[chosen], self.label_names, names, {}, labelled, missing, *others)
 
     def split(self, name: str | None = None) -> Dataset:
         """Return one part of the data set; None or ``"all"`` is every row.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -9,6 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from manylabel_core.datasets.label_details import LabelDetails, checked_details
 from manylabel_core.records import TextSettings
 from manylabel_core.rows import MAX_COLUMNS, MAX_EXAMPLE_WEIGHT, MAX_MAGNITUDE
 from manylabel_core.state import DamagedState, NewerState, State
@@ -45,6 +47,8 @@ def to_bytes(attributes: Mapping[str, Any]) -> bytes:
         arrays |= {f"missing{at}": attributes["missing"][name] for at, name in missing.items()}
     if attributes["text"] is not None:
         header["text"] = attributes["text"].to_json()
+    if attributes["label_details"]:
+        arrays["label_details"] = details_to_array(attributes["label_details"])
     if attributes["weights"] is not None:
         header |= {"version": VERSION, "weighted": True}
         arrays["weights"] = attributes["weights"]
@@ -99,7 +103,25 @@ def _restored(arrays: Arrays, header: dict[str, Any]) -> dict[str, Any]:
         "missing": _missing(arrays, header.get("missing", []), views, n_rows),
         "text": TextSettings.from_json(header["text"]) if "text" in header else None,
         "weights": _weights(arrays["weights"], n_rows) if header.get("weighted") else None,
+        "label_details": details_from_array(arrays.get("label_details"), label_names),
     }
+
+
+def details_to_array(details: LabelDetails) -> NDArray[np.uint8]:
+    """Write label details; the same ones always give the same bytes."""
+    return np.frombuffer(json.dumps(details, sort_keys=True).encode(), dtype=np.uint8)
+
+
+def details_from_array(array: NDArray[Any] | None, label_names: tuple[str, ...]) -> LabelDetails:
+    """Read label details, which may come from anybody; without an array there are none. Raise ValueError."""
+    if array is None:
+        return {}
+    if array.dtype != np.uint8 or array.ndim != 1:
+        raise ValueError("label_details: expected bytes")
+    try:
+        return checked_details(json.loads(array.tobytes()), label_names)
+    except (AttributeError, RecursionError) as error:
+        raise ValueError("label_details: expected an object of labels") from error
 
 
 def _missing(arrays: Arrays, numbers: Any, views: Mapping[str, View], n_rows: int) -> Arrays:

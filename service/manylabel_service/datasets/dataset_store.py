@@ -14,6 +14,7 @@ from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Callable, 
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
+from types import MappingProxyType
 from typing import IO, Any
 
 import structlog
@@ -105,7 +106,7 @@ class DatasetStore:
         upload: IO[bytes],
         format: str,
         options: Mapping[str, Any] | None = None,
-        labels: IO[bytes] | None = None,
+        parts: Mapping[str, IO[bytes]] = MappingProxyType({}),
     ) -> DatasetRecord:
         """Read a file and keep it as a data set.
 
@@ -116,7 +117,8 @@ class DatasetStore:
         format : one of `manylabel_core.datasets.FORMATS`.
         options : of the reader; and ``train_rows``, how many rows, the first, are the split "train" ("test" the
             others).
-        labels : the Mulan XML of an ARFF file.
+        parts : further files: "labels", the Mulan XML of an ARFF file; "label_details", titles, descriptions and URIs
+            of labels as JSON.
 
         Raises
         ------
@@ -126,7 +128,7 @@ class DatasetStore:
         """
         await self.check_free(name)
         with await open_in_thread(self.scratch_file) as result:
-            report = await self._read(upload, result, format, options or {}, labels)
+            report = await self._read(upload, result, format, options or {}, parts)
             now_ms = time.time_ns() // 1_000_000
             record = DatasetRecord(name=name, format=format, created=rfc3339(now_ms), **report["record"])
             id = ulid.make(now_ms, secrets.token_bytes(ulid.N_RANDOM_BYTES))
@@ -149,7 +151,12 @@ class DatasetStore:
         log.info("dataset_restored", dataset=record.name, rows=record.rows, bytes=record.bytes)
 
     async def _read(
-        self, upload: IO[bytes], result: IO[bytes], format: str, options: Mapping[str, Any], labels: IO[bytes] | None
+        self,
+        upload: IO[bytes],
+        result: IO[bytes],
+        format: str,
+        options: Mapping[str, Any],
+        parts: Mapping[str, IO[bytes]],
     ) -> dict[str, Any]:
         most = self._settings.max_dataset_bytes
         limits = Limits(
@@ -162,10 +169,11 @@ class DatasetStore:
         request = {
             "format": format,
             "options": dict(options),
+            "parts": list(parts),
             "limits": {name: getattr(limits, name) for name in ("rows", "features", "labels", "nonzeros", "bytes")},
             "record": asdict(limits.record),
         }
-        files = [upload, result, *([] if labels is None else [labels])]
+        files = [upload, result, *parts.values()]
         async with self._reading:
             return await run(
                 "manylabel_service.datasets.read_upload",

@@ -1,17 +1,20 @@
 """The child process that reads an uploaded file.
 
-Files: the upload, what becomes of it, and the labels of an ARFF file where they come as XML.
+Files: the upload, what becomes of it, and further parts, which the request names: the labels of an ARFF file where they
+come as XML, and details of labels.
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import IO, Any
 
 import numpy as np
 
 from manylabel_core.datasets import BadDataset, Dataset, Limits, read_dataset
+from manylabel_core.datasets.label_details import read_label_details
 from manylabel_core.records import RecordLimits
 from manylabel_service.datasets.sandbox_child import serve_request
 
@@ -25,13 +28,17 @@ def main(arguments: Sequence[str], fds: Sequence[int]) -> int:
 
 def read(request: dict[str, Any], files: list[IO[bytes]]) -> dict[str, Any]:
     """Turn the upload into a data set; its description."""
-    upload, result, *labels = files
+    upload, result, *others = files
+    parts = dict(zip(request["parts"], others, strict=True))
     checksum = _checksum(upload)
     upload.seek(0)
-    options = {**request["options"], **({"labels": labels[0]} if labels else {})}
+    details_file = parts.pop("label_details", None)
+    options = {**request["options"], **parts}
     train_rows = options.pop("train_rows", None)
     limits = Limits(**request["limits"], record=RecordLimits(**request["record"]))
     dataset = read_dataset(upload, request["format"], limits=limits, **options)
+    if details_file is not None:
+        dataset = replace(dataset, label_details=read_label_details(details_file, dataset.label_names))
     if train_rows is not None:
         _split(dataset, train_rows)
     data = dataset.to_bytes()
@@ -42,6 +49,8 @@ def read(request: dict[str, Any], files: list[IO[bytes]]) -> dict[str, Any]:
         "label_counts": dataset.label_counts().tolist(),
         "unlabelled": description.pop("unlabelled"),
     }
+    if dataset.label_details:
+        details["label_details"] = dataset.label_details
     if dataset.missing:
         details["missing"] = description.pop("missing")
     return {"record": {**description, "checksum": checksum, "bytes": len(data)}, "details": details}

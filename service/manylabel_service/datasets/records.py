@@ -84,5 +84,5 @@ def id_of(key: str) -> str:
 
 
 Details = dict[str, Any]
-"""{"label_names": [...], "label_counts": [...], "unlabelled": n}: rows of each label, and rows without any known; and
-"missing": {view: n}, if rows lack views."""
+"""{"label_names": [...], "label_counts": [...], "unlabelled": n}: rows of each label, and rows without any known;
+"missing": {view: n}, if rows lack views; and "label_details": {label: {field: text}}, if labels have some."""

@@ -9,6 +9,7 @@ from manylabel_service.errors import CannotWarmStart, VersionDamaged
 from manylabel_service.online.spec.limits import UNLIMITED, Limits
 from manylabel_service.online.spec.params import FaltParams
 from manylabel_service.online.spec.spec import ModelSpec
+from manylabel_service.online.state.label_details import DetailsOfLabels
 from manylabel_service.online.state.model import OnlineModel
 from manylabel_service.trained.artifact import ModelArtifact
 from manylabel_service.trained.predictor import read_estimator, takes_views
@@ -73,6 +74,7 @@ def warm_start(
     if spec.features is None or isinstance(features, int):
         _name_columns(model, features)
     model.labels = Vocabulary(contents.labels)
+    model.details = DetailsOfLabels.of(contents.label_details, model.labels)
     return model
 
 

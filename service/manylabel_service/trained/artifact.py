@@ -10,6 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from manylabel_core import Vocabulary
+from manylabel_core.datasets.label_details import LabelDetails
+from manylabel_core.datasets.serialisation import details_from_array, details_to_array
 from manylabel_core.records import TextSettings
 from manylabel_core.state import DamagedState, NewerState, State
 
@@ -41,6 +43,7 @@ class ModelArtifact:
         None if there were none.
     convergence : of the fit.
     text : how the texts of records were read in what it learnt from; None where there were only numbers.
+    label_details : title, description and URI of labels, by label and field; those that are known.
     """
 
     estimator: bytes
@@ -49,6 +52,7 @@ class ModelArtifact:
     label_scores: Mapping[str, Mapping[str, float]] | None = None
     convergence: Convergence = field(default_factory=Convergence)
     text: TextSettings | None = None
+    label_details: LabelDetails = field(default_factory=dict)
 
     def to_bytes(self) -> bytes:
         """Return all of it, for `from_bytes`.
@@ -66,6 +70,8 @@ class ModelArtifact:
         measures = list(next(iter(self.label_scores.values()))) if self.label_scores else []
         if self.label_scores is not None:
             arrays["label_scores"] = self._score_table(measures)
+        if self.label_details:
+            arrays["label_details"] = details_to_array(self.label_details)
         for name in Convergence.__slots__:
             arrays[f"convergence.{name}"] = np.array(getattr(self.convergence, name), dtype=np.float64)
         header = {
@@ -110,7 +116,8 @@ class ModelArtifact:
         traces = {name: arrays[f"convergence.{name}"].tolist() for name in Convergence.__slots__}
         traces["iteration"] = [int(iteration) for iteration in traces["iteration"]]
         text = None if header["text"] is None else TextSettings.from_json(header["text"])
-        return cls(arrays["estimator"].tobytes(), labels, features, scores, Convergence(**traces), text)
+        details = details_from_array(arrays.get("label_details"), labels)
+        return cls(arrays["estimator"].tobytes(), labels, features, scores, Convergence(**traces), text, details)
 
     def _score_table(self, measures: list[str]) -> NDArray[np.float64]:
         """Return scores of shape (n_labels, n_measures), float64."""

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 import structlog
 
+from manylabel_core.datasets.label_details import LabelDetails
 from manylabel_core.records import RecordEncoder
 from manylabel_service.errors import (
     IncompatibleRelease,
@@ -197,6 +198,11 @@ class TrainedModel(HostedModel):
         elif not measured.updates:
             await self._stored(self._versions.find(number))
         return number, measured, self.answers.position
+
+    def label_details(self, number: int) -> LabelDetails:
+        """Return title, description and URI of labels, if this version is the one served; none of another version."""
+        serving = self._active.serving
+        return serving.label_details if serving is not None and serving.version.number == number else {}
 
     def gauges(self) -> dict[str, float]:
         status = self.status()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from hashlib import blake2b
@@ -32,6 +33,7 @@ class Predictor:
     ----------
     version : which one.
     labels, views : names of its columns.
+    label_details : title, description and URI of labels, by label and field.
     estimator : of `manylabel_core.batch`.
     text : how the texts of records were read in what it learnt from; None where there were only numbers.
     records : reads records, by these settings or the defaults.
@@ -44,6 +46,7 @@ class Predictor:
         self.version = version
         self.estimator = read_estimator(artifact.estimator)
         self.labels = artifact.labels
+        self.label_details = artifact.label_details
         self.text = artifact.text
         self.records = RecordEncoder(self.text, limits)
         self.views = {view: Columns.of(features) for view, features in artifact.features.items()}
@@ -57,7 +60,8 @@ class Predictor:
         self._columns = {label: column for column, label in enumerate(self.labels)}
         arrays = self.estimator.state().values()
         names = sum(columns.nbytes for columns in self.views.values()) + sum(map(len, self.labels))
-        self.nbytes = sum(array.nbytes for array in arrays) + names
+        texts = (text for fields in self.label_details.values() for text in fields.values())
+        self.nbytes = sum(array.nbytes for array in arrays) + names + sum(map(sys.getsizeof, texts))
         self._is_linear = hasattr(self.estimator, "coef_") and not self._takes_views
         self._shared, self._own = self._thresholds()
         self._most_work = int(sum(array.size for array in arrays))

@@ -205,7 +205,7 @@ class _Importer:
         told = (record.rows, record.features, record.labels, record.bytes, record.weighted)
         if rows.text != text or found != told:
             raise BadContents("its rows are not those that the manifest describes")
-        if not isinstance(details, dict) or details.keys() - {"missing"} != {
+        if not isinstance(details, dict) or details.keys() - {"missing", "label_details"} != {
             "label_names",
             "label_counts",
             "unlabelled",

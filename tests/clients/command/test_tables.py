@@ -35,10 +35,14 @@ def test_a_column_of_tags_in_every_command(manylabel: Command, client: Client, n
     trained = manylabel("train", str(tagged), *FLAGS, "--holdout", "0.3", "--json")
     assert trained.status == 0, trained.err
     assert json.loads(trained.out)["labels"] == 3
-    added = manylabel("datasets", "add", name, str(tagged), *FLAGS, "--json")
+    details = tagged.with_name("details.csv")
+    details.write_text("name,title,uri\nrock,Rock music,\ncalm,,http://x/calm\n")
+    added = manylabel("datasets", "add", name, str(tagged), *FLAGS, "--label-details", str(details), "--json")
     assert added.status == 0, added.err
     told = json.loads(added.out)
     assert (told["rows"], told["features"], told["labels"]) == (60, 2, 3)
+    stored = client.dataset(name, details=True).details or {}
+    assert stored["label_details"] == {"rock": {"title": "Rock music"}, "calm": {"uri": "http://x/calm"}}
     client.delete_dataset(name)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import json
 import random
 from collections.abc import Callable
 from dataclasses import replace
@@ -13,7 +14,9 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from manylabel_core.datasets import Dataset, read_ndjson, serialisation
+from manylabel_core.datasets import BadDataset, Dataset, read_ndjson, serialisation
+from manylabel_core.datasets.aligning import aligned
+from manylabel_core.datasets.label_details import read_label_details
 from manylabel_core.state import DamagedState, NewerState, State
 
 
@@ -26,6 +29,44 @@ def sample() -> Dataset:
         {"train": np.int64([0, 2]), "test": np.int64([1])},
         np.array([True, True, False]),
     )
+
+
+def test_details_of_labels_come_back_in_every_part() -> None:
+    details = {"jazz": {"title": "Jazz", "uri": "http://x/jazz"}}
+    dataset = replace(sample(), label_details=details)
+    again = Dataset.from_bytes(dataset.to_bytes())
+    assert again.to_bytes() == dataset.to_bytes() != sample().to_bytes()
+    for part in (again, again.split("train"), aligned(sample(), again)):
+        assert part.label_details == details
+    arrays, header = State.from_bytes(dataset.to_bytes())
+    for wrong in (b"", b"[1]", b'{"folk": {}}', b'{"jazz": {"name": "x"}}', b'{"jazz": {"title": 1}}', b"[" * 100_000):
+        forged = {**arrays, "label_details": np.frombuffer(wrong, dtype=np.uint8)}
+        with pytest.raises(DamagedState):
+            Dataset.from_bytes(State(forged, header).to_bytes())
+
+
+@pytest.mark.parametrize("text", ["x" * 501, "", 5, ["x"]])
+def test_a_title_that_is_none(text: object) -> None:
+    file = io.BytesIO(json.dumps({"rock": {"title": text}}).encode())
+    with pytest.raises(BadDataset, match="the title of label 'rock'"):
+        read_label_details(file, ["rock"])
+
+
+@pytest.mark.parametrize("data", [b"", b"[]", b'{"rock": 1}', b'{"folk": {"uri": "x"}}', b"\xff", b"[" * 10**6])
+def test_a_file_that_has_no_details_of_these_labels(data: bytes) -> None:
+    with pytest.raises(BadDataset, match="label_details"):
+        read_label_details(io.BytesIO(data), ["rock"])
+
+
+def test_fields_that_are_null_are_left_out() -> None:
+    file = io.BytesIO(b'{"rock": {"title": null, "uri": "x"}, "jazz": {}, "folk": {"title": null}}')
+    assert read_label_details(file, ["rock", "jazz", "folk"]) == {"rock": {"uri": "x"}}
+
+
+def test_a_file_of_details_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("manylabel_core.datasets.label_details.MAX_DETAILS_BYTES", 20)
+    with pytest.raises(BadDataset, match="at most 20 bytes"):
+        read_label_details(io.BytesIO(b'{"rock": {"title": "Rock"}}'), ["rock"])
 
 
 def test_the_same_comes_back() -> None:

@@ -47,6 +47,30 @@ def scores(client: TestClient, x: Any, address: str = TRAINED) -> dict[str, floa
     return found
 
 
+def test_a_model_has_the_titles_of_the_labels_of_its_data_set(serve: Callable[..., Any], tmp_path: Path) -> None:
+    def titles(client: TestClient, model: str, query: str = "") -> dict[str, list[str | None]]:
+        listed = client.get(f"/v1/models/{model}/labels{query}").json()["labels"]
+        return {one["label"]: [one["title"], one["uri"]] for one in listed}
+
+    details = {"war": {"title": "War and peace", "uri": "http://x/war"}, "sea": {"description": "Oceans"}}
+    with serve(tmp_path / "data") as client:
+        post: Callable[..., Any] = client.post
+        parts = {"file": "\n".join(map(json.dumps, RECORDS)).encode(), "label_details": json.dumps(details).encode()}
+        post("/v1/datasets?name=books&format=ndjson&tags=tags", files=parts).raise_for_status()
+        add(client, "plain", RECORDS, TEXT)
+        assert train(client, {"dataset": "books"}, promote="always")["state"] == "succeeded"
+        due: dict[str, list[str | None]] = {label: [None, None] for label in ("love", "sea", "none")}
+        due["war"] = ["War and peace", "http://x/war"]
+        assert titles(client, "trained") == titles(client, "trained", "?version=1") == due
+        spec = {"name": "begun", "algorithm": "falt", "init_from": {"model": "trained"}}
+        post("/v1/models", json=spec).raise_for_status()
+        assert titles(client, "begun") == due
+    with serve(tmp_path / "data") as client:
+        assert titles(client, "trained") == titles(client, "begun") == due
+        assert train(client, {"dataset": "plain"}, promote="always")["state"] == "succeeded"
+        assert set(map(tuple, titles(client, "trained").values())) == {(None, None)}
+
+
 def test_a_version_reads_as_its_data_set_was_read(
     serve: Callable[..., Any], refused: Callable[..., Any], tmp_path: Path
 ) -> None:

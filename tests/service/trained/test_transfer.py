@@ -96,7 +96,9 @@ async def fill(store: Store, settings: Settings, one: Any, two: Any) -> OnlineMo
             b'{"title": "a song", "l": ["1", "2"]}\n{"title": "of words", "l": ["2"]}\n{"n": 1, "l": ["3"], "w": 2}\n'
         )
         options = {"tags": "l", "text": TEXT.to_json(), "train_rows": 2, "weight": "w"}
-        added = await datasets.add("songs", file, "ndjson", options)
+        with datasets.scratch_file() as details:
+            details.write(b'{"2": {"title": "Two"}}')
+            added = await datasets.add("songs", file, "ndjson", options, {"label_details": details})
         assert added.text is not None
         assert added.weighted
     return model

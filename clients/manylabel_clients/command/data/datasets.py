@@ -18,6 +18,7 @@ from manylabel_clients.command.data.files import (
     check_labelled,
     label_columns,
 )
+from manylabel_clients.command.data.label_details import FILE_HELP, read_label_details
 from manylabel_clients.command.declaring import Argument, Commands, Option, group
 from manylabel_clients.command.options import (
     DEFAULT_URL,
@@ -78,6 +79,10 @@ def add(
     train_rows: Annotated[
         int | None, Option(min=1, help="So many rows, the first, are the split train, and the others test.")
     ] = None,
+    label_details: Annotated[
+        Path | None,
+        Option(exists=True, dir_okay=False, help=f"Titles, descriptions and URIs of labels. {FILE_HELP}"),
+    ] = None,
     as_json: AsJson = False,
     url: Url = DEFAULT_URL,
     api_key: ApiKeyFile = None,
@@ -91,8 +96,9 @@ def add(
     if format is None:
         check_labelled(file, labels, options)
     columns = None if labels is None else label_columns(labels)
+    described = None if label_details is None else read_label_details(label_details)
     with connect(url, api_key) as client, _bar(file.stat().st_size, visible=not as_json) as report:
-        table: dict[str, Any] = options.given()
+        table: dict[str, Any] = {**options.given(), "label_details": described}
         added = client.upload_dataset(
             name, file, format=format, labels=columns, train_rows=train_rows, report=report, **table
         )

@@ -1,14 +1,12 @@
 """Commands of `manylabel models` about labels: list, describe, rename, merge, retire, pause and resume them."""
 
-import csv
-import json
 from pathlib import Path
 from typing import Annotated
 
 import click
 
+from manylabel_clients.command.data.label_details import FILE_HELP, read_label_details
 from manylabel_clients.command.declaring import Argument, Option
-from manylabel_clients.command.failures import Failure
 from manylabel_clients.command.options import DEFAULT_URL, ApiKeyFile, AsJson, ModelName, Url, connect
 from manylabel_clients.command.output.measures import number
 from manylabel_clients.command.output.tables import print_table
@@ -16,7 +14,6 @@ from manylabel_clients.command.output.text import print_as
 from manylabel_clients.http.resources.labels import LabelPage, LabelStatus
 
 COLUMNS = ("label", "examples", "frequency", "first", "last", "F1", "window F1", "threshold", "alarms")
-FIELDS = ("title", "description", "uri")
 
 
 def labels(
@@ -50,8 +47,7 @@ def describe_labels(
         Option(
             exists=True,
             dir_okay=False,
-            help="CSV with the columns name and any of title, description and uri, or JSON: a list of objects with "
-            "these fields. An empty cell leaves a field as it is; null in JSON removes it.",
+            help=f"{FILE_HELP} An empty cell leaves a field as it is; null in JSON removes it.",
         ),
     ] = None,
     url: Url = DEFAULT_URL,
@@ -65,29 +61,10 @@ def describe_labels(
     edit = {field: text or None for field, text in given.items() if text is not None}
     if (file is None) == (label is None) or (file is None) == (not edit):
         raise click.UsageError("name a label and give --title, --description or --uri; or give --file alone")
-    edits = {str(label): edit} if file is None else _read_edits(file)
+    edits = {str(label): edit} if file is None else read_label_details(file)
     with connect(url, api_key) as client:
         client.model(name).describe_labels(edits)
     click.echo(f"{len(edits):,} {'label' if len(edits) == 1 else 'labels'} described")
-
-
-def _read_edits(file: Path) -> dict[str, dict[str, str | None]]:
-    """Return the fields of labels that a file names."""
-    try:
-        text = file.read_text(encoding="utf-8-sig")
-        rows = json.loads(text) if file.suffix == ".json" else _table(text)
-        edits = {row["name"]: {field: row[field] for field in FIELDS if field in row} for row in rows}
-    except (OSError, ValueError, KeyError, TypeError, csv.Error) as error:
-        raise Failure(f"{file} must be CSV or JSON with a name and any of {', '.join(FIELDS)}: {error!r}") from error
-    if not edits or len(edits) < len(rows):
-        raise Failure(f"{file} must name at least one label, and each only once")
-    return edits
-
-
-def _table(text: str) -> list[dict[str, str]]:
-    """Return the rows of a CSV file, without empty cells."""
-    rows = list(csv.DictReader(text.splitlines(keepends=True), strict=True))
-    return [{name: cell for name, cell in row.items() if cell} for row in rows]
 
 
 def rename_label(

@@ -102,6 +102,7 @@ class DatasetRequests(Requests):
         text: Mapping[str, Any] | Sequence[str] | None = None,
         weight: str | None = None,
         train_rows: int | None = None,
+        label_details: Mapping[str, str | Mapping[str, str | None]] | None = None,
         report: ReportBytes | None = None,
     ) -> Exchange[DatasetInfo]:
         """Send a labelled file to the server, to train from.
@@ -134,6 +135,9 @@ class DatasetRequests(Requests):
             Examples of x and y have it in ``weight``, NPZ in an array ``weight``, ARFF in braces behind a row.
         train_rows : int, optional
             So many rows, the first, are the split ``train``, and the others ``test``.
+        label_details : mapping of str, optional
+            By label of the data: a title, or a mapping of "title", "description" and "uri". A model that a job trains
+            from the data set has them.
         report : callable, optional
             Called with how many bytes have been sent so far.
 
@@ -157,11 +161,18 @@ class DatasetRequests(Requests):
             table["text"] = json.dumps(dict(text)) if isinstance(text, Mapping) else _line(text)
         query |= {part: value for part, value in table.items() if value is not None}
         file, content_type = body_of(source), _TYPES.get(format, "application/octet-stream")
-        body = file
+        body, parts = file, {}
         if _is_xml(labels):
-            body, content_type = multipart(file, body_of(labels))  # type: ignore[arg-type]
+            parts["labels"] = body_of(labels)  # type: ignore[arg-type]
         elif labels is not None:
             query["label_columns"] = _columns(labels)
+        if label_details is not None:
+            details = {
+                label: {"title": one} if isinstance(one, str) else dict(one) for label, one in label_details.items()
+            }
+            parts["label_details"] = body_of(json.dumps(details).encode())
+        if parts:
+            body, content_type = multipart({**parts, "file": file})
         try:
             return (yield from self._send(query, reported(body, report), content_type))
         except Conflict as conflict:

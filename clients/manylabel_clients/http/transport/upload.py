@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import os
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from hashlib import sha256
 from pathlib import Path
 from typing import IO, NamedTuple, TypeAlias
@@ -98,25 +98,26 @@ def body_of(source: Source) -> Body:
     return _of_stream(source)
 
 
-def multipart(file: Body, xml: Body) -> tuple[Body, str]:
-    """Return a body of two parts, ``file`` and ``labels``, and its content type."""
+def multipart(parts: Mapping[str, Body]) -> tuple[Body, str]:
+    """Return a body of parts with these names, in this order, and its content type."""
     boundary = uuid.uuid4().hex
-    opening = '--{}\r\nContent-Disposition: form-data; name="{}"; filename="{}"\r\n\r\n'
-    first = opening.format(boundary, "labels", "labels.xml").encode()
-    second = b"\r\n" + opening.format(boundary, "file", "data.arff").encode()
-    last = f"\r\n--{boundary}--\r\n".encode()
+    heads = [
+        f'--{boundary}\r\nContent-Disposition: form-data; name="{name}"; filename="{name}"\r\n\r\n'.encode()
+        for name in parts
+    ]
+    end, last = b"\r\n", f"--{boundary}--\r\n".encode()
 
     def pieces() -> Iterator[bytes]:
-        yield first
-        yield from xml.pieces()
-        yield second
-        yield from file.pieces()
+        for head, part in zip(heads, parts.values(), strict=True):
+            yield head
+            yield from part.pieces()
+            yield end
         yield last
 
-    sizes = (file.size_bytes, xml.size_bytes)
-    around = len(first) + len(second) + len(last)
+    sizes = [part.size_bytes for part in parts.values()]
+    around = sum(len(head) + len(end) for head in heads) + len(last)
     size = None if None in sizes else around + sum(size or 0 for size in sizes)
-    whole = Body(pieces, size, file.is_repeatable and xml.is_repeatable)
+    whole = Body(pieces, size, all(part.is_repeatable for part in parts.values()))
     return whole, f"multipart/form-data; boundary={boundary}"
 
 

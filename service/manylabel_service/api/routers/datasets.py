@@ -14,7 +14,7 @@ from manylabel_core.datasets import FORMATS
 from manylabel_service import names
 from manylabel_service.api import schemas
 from manylabel_service.api.context import ContextOf
-from manylabel_service.api.translation.uploads import FILE, LABELS, MULTIPART, PLAIN, receive
+from manylabel_service.api.translation.uploads import DETAILS, FILE, LABELS, MULTIPART, PLAIN, receive
 from manylabel_service.api.web.access import AccessOf, needs
 from manylabel_service.api.web.audited import note
 from manylabel_service.api.web.parameters import Flag, Parameters, each_once, one_of, wrong
@@ -158,7 +158,7 @@ _OF_FORMAT = {
 
 
 def _body() -> dict[str, Any]:
-    parts = {"file": {"type": "string", "format": "binary"}, "labels": {"type": "string", "format": "binary"}}
+    parts = {name: {"type": "string", "format": "binary"} for name in (FILE, LABELS, DETAILS)}
     media = {name: content(media_type=name)["content"][name] for name in PLAIN}
     media[MULTIPART] = {"schema": {"type": "object", "properties": parts, "required": ["file"]}}
     return {"requestBody": {"required": True, "content": media}}
@@ -187,8 +187,9 @@ def _body() -> dict[str, Any]:
 async def upload_dataset(
     request: Request, context: ContextOf, access: AccessOf, query: Annotated[Upload, Query()]
 ) -> Response:
-    """The body is the file, which may be gzip (but for npz); for arff with a Mulan XML file, two parts, `file` and
-    `labels`. It is read before the answer. Its address is in the header Location."""
+    """The body is the file, which may be gzip (but for npz); or it has parts: `file`, for arff a Mulan XML file as
+    `labels`, and `label_details`, a JSON object with titles, descriptions and URIs of labels. It is read before the
+    answer. Its address is in the header Location."""
     note(request.scope, dataset=query.name)
     access.require_names(query.name)
     options = query.options()
@@ -199,7 +200,8 @@ async def upload_dataset(
         files = await receive(request, datasets, context.settings, stack)
         if LABELS in files and (query.format != "arff" or "labels" in options):
             raise Problem("invalid_request", "the part labels is for arff without the parameter label_columns only")
-        record = await datasets.add(query.name, files[FILE], query.format, options, files.get(LABELS))
+        file = files.pop(FILE)
+        record = await datasets.add(query.name, file, query.format, options, files)
     return json_answer(record.model_dump(), 201, [(b"location", f"/v1/datasets/{query.name}".encode())])
 
 

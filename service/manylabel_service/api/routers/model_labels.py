@@ -9,6 +9,7 @@ from pydantic import BeforeValidator, Field, ValidationError
 from starlette.requests import Request
 from starlette.responses import Response
 
+from manylabel_core import Vocabulary
 from manylabel_service.api import schemas
 from manylabel_service.api.context import Context, ContextOf
 from manylabel_service.api.translation.model_access import MEASURED, WhichVersion, measured, online
@@ -22,7 +23,7 @@ from manylabel_service.api.web.routes import GuardedRoute, body, json_answer, pr
 from manylabel_service.api.web.validation import Path, check_known, invalid_body
 from manylabel_service.online.replica import Replica
 from manylabel_service.online.state.answer import UpdateResult
-from manylabel_service.online.state.label_details import MAX_DESCRIBED
+from manylabel_service.online.state.label_details import MAX_DESCRIBED, DetailsOfLabels
 from manylabel_service.online.state.label_table import SORTS, label_page
 
 router = APIRouter(route_class=GuardedRoute, tags=["models"])
@@ -61,7 +62,10 @@ async def list_labels(context: ContextOf, name: str, query: Annotated[Listing, Q
     """Lists the labels with how frequent they are, how well each was predicted before it was learnt, and by what. Those
     of a trained model are of the answers of one of its versions."""
     found = await measured(context, name, query.version)
-    page = label_page(found.state.label_facts, query.sort, query.descending, query.offset, query.limit)
+    facts = found.state.label_facts
+    if found.label_details:
+        facts = facts._replace(details=DetailsOfLabels.of(found.label_details, Vocabulary(facts.names)))
+    page = label_page(facts, query.sort, query.descending, query.offset, query.limit)
     return json_answer({"labels": page.labels, "total": page.total, **found.place})
 
 

@@ -7,7 +7,7 @@ from manylabel_service.datasets.records import DatasetRecord
 
 
 class Dataset(DatasetRecord):
-    """A data set. The last four fields are there only with `details=true`."""
+    """A data set. The last five fields are there only with `details=true`."""
 
     label_names: list[str] = Field(default_factory=list)
     """The labels have these names, in the order of their columns."""
@@ -17,6 +17,8 @@ class Dataset(DatasetRecord):
     """So many rows have labels that are not known."""
     missing: dict[str, int] = Field(default_factory=dict)
     """So many rows lack each view; only if some do."""
+    label_details: dict[str, dict[str, str]] = Field(default_factory=dict)
+    """`title`, `description` and `uri` of labels, as they were uploaded; only if labels have some."""
 
 
 class DatasetList(Answer):

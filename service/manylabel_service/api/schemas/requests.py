@@ -18,13 +18,14 @@ from pydantic import (
     model_validator,
 )
 
+from manylabel_core.datasets.label_details import MAX_CHARACTERS
 from manylabel_core.records.forms import form_of, form_of_numbers
 from manylabel_core.rows import MAX_EXAMPLE_WEIGHT, MAX_MAGNITUDE
 from manylabel_service import names, ulid
 from manylabel_service.hosting.explanations import MAX_EXPLAIN
 from manylabel_service.hosting.selection import MAX_NAMES, MAX_TOP
 from manylabel_service.online.spec.spec import MAX_NAME_BYTES, LabelName, ModelSpec, no_repeats
-from manylabel_service.online.state.label_details import MAX_CHARACTERS, MAX_DESCRIBED, Edit
+from manylabel_service.online.state.label_details import MAX_DESCRIBED, Edit
 from manylabel_service.storage import POSITION
 
 Number = Annotated[float, Field(strict=True, ge=-MAX_MAGNITUDE, le=MAX_MAGNITUDE, allow_inf_nan=False)]

@@ -2,8 +2,10 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
+from manylabel_core.datasets.label_details import LabelDetails
 from manylabel_service.api.context import Context
 from manylabel_service.api.web.parameters import Number, Parameters
 from manylabel_service.api.web.problems import Problem, problem_of
@@ -48,6 +50,8 @@ class Measured(NamedTuple):
 
     state: OnlineModel | VersionMeasures
     place: dict[str, Any]
+    label_details: LabelDetails = MappingProxyType({})
+    """Those of the labels of a trained model."""
 
 
 MEASURED = (
@@ -70,7 +74,8 @@ async def measured(context: Context, name: str, number: int | None) -> Measured:
     hosted = await context.registry.get(name)
     if isinstance(hosted, TrainedModel):
         version, state, position = await context.registry.ask(hosted, lambda model: model.measured(number))
-        return Measured(state, {"version": version, "position": position, "updates": state.updates})
+        place = {"version": version, "position": position, "updates": state.updates}
+        return Measured(state, place, hosted.label_details(version))
     if number is not None:
         raise ModelIsOnline(name)
     model = online(hosted)

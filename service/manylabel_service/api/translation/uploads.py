@@ -12,6 +12,7 @@ from typing import IO
 from starlette.requests import ClientDisconnect, Request
 
 from manylabel_core.datasets.formats.mulan import MAX_XML_BYTES
+from manylabel_core.datasets.label_details import MAX_DETAILS_BYTES
 from manylabel_service.api.translation.scratch_files import full_disk, scratch_file
 from manylabel_service.api.web.bodies import check_coding, check_headers, in_time, length_of, too_large
 from manylabel_service.api.web.multipart import Multipart, boundary_of
@@ -36,7 +37,7 @@ PLAIN = (
     "application/gzip",
 )
 MULTIPART = "multipart/form-data"
-FILE, LABELS = "file", "labels"
+FILE, LABELS, DETAILS = "file", "labels", "label_details"
 
 
 @dataclass
@@ -71,7 +72,7 @@ class Part:
 async def receive(
     request: Request, datasets: DatasetStore, settings: Settings, stack: ExitStack
 ) -> dict[str, IO[bytes]]:
-    """Return the file of an upload, and its labels if they came along, as files that `stack` closes.
+    """Return the file of an upload, and its labels and their details if they came along, as files that `stack` closes.
 
     Until then they have their room among the uploads under way. What is still coming gives way when others need it.
 
@@ -88,8 +89,8 @@ async def receive(
     content_type = request.headers.get("content-type", "")
     essence = content_type.partition(";")[0].strip().lower()
     _check_headers(request, essence, settings.max_dataset_bytes)
-    max_bytes = {FILE: settings.max_dataset_bytes, LABELS: MAX_XML_BYTES}
-    names = [FILE, LABELS] if essence == MULTIPART else [FILE]
+    max_bytes = {FILE: settings.max_dataset_bytes, LABELS: MAX_XML_BYTES, DETAILS: MAX_DETAILS_BYTES}
+    names = list(max_bytes) if essence == MULTIPART else [FILE]
     upload = stack.enter_context(datasets.uploads.upload())
     parts = {name: Part(await scratch_file(datasets, stack), max_bytes[name]) for name in names}
     multipart = Multipart(boundary_of(content_type), names) if essence == MULTIPART else None
@@ -168,7 +169,7 @@ def _check_headers(request: Request, essence: str, max_bytes: int) -> None:
         allowed = ", ".join((*PLAIN, MULTIPART))
         sent = f"not {essence[:100]!r}" if essence else "which is missing"
         raise Problem("unsupported_media_type", f"the Content-Type must be one of {allowed}, {sent}")
-    around = MAX_XML_BYTES if essence == MULTIPART else 0
+    around = MAX_XML_BYTES + MAX_DETAILS_BYTES if essence == MULTIPART else 0
     if length_of(request.headers.get("content-length", "0").encode("latin-1")) > max_bytes + around:
         raise too_large(max_bytes)
 

@@ -74,7 +74,8 @@ def stacked(one: Dataset, other: Dataset) -> Dataset:
     weights = None
     if one.weights is not None or other.weights is not None:
         weights = np.concatenate([_weights(one), _weights(other)])
-    return Dataset(views, Y, one.label_names, dict(one.feature_names), {}, labelled, missing, one.text, weights)
+    others = one.text, weights, one.label_details
+    return Dataset(views, Y, one.label_names, dict(one.feature_names), {}, labelled, missing, *others)
 
 
 def _missing(data: Dataset, view: str) -> Any:

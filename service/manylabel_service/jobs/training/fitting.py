@@ -199,6 +199,7 @@ class FitRun:
             labels,
             self.checkpoint.trace.convergence(),
             learnt.text,
+            learnt.label_details,
         )
         (self.directory / RESULT).write_bytes(artifact.to_bytes())
         facts = {"rows": learnt.n_rows, "held_out": measured, "converged": self._converged, "gap": _gap_of(estimator)}

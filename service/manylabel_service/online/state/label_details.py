@@ -10,8 +10,8 @@ import msgpack
 import numpy as np
 from numpy.typing import NDArray
 
-MAX_CHARACTERS = {"title": 500, "description": 4_000, "uri": 2_000}
-"""Fields of a label, with the maximum number of characters of each."""
+from manylabel_core import Vocabulary
+from manylabel_core.datasets.label_details import MAX_CHARACTERS
 
 MAX_DESCRIBED = 1_000
 """Maximum number of labels that one request describes."""
@@ -66,6 +66,15 @@ class DetailsOfLabels:
         if after != NO_DETAILS:
             self._details[column] = after
             self._nbytes += after.nbytes
+
+    @classmethod
+    def of(cls, details: Mapping[str, Edit], labels: Vocabulary) -> DetailsOfLabels:
+        """Return the details of those labels that are known."""
+        found = cls()
+        for column, edit in zip(labels.lookup(details), details.values(), strict=True):
+            if column >= 0:
+                found.edit(column, edit)
+        return found
 
     def to_array(self) -> NDArray[np.uint8]:
         """Return all details as bytes."""

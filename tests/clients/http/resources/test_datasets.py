@@ -1,6 +1,7 @@
 """Exchanges about data sets: what is sent, and what one that broke off becomes."""
 
 import io
+import json
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -65,6 +66,23 @@ def test_a_source_that_can_be_read_again_is_sent_again_whole(kind: type, tmp_pat
     fake = uploaded(CUT, problem(503, "not_ready"), ok(DATASET, 201), source=source, format="csv", labels=1)
     assert [body_of(request) for request in fake.requests] == [data] * 3
     assert query_of(fake.requests[0])["label_columns"] == "1"
+
+
+def test_details_of_labels_are_a_part_beside_the_file_and_the_xml(tmp_path: Path) -> None:
+    xml = tmp_path / "songs.xml"
+    xml.write_bytes(b"<labels/>")
+    fake = FakeServer(CUT, ok(DATASET, 201))
+    details = {"rock": "Rock", "jazz": {"uri": "http://x", "title": None}}
+    fake(DatasetRequests(RETRY).upload_dataset("s", b"data", format="arff", labels=xml, label_details=details))
+    first, again = fake.requests
+    assert body_of(first) == body_of(again)
+    assert first.headers["Content-Length"] == str(len(body_of(first)))
+    boundary = first.headers["Content-Type"].removeprefix("multipart/form-data; boundary=")
+    before, *parts, after = body_of(first).split(f"--{boundary}".encode())
+    assert (before, after) == (b"", b"--\r\n")
+    found = {part.split(b'name="')[1].split(b'"')[0]: part.split(b"\r\n\r\n")[1][:-2] for part in parts}
+    sent = {"rock": {"title": "Rock"}, "jazz": {"uri": "http://x", "title": None}}
+    assert found == {b"labels": b"<labels/>", b"label_details": json.dumps(sent).encode(), b"file": b"data"}
 
 
 def test_an_open_file_is_sent_from_where_it_stands() -> None:

@@ -193,6 +193,28 @@ def test_one_that_is_not_there(none: TestClient, refused: Callable[..., Any]) ->
     refused(none.get("/v1/datasets/nobody?details=1"), 422, "invalid_request", "details")
 
 
+def test_details_of_labels_are_a_part_of_every_format(none: TestClient, refused: Callable[..., Any]) -> None:
+    post: Callable[..., Any] = none.post
+    details = {"jazz": {"title": "Jazz", "uri": "http://x/jazz", "description": None}}
+    for name, format, parts, more in (
+        ("one", "arff", {"file": ARFF, "labels": XML}, {}),
+        ("two", "csv", {"file": CSV}, {"label_columns": 2}),
+        ("three", "ndjson", {"file": gzip.compress(NDJSON)}, {}),
+        ("four", "npz", {"file": npz()}, {}),
+    ):
+        at = address(name, format, **more)
+        post(at, files={**parts, "label_details": json.dumps(details).encode()}).raise_for_status()
+        found = none.get(f"/v1/datasets/{name}?details=true")
+        schemas.Dataset.model_validate_json(found.content, strict=True)
+        assert found.json()["label_details"] == {"jazz": {"title": "Jazz", "uri": "http://x/jazz"}}
+        assert "label_details" not in none.get(f"/v1/datasets/{name}").json()
+        none.delete(f"/v1/datasets/{name}").raise_for_status()
+    for wrong in (b"{", b'{"folk": {"title": "Folk"}}', b'{"jazz": {"title": ""}}', b'{"jazz": {"titel": "x"}}'):
+        answer = post(address("wrong", "npz"), files={"file": npz(), "label_details": wrong})
+        assert "label_details" in refused(answer, 422, "invalid_dataset")["detail"]
+    assert names(none) == []
+
+
 def test_parts_that_are_not_expected(none: TestClient, refused: Callable[..., Any]) -> None:
     post: Callable[..., Any] = none.post
     arff = address(format="arff")
