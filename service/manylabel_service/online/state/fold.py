@@ -442,7 +442,7 @@ def _measure(
         answered = np.zeros((1, scores.shape[1]))
         answered[0, 1 : 1 + len(served)] = served
         given = answered, target, np.array([len(served)], dtype=np.int64)
-        if block.examples[row].y.complete:
+        if target.complete[0]:
             model.prequential.update(*given, likely)
         else:
             model.labelled.parts.measure(id, model.prequential, *given, likely)
