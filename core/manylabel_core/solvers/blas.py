@@ -20,7 +20,7 @@ _settings: list[Any] = []
 
 @cache
 def _blas() -> ThreadpoolController:
-    """The BLAS libraries of the process, which take milliseconds to find: those of NumPy and SciPy, loaded by now."""
+    """Return the BLAS libraries of the process, those of NumPy and SciPy; finding them takes milliseconds."""
     return ThreadpoolController().select(user_api="blas")
 
 
