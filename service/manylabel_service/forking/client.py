@@ -137,18 +137,21 @@ class Child:
     @classmethod
     async def start(cls, owner: ForkServer, request: bytes, files: Sequence[int], line_bytes: int) -> Self:
         """Send the request and wait for the process id; raises _Unanswered, CannotStart."""
-        with ExitStack() as its_ends:
-            child = cls(owner, owner.start())
-            try:
+        child = cls(owner, owner.start())
+        try:
+            with ExitStack() as its_ends:
                 its = [its_ends.enter_context(await child._connect(line_bytes)) for _ in range(server.STANDARD + 1)]
-                answer = await child._answer(request, [*(end.fileno() for end in its), *files])
-            except BaseException:
-                await child._close()
+                child._send(request, [*(end.fileno() for end in its), *files])
+            try:
+                await child._await_pid()
+            except asyncio.CancelledError:  # it may be forked already, or be forked yet
+                with suppress(_Unanswered, CannotStart):
+                    await child._await_pid()
+                    await child.kill()
                 raise
-        if "error" in answer:
+        except BaseException:
             await child._close()
-            raise CannotStart(f"no process can be started: {answer['error']}")
-        child.pid = answer["pid"]
+            raise
         return child
 
     async def communicate(self, data: bytes) -> tuple[bytes, bytes]:
@@ -198,20 +201,31 @@ class Child:
             raise
         return its
 
-    async def _answer(self, request: bytes, fds: Sequence[int]) -> dict[str, Any]:
-        """Send the request and return the first report; raises _Unanswered."""
+    def _send(self, request: bytes, fds: Sequence[int]) -> None:
+        """Send the request; raises _Unanswered."""
         try:
             self._owner.send(self._process, request, fds)
+        except OSError as error:
+            raise self._unanswered(repr(error)) from error
+
+    async def _await_pid(self) -> None:
+        """Read the first report, which has the process id; raises _Unanswered, CannotStart."""
+        try:
             async with asyncio.timeout(ANSWER_SECONDS):
                 line = await self._report.readline()
         except OSError as error:  # a TimeoutError is one
-            self._owner.end(self._process)
-            raise _Unanswered(repr(error)) from error
+            raise self._unanswered(repr(error)) from error
         if not line:
-            self._owner.end(self._process)
-            raise _Unanswered("it has ended")
+            raise self._unanswered("it has ended")
         answer: dict[str, Any] = json.loads(line)
-        return answer
+        if "error" in answer:
+            raise CannotStart(f"no process can be started: {answer['error']}")
+        self.pid = answer["pid"]
+
+    def _unanswered(self, reason: str) -> _Unanswered:
+        """End the fork server, and return the error that says so."""
+        self._owner.end(self._process)
+        return _Unanswered(reason)
 
     async def _close(self) -> None:
         for _, writer in self._streams:

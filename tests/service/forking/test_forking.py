@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -33,6 +33,11 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[ForkServer]:
 def is_gone(pid: int) -> bool:
     """Return whether a process has ended, and its exit status was asked for."""
     return not Path(f"/proc/{pid}").exists()
+
+
+def children(server: ForkServer) -> str:
+    """Return the process ids of the children of a fork server."""
+    return Path(f"/proc/{server.pid}/task/{server.pid}/children").read_text()
 
 
 async def works() -> bool:
@@ -97,8 +102,31 @@ async def test_a_task_that_is_cancelled_leaves_no_child(server: ForkServer) -> N
     beginning.cancel()
     await asyncio.gather(beginning, return_exceptions=True)
     assert await works()
-    children = Path(f"/proc/{server.pid}/task/{server.pid}/children")
-    await eventually_async(lambda: children.read_text() == "")
+    await eventually_async(lambda: children(server) == "")
+
+
+async def test_a_start_that_is_cancelled_leaves_no_child(server: ForkServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Even one that is forked after the cancellation."""
+    assert await works()
+    assert server.pid is not None
+    os.kill(server.pid, signal.SIGSTOP)
+    await eventually_async(lambda: is_stopped(server.pid or 0))
+    sent: list[bytes] = []
+    send = server.send
+
+    def noted(process: client.Process, request: bytes, fds: Sequence[int]) -> None:
+        send(process, request, fds)
+        sent.append(request)
+
+    monkeypatch.setattr(server, "send", noted)
+    starting = asyncio.create_task(start(TASKS, "wait", threads=1))
+    await eventually_async(lambda: sent)
+    starting.cancel()
+    asyncio.get_running_loop().call_later(0.1, os.kill, server.pid, signal.SIGCONT)  # the cancellation comes before
+    with pytest.raises(asyncio.CancelledError):
+        await starting
+    assert await works()
+    assert children(server) == ""
 
 
 async def test_the_fork_server_is_killed(server: ForkServer) -> None:
