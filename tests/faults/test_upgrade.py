@@ -243,7 +243,7 @@ async def _alone(client: AsyncClient) -> bool:
 async def _withheld(client: AsyncClient) -> dict[bool, Any]:
     """What the server that is asked and the other say of themselves, once the other has said what it withholds."""
     told = {one.this: one for one in (await client.replicas()).replicas}
-    return told if told[False].withheld else {}
+    return told if False in told and told[False].withheld else {}  # one that is busy is not listed for a while
 
 
 async def _is_refused(server: Any) -> bool:
