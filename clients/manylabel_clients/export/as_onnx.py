@@ -44,7 +44,10 @@ def onnx_file(model: Portable) -> bytes:
     outputs = [("scores", TensorProto.DOUBLE)]
     if (likely := model["probability"]) is not None:
         margin = graph.node("Mul", "scores", graph.numbers(likely["slope"]))
-        graph.node("Sigmoid", graph.node("Add", margin, graph.numbers(likely["offset"])), to="probabilities")
+        logits, knot = graph.node("Add", margin, graph.numbers(likely["offset"])), graph.numbers([likely["knot"]])
+        above = graph.node("Relu", graph.node("Sub", logits, knot))
+        bent = graph.node("Mul", above, graph.numbers([likely["bend"]]))
+        graph.node("Sigmoid", graph.node("Add", graph.node("Min", logits, knot), bent), to="probabilities")
         outputs.append(("probabilities", TensorProto.DOUBLE))
     made = helper.make_graph(
         graph.nodes,

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 import manylabel_core as core
 from manylabel_core.batch.catalogue import TRAINERS
 from manylabel_core.explanation import NotLinear
+from manylabel_core.online.calibration._logistic import KNOT
 from manylabel_core.online.learner import OnlineLearner
 from manylabel_core.state import State
 
@@ -57,7 +58,7 @@ def portable_online(model: str, snapshot: bytes) -> Portable:
         **spec["params"], scaling=spec["scaling"], missing=spec["missing"]
     )
     learner.restore(_group(arrays, "learner"))
-    weights, intercept, slope, offset = learner.linear_form()
+    weights, intercept, slope, offset, bend = learner.linear_form()
     labels = _texts(_group(arrays, "labels"))
     hidden = {*arrays["retired"].tolist(), *arrays["paused"].tolist()}
     kept = [column for column in range(len(labels)) if column not in hidden]
@@ -74,7 +75,7 @@ def portable_online(model: str, snapshot: bytes) -> Portable:
         "features": {"numbered": numbered, "names": features, "unseen": room},
         "text": None if numbered else spec["text"],
         "scaling": _online_scaling(learner, _group(arrays, "learner"), len(features)),
-        **_weights(weights[:, kept], intercept[kept], _part(slope, kept), _part(offset, kept)),
+        **_weights(weights[:, kept], intercept[kept], _part(slope, kept), _part(offset, kept), bend),
     }
 
 
@@ -142,8 +143,10 @@ def _trained_scaling(
     return _statistics("auto", "mean", int(arrays["scaling.count"][0]), moments, len(weights)), weights, intercept
 
 
-def _weights(weights: Any, intercept: Any, slope: Any, offset: Any) -> dict[str, Any]:
-    likely = None if slope is None else {"slope": slope.tolist(), "offset": offset.tolist()}
+def _weights(weights: Any, intercept: Any, slope: Any, offset: Any, bend: float = 1.0) -> dict[str, Any]:
+    likely = None
+    if slope is not None:
+        likely = {"slope": slope.tolist(), "offset": offset.tolist(), "knot": KNOT, "bend": bend}
     return {"weights": weights.tolist(), "intercept": intercept.tolist(), "probability": likely}
 
 

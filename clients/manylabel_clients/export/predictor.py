@@ -56,7 +56,12 @@ class LinearPredictor:
         if self._likely is None:
             raise ValueError("the model has no probabilities")
         curves = zip(self.scores(x).items(), self._likely["slope"], self._likely["offset"], strict=True)
-        return {label: _sigmoid(slope * score + offset) for (label, score), slope, offset in curves}
+        return {label: _sigmoid(self._bent(slope * score + offset)) for (label, score), slope, offset in curves}
+
+    def _bent(self, logit: float) -> float:
+        """Return log-odds with those above the knot bent."""
+        knot, bend = self._likely["knot"], self._likely["bend"]
+        return float(min(logit, knot) + bend * max(logit - knot, 0.0))
 
     def _features(self, x: Any) -> tuple[dict[int, float], list[float]]:
         """Return the values of the features that the model knows, by column, and of others that count."""

@@ -50,13 +50,16 @@ class LinearForm(NamedTuple):
     intercept : ndarray of shape (n_labels,), float64
         Scores less the threshold are the scaled features times the weights, plus this: above 0 where predicted.
     slope, offset : ndarray of shape (n_labels,), float64, or None
-        A probability is the sigmoid of slope times score plus offset; None without calibration.
+        The log-odds of a label are slope times score plus offset; None without calibration.
+    bend : float
+        Log-odds above `KNOT` are bent: KNOT plus `bend` times what they are above it. A probability is the sigmoid.
     """
 
     weights: NDArray[np.float64]
     intercept: NDArray[np.float64]
     slope: NDArray[np.float64] | None
     offset: NDArray[np.float64] | None
+    bend: float
 
 
 class Pipeline:
@@ -221,12 +224,12 @@ class Pipeline:
             weights[:, label] = own.weights - threshold.weights
             intercept[label] = own.constant - threshold.constant
         if self._calibration is None:
-            return LinearForm(weights, intercept, None, None)
+            return LinearForm(weights, intercept, None, None, 1.0)
         offsets, slopes = np.zeros(self.n_labels), np.ones(self.n_labels)
         self._calibration.set_offsets(offsets, slopes)
         curves = self._calibration.curves()
-        form = LinearForm(weights * slopes, slopes * (intercept - offsets), curves.slope / slopes, None)
-        return form._replace(offset=curves.intercept + curves.slope * offsets)
+        offset = curves.intercept + curves.slope * offsets
+        return LinearForm(weights * slopes, slopes * (intercept - offsets), curves.slope / slopes, offset, curves.bend)
 
     def probabilities(self, scores: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the probabilities that belong to what `score` gave at the present state."""

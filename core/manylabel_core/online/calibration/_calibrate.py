@@ -15,9 +15,11 @@ from manylabel_core.online.calibration._logistic import (
     SLOPE,
     SPREAD,
     WEIGHT,
+    bend_probabilities,
     correct,
     find_probabilities,
     gather,
+    learn_bend,
 )
 from manylabel_core.online.calibration._thresholds import (
     MACRO_F1,
@@ -41,7 +43,7 @@ def decide_rows(labels, counts, measure, patience, scores):  # type: ignore[no-u
 
 
 @compiled
-def find_row_probabilities(labels, counts, measure, patience, scores, probabilities):  # type: ignore[no-untyped-def]
+def find_row_probabilities(labels, counts, bend, measure, patience, scores, probabilities):  # type: ignore[no-untyped-def]
     """Write the probabilities that belong to lowered scores."""
     slope, intercept = labels[SLOPE], labels[INTERCEPT]
     width = probabilities.shape[1]
@@ -51,12 +53,14 @@ def find_row_probabilities(labels, counts, measure, patience, scores, probabilit
     for i in range(len(scores)):
         add_offsets(scores[i], offsets, slopes, margins)
         find_probabilities(slope, intercept, margins, probabilities[i])
+        bend_probabilities(bend, slope, intercept, margins, probabilities[i])
 
 
 @compiled
 def calibrate_rows(  # type: ignore[no-untyped-def]
     labels,
     counts,
+    bend,
     measure,
     patience,
     fitted,
@@ -80,7 +84,7 @@ def calibrate_rows(  # type: ignore[no-untyped-def]
     centre, spread, total = labels[CENTRE], labels[SPREAD], labels[WEIGHT]
     width = scores.shape[1] - 1
     signs, offsets, slopes = np.empty(1 + width, np.int8), np.zeros(width), np.ones(width)
-    margins, own = np.empty(width), np.empty(width)
+    margins, own, bent = np.empty(width), np.empty(width), np.empty(width)
     for i in range(len(scores)):
         now, old, weight = n_labels[i], min(n_labels[i], existing[0]), weight_of(weights, i)
         existing[0] = max(existing[0], now)
@@ -89,13 +93,16 @@ def calibrate_rows(  # type: ignore[no-untyped-def]
             subtract_offsets(scores[i], offsets[:now], slopes[:now])
         add_offsets(scores[i], offsets, slopes, margins[:now])
         find_probabilities(slope, intercept, margins, own[:now])
+        bent[:now] = own[:now]
+        bend_probabilities(bend, slope, intercept, margins, bent[:now])
         if len(probabilities) > 0:
-            probabilities[i, :now] = own[:now]
+            probabilities[i, :now] = bent[:now]
             probabilities[i, now:] = 0.0
         truth = slice(listed_indptr[i], listed_indptr[i + 1])
         set_signs(listed[truth], listed_signs[truth], complete[i], signs[: 1 + now])
         if measure in (MICRO_F1, MACRO_F1):
-            count_expected(counts, measure, signs, weight, scores[i], own[:old])
+            count_expected(counts, measure, signs, weight, scores[i], bent[:old])
+        learn_bend(bend, slope, intercept, signs[1 : 1 + old], weight, margins, bent)
         if fitted:
             gather(centre, spread, total, signs[1 : 1 + old], weight, margins, own)
             correct(slope, intercept, centre, spread, total, signs[1 : 1 + old], weight, margins, own)

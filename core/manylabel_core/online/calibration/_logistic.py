@@ -10,9 +10,18 @@ H is kept as the weight of all examples, the weighted mean of their margins (cen
 distances from it (spread): it is never singular in rounding, however large the margins. Weight and spread never fall
 below the 1 they start with.
 
-Everything is written without branches, in loops of a few arrays each, so that it becomes vector instructions.
+Truth has errors, and a label of which a model is sure is true less often than a logistic curve says, however long it is
+fitted: a curve that is right in the middle has no coefficient left for its end. So log-odds z above KNOT are bent,
 
-See Eqs. (14) and (15) of docs/mathematics.md.
+    p = sigmoid(min(z, KNOT) + bend max(z - KNOT, 0)),
+
+where the bend, 1 at the start, is shared by all labels and moves by Newton steps on the log loss, as the curves do.
+A decision threshold for an F measure is at most 1/2, below the knot, so that the bend changes no order and no score.
+
+What runs over all labels is written without branches, in loops of a few arrays each, so that it becomes vector
+instructions; only few labels are above the knot.
+
+See Eqs. (14), (15) and (15a) of docs/mathematics.md.
 """
 
 import numpy as np
@@ -32,6 +41,20 @@ LOG_ODDS = (1.0, 0.0, 0.0, 1.0, 1.0, 0.0)
 KEPT = 0.999
 """Share of the curvature kept from one example of a label to the next: a memory of a thousand examples."""
 
+KNOT = 1.5
+"""Log-odds above are bent: probabilities above .82."""
+
+BEND, BEND_CURVATURE = range(2)
+"""Elements of the state of the bend."""
+
+START_BEND = (1.0, 0.0)
+MIN_BEND, MAX_BEND = 2.0**-6, 4.0
+BEND_KEPT = 0.9995
+"""Share of the bend's curvature kept from one example to the next that has a label above the knot."""
+
+BEND_RIDGE = 5.0
+"""Draws the bend to 1."""
+
 MAX_SLOPE = 2.0**20
 MAX_MARGIN = 1e30
 """Margins beyond are taken for it."""
@@ -45,6 +68,32 @@ def find_probabilities(slope, intercept, margins, probabilities):  # type: ignor
         margin = min(max(margins[label], -MAX_MARGIN), MAX_MARGIN)
         margins[label] = margin
         probabilities[label] = sigmoid(slope[label] * margin + intercept[label])
+
+
+@compiled
+def bend_probabilities(bend, slope, intercept, margins, probabilities):  # type: ignore[no-untyped-def]
+    """Bend the probabilities of the labels above the knot."""
+    for label in range(len(probabilities)):
+        above = slope[label] * margins[label] + intercept[label] - KNOT
+        if above > 0.0:
+            probabilities[label] = sigmoid(KNOT + bend[BEND] * above)
+
+
+@compiled
+def learn_bend(bend, slope, intercept, signs, own_weight, margins, probabilities):  # type: ignore[no-untyped-def]
+    """Take Newton's step of the bend; probabilities are bent ones."""
+    gradient, curvature = 0.0, 0.0
+    for label in range(len(signs)):
+        above = min(slope[label] * margins[label] + intercept[label], MAX_LOGIT) - KNOT
+        if above > 0.0 and signs[label] != 0:
+            p = probabilities[label]
+            gradient += (p - np.float64(signs[label] > 0)) * above
+            curvature += p * (1.0 - p) * above * above
+    if curvature > 0.0:
+        bend[BEND_CURVATURE] = BEND_KEPT * bend[BEND_CURVATURE] + own_weight * curvature
+        drawn = (1.0 - BEND_KEPT) * BEND_RIDGE * (bend[BEND] - START_BEND[BEND])
+        moved = bend[BEND] - (own_weight * gradient + drawn) / (bend[BEND_CURVATURE] + BEND_RIDGE)
+        bend[BEND] = min(max(moved, MIN_BEND), MAX_BEND)
 
 
 @compiled

@@ -57,18 +57,21 @@ def make_calibration(calibrate: object, optimise: object, fitted: bool = True) -
 
 
 class Curves(NamedTuple):
-    """Curves say of each label how likely it is: the sigmoid of slope times margin plus intercept.
+    """Curves say of each label how likely it is: the sigmoid of slope times margin plus intercept, bent at its end.
 
     Attributes
     ----------
     threshold : ndarray of shape (n_labels,), float64
         The probability above which the label is predicted.
     slope, intercept : ndarray of shape (n_labels,), float64
+    bend : float
+        Log-odds above `KNOT` count for KNOT plus `bend` times what they are above it.
     """
 
     threshold: NDArray[np.float64]
     slope: NDArray[np.float64]
     intercept: NDArray[np.float64]
+    bend: float
 
 
 class Calibration:
@@ -96,6 +99,7 @@ class Calibration:
         self._existing = np.zeros(1, dtype=np.int64)
         self._labels = np.empty((len(_logistic.START), 0))
         self._counts = np.empty((len(_thresholds.START_COUNTS), 0))
+        self._bend = np.array(_logistic.START_BEND)
         self._n_labels = 0
         if measure == _thresholds.MICRO_F1:
             self._counts = _columns(_thresholds.START_COUNTS, 1)
@@ -115,7 +119,7 @@ class Calibration:
         """Lower raw scores of examples by the thresholds, write their probabilities, and learn from them, in order."""
         wanted = _NOT_WANTED if probabilities is None else probabilities
         how = self._measure, self._patience, self._fitted
-        calibrate_rows(self._labels, self._counts, *how, self._existing, *targets, scores, wanted)
+        calibrate_rows(self._labels, self._counts, self._bend, *how, self._existing, *targets, scores, wanted)
 
     def decide(self, scores: NDArray[np.float64]) -> None:
         """Lower raw scores of shape (n_samples, 1 + n_labels) by the decision thresholds; learnt threshold first."""
@@ -139,7 +143,7 @@ class Calibration:
         """Return the probabilities, (n_samples, n_labels), that belong to scores lowered by the thresholds."""
         probabilities = np.empty((len(scores), self._n_labels), dtype=np.float64)
         how = self._measure, self._patience
-        find_row_probabilities(self._labels, self._counts, *how, scores, probabilities)
+        find_row_probabilities(self._labels, self._counts, self._bend, *how, scores, probabilities)
         return probabilities
 
     def curves(self) -> Curves:
@@ -150,7 +154,8 @@ class Calibration:
         offsets, threshold = np.empty(n), np.empty(n)
         self.set_offsets(offsets, np.empty(n))
         _logistic.find_probabilities(slope, intercept, offsets, threshold)
-        return Curves(threshold, slope.copy(), intercept.copy())
+        _logistic.bend_probabilities(self._bend, slope, intercept, offsets, threshold)
+        return Curves(threshold, slope.copy(), intercept.copy(), float(self._bend[_logistic.BEND]))
 
     def forget(self, label: int) -> None:
         """Forget what was seen of a label."""
@@ -160,8 +165,10 @@ class Calibration:
 
     def nbytes(self, n_labels: int, n_samples: int) -> int:
         """Return the bytes of the state for so many labels, after any number of examples."""
-        return self._existing.nbytes + 8 * (
-            len(self._labels) * n_labels + len(self._counts) * self._n_counted(n_labels)
+        return (
+            self._existing.nbytes
+            + self._bend.nbytes
+            + 8 * (len(self._labels) * n_labels + len(self._counts) * self._n_counted(n_labels))
         )
 
     def state(self) -> dict[str, NDArray[Any]]:
@@ -171,6 +178,7 @@ class Calibration:
             "calibration.existing": self._existing,
             "calibration.labels": self._labels[:, : self._n_labels],
             "calibration.counts": self._counts[:, :n_counted],
+            "calibration.bend": self._bend,
         }
 
     def restore(self, arrays: Mapping[str, NDArray[Any]], n_labels: int) -> None:
@@ -188,7 +196,13 @@ class Calibration:
             check_range(f"calibration.labels ({name})", row, least, most)
         check_range("calibration.counts (hits)", counts[_thresholds.HITS], 0.0, MAX_COUNT)
         check_range("calibration.counts (total)", counts[_thresholds.TOTAL], MIN_TOTAL, MAX_COUNT)
+        bend = arrays["calibration.bend"]
+        if bend.shape != (len(_logistic.START_BEND),):
+            raise ValueError("state must hold two numbers of calibration.bend")
+        check_range("calibration.bend (bend)", bend[:1], _logistic.MIN_BEND, _logistic.MAX_BEND)
+        check_range("calibration.bend (curvature)", bend[1:], 0.0, MAX_COUNT)
         self._existing, self._labels, self._counts, self._n_labels = existing, labels, counts, n_labels
+        self._bend = bend
 
     def _n_counted(self, n_labels: int) -> int:
         """Return the columns of the counts for so many labels."""

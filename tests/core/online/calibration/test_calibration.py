@@ -59,6 +59,24 @@ class PlainLabel:
             self.theta = np.array([0.0, self.theta[1] + H[0, 1] / H[1, 1] * self.theta[0]])
 
 
+class PlainBend:
+    """Newton's step of what log-odds above 1.5 are multiplied by, for all labels together."""
+
+    def __init__(self) -> None:
+        self.bend, self.curvature = 1.0, 0.0
+
+    def probabilities(self, logits: Array) -> Array:
+        return np.asarray(logistic(np.minimum(logits, 1.5) + self.bend * np.maximum(logits - 1.5, 0.0)))
+
+    def learn(self, logits: Array, y: Array, weight: float = 1.0) -> None:
+        p, above = self.probabilities(logits), np.maximum(np.minimum(logits, MAX_LOGIT) - 1.5, 0.0)
+        curvature = (p * (1.0 - p) * above**2).sum()
+        if curvature > 0.0:
+            self.curvature = 0.9995 * self.curvature + weight * curvature
+            step = weight * ((p - y) * above).sum() + 0.0005 * 5.0 * (self.bend - 1.0)
+            self.bend = min(max(self.bend - step / (self.curvature + 5.0), 1 / 64), 4.0)
+
+
 @given(st.integers(0, 2**32 - 1), st.sampled_from([0.1, 1.0, 10.0]))
 def test_the_equations(seed: int, scale: float) -> None:
     rng = np.random.default_rng(seed)
@@ -67,13 +85,15 @@ def test_the_equations(seed: int, scale: float) -> None:
     Y = (rng.random((n, n_labels)) < logistic(rng.normal(size=n_labels) * margins)).astype(float)
     known = rng.random((n, n_labels)) < 0.7
     probabilities, calibration = calibrated(margins, Y, known)
-    labels = [PlainLabel() for _ in range(n_labels)]
+    labels, bend = [PlainLabel() for _ in range(n_labels)], PlainBend()
     for i in range(n):
-        for column, label in enumerate(labels):
-            expected = logistic(label.theta @ [margins[i, column], 1.0])
-            np.testing.assert_allclose(probabilities[i, column], expected, rtol=1e-6, atol=1e-12)
-            if known[i, column] and i > 0:  # the example that brings a label does not count
-                label.learn(margins[i, column], Y[i, column])
+        logits = np.array([label.theta @ [margins[i, column], 1.0] for column, label in enumerate(labels)])
+        np.testing.assert_allclose(probabilities[i], bend.probabilities(logits), rtol=1e-6, atol=1e-12)
+        if i > 0:  # the example that brings a label does not count
+            bend.learn(logits[known[i]], Y[i, known[i]])
+            for column in np.flatnonzero(known[i]):
+                labels[column].learn(margins[i, column], Y[i, column])
+    np.testing.assert_allclose(calibration.state()["calibration.bend"], [bend.bend, bend.curvature], rtol=1e-6)
     slope, intercept, *_, positives = calibration.state()["calibration.labels"]
     np.testing.assert_allclose(slope, [label.theta[0] for label in labels], rtol=1e-6, atol=1e-9)
     np.testing.assert_allclose(intercept, [label.theta[1] for label in labels], rtol=1e-6, atol=1e-9)
@@ -181,13 +201,53 @@ def test_better_than_the_plain_sigmoid_and_than_base_rates_on_yeast() -> None:
         rates = (np.cumsum(Y, axis=0) - Y + 0.5) / np.arange(1, 1 + len(Y))[:, None]
         plain = logistic(scores[:, 1:] - scores[:, :1])
         if model._stacked:  # its scores are log-odds
-            np.testing.assert_allclose(probabilities, plain, rtol=1e-9)
+            np.testing.assert_allclose(probabilities[plain < 0.8], plain[plain < 0.8], rtol=1e-9)
         else:
             assert brier < 0.96 * ((plain - Y) ** 2).mean()
         assert brier < 0.96 * ((rates - Y) ** 2).mean()
         bins = np.minimum((probabilities * 10).astype(int), 9)
         gaps = [abs(probabilities[bins == b].sum() - Y[bins == b].sum()) for b in range(10)]
         assert sum(gaps) / Y.size < 0.02, "calibration error"
+
+
+@pytest.mark.parametrize("fitted", [False, True])
+def test_truth_with_errors_bends_the_upper_end(fitted: bool) -> None:
+    """One relevant label in ten is dropped: a logistic curve promises too much where it is surest."""
+    rng = np.random.default_rng(10)
+    margins = 3.0 * rng.normal(size=(6000, 8)) - 3.0
+    Y = (rng.random(margins.shape) < 0.9 * logistic(margins)).astype(float)
+    calibration = make_calibration(True, "none", fitted)
+    calibration.grow(8)
+    probabilities = np.empty(Y.shape)
+    calibration.learn(as_scores(margins), as_targets(Y), probabilities)
+    curves = calibration.curves()
+    straight = logistic(curves.slope * margins + curves.intercept)
+    later, sure = slice(3000, None), straight[3000:] > 0.95
+    assert sure.sum() > 500
+    promised, given, true = straight[later][sure].mean(), probabilities[later][sure].mean(), Y[later][sure].mean()
+    assert promised - true > 0.05, "the test can fail"
+    assert abs(given - true) < 0.5 * abs(promised - true)
+    assert log_loss(probabilities[later], Y[later]) < log_loss(straight[later], Y[later])
+
+
+def test_the_bend_changes_no_score_and_no_decision() -> None:
+    rng = np.random.default_rng(11)
+    scores = as_scores(rng.normal(size=(200, 3)) * 3.0)
+    for optimise in ("micro_f1", "macro_f1", "hamming"):
+        calibration = make_calibration(True, optimise, fitted=False)
+        calibration.grow(3)
+        state = {name: array.copy() for name, array in calibration.state().items()}
+        state["calibration.bend"][0] = 0.25
+        bent = make_calibration(True, optimise, fitted=False)
+        bent.restore(state, 3)
+        one, two = scores.copy(), scores.copy()
+        calibration.decide(one)
+        bent.decide(two)
+        assert one.tobytes() == two.tobytes()
+        predicted = one[:, 1:] > one[:, :1]
+        for each in (calibration, bent):
+            np.testing.assert_array_equal(predicted, each.probabilities(one) > each.curves().threshold)
+        assert (calibration.probabilities(one) > bent.probabilities(one)).any()
 
 
 def test_states_stay_finite_and_probabilities_inside() -> None:
