@@ -134,6 +134,7 @@ def advance(  # type: ignore[no-untyped-def]
     seen,
     bins,
     groups,
+    label_bins,
 ):
     """Measure the examples from `first` to before `last`; return the first without room in the rings, or `last`.
 
@@ -171,7 +172,7 @@ def advance(  # type: ignore[no-untyped-def]
                 add(row[of], totals[of], sums[of])
                 add_best(row[of], totals[of], sums[of])
             if len(probabilities) > 0:
-                add_to_bins(probabilities[i], scores[i], told, truth, n_known[i], weight, bins)
+                add_to_bins(probabilities[i], scores[i], told, truth, n_known[i], weight, bins, label_bins)
         note(indices[listed], signs[listed], complete[i], n_labels[i], weight, totals, seen)
     return last
 
@@ -479,18 +480,25 @@ def add_down_to(at, n_hits, gain, n_relevant, weight, sums):  # type: ignore[no-
 
 
 @compiled
-def add_to_bins(probabilities, scores, labels, truth, n_known, weight, bins):  # type: ignore[no-untyped-def]
-    """Add labels whose truth is known to the bins; those that did not exist, as in `judge`, by a probability of 0."""
+def add_to_bins(  # type: ignore[no-untyped-def]
+    probabilities, scores, labels, truth, n_known, weight, bins, label_bins
+):
+    """Add labels whose truth is known to the bins of all labels and to their own.
+
+    Labels that did not exist, as in `judge`, count with a probability of 0.
+    """
     share = weight / UNIT
     for at in range(len(labels)):
         label, true = labels[at], np.float64(truth[at])
         existed = label < n_known and not np.isnan(scores[1 + label])
         probability = probabilities[label] if existed else 0.0
-        own = bins[min(max(np.int64(probability * N_BINS), 0), N_BINS - 1)]
-        own[NUMBER] += share
-        own[TRUE] += share * true
-        own[PROBABILITY] += share * probability
-        own[SQUARE] += share * (probability - true) ** 2
+        place = min(max(np.int64(probability * N_BINS), 0), N_BINS - 1)
+        square = (probability - true) ** 2
+        for own in (bins[place], label_bins[label, place]):
+            own[NUMBER] += share
+            own[TRUE] += share * true
+            own[PROBABILITY] += share * probability
+            own[SQUARE] += share * square
 
 
 @compiled

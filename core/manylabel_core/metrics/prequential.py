@@ -151,6 +151,7 @@ class Prequential:
         self._seen = np.zeros((16, _prequential.N_SEEN), dtype=np.int64)
         self._bins = np.zeros((_prequential.N_BINS, _prequential.N_BIN_SUMS), dtype=np.float64)
         self._groups = np.zeros((_prequential.N_GROUPS, 3), dtype=np.int64)
+        self._label_bins = np.zeros((0, *self._bins.shape), dtype=np.float64)
         self._history = History()
 
     @property
@@ -166,9 +167,8 @@ class Prequential:
     @property
     def nbytes(self) -> int:
         """Return the bytes of the arrays held."""
-        arrays = (self._counts, self._totals, self._sums, self._ring, self._codes, self._seen)
-        of_all = self._bins.nbytes + self._groups.nbytes + self._history.nbytes
-        return sum(array.nbytes for array in arrays) + of_all
+        arrays = (self._counts, self._totals, self._sums, self._ring, self._codes, self._seen, self._bins, self._groups)
+        return sum(array.nbytes for array in (*arrays, self._label_bins)) + self._history.nbytes
 
     def update(
         self,
@@ -199,6 +199,8 @@ class Prequential:
         likely = _NONE if probabilities is None else np.ascontiguousarray(probabilities)
         _check(scores, targets, n_known, likely)
         self._widen(scores.shape[1] - 1)
+        if len(likely):
+            self._widen_bins()
         first, end = 0, len(scores)
         while first < end:
             last = min(end, first + self._history.until_next(self.given))
@@ -250,7 +252,8 @@ class Prequential:
             self._amend(of, part, _judged(before, of)[0], _judged(joined, of)[0])
         if len(likely):
             own = likely[0], scores[0], part.labels, part.truth, int(n_known[0]), weight
-            _prequential.add_to_bins(*own, self._bins)
+            self._widen_bins()
+            _prequential.add_to_bins(*own, self._bins, self._label_bins)
         listed = slice(targets.indptr[0], targets.indptr[1])
         told = targets.indices[listed], targets.signs[listed]
         _prequential.note(*told, False, targets.n_labels[0], weight, self._totals, self._seen)
@@ -322,7 +325,8 @@ class Prequential:
         first: int,
         last: int,
     ) -> int:
-        own = self._counts, self._totals, self._sums, self._ring, self._codes, self._seen, self._bins, self._groups
+        counts = self._counts, self._totals, self._sums, self._ring, self._codes, self._seen
+        own = *counts, self._bins, self._groups, self._label_bins
         return int(_prequential.advance(scores, *targets, n_known, probabilities, first, last, self._window, *own))
 
     def _take_point(self) -> None:
@@ -378,12 +382,21 @@ class Prequential:
         """
         return dict(zip(GROUPS, map(pooled, self._groups / _prequential.UNIT), strict=True))
 
-    def reliability(self) -> Reliability:
+    def reliability(self, label: int | None = None) -> Reliability:
         """Return how often labels were true, by the probability that they were given, from the start.
 
         A label that did not exist before the example counts as given a probability of 0.
+
+        Parameters
+        ----------
+        label : int, optional
+            The column of one label; None means all labels together.
         """
-        return reliability_of(self._bins)
+        if label is None:
+            return reliability_of(self._bins)
+        if label >= len(self._label_bins):
+            return reliability_of(np.zeros_like(self._bins))
+        return reliability_of(self._label_bins[label])
 
     def history(self) -> MeasureHistory:
         """Return the measures as they were at some numbers of examples given; the last are those of now."""
@@ -424,6 +437,7 @@ class Prequential:
             "seen": self._seen[:n_labels, : _prequential.ORDER].copy(),
             "bins": self._bins.copy(),
             "groups": self._groups.copy(),
+            "label_bins": _moved(self._label_bins[:n_labels], n_labels if len(self._label_bins) else 0),
             **self._history.state(),
         }
 
@@ -446,6 +460,7 @@ class Prequential:
             totals[of, _prequential.LENGTH], totals[of, _prequential.N_CODES] = length, len(codes[of])
         self._counts, self._totals = counts, totals
         self._sums, self._bins, self._groups = (arrays[name].copy() for name in ("sums", "bins", "groups"))
+        self._label_bins = arrays["label_bins"].copy()
         told = arrays["seen"][:, _prequential.PARTIAL] + totals[_MODEL, _prequential.COMPLETE]
         relevant = arrays["counts"][_MODEL][:, [_prequential.TP, _prequential.FN]].sum(axis=1)
         order = np.argsort(-(relevant / np.maximum(told, 1)), kind="stable")  # a start for the next sort of it
@@ -461,6 +476,11 @@ class Prequential:
             counts = np.zeros((2, 2, max(n_labels, 2 * capacity), 3), dtype=np.int64)
             counts[:, :, :capacity] = self._counts
             self._counts, self._seen = counts, _moved(self._seen, counts.shape[2])
+
+    def _widen_bins(self) -> None:
+        """Give each label that has a row of `seen` bins of its own, once there are probabilities."""
+        if len(self._label_bins) < len(self._seen):
+            self._label_bins = _moved(self._label_bins, len(self._seen))
 
     def _make_room(self) -> None:
         """Double the ring that is in the way."""

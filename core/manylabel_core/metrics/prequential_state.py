@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from manylabel_core.metrics import _prequential
 from manylabel_core.metrics.history import check_history
-from manylabel_core.metrics.reliability import check_bins
+from manylabel_core.metrics.reliability import check_bins, check_label_bins
 from manylabel_core.rows import MAX_EXAMPLE_WEIGHT
 
 _FIELDS = {
@@ -24,6 +24,7 @@ _FIELDS = {
     "seen": (np.int64, (None, _prequential.ORDER)),
     "bins": (np.float64, (_prequential.N_BINS, _prequential.N_BIN_SUMS)),
     "groups": (np.int64, (_prequential.N_GROUPS, 3)),
+    "label_bins": (np.float64, (None, _prequential.N_BINS, _prequential.N_BIN_SUMS)),
     "covered": (np.int64, (None,)),
     "points": (np.float64, (None, 2, 2, _prequential.N_BASIC)),
     "point_labels": (np.int64, (None,)),
@@ -67,7 +68,8 @@ def check_state(arrays: Mapping[str, NDArray[Any]], window: int) -> None:
         _check_ring(arrays["ring"][of], arrays["counts"].shape[1])
         _check_codes(codes, arrays["ring"][of], arrays["counts"][of])
     _check_seen(arrays["seen"], arrays["totals"][_MODEL])
-    check_bins(arrays["bins"], arrays["totals"][_MODEL])
+    check_bins("bins", arrays["bins"], arrays["totals"][_MODEL])
+    check_label_bins(arrays["label_bins"], arrays["bins"], arrays["totals"][_MODEL])
     check_history(arrays)
 
 

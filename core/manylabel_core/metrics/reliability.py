@@ -62,13 +62,23 @@ def reliability_of(bins: NDArray[np.float64]) -> Reliability:
         return Reliability(number, *means, float(np.abs(true - probability).sum() / total), float(square.sum() / total))
 
 
-def check_bins(bins: NDArray[np.float64], totals: NDArray[np.int64]) -> None:
-    """Raise ValueError unless these can be the bins of the measurement with these totals."""
-    number = bins[:, NUMBER]
-    if not ((bins >= 0) & (bins <= number[:, np.newaxis] * (1 + _ROUNDING))).all() or (bins[:, TRUE] > number).any():
-        raise ValueError("bins: expected shares of what was counted")
+def check_bins(name: str, bins: NDArray[np.float64], totals: NDArray[np.int64]) -> None:
+    """Raise ValueError unless these, of shape (..., N_BINS, N_BIN_SUMS), can be bins of these totals."""
+    number = bins[..., NUMBER]
+    shares = (bins >= 0) & (bins <= number[..., np.newaxis] * (1 + _ROUNDING))
+    if not shares.all() or (bins[..., TRUE] > number).any():
+        raise ValueError(f"{name}: expected shares of what was counted")
     if number.sum() > (1 + _ROUNDING) * float(totals[WEIGHED]) / UNIT * float(totals[LABELS]):
-        raise ValueError("bins: more labels than the examples had")
+        raise ValueError(f"{name}: more labels than the examples had")
     least, most = EDGES[:-1] * (1 - _ROUNDING), EDGES[1:] * (1 + _ROUNDING)
-    if not ((bins[:, PROBABILITY] >= least * number) & (bins[:, PROBABILITY] <= most * number)).all():
-        raise ValueError("bins: a mean probability lies outside its bin")
+    if not ((bins[..., PROBABILITY] >= least * number) & (bins[..., PROBABILITY] <= most * number)).all():
+        raise ValueError(f"{name}: a mean probability lies outside its bin")
+
+
+def check_label_bins(label_bins: NDArray[np.float64], bins: NDArray[np.float64], totals: NDArray[np.int64]) -> None:
+    """Raise ValueError unless these can be the bins of each label, and `bins` those of all labels together."""
+    check_bins("label_bins", label_bins, totals)
+    if len(label_bins) not in (0, int(totals[LABELS])):
+        raise ValueError("label_bins: the labels do not fit counts")
+    if not np.allclose(label_bins.sum(axis=0), bins, rtol=_ROUNDING, atol=_ROUNDING):
+        raise ValueError("label_bins: not the parts of bins")

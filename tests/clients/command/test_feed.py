@@ -217,6 +217,9 @@ def test_evaluate_shows_how_often_probabilities_came_true(
     assert f"{due.expected_calibration_error:.4f}" in shown.out
     answer = json.loads(manylabel("evaluate", name, "--reliability", "--json").out)
     assert (answer["brier_score"], answer["bins"][1]["from"]) == (due.brier_score, 0.05)
+    answer = json.loads(manylabel("evaluate", name, "--reliability", "--label", "d", "--json").out)
+    assert answer["brier_score"] == model.reliability("d").brier_score != due.brier_score
+    assert manylabel("evaluate", name, "--label", "d").status == 2
     file = tmp_path / "rows.csv"
     file.touch()
     assert manylabel("evaluate", name, str(file), "--reliability").status == 2

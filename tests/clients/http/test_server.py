@@ -76,6 +76,10 @@ def test_every_call(client: Client, name: str) -> None:
     assert (found.updates, found.position) == (11, receipt.position)
     told = sum(label.examples / label.frequency for label in model.labels().labels)
     assert sum(each.count for each in found.bins) == pytest.approx(told)
+    own = [model.reliability(label.label) for label in model.labels().labels]
+    assert sum(each.count for one in own for each in one.bins) == pytest.approx(told)
+    with pytest.raises(NotFound):
+        model.reliability("none")
     assert status in client.models()
     (replica,) = client.replicas().replicas
     assert (replica.this, replica.role, replica.ready, replica.withheld) == (True, "server", True, {})

@@ -230,3 +230,54 @@ def test_no_probability_leads_out_of_the_bins() -> None:
     wild = np.array([[-1e300, 1e300, np.nan]])
     prequential.update(np.zeros((1, 4)), as_targets([[1, 0, 1]]), np.array([3]), wild)
     assert prequential.reliability().number.sum() == 3
+
+
+@given(streams())
+def test_bins_of_labels_are_those_of_each_label_alone(stream: Stream) -> None:
+    prequential = measured(stream)
+    width = stream.scores.shape[1] - 1
+    found = [prequential.reliability(label) for label in range(width)]
+    whole = prequential.reliability()
+    np.testing.assert_allclose(sum(each.number for each in found), whole.number, rtol=1e-9)
+    for label, each in enumerate(found):
+        alone = Prequential()
+        for i in range(len(stream.scores)):
+            row = stream.part(i, i + 1)
+            listed = row.targets.indices == label
+            known = listed.any() or (row.targets.complete[0] and label < row.targets.n_labels[0])
+            if not known:
+                continue
+            true = listed.any() and bool(row.targets.signs[listed][0] > 0)
+            alone.update(
+                np.column_stack([row.scores[:, 0], row.scores[:, 1 + label]]),
+                as_targets([[int(true)]])._replace(weights=row.targets.weights),
+                np.array([int(label < row.n_known[0])]),
+                row.probabilities[:, label : label + 1],
+            )
+        np.testing.assert_allclose(each.number, alone.reliability().number, rtol=1e-9)
+        np.testing.assert_allclose(each.brier_score, alone.reliability().brier_score, rtol=1e-9)
+        np.testing.assert_allclose(each.share_true, alone.reliability().share_true, rtol=1e-9)
+
+
+def test_without_probabilities_labels_have_no_bins() -> None:
+    prequential = Prequential()
+    prequential.update(np.zeros((1, 4)), as_targets([[1, 0, 1]]), np.array([3]))
+    assert prequential.state()["label_bins"].size == 0
+    assert prequential.reliability(2).number.sum() == 0.0
+
+
+@pytest.mark.parametrize(
+    "change",
+    [lambda bins: bins[:-1], lambda bins: bins[:, :-1], lambda bins: -bins, lambda bins: 0 * bins],
+    ids=range(4),
+)
+def test_forged_bins_of_labels_change_nothing(
+    learnt: tuple[np.ndarray, np.ndarray, Prequential], change: Change
+) -> None:
+    *_, prequential = learnt
+    other = Prequential()
+    other.restore(prequential.state())
+    before = bits(other)
+    with pytest.raises(ValueError, match=r"^label_bins: "):
+        other.restore({**prequential.state(), "label_bins": change(prequential.state()["label_bins"])})
+    assert bits(other) == before

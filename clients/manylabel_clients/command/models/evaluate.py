@@ -60,6 +60,9 @@ def evaluate(
         bool,
         Option("--reliability", help="How often probabilities came true, by their size."),
     ] = False,
+    label: Annotated[
+        str | None, Option("--label", metavar="NAME", help="With --reliability: count this label alone.")
+    ] = None,
     as_json: AsJson = False,
     url: Url = DEFAULT_URL,
     api_key: ApiKeyFile = None,
@@ -75,13 +78,15 @@ def evaluate(
         raise click.BadParameter("is about the stream of a model, not about a file", param_hint=hint)
     if history and reliability:
         raise click.BadParameter("cannot be asked for together with --history", param_hint="--reliability")
+    if label is not None and not reliability:
+        raise click.BadParameter("needs --reliability", param_hint="--label")
     with connect(url, api_key) as client:
         handle = client.model(model)
         if file is None:
             if history:
                 return print_as(as_json, handle.metrics_history(), print_history)
             if reliability:
-                return print_as(as_json, handle.reliability(), print_reliability)
+                return print_as(as_json, handle.reliability(label), print_reliability)
             metrics = handle.metrics()
             if as_json:
                 return print_json(metrics)

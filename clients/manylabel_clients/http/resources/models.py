@@ -334,19 +334,27 @@ class ModelRequests(LabelRequests, SnapshotRequests, VersionRequests):
         path = f"{self._path}/metrics/history"
         return (yield from self._get(f"{path}?{urlencode(query)}" if query else path, metrics_history))
 
-    def reliability(self) -> Exchange[Reliability]:
+    def reliability(self, label: str | None = None) -> Exchange[Reliability]:
         """Return how often labels were true among those predicted with about the same probability.
 
         Each example was predicted before it was learnt; it counts with every label whose truth is known.
 
+        Parameters
+        ----------
+        label : str, optional
+            The label that is counted; without it all labels are counted together.
+
         Raises
         ------
+        NotFound
+            If the model does not know the label.
         Conflict
             If jobs train the model.
         ManyLabelError
             If it has no probabilities: it was created with `calibrate` false.
         """
-        return (yield from self._get(f"{self._path}/metrics/reliability", reliability))
+        path = f"{self._path}/metrics/reliability"
+        return (yield from self._get(path if label is None else f"{path}?{urlencode({'label': label})}", reliability))
 
     def status(self) -> Exchange[AnyStatus]:
         """Return what the server says about the model."""

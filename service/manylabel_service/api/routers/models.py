@@ -22,12 +22,12 @@ from manylabel_service.api.web.access import AccessOf, needs
 from manylabel_service.api.web.audited import note
 from manylabel_service.api.web.bodies import BYTES
 from manylabel_service.api.web.large_json import read_large_json
-from manylabel_service.api.web.parameters import each_once, each_once_but, wrong
+from manylabel_service.api.web.parameters import Parameters, each_once, each_once_but, wrong
 from manylabel_service.api.web.problems import invalid
 from manylabel_service.api.web.routes import GuardedRoute, body, json_answer, listed, problems
 from manylabel_service.api.web.turns import LARGE_BYTES
 from manylabel_service.api.web.validation import Path, check_all_known, invalid_body
-from manylabel_service.errors import NoReliability, NotCalibrated
+from manylabel_service.errors import LabelNotFound, NoReliability, NotCalibrated
 from manylabel_service.hosting.hosted_model import HostedModel
 from manylabel_service.hosting.size_limits import check_limit
 from manylabel_service.models.warm_start import warm_start
@@ -204,23 +204,36 @@ async def show_metrics_history(context: ContextOf, name: str, query: Annotated[W
     return json_answer({**metrics_history(found.state.label_facts, query.label), **found.place})
 
 
+class WhichReliability(Parameters):
+    """The labels that are counted."""
+
+    label: str | None = None
+    """The label that is counted; without it all labels are counted together."""
+
+
 @router.get(
     "/v1/models/{name}/metrics/reliability",
     summary="Show how often probabilities came true",
     response_model=schemas.Reliability,
-    responses=problems("model_not_found", "model_is_trained", "invalid_request", "not_ready", "storage_unavailable"),
+    responses=problems(
+        "model_not_found", "label_not_found", "model_is_trained", "invalid_request", "not_ready", "storage_unavailable"
+    ),
+    dependencies=[Depends(each_once)],
 )
 @needs("read")
-async def show_reliability(context: ContextOf, name: str) -> Response:
+async def show_reliability(context: ContextOf, name: str, query: Annotated[WhichReliability, Query()]) -> Response:
     """Shows how many labels turned out true among those predicted with about the same probability: each example is
     predicted before it is learnt, and counts with every label whose truth is known. One that is labelled late counts
-    with the probabilities of just before it was learnt. The counts are part of the model: every replica has the same,
-    and a rollback goes back to those of its snapshot."""
+    with the probabilities of just before it was learnt. With `label`, one label is counted. The counts are part of the
+    model: every replica has the same, and a rollback goes back to those of its snapshot."""
     model = online(await context.registry.get(name), NoReliability)
     model.check_serving()
     if not model.has_probabilities:
         raise NotCalibrated(name)
-    found = reliability(model.model.prequential.reliability())
+    column = None if query.label is None else model.model.labels.get(query.label)
+    if query.label is not None and column is None:
+        raise LabelNotFound(query.label)
+    found = reliability(model.model.prequential.reliability(column))
     return json_answer({**found, "position": model.position, "updates": model.model.updates})
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 from starlette.testclient import TestClient
 
@@ -87,6 +88,27 @@ def test_it_counts_what_a_client_was_answered(
     found = reliability(client, address)
     now = client.get(f"{address}/metrics").json()
     assert found == {**due(MIXED, answered), "position": now["position"], "updates": len(MIXED)}
+
+
+def test_each_label_is_counted_alone_too(
+    client: TestClient, create: Callable[..., str], refused: Callable[..., Any]
+) -> None:
+    address = create(client, "sure-10")
+    answered: list[dict[str, float]] = []
+    for begin in range(0, len(ITEMS), 7):
+        answered += learn(client, address, ITEMS[begin : begin + 7])
+    whole, total = reliability(client, address), 0.0
+    for name in ("p", "q", "r"):
+        found = client.get(f"{address}/metrics/reliability", params={"label": name}).json()
+        truth = np.array([name in item["y"] for item in ITEMS])
+        likely = np.array([each.get(name, 0.0) for each in answered])
+        there = np.arange(len(ITEMS)) >= np.flatnonzero(truth)[0]  # the label is there from its first example on
+        assert counted(found) == there.sum()
+        assert found["brier_score"] == pytest.approx(((likely - truth) ** 2)[there].mean(), rel=1e-9)
+        total += found["brier_score"] * counted(found)
+    assert total == pytest.approx(whole["brier_score"] * counted(whole), rel=1e-9)
+    refused(client.get(f"{address}/metrics/reliability?label=none"), 404, "label_not_found")
+    refused(client.get(f"{address}/metrics/reliability?label=p&label=q"), 422, "invalid_request")
 
 
 def test_batches_and_answers_do_not_matter(client: TestClient, create: Callable[..., str]) -> None:
