@@ -24,7 +24,7 @@ from manylabel_core.metrics import micro_f1
 from manylabel_core.rows import as_rows, as_targets
 
 N, FEATURES, LABELS, SOON = 20_000, 20, 10, 500
-LEARNERS: list[tuple[type[Any], str]] = [(FALT, "paired"), (FALT, "adaptive"), (SALT, "paired"), (SALT, "implicit")]
+LEARNERS: list[tuple[type[Any], str]] = [(FALT, "stacked"), (FALT, "adaptive"), (SALT, "stacked"), (SALT, "implicit")]
 REACTIONS = (None, "raise", "restart")
 WIDE = 983
 """As many labels as delicious has."""

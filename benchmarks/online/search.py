@@ -30,7 +30,7 @@ def _powers(middle: float, below: int, above: int) -> Iterator[float]:
 
 
 def _falt() -> Iterator[Setting]:
-    for step, below, above in (("paired", 3, 4), ("adaptive", 3, 5), ("implicit", 3, 4)):
+    for step, below, above in (("stacked", 3, 4), ("adaptive", 3, 5), ("implicit", 3, 4)):
         for eta, scale in product(_powers(0.4, below, above), _SCALES):
             yield {"step": step, "eta": eta, **scale}
     for eta, scale in product(_powers(0.25, 2, 3), _SCALES):
@@ -38,7 +38,7 @@ def _falt() -> Iterator[Setting]:
 
 
 def _salt() -> Iterator[Setting]:
-    for step in ("paired", "implicit"):
+    for step in ("stacked", "implicit"):
         for eta, delta, scale in product(_powers(1.0, 3, 3), _powers(2.0, 3, 2), _SCALES):
             yield {"step": step, "eta": eta, "delta": delta, **scale}
 

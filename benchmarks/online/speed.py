@@ -80,7 +80,7 @@ def _two_loops(table, indptr, indices, values, touched, scores, tau):  # type: i
     for i in range(len(indptr) - 1):
         row = slice(indptr[i], indptr[i + 1])
         score_plane(table, 0, 0.3, indices[row], values[row], scores)
-        add_outer(table, 0, touched[row], values[row], tau)
+        add_outer(table, touched[row], values[row], tau)
 
 
 def as_text(stream: Stream, last: int) -> list[str]:
@@ -168,7 +168,7 @@ def _chain() -> Any:
 
 FALT_1, FALT_100, FALT_L = "FALT, M = 1", "FALT, M = 100", "FALT, M = L"
 SALT_1, SALT_L = "SALT, M = 1", "SALT, M = L"
-FALT_PAIRED, SALT_PAIRED = "FALT, paired", "SALT, paired"
+FALT_STACKED, SALT_STACKED = "FALT, stacked", "SALT, stacked"
 FALT_DEFAULT, SALT_DEFAULT = "FALT, defaults", "SALT, defaults"
 LOOPS = "two loops over the weights, alone"
 VW = "Vowpal Wabbit, 18 bits"
@@ -181,13 +181,13 @@ STEPS: dict[str, Callable[[], Any]] = {
     FALT_L: lambda: FALT(passes_per_label=1.0, calibrate=False),
     "FALT, implicit": lambda: FALT(step="implicit", scaling="none", calibrate=False),
     "FALT, adaptive": lambda: FALT(step="adaptive", scaling="none", calibrate=False),
-    FALT_PAIRED: lambda: FALT(scaling="none", calibrate=False),
-    "FALT, paired, average": lambda: FALT(scaling="none", calibrate=False, average=True),
+    FALT_STACKED: lambda: FALT(scaling="none", calibrate=False),
+    "FALT, stacked, average": lambda: FALT(scaling="none", calibrate=False, average=True),
     FALT_DEFAULT: FALT,
     SALT_1: lambda: SALT(passes=1, calibrate=False),
     SALT_L: lambda: SALT(passes_per_label=1.0, calibrate=False),
     "SALT, implicit": lambda: SALT(step="implicit", scaling="none", calibrate=False),
-    SALT_PAIRED: lambda: SALT(scaling="none", calibrate=False),
+    SALT_STACKED: lambda: SALT(scaling="none", calibrate=False),
     SALT_DEFAULT: SALT,
 }
 
@@ -241,9 +241,9 @@ def print_aims(where: str, runs: dict[str, list[float]], aims: Sequence[tuple[st
 
 BOTH = (
     ("SALT defaults / FALT defaults, at most 3", SALT_DEFAULT, FALT_DEFAULT, 0.0, 3.0),
-    ("SALT paired / FALT paired, at most 3", SALT_PAIRED, FALT_PAIRED, 0.0, 3.0),
+    ("SALT stacked / FALT stacked, at most 3", SALT_STACKED, FALT_STACKED, 0.0, 3.0),
     ("SALT defaults / SALT M = L, at most 1", SALT_DEFAULT, SALT_L, 0.0, 1.0),
-    ("SALT paired / SALT M = L, at most 1", SALT_PAIRED, SALT_L, 0.0, 1.0),
+    ("SALT stacked / SALT M = L, at most 1", SALT_STACKED, SALT_L, 0.0, 1.0),
     ("FALT defaults / FALT M = L, at most 2", FALT_DEFAULT, FALT_L, 0.0, 2.0),
     ("FALT implicit / FALT M = L, at most 1", "FALT, implicit", FALT_L, 0.0, 1.0),
 )

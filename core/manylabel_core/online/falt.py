@@ -9,10 +9,9 @@ from typing import Any, ClassVar, Protocol, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from manylabel_core.online.margin import ThresholdingLearner
-from manylabel_core.online.models.linear._experts import STEADY_CONSTANT
-from manylabel_core.online.models.linear.model import LinearModel
-from manylabel_core.online.parameters import GRADIENT, PAIRED, Documentation
+from manylabel_core.online.calibration._logistic import SLOPE, START
+from manylabel_core.online.margin import LinearThresholdingLearner
+from manylabel_core.online.parameters import GRADIENT, STACKED, Documentation
 from manylabel_core.scaling.fitted import FittedScaling
 
 
@@ -29,8 +28,12 @@ class FittedLinear(Protocol):
     intercept_: NDArray[Any]
 
 
+FIRST_ALONE = (0.0, 1.0, 0.0, 0.0)
+"""Shared coefficients of a stack of two experts by which the log-odds are the margin of the first one."""
+
+
 @dataclass(eq=False, repr=False)
-class FALT(ThresholdingLearner):
+class FALT(LinearThresholdingLearner):
     """FALT is first-order adaptive label thresholding.
 
     Every label has a linear score and so has the threshold; labels that score above the threshold are
@@ -75,26 +78,26 @@ class FALT(ThresholdingLearner):
            [1, 1, 0]], dtype=uint8)
     """
 
-    steps = MappingProxyType({PAIRED: 0.4, "adaptive": 0.4, "implicit": 0.25, GRADIENT: 0.25})
+    steps = MappingProxyType({STACKED: 0.4, "adaptive": 0.4, "implicit": 0.25, GRADIENT: 0.25})
 
     _documentation: ClassVar[Documentation] = {
         "eta": (
             "float",
-            "Step size, in (0, 2^20]; None is 0.4 (paired, adaptive) or 0.25. It suits examples of unit norm; take a "
+            "Step size, in (0, 2^20]; None is 0.4 (stacked, adaptive) or 0.25. It suits examples of unit norm; take a "
             "smaller one, by |x|^2, for larger ones. The loss is multiplied by it, and for all but the gradient step "
             "by the number of labels too: an irrelevant label then moves by about as much, however many labels there "
             "are.",
         ),
         "step": (
-            '{"paired", "adaptive", "implicit", "gradient"}',
+            '{"stacked", "adaptive", "implicit", "gradient"}',
             'How an example is learnt. "gradient": by passes, as in the paper. "implicit": its problem is solved, '
             "Eq. (3) with the loss itself, so that no margin is overshot and there are no passes to choose. "
             '"adaptive": likewise, and every feature f moves by 1 / sqrt(1 + s_f) as much, with s_f the sum of its '
-            'squares over earlier examples with a loss. "paired": two experts, an adaptive and an implicit one, of '
-            "which the one with the better micro-F1 over the last 350 examples or so predicts; the constant of the "
-            'latter is 1, which lets it follow the frequencies of labels. None is "paired", or "gradient" where passes '
-            'are given. With "paired" and "adaptive" steps shrink. The sums s_f are shared by all labels: the alarm of '
-            "all forgets them, and that of one label, which has no steps of its own, does not.",
+            'squares over earlier examples with a loss. "stacked": an adaptive expert beside a centroid of each '
+            "label's examples; a logistic model that all labels share, with corrections of their own, makes log-odds "
+            'of both margins and of how frequent the label was in the last examples. None is "stacked", or "gradient" '
+            'where passes are given. With "stacked" and "adaptive" steps shrink. The sums s_f are shared by all '
+            "labels: the alarm of all forgets them, and that of one label, which has no steps of its own, does not.",
         ),
     }
 
@@ -157,21 +160,18 @@ class FALT(ThresholdingLearner):
         table = np.zeros((1 + coef.shape[1], 1 + len(coef)))
         table[0, 1:] = intercept / learner.intercept_scaling
         table[1:, 1:] = coef.T
-        weights = {"weights": table.astype(learner.dtype)}
-        if learner._paired:
-            table[0, 1:] = intercept / STEADY_CONSTANT
-            weights["steady"] = table.astype(learner.dtype)
-        learner.restore({**learner.state(), **weights, **({} if scaling is None else scaling.arrays())})
+        state = {**learner.state(), "weights": table.astype(learner.dtype)}
+        if learner._stacked:
+            slope = 1.0 if learner._resolved_optimise() == "none" else START[SLOPE]
+            state["stack.shared"][: len(FIRST_ALONE)] = [slope * of for of in FIRST_ALONE]
+            if state.get("calibration.counts", np.empty((2, 0))).size:
+                state["calibration.counts"][:, :1] = [[0.5], [1.0]]  # at a threshold of 1/2, which is a margin of 0
+        learner.restore({**state, **({} if scaling is None else scaling.arrays())})
         return learner
 
     @property
     def _shrinks(self) -> bool:
-        return self._kind in (PAIRED, "adaptive")
-
-    def _make_model(self) -> LinearModel:
-        return LinearModel(
-            self._read_update(), self._constant, self.average, self.dtype, paired=self._paired, by_feature=self._shrinks
-        )
+        return self._kind in (STACKED, "adaptive")
 
 
 def _check_scaling(scaling: FittedScaling | None, chosen: str) -> None:

@@ -17,9 +17,9 @@ from manylabel_core.online.models.features.fourier import RandomFeatures
 from manylabel_core.online.models.features.model import FeatureModel
 from manylabel_core.online.models.features.nystroem import Landmarks
 from manylabel_core.online.models.kernel_settings import KernelSettings
-from manylabel_core.online.models.linear._experts import STEADY_CONSTANT
+from manylabel_core.online.models.linear.centroid import Centroid
 from manylabel_core.online.models.linear.model import LinearModel
-from manylabel_core.online.models.stack.model import Stack, steady
+from manylabel_core.online.models.stack.model import Stack
 from manylabel_core.online.parameters import Documentation, check_not_negative, check_positive, check_seed
 
 MAX_DEGREE = 10
@@ -98,7 +98,7 @@ class KernelLearner(MarginLearner):
     def n_support_(self) -> int:
         """Return the number of support vectors."""
         model: Any = self._in_use().model
-        return int(model.n_support)
+        return int((model.first if self._stacked else model).n_support)
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
@@ -140,11 +140,8 @@ class KernelLearner(MarginLearner):
         if not self._stacked:
             return kernel
         constant, average = float(self.intercept_scaling), bool(self.average)
-        linear = {
-            "adaptive": LinearModel(update, constant, average, self.dtype, by_feature=update.delta == 0.0),
-            "steady": LinearModel(steady(update), STEADY_CONSTANT, average, self.dtype),
-        }
-        return Stack(kernel, linear, update)
+        adaptive = LinearModel(update, constant, average, self.dtype, by_feature=update.delta == 0.0)
+        return Stack(kernel, {"adaptive": adaptive, "centroid": Centroid(self.dtype)})
 
     def _make_kernel_model(self) -> Expansion | FeatureModel:
         """Return an empty model in the feature space of the kernel."""

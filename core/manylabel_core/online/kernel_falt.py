@@ -21,9 +21,9 @@ class KernelFALT(ThresholdingLearner, KernelLearner):
 
     Without a budget the model grows with every such example, and so does the cost of a prediction.
 
-    By default the kernel is one of three experts; the others are linear. Where labels are nearly linear the latter know
-    more, and where they are local the kernel does: a stack learns whom to trust, label by label. Its scores are
-    log-odds, its threshold is 0, and probabilities are those of the scores.
+    By default the kernel is one of three experts; the others are linear, those of `FALT`. Where labels are nearly
+    linear these know more, and where they are local the kernel does: a stack learns whom to trust, label by label. Its
+    scores are log-odds, and its threshold is 0.
 
     {parameters}
 
@@ -94,9 +94,8 @@ class KernelFALT(ThresholdingLearner, KernelLearner):
             '{"stacked", "implicit", "gradient"}',
             'How an example is learnt. "gradient": by passes, as in the paper. "implicit": its problem is solved, '
             "Eq. (3) with the loss itself, so that no margin is overshot and there are no passes to choose. "
-            '"stacked": likewise, by the kernel and by two linear experts, an adaptive and a steady one, those of '
-            '`FALT` with "paired"; a logistic model makes log-odds of the margins of all three and the base rate of '
-            'the label. None is "stacked", or "gradient" where passes are given.',
+            '"stacked": likewise, by the kernel beside the two experts that `FALT` has with "stacked". None is '
+            '"stacked", or "gradient" where passes are given.',
         ),
         "on_drift": AggressiveLearner._documentation["on_drift"],
     }

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import ClassVar
 
 from manylabel_core.online.kernel import KernelLearner
 from manylabel_core.online.margin import ThresholdingLearner
-from manylabel_core.online.parameters import GRADIENT, PAIRED, STACKED, Documentation
-from manylabel_core.online.salt import SALT, SALT_DELTAS, SALT_STEPS
+from manylabel_core.online.parameters import Documentation
+from manylabel_core.online.salt import SALT_DELTAS, SALT_STEPS
 
 
 @dataclass(eq=False, repr=False)
@@ -54,12 +53,9 @@ class KernelSALT(ThresholdingLearner, KernelLearner):
            [0, 1]], dtype=uint8)
     """
 
-    steps = MappingProxyType(
-        {STACKED: SALT_STEPS[PAIRED], **{kind: SALT_STEPS[kind] for kind in ("implicit", GRADIENT)}}
-    )
+    steps = SALT_STEPS
     strategies = ("nystroem", "rff")
-    _deltas = MappingProxyType({STACKED: SALT_DELTAS[PAIRED], **SALT_DELTAS})
-    _steady = SALT._steady
+    _deltas = SALT_DELTAS
     _expands = False
     _shrinks = True
     _fixed = ("step", *KernelLearner._fixed)
@@ -76,9 +72,8 @@ class KernelSALT(ThresholdingLearner, KernelLearner):
         ),
         "step": (
             '{"stacked", "implicit", "gradient"}',
-            'How an example is learnt, as for `SALT`. "stacked": by an implicit step, by the kernel and by the two '
-            'linear experts that `SALT` has with "paired"; a logistic model makes log-odds of the margins of all three '
-            'and the base rate of the label. None is "stacked", or "gradient" where passes are given.',
+            'How an example is learnt, as for `SALT`. "stacked": by an implicit step, by the kernel beside the two '
+            'experts that `SALT` has with "stacked". None is "stacked", or "gradient" where passes are given.',
         ),
         "budget": ("int", 'Number of features: at most 4,096 for "nystroem", and 16,384, even, for "rff".'),
         "strategy": (

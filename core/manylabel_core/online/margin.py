@@ -9,10 +9,12 @@ from typing import Any, ClassVar
 
 from manylabel_core.checks import check_choice, check_flag
 from manylabel_core.online.learner import OnlineLearner
+from manylabel_core.online.models.linear.centroid import Centroid
+from manylabel_core.online.models.linear.model import LinearModel
+from manylabel_core.online.models.stack.model import Stack
 from manylabel_core.online.parameters import (
     DEFAULT_PASSES_PER_LABEL,
     GRADIENT,
-    PAIRED,
     STACKED,
     Documentation,
     check_passes,
@@ -86,9 +88,6 @@ class ThresholdingLearner(MarginLearner):
     _deltas: ClassVar[Mapping[str, float]] = MappingProxyType({})
     """By the kind of step the delta that suits it, where every weight has a metric of its own."""
 
-    _steady = 1.0
-    """Step size of the expert with steady steps, as a multiple of eta."""
-
     _fixed = ("step", *MarginLearner._fixed)
 
     _documentation: ClassVar[Documentation] = {
@@ -126,7 +125,7 @@ class ThresholdingLearner(MarginLearner):
         eta = check_positive("eta", self.steps[kind] if self.eta is None else self.eta)
         if kind == GRADIENT:
             return Update(MULTIPASS, eta, passes, passes_per_label, delta=self._read_delta(kind))
-        return Update(IMPLICIT, eta, delta=self._read_delta(kind), steady=self._steady)
+        return Update(IMPLICIT, eta, delta=self._read_delta(kind))
 
     def _read_delta(self, kind: str) -> float:
         if not self._deltas:
@@ -147,10 +146,6 @@ class ThresholdingLearner(MarginLearner):
         }
 
     @property
-    def _paired(self) -> bool:
-        return self._kind == PAIRED
-
-    @property
     def _stacked(self) -> bool:
         return self._kind == STACKED
 
@@ -164,6 +159,16 @@ class ThresholdingLearner(MarginLearner):
 
     def _resolved_optimise(self) -> str:
         return "none" if self.optimise is None and self._as_published else super()._resolved_optimise()
+
+
+class LinearThresholdingLearner(ThresholdingLearner):
+    """A learner of adaptive label thresholding whose model is linear, by itself or stacked with centroids of labels."""
+
+    def _make_model(self) -> LinearModel | Stack:
+        update = self._read_update()
+        by_feature = self._shrinks and update.delta == 0.0
+        linear = LinearModel(update, self._constant, self.average, self.dtype, by_feature)
+        return Stack(linear, {"centroid": Centroid(self.dtype)}) if self._stacked else linear
 
 
 class AggressiveLearner(MarginLearner):

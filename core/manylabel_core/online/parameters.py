@@ -19,11 +19,8 @@ DEFAULT_PASSES_PER_LABEL = 1.0
 GRADIENT = "gradient"
 """The step of the paper, by passes; the others are implicit updates."""
 
-PAIRED = "paired"
-"""Two experts, one with steps that shrink and one with steady ones."""
-
 STACKED = "stacked"
-"""Linear experts and a kernel model, whose margins are put together."""
+"""Several experts, one of them a model that takes steps, whose margins become log-odds."""
 
 Documentation = Mapping[str, tuple[str, str]]
 """By the name of a parameter, the allowed values, and what it does."""

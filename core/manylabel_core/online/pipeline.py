@@ -200,16 +200,13 @@ class Pipeline:
         columns, values = self._scaling.score(row).row(0)
         known = columns < self.n_features
         columns, values = columns[known], values[known]
-        threshold = self.model.scorer(columns, 0)
         offsets, slopes = np.zeros(self.n_labels), np.ones(self.n_labels)
         if self._calibration is not None:
             self._calibration.set_offsets(offsets, slopes)
 
         def scorer(label: int) -> Scorer:
-            weights, constant = self.model.scorer(columns, 1 + label)
-            slope = slopes[label]
-            margin = constant - threshold.constant
-            return Scorer(slope * (weights - threshold.weights), float(slope * (margin - offsets[label])))
+            weights, constant = self.model.scorer(columns, label)
+            return Scorer(slopes[label] * weights, float(slopes[label] * (constant - offsets[label])))
 
         given = row.indices[~np.isnan(row.values)]
         return explain_scores(given, (columns, values), scorer, labels, k)
@@ -217,12 +214,9 @@ class Pipeline:
     def linear_form(self) -> LinearForm:
         """Return how scores come from features now; raises `NotLinear` for a kernel model."""
         columns = np.arange(self.n_features, dtype=np.int32)
-        threshold = self.model.scorer(columns, 0)
         weights, intercept = np.empty((self.n_features, self.n_labels)), np.empty(self.n_labels)
         for label in range(self.n_labels):
-            own = self.model.scorer(columns, 1 + label)
-            weights[:, label] = own.weights - threshold.weights
-            intercept[label] = own.constant - threshold.constant
+            weights[:, label], intercept[label] = self.model.scorer(columns, label)
         if self._calibration is None:
             return LinearForm(weights, intercept, None, None, 1.0)
         offsets, slopes = np.zeros(self.n_labels), np.ones(self.n_labels)

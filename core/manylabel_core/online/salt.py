@@ -6,19 +6,18 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import ClassVar
 
-from manylabel_core.online.margin import ThresholdingLearner
-from manylabel_core.online.models.linear.model import LinearModel
-from manylabel_core.online.parameters import GRADIENT, PAIRED, Documentation
+from manylabel_core.online.margin import LinearThresholdingLearner
+from manylabel_core.online.parameters import GRADIENT, STACKED, Documentation
 
-SALT_STEPS = MappingProxyType({PAIRED: 1.0, "implicit": 1.0, GRADIENT: 0.5})
+SALT_STEPS = MappingProxyType({STACKED: 1.0, "implicit": 1.0, GRADIENT: 0.5})
 """The kinds of steps, the best first, and the eta that suits each."""
 
-SALT_DELTAS = MappingProxyType({PAIRED: 2.0, "implicit": 2.0, GRADIENT: 1.0})
+SALT_DELTAS = MappingProxyType({STACKED: 2.0, "implicit": 2.0, GRADIENT: 1.0})
 """The delta that suits each kind of step."""
 
 
 @dataclass(eq=False, repr=False)
-class SALT(ThresholdingLearner):
+class SALT(LinearThresholdingLearner):
     """SALT is second-order adaptive label thresholding.
 
     The loss is that of `FALT`, Eq. (4). Every weight has a step size of its own, Algorithm 3: with the sum S
@@ -68,27 +67,25 @@ class SALT(ThresholdingLearner):
 
     steps = SALT_STEPS
     _deltas = SALT_DELTAS
-    _steady = 0.4
     _shrinks = True
 
     _documentation: ClassVar[Documentation] = {
         "eta": (
             "float",
-            "Step size, in (0, 2^20]; None is 1 (paired, implicit) or 0.5 (gradient). The loss is multiplied by it, "
+            "Step size, in (0, 2^20]; None is 1 (stacked, implicit) or 0.5 (gradient). The loss is multiplied by it, "
             "and for all but the gradient step by the number of labels too.",
         ),
         "delta": (
             "float",
-            "Damps the first steps of a weight; in (0, 2^20]. None is 2 (paired, implicit) or 1 (gradient).",
+            "Damps the first steps of a weight; in (0, 2^20]. None is 2 (stacked, implicit) or 1 (gradient).",
         ),
         "step": (
-            '{"paired", "implicit", "gradient"}',
+            '{"stacked", "implicit", "gradient"}',
             'How an example is learnt. "gradient": by passes, as in the paper. "implicit": its problem is solved in '
             "the metric delta + sqrt(S) of the squares before it, and the squares of the gradient that it ends with "
-            'are added. "paired": an implicit expert beside one of steady steps of 0.4 eta, without a metric and with '
-            "a constant of 1; the one with the better micro-F1 over the last 350 examples or so predicts. None is "
-            '"paired", or "gradient" where passes are given. All steps shrink: the alarm of a label lets its own be '
-            "large again.",
+            'are added. "stacked": an implicit expert beside a centroid of each label\'s examples, as for `FALT`. None '
+            'is "stacked", or "gradient" where passes are given. All steps shrink: the alarm of a label lets its own '
+            "be large again.",
         ),
         "dtype": (
             '{"float32", "float64"}',
@@ -111,6 +108,3 @@ class SALT(ThresholdingLearner):
     drift: str | None = None
     on_drift: str | None = None
     dtype: str = "float32"
-
-    def _make_model(self) -> LinearModel:
-        return LinearModel(self._read_update(), self._constant, self.average, self.dtype, paired=self._paired)

@@ -58,9 +58,20 @@ def test_it_goes_on_learning_from_the_stream():
 
 def test_the_threshold_learns_too():
     X, Y = data()
-    started = FALT.from_linear(M3L().fit(X, Y))
+    started = FALT.from_linear(M3L().fit(X, Y), step="adaptive")
     started.partial_fit(X, np.ones_like(Y))
     assert started.scores(X)[1].mean() < -0.1
+
+
+@pytest.mark.parametrize("step", list(FALT.steps))
+@pytest.mark.parametrize(
+    "settings", [{"calibrate": False}, *({"optimise": m} for m in ("none", "macro_f1", "hamming"))]
+)
+def test_every_step_and_measure_starts_from_the_scores_of_the_batch_model(step, settings):
+    X, Y = data()
+    model = M3L(C=10.0).fit(X, Y)
+    started = FALT.from_linear(model, step=step, dtype="float64", **settings)
+    np.testing.assert_allclose(started.decision_function(X), model.decision_function(X), atol=1e-12)
 
 
 def test_it_is_as_exact_as_any_falt():

@@ -25,7 +25,7 @@ NONE, HAMMING, MICRO_F1, MACRO_F1 = range(4)
 """Measures that thresholds are chosen for."""
 
 HITS, TOTAL = range(2)
-"""Rows of the counts; their one column stands for all labels, or there is one for each."""
+"""Rows of the counts; the first column stands for all labels, and for the macro-F1 each label has one after it."""
 
 START_COUNTS = (0.25, 1.0)
 """An F of 1/2, soon outweighed."""
@@ -36,8 +36,8 @@ KEPT_COUNTS = 0.999
 PATIENCE = 20.0
 """A label that was seen true so often has half of its offset, where scores come from a curve that is fitted too."""
 
-LOG_ODDS_PATIENCE = 2.0
-"""The same where scores are log-odds."""
+COMMON = 5.0
+"""Total at which a label's own F weighs as much as the common one, for the macro-F1."""
 
 MIN_THRESHOLD = 1e-6
 """Smallest threshold of a probability."""
@@ -64,11 +64,13 @@ def find_offsets(slope, intercept, positives, counts, measure, patience, offsets
 @compiled
 def _find_logits(counts, measure, logits):  # type: ignore[no-untyped-def]
     """Write the logit of every label's threshold."""
+    common = counts[HITS, 0] / counts[TOTAL, 0] if measure != HAMMING else 0.5
     if measure == MACRO_F1:
         for label in range(len(logits)):
-            logits[label] = _logit(counts[HITS, label] / counts[TOTAL, label])
+            hits, total = counts[HITS, 1 + label] + COMMON * common, counts[TOTAL, 1 + label] + COMMON
+            logits[label] = _logit(hits / total)
     else:
-        logits[:] = _logit(counts[HITS, 0] / counts[TOTAL, 0]) if measure == MICRO_F1 else 0.0
+        logits[:] = _logit(common)
 
 
 @compiled
@@ -105,12 +107,12 @@ def count_expected(counts, measure, signs, weight, scores, probabilities):  # ty
         known, predicted = np.float64(signs[1 + label] != 0), np.float64(scores[1 + label] > scores[0])
         own = weight * known
         hit, shown = own * predicted * probabilities[label], own * (predicted + probabilities[label])
-        if measure == MACRO_F1 and known > 0.0:
-            counts[HITS, label] = KEPT_COUNTS * counts[HITS, label] + hit
-            counts[TOTAL, label] = KEPT_COUNTS * counts[TOTAL, label] + shown
+        if measure == MACRO_F1:
+            counts[HITS, 1 + label] += hit
+            counts[TOTAL, 1 + label] += shown
         hits += hit
         total += shown
         n_known += signs[1 + label] != 0
-    if measure == MICRO_F1 and n_known > 0:
+    if n_known > 0:
         counts[HITS, 0] = KEPT_COUNTS * counts[HITS, 0] + hits
         counts[TOTAL, 0] = KEPT_COUNTS * counts[TOTAL, 0] + total

@@ -95,20 +95,18 @@ class Calibration:
     def __init__(self, measure: int, fitted: bool) -> None:
         self._measure, self._fitted = measure, fitted
         self._start = _logistic.START if fitted else _logistic.LOG_ODDS
-        self._patience = _thresholds.PATIENCE if fitted else _thresholds.LOG_ODDS_PATIENCE
+        self._patience = _thresholds.PATIENCE if fitted else 0.0
         self._existing = np.zeros(1, dtype=np.int64)
         self._labels = np.empty((len(_logistic.START), 0))
-        self._counts = np.empty((len(_thresholds.START_COUNTS), 0))
+        self._counts = _columns(_thresholds.START_COUNTS, self._n_counted(0))
         self._bend = np.array(_logistic.START_BEND)
         self._n_labels = 0
-        if measure == _thresholds.MICRO_F1:
-            self._counts = _columns(_thresholds.START_COUNTS, 1)
 
     def reserve(self, n_labels: int) -> None:
         """Take the memory for this many labels, changing nothing else."""
         self._labels = _lengthened(self._labels, n_labels, self._start)
         if self._measure == _thresholds.MACRO_F1:
-            self._counts = _lengthened(self._counts, n_labels, _thresholds.START_COUNTS)
+            self._counts = enlarged(self._counts, (len(self._counts), 1 + n_labels))
 
     def grow(self, n_labels: int) -> None:
         """Grow to at least this many labels."""
@@ -161,7 +159,7 @@ class Calibration:
         """Forget what was seen of a label."""
         self._labels[:, label] = self._start
         if self._measure == _thresholds.MACRO_F1:
-            self._counts[:, label] = _thresholds.START_COUNTS
+            self._counts[:, 1 + label] = 0.0
 
     def nbytes(self, n_labels: int, n_samples: int) -> int:
         """Return the bytes of the state for so many labels, after any number of examples."""
@@ -195,7 +193,8 @@ class Calibration:
         for (name, (least, most)), row in zip(RANGES.items(), labels, strict=True):
             check_range(f"calibration.labels ({name})", row, least, most)
         check_range("calibration.counts (hits)", counts[_thresholds.HITS], 0.0, MAX_COUNT)
-        check_range("calibration.counts (total)", counts[_thresholds.TOTAL], MIN_TOTAL, MAX_COUNT)
+        check_range("calibration.counts (common total)", counts[_thresholds.TOTAL, :1], MIN_TOTAL, MAX_COUNT)
+        check_range("calibration.counts (total)", counts[_thresholds.TOTAL], 0.0, MAX_COUNT)
         bend = arrays["calibration.bend"]
         if bend.shape != (len(_logistic.START_BEND),):
             raise ValueError("state must hold two numbers of calibration.bend")
@@ -206,7 +205,7 @@ class Calibration:
 
     def _n_counted(self, n_labels: int) -> int:
         """Return the columns of the counts for so many labels."""
-        return {_thresholds.MICRO_F1: 1, _thresholds.MACRO_F1: n_labels}.get(self._measure, 0)
+        return {_thresholds.MICRO_F1: 1, _thresholds.MACRO_F1: 1 + n_labels}.get(self._measure, 0)
 
 
 def _columns(column: tuple[float, ...], n: int) -> NDArray[np.float64]:

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from manylabel_core.explanation import NotLinear, Scorer
+from manylabel_core.online.updates._update import Update
 from manylabel_core.rows import Rows, Targets
 
 
@@ -24,14 +25,23 @@ class Model(Protocol):
         With `touch`, the system has to give large memory now, and not when it is first written to.
         """
 
+    def set_update(self, update: Update) -> None:
+        """Learn the next examples by this update, if the model takes steps."""
+
     def learn(self, rows: Rows, targets: Targets, scores: NDArray[np.float64]) -> None:
         """Learn rows in order; write the scores of each before it was learnt, 0 for labels that did not exist."""
 
     def score(self, rows: Rows, scores: NDArray[np.float64]) -> None:
         """Write the scores of rows: the same bits that `learn` would for that example next."""
 
-    def scorer(self, features: NDArray[np.int32], column: int) -> Scorer:
-        """Return by what weights a column is scored now: those of some features that it has; raises NotLinear."""
+    def scorer(self, features: NDArray[np.int32], label: int) -> Scorer:
+        """Return the weights of some features in the margin of a label, its score less the threshold's.
+
+        Raises
+        ------
+        NotLinear
+            If the model has no such weights.
+        """
         raise NotLinear()
 
     def forget(self, label: int) -> None:

@@ -32,8 +32,6 @@ class Update(NamedTuple):
         Of PASSIVE_AGGRESSIVE: what is added to k.
     delta : float
         Added to the root of the summed squares, where each weight has a metric of its own.
-    steady : float
-        Step size of the steady one of two experts, as a multiple of eta.
     """
 
     kind: int
@@ -42,27 +40,24 @@ class Update(NamedTuple):
     passes_per_label: float = 0.0
     slack: float = 0.0
     delta: float = 0.0
-    steady: float = 1.0
 
     def as_array(self) -> NDArray[np.float64]:
         """Return the fields as compiled functions take them: numba needs half a microsecond for a tuple of them."""
         return np.array(self, dtype=np.float64)
 
 
-KIND, ETA, PASSES, PASSES_PER_LABEL, SLACK, DELTA, STEADY = range(len(Update._fields))
+KIND, ETA, PASSES, PASSES_PER_LABEL, SLACK, DELTA = range(len(Update._fields))
 """Places of the fields in the array of an `Update`."""
 
 
 @compiled
-def run_update(update, eta, weight, n_labels, k, scores, signs, tau, order, moves, work):  # type: ignore[no-untyped-def]
+def run_update(update, weight, n_labels, k, scores, signs, tau, order, moves, work):  # type: ignore[no-untyped-def]
     """Write the coefficient of x that the update adds to each column; return whether there is any but 0.
 
     Parameters
     ----------
-    update : array of shape (7,), float64
+    update : array of shape (6,), float64
         The fields of an `Update`.
-    eta : float
-        In place of that of the update.
     weight : float
         What the loss of the example is multiplied by.
     n_labels : int
@@ -76,7 +71,7 @@ def run_update(update, eta, weight, n_labels, k, scores, signs, tau, order, move
     order, moves, work : arrays of shape (>= 1 + n_labels,), int32, and (SCRATCH, >= 1 + n_labels), float64
         Scratch.
     """
-    kind = int(update[KIND])
+    kind, eta = int(update[KIND]), update[ETA]
     if kind == MULTIPASS:
         limit = pass_limit(int(update[PASSES]), update[PASSES_PER_LABEL], n_labels)
         return multipass_update(scores, signs, weight * eta, k, limit, tau, order, work[0], moves)
@@ -99,4 +94,4 @@ def update_one(update, weight, n_labels, k, scores, listed, listed_signs, comple
     signs = np.empty(width, np.int8)
     set_signs(listed, listed_signs, complete, signs)
     order, moves, work = np.empty(width, np.int32), np.empty(width, np.int32), np.empty((SCRATCH, width))
-    return run_update(update, update[ETA], weight, n_labels, k, scores, signs, tau, order, moves, work)
+    return run_update(update, weight, n_labels, k, scores, signs, tau, order, moves, work)

@@ -88,7 +88,8 @@ class FaltParams(_ThresholdingParams):
 
     step: str | None = _one_of(FALT.steps)
     """An example is learnt by solving its problem, with a step size for each feature (adaptive), with one for all
-    (implicit), or by two such experts of which the better one predicts (paired); or by passes (gradient)."""
+    (implicit), or adaptive beside a centroid of each label, under one logistic model (stacked); or by passes
+    (gradient)."""
 
 
 class _DampedParams(_MarginParams):
@@ -105,8 +106,8 @@ class SaltParams(_ThresholdingParams, _DampedParams):
     _learner = SALT
 
     step: str | None = _one_of(SALT.steps)
-    """An example is learnt by solving its problem (implicit), also beside an expert of one step size where the better
-    one predicts (paired); or by passes (gradient)."""
+    """An example is learnt by solving its problem (implicit), also beside a centroid of each label under one logistic
+    model (stacked); or by passes (gradient)."""
 
 
 class _KernelParams(_MarginParams):

@@ -95,21 +95,23 @@ class Plain:
 
     def __init__(self, optimise: str, n_labels: int) -> None:
         self.optimise, self.positives = optimise, np.zeros(n_labels)
-        self.hits, self.total = np.full(n_labels, 0.25), np.full(n_labels, 1.0)
+        self.hits, self.total = 0.25, 1.0
+        self.own_hits, self.own_total = np.zeros(n_labels), np.zeros(n_labels)
 
     def cut(self, slope: Array, intercept: Array) -> Array:
-        at = {"hamming": np.full(len(slope), 0.5)}.get(self.optimise, self.hits / self.total)
+        common = 0.5 if self.optimise == "hamming" else self.hits / self.total
+        at = np.full(len(slope), common)
+        if self.optimise == "macro_f1":
+            at = (self.own_hits + 5.0 * common) / (self.own_total + 5.0)
         full = (np.log(at / (1 - at)) - intercept) / np.maximum(slope, 2.0**-10)
         return np.asarray(self.positives / (self.positives + 20.0) * full)
 
     def learn(self, predicted: Array, p: Array, y: Array, known: NDArray[np.bool_]) -> None:
         self.positives += y * known
         hits, total = known * predicted * p, known * (predicted + p)
-        if self.optimise == "micro_f1":
-            hits, total = hits.sum(), total.sum()
-            known = np.full(len(y), known.any())
-        self.hits = np.where(known, 0.999 * self.hits + hits, self.hits)
-        self.total = np.where(known, 0.999 * self.total + total, self.total)
+        self.own_hits, self.own_total = self.own_hits + hits, self.own_total + total
+        if known.any():
+            self.hits, self.total = 0.999 * self.hits + hits.sum(), 0.999 * self.total + total.sum()
 
 
 @given(st.integers(0, 2**32 - 1), st.sampled_from(["micro_f1", "macro_f1", "hamming"]))

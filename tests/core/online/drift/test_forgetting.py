@@ -18,7 +18,8 @@ LEARNERS: dict[str, tuple[type[FALT] | type[SALT], dict[str, Any]]] = {
     "salt-implicit": (SALT, {"step": "implicit"}),
     "salt-passes": (SALT, {"passes": 2}),
 }
-BY_COLUMN = ("weights", "squares", "steady", "accumulator", "steady_accumulator")
+BY_COLUMN = ("weights", "squares", "accumulator", "centroid.sums")
+BY_LABEL = ("centroid.labels", "stack.labels")
 
 rng = np.random.default_rng(0)
 X = rng.normal(size=(80, 5))
@@ -37,6 +38,9 @@ def test_a_label_that_is_forgotten_is_as_a_new_one(make: type[FALT], parameters:
         assert not state[name][:, 4].any()
         assert before[name][:, 4].any()
     shorter = {name: array[:, :4] if name in BY_COLUMN else array for name, array in state.items()}
+    shorter |= {name: state[name][:, :3] for name in set(BY_LABEL) & set(state)}
+    if "stack.existing" in state:
+        shorter["stack.existing"] = np.array([3])
     if "n_seen" in state:
         assert state["n_seen"].tolist() == [40, 40, 40, 40, 0]
         shorter["n_seen"] = shorter["n_seen"][:4]
@@ -62,11 +66,11 @@ def test_salt_forgets_the_squares_of_a_label_or_of_all() -> None:
     np.testing.assert_array_equal(np.delete(squares, 3, axis=1), np.delete(before["squares"], 3, axis=1))
     model._pipeline.model.reset_step_sizes(None)
     assert not model.state()["squares"].any()
-    for name in ("weights", "steady", "expert_counts"):
+    for name in ("weights", "centroid.sums", "stack.labels"):
         np.testing.assert_array_equal(model.state()[name], before[name])
 
 
-@pytest.mark.parametrize("step", ["paired", "adaptive"])
+@pytest.mark.parametrize("step", ["stacked", "adaptive"])
 def test_falt_forgets_what_it_has_seen_of_features_for_all_labels_only(step: str) -> None:
     model = FALT(step=step).partial_fit(X, Y)
     before = model.state()

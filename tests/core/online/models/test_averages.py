@@ -54,27 +54,24 @@ def test_the_mean_is_that_of_literal_snapshots(
     X, Y = make_stream()
     common = {"scaling": "none", "optimise": "none", "fit_intercept": intercept, "dtype": "float64", **parameters}
     averaged, plain = make(average=True, **common), make(**common)
-    paired = averaged.resolved_params().get("step") == "paired"
-    planes = {"weights": "accumulator", **({"steady": "steady_accumulator"} if paired else {})}
-    snapshots: dict[str, list[Array]] = {name: [] for name in planes}
+    snapshots: list[Array] = []
     for t, (x, y) in enumerate(zip(X, Y, strict=True)):
         averaged.partial_fit([x], [y])
         plain.partial_fit([x], [y])
         state, other = averaged.state(), plain.state()
-        for name, drags in planes.items():
-            np.testing.assert_array_equal(state[name], other[name], err_msg="learning goes by the present weights")
-            snapshots[name].append(other[name])
-            found = state[name] - state[drags] / state["n_seen"]
-            np.testing.assert_allclose(found, means(snapshots[name]), rtol=1e-11, atol=1e-11)
-        moved = t == 0 or not np.array_equal(*snapshots["weights"][-2:])
-        if not paired:
+        np.testing.assert_array_equal(state["weights"], other["weights"], err_msg="the present weights learn")
+        snapshots.append(other["weights"])
+        found = state["weights"] - state["accumulator"] / state["n_seen"]
+        np.testing.assert_allclose(found, means(snapshots), rtol=1e-11, atol=1e-11)
+        moved = t == 0 or not np.array_equal(*snapshots[-2:])
+        if not averaged._stacked:
             labels, thresholds = averaged.scores(X)
             constant = np.full((len(X), 1), averaged.intercept_scaling * intercept)
-            expected = np.hstack([constant, X]) @ means(snapshots["weights"])
+            expected = np.hstack([constant, X]) @ means(snapshots)
             np.testing.assert_allclose(np.column_stack([thresholds, labels]), expected, rtol=1e-9, atol=1e-9)
     assert not moved, "the last rounds are without a loss"
     assert state["n_seen"].tolist() == [80, 80, 80, 50, 49, 49]
-    assert np.abs(means(snapshots["weights"]) - snapshots["weights"][-1]).max() > 1e-3
+    assert np.abs(means(snapshots) - snapshots[-1]).max() > 1e-3
 
 
 def test_unknown_truth_counts_as_an_example() -> None:
@@ -99,9 +96,9 @@ def test_the_mean_in_float32_keeps_its_bound(start: int) -> None:
     steps = rng.normal(size=(n // every, width)).astype(np.float32) * np.geomspace(1e-5, 0.1, width, dtype=np.float32)
     for i, step in enumerate(steps):
         age = np.full(width, start + every * i, dtype=np.float32)
-        copy_rows(table, 0, rows, before)
+        copy_rows(table, rows, before)
         table[0, 0] = np.float32(0.999) * table[0, 0] + step
-        accumulate(table, 0, 1, rows, len(age), age, before)
+        accumulate(table, rows, len(age), age, before)
         total += every * table[0, 0].astype(np.float64)
         present = table[0, 0].astype(np.float64)
         distance = np.maximum(distance, np.abs(present - total / (start + every * (i + 1))))

@@ -1,4 +1,4 @@
-"""The stack of KernelFALT and KernelSALT against a transcription of Eqs. (10a) to (10d) of docs/mathematics.md."""
+"""The stack against a transcription of Eqs. (10) to (10d) of docs/mathematics.md, for all learners that have one."""
 
 from __future__ import annotations
 
@@ -7,111 +7,164 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from numpy.typing import NDArray
+from tests.core.online.calibration.test_calibration import PlainBend
 
 from manylabel_core import FALT, SALT, KernelFALT, KernelSALT
 from manylabel_core.metrics import micro_f1
 from manylabel_core.online.learner import OnlineLearner
+from manylabel_core.online.models.linear import _centroid
 from manylabel_core.online.models.stack import model as stack_model
 
 Array = NDArray[np.float64]
-DOUBLE: dict[str, Any] = {"dtype": "float64"}
+DOUBLE: dict[str, Any] = {"dtype": "float64", "scaling": "none"}
 ALONE: dict[str, Any] = {**DOUBLE, "calibrate": False}
 LATE = 40
 """The example that brings the last label."""
+MAKERS: dict[str, tuple[type[OnlineLearner], dict[str, Any]]] = {
+    "falt": (FALT, {}),
+    "salt": (SALT, {}),
+    "kernel-falt": (KernelFALT, {}),
+    "kernel-salt": (KernelSALT, {"budget": 30}),
+}
 
 
-def stream(seed: int, n: int = 160, d: int = 6) -> tuple[Array, NDArray[np.int64], NDArray[np.bool_]]:
+def stream(seed: int, n: int = 160, d: int = 6) -> tuple[sp.csr_array, NDArray[np.int64], NDArray[np.bool_]]:
     """Two linear labels, two local ones, a rare one, and one that comes late; some truth is unknown."""
     rng = np.random.default_rng(seed)
-    X = rng.normal(size=(n, d))
-    linear, local = X @ rng.normal(size=(d, 2)) > 0.5, np.abs(X[:, :2]) < 0.6
+    X = rng.normal(size=(n, d)) * (rng.random((n, d)) < np.linspace(0.2, 1.0, d))
+    X[:, -1] += 0.1
+    X /= np.linalg.norm(X, axis=1, keepdims=True)
+    linear, local = X @ rng.normal(size=(d, 2)) > 0.2, np.abs(X[:, -2:]) < 0.4
     Y = np.column_stack([linear, local, rng.random(n) < 0.03, X[:, 2] > 0.2]).astype(int)
     Y[LATE, -1] = 1
-    return X, Y, rng.random(Y.shape) < rng.choice([0.0, 0.5, 1.0], size=(n, 1))
+    return sp.csr_array(X), Y, rng.random(Y.shape) < rng.choice([0.0, 0.5, 1.0], size=(n, 1))
 
 
-def experts(make: type[OnlineLearner]) -> list[OnlineLearner]:
-    """The three models of a stack, each as a learner of its own."""
-    steady = FALT(step="implicit", eta=0.4, intercept_scaling=1.0, **ALONE)
+def experts(make: type[OnlineLearner]) -> dict[str, OnlineLearner]:
+    """The models of a stack that are learners by themselves, by the prefix of their arrays, in their order."""
+    adaptive, implicit = FALT(step="adaptive", **ALONE), SALT(step="implicit", **ALONE)
+    if make in (FALT, SALT):
+        return {"": adaptive if make is FALT else implicit}
     if make is KernelSALT:
-        return [SALT(step="implicit", **ALONE), steady, KernelSALT(step="implicit", gamma=1.0, budget=30, **ALONE)]
-    return [FALT(step="adaptive", **ALONE), steady, KernelFALT(step="implicit", gamma=3.0, **ALONE)]
+        return {"": KernelSALT(step="implicit", gamma=1.0, budget=30, **ALONE), "adaptive.": implicit}
+    return {"": KernelFALT(step="implicit", gamma=3.0, **ALONE), "adaptive.": adaptive}
 
 
-def learn(model: OnlineLearner, X: Array, Y: NDArray[np.int64], known: NDArray[np.bool_]) -> Array:
-    """Margins before each example; NaN for a label that is not there yet."""
+def plain_centroid(
+    X: sp.csr_array, Y: NDArray[np.int64], known: NDArray[np.bool_], weights: Array, largest: float = 2.0**32
+) -> Array:
+    """The margins of Eq. (10) before each example; NaN for a label that is not there yet."""
+    rows, n_labels = X.toarray(), Y.shape[1]
+    C, w, q, having = np.zeros((n_labels, X.shape[1])), np.ones(n_labels), np.zeros(n_labels), np.zeros(X.shape[1])
     margins = np.full(Y.shape, np.nan)
-    for i in range(len(X)):
-        n_labels = Y.shape[1] - (i < LATE)
-        if model.n_labels_:
-            margins[i, : model.n_labels_] = model.decision_function(X[[i]])[0]
-        model.partial_fit(X[[i]], Y[[i], :n_labels], known[[i], :n_labels])
+    for i, x in enumerate(rows):
+        z = x * ((i + 2) / (having + 2)) ** 0.25
+        old = n_labels - (i <= LATE)
+        margins[i, :old] = (C @ z / np.sqrt(np.maximum(q, 1e-12)))[:old] if i else np.nan
+        having += x != 0
+        for label in np.flatnonzero(Y[i] * known[i] * (np.arange(n_labels) < n_labels - (i < LATE))):
+            C[label] += weights[i] * w[label] * z
+            w[label] += weights[i] * w[label] / 16
+            q[label] = C[label] @ C[label]
+            if w[label] > largest:
+                C[label], w[label], q[label] = C[label] / largest, w[label] / largest, q[label] / largest**2
     return margins
 
 
-def plain_stack(margins: list[Array], Y: NDArray[np.int64], known: NDArray[np.bool_]) -> tuple[Array, Array]:
+def learn(
+    model: OnlineLearner, X: sp.csr_array, Y: NDArray[np.int64], known: NDArray[np.bool_], weights: Array
+) -> Array:
+    """Margins before each example; NaN for a label that is not there yet."""
+    margins = np.full(Y.shape, np.nan)
+    for i in range(len(Y)):
+        n_labels = Y.shape[1] - (i < LATE)
+        if model.n_labels_:
+            margins[i, : model.n_labels_] = model.decision_function(X[[i]])[0]
+        model.partial_fit(X[[i]], Y[[i], :n_labels], known[[i], :n_labels], weights[[i]])
+    return margins
+
+
+def plain_stack(
+    margins: list[Array], Y: NDArray[np.int64], known: NDArray[np.bool_], weights: Array
+) -> tuple[Array, Array]:
     """Log-odds before each example, and the margins that are shown with thresholds for micro-F1."""
     n_labels, E = Y.shape[1], len(margins)
     start = np.array([-1.0, *[2.0 / E] * E, 0.0])
-    shared_ridge, ridge = 2.0 * np.eye(E + 2), np.diag([10.0] + [20.0] * (E + 1))
+    shared_ridge, ridge = 2.0 * np.eye(E + 2), 5.0 * np.eye(E + 2)
     g, v = start.copy(), np.zeros((n_labels, E + 2))
     Hg, H = np.zeros((E + 2, E + 2)), np.zeros((n_labels, E + 2, E + 2))
-    true, seen, hits, total = np.zeros(n_labels), np.zeros(n_labels), 0.25, 1.0
+    recent, bend, hits, total = np.zeros(n_labels), PlainBend(), 0.25, 1.0
     logits, shown = np.full(Y.shape, np.nan), np.full(Y.shape, np.nan)
     for i in range(len(Y)):
         old = [label for label in range(n_labels) if not np.isnan(margins[0][i, label])]
-        phi, p = np.zeros((n_labels, E + 2)), np.zeros(n_labels)
+        phi, p, w = np.zeros((n_labels, E + 2)), np.zeros(n_labels), weights[i]
         for label in old:
-            base = (true[label] + 0.25) / (seen[label] + 1.0)
-            clipped = [np.clip(margin[i, label], -4.0, 4.0) for margin in margins]
-            phi[label] = [1.0, *clipped, np.log(base / (1.0 - base)) + 1.0]
+            clipped = [np.clip(margin[i, label], -16.0, 16.0) for margin in margins]
+            phi[label] = [1.0, *clipped, 2.0 * np.sqrt(recent[label])]
             logits[i, label] = (g + v[label]) @ phi[label]
             p[label] = 1.0 / (1.0 + np.exp(-logits[i, label]))
-            F = 2.0 * hits / total
-            cut = true[label] / (true[label] + 2.0) * np.log(F / 2 / (1.0 - F / 2))
-            shown[i, label] = 0.5 * (logits[i, label] - cut)
+            shown[i, label] = 0.5 * (logits[i, label] - np.log(hits / (total - hits)))
         learnt = [label for label in old if known[i, label]]
+        rate = 0.35 * w / (0.65 + 0.35 * w)
+        there = np.arange(n_labels) < n_labels - (i < LATE)
+        recent = np.where(known[i] & there, (1.0 - rate) * recent + rate * Y[i], recent)
         if not learnt:
             continue
-        predicted = shown[i] > 0
-        hits = 0.999 * hits + sum(p[label] for label in learnt if predicted[label])
-        total = 0.999 * total + sum(p[label] + predicted[label] for label in learnt)
-        Hg *= 0.999
+        predicted, likely = shown[i] > 0, bend.probabilities(logits[i])
+        hits = 0.999 * hits + w * sum(likely[label] for label in learnt if predicted[label])
+        total = 0.999 * total + w * sum(likely[label] + predicted[label] for label in learnt)
+        bend.learn(logits[i, learnt], Y[i, learnt], w)
+        Hg *= 0.9995
         gradient = np.zeros(E + 2)
         for label in learnt:
-            curvature = p[label] * (1.0 - p[label]) * np.outer(phi[label], phi[label])
-            error = (p[label] - Y[i, label]) * phi[label]
+            curvature = w * p[label] * (1.0 - p[label]) * np.outer(phi[label], phi[label])
+            error = w * (p[label] - Y[i, label]) * phi[label]
             Hg, gradient = Hg + curvature, gradient + error
-            H[label] = 0.999 * H[label] + curvature
-            v[label] -= np.linalg.solve(H[label] + ridge, error + 0.001 * ridge @ v[label])
-            true[label] += Y[i, label]
-            seen[label] += 1
-        g = g - np.linalg.solve(Hg + shared_ridge, gradient + 0.002 * (g - start))
+            H[label] = 0.9995 * H[label] + curvature
+            v[label] -= np.linalg.solve(H[label] + ridge, error + 0.0005 * ridge @ v[label])
+        g = g - np.linalg.solve(Hg + shared_ridge, gradient + 0.001 * (g - start))
     return logits, shown
 
 
-@pytest.mark.parametrize("seed", [0, 1])
-@pytest.mark.parametrize(("make", "parameters"), [(KernelFALT, {}), (KernelSALT, {"budget": 30})])
-def test_a_stack_is_the_literal_algorithm(make: type[OnlineLearner], parameters: dict[str, Any], seed: int) -> None:
-    X, Y, known = stream(seed)
-    margins = [learn(expert, X, Y, known) for expert in experts(make)]
-    logits, shown = plain_stack(margins, Y, known)
-    np.testing.assert_allclose(learn(make(**ALONE, **parameters), X, Y, known), logits, rtol=1e-8, atol=1e-9)
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize(("make", "parameters"), MAKERS.values(), ids=MAKERS)
+def test_a_stack_is_the_literal_algorithm(
+    make: type[OnlineLearner], parameters: dict[str, Any], weighted: bool
+) -> None:
+    X, Y, known = stream(int(weighted))
+    weights = np.random.default_rng(5).choice([0.5, 1.0, 3.0], len(Y)) if weighted else np.ones(len(Y))
+    margins = [learn(expert, X, Y, known, weights) for expert in experts(make).values()]
+    margins.append(plain_centroid(X, Y, known, weights))
+    logits, shown = plain_stack(margins, Y, known, weights)
+    found = learn(make(**ALONE, **parameters), X, Y, known, weights)
+    np.testing.assert_allclose(found, logits, rtol=1e-7, atol=1e-8)
     model = make(**DOUBLE, **parameters)
-    np.testing.assert_allclose(learn(model, X, Y, known), shown, rtol=1e-8, atol=1e-9)
+    np.testing.assert_allclose(learn(model, X, Y, known, weights), shown, rtol=1e-7, atol=1e-8)
     assert np.nanmax(np.abs(logits)) > 2.0
 
 
-def test_the_state_is_that_of_the_experts() -> None:
+def test_the_weights_of_a_centroid_are_divided_before_they_overflow() -> None:
+    """With a label that is true every time, its weight passes 2^32 after 366 examples."""
+    rng = np.random.default_rng(6)
+    X, Y = sp.csr_array(rng.normal(size=(800, 3))), np.ones((800, 1), int)
+    model = FALT(**DOUBLE).partial_fit(X, Y)
+    state = model.state()
+    weight, square = state["centroid.labels"][:, 0]
+    assert 1.0 <= weight <= _centroid.MAX_WEIGHT
+    np.testing.assert_allclose(square, (state["centroid.sums"] ** 2).sum(), rtol=1e-9)
+    np.testing.assert_allclose(weight, 1.0625**800 / 2.0**64, rtol=1e-9)
+
+
+@pytest.mark.parametrize(("make", "parameters"), MAKERS.values(), ids=MAKERS)
+def test_the_state_is_that_of_the_experts(make: type[OnlineLearner], parameters: dict[str, Any]) -> None:
     """Each learns as if it were alone."""
     X, Y, known = stream(2)
-    model = KernelFALT(**DOUBLE).partial_fit(X, Y, known)
-    state = model.state()
-    for expert, prefix in zip(experts(KernelFALT), ("adaptive.", "steady.", ""), strict=True):
+    state = make(**DOUBLE, **parameters).partial_fit(X, Y, known).state()
+    for prefix, expert in experts(make).items():
         for name, array in expert.partial_fit(X, Y, known).state().items():
-            if not name.startswith("scaling."):
-                np.testing.assert_array_equal(state[prefix + name], array)
+            np.testing.assert_array_equal(state[prefix + name], array)
 
 
 def test_many_labels_are_stacked_in_parts_of_a_call(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,8 +1,8 @@
 """Learning of a linear model: an update on the scores, then a change of the weights (see `_table` for the table).
 
 Without a metric of each weight the change is of rank 1: `x` or, where every feature has a step size of its own,
-`inv(H) x` times the coefficients of the update. With one (SALT), the first expert is updated in that metric: see
-`_adaptive_implicit` and `_adaptive_multipass`.
+`inv(H) x` times the coefficients of the update. With one (SALT), the update is in that metric: see `_adaptive_implicit`
+and `_adaptive_multipass`.
 
 See Eq. (7) of docs/mathematics.md.
 """
@@ -12,7 +12,6 @@ import numpy as np
 from manylabel_core.compiled import compiled
 from manylabel_core.online.models.linear._adaptive_implicit import adaptive_implicit_update
 from manylabel_core.online.models.linear._adaptive_multipass import adaptive_multipass_update
-from manylabel_core.online.models.linear._experts import constant_of, count_hits
 from manylabel_core.online.models.linear._metric import MIN_DELTA
 from manylabel_core.online.models.linear._table import (
     accumulate,
@@ -20,7 +19,6 @@ from manylabel_core.online.models.linear._table import (
     copy_rows,
     longest_row,
     padded,
-    planes_scored,
     score_example,
     set_example,
     squared_norm,
@@ -35,7 +33,6 @@ from manylabel_core.online.updates._update import (
     MULTIPASS,
     PASSES,
     PASSES_PER_LABEL,
-    STEADY,
     run_update,
 )
 
@@ -44,7 +41,6 @@ from manylabel_core.online.updates._update import (
 def learn_linear(  # type: ignore[no-untyped-def]
     table,
     n_seen,
-    counts,
     feature_squares,
     constant,
     update,
@@ -67,21 +63,19 @@ def learn_linear(  # type: ignore[no-untyped-def]
         See `_table`.
     n_seen : array of shape (>= 1 + n_labels,), or (0,), int64
         For every column, the examples since it exists; of length 0, there are no means to keep.
-    counts : array of shape (2, 2), or (0, 2), float64
-        Those of two experts (see `_experts`), the second with steady steps; of length 0, there is one.
     feature_squares : array of shape (>= 1 + n_features,), or (0,), float64
         For every row of the table, the weighted sum of the squares of its feature over the examples with a loss, which
         makes its step smaller; of length 0, all features have the same step.
     constant : float
         The constant feature; 0 for none.
-    update : array of shape (7,), float64
-        The fields of an `Update`. With a `delta` above 0, every weight of the first expert has a metric of its own.
+    update : array of shape (6,), float64
+        The fields of an `Update`. With a `delta` above 0, every weight has a metric of its own.
     scores : array of shape (n_samples, 1 + n_labels), float64
         Result.
     """
     eta, damping = update[ETA], update[DELTA]
-    width, longest, planes = padded(table, scores.shape[1]), longest_row(indptr), planes_scored(table, n_seen, counts)
-    n_experts, scored = 1 + (len(counts) > 0), np.empty((len(planes), width), np.float64)
+    width, longest = padded(table, scores.shape[1]), longest_row(indptr)
+    scored = np.empty((2, width), np.float64)
     rows, x, direction = np.empty(longest, np.int64), np.empty(longest, table.dtype), np.empty(longest, table.dtype)
     all_signs, all_tau = np.empty(width, np.int8), np.empty(width, table.dtype)
     parts = np.empty(longest if len(feature_squares) > 0 else 0)
@@ -103,37 +97,29 @@ def learn_linear(  # type: ignore[no-untyped-def]
         weight, n_columns = weight_of(weights, i), 1 + n_labels[i]
         scores[i, n_columns:] = 0.0  # columns of labels that do not exist yet stay untouched
         features, given, signs = indices[row], values[row], all_signs[:n_columns]
-        score_example(table, planes, n_seen, counts, constant, features, given, scored, scores[i, :n_columns])
+        score_example(table, n_seen, constant, features, given, scored, scores[i, :n_columns])
         set_signs(listed[truth], listed_signs[truth], complete[i], signs)
         size, tau = set_example(constant, features, given, rows, x), all_tau[: padded(table, n_columns)]
         tau[n_columns:] = 0.0
-        here, own_x = rows[:size], x[:size]
+        here, own_x, present = rows[:size], x[:size], scored[0, :n_columns]
         for column in range(min(n_columns, len(n_seen))):
             n_before[column] = n_seen[column]
-        for q in range(n_experts - 1, -1, -1):  # the first one last: its update may scale x
-            its, present = constant_of(q, constant), scored[q, :n_columns]
-            if its != 0.0:
-                x[0] = its
-            if q == 0 and adaptive:
-                copy_rows(table, 0, here, before)
-                model = table, here, own_x, eta, delta
-                if by_passes:
-                    limit = pass_limit(int(update[PASSES]), update[PASSES_PER_LABEL], n_labels[i])
-                    passing = gradient, columns, changes, out
-                    adaptive_multipass_update(*model, weight, limit, present, signs, passing)
-                else:
-                    adaptive_implicit_update(*model, weight, present, signs, (rates, sums, order, work))
-                accumulate(table, 0, planes[-n_experts], here, n_columns, n_before, before)
+        if adaptive:
+            copy_rows(table, here, before)
+            model = table, here, own_x, eta, delta
+            if by_passes:
+                limit = pass_limit(int(update[PASSES]), update[PASSES_PER_LABEL], n_labels[i])
+                adaptive_multipass_update(*model, weight, limit, present, signs, (gradient, columns, changes, out))
             else:
-                squares, own = (feature_squares, eta) if q == 0 else (feature_squares[:0], update[STEADY] * eta)
-                k = _set_direction(squares, its, given, here, own_x, direction, parts)
-                scratch = tau[:n_columns], order, moves, work
-                if run_update(update, own, weight, n_labels[i], k, present, signs, *scratch):
-                    copy_rows(table, planes[q], here, before)
-                    add_outer(table, planes[q], here, direction, tau)
-                    accumulate(table, planes[q], planes[-n_experts + q], here, n_columns, n_before, before)
-                    _add_squares(squares, here, own_x, weight)
-        count_hits(counts, scored, signs, weight)
+                adaptive_implicit_update(*model, weight, present, signs, (rates, sums, order, work))
+            accumulate(table, here, n_columns, n_before, before)
+        else:
+            k = _set_direction(feature_squares, constant, given, here, own_x, direction, parts)
+            if run_update(update, weight, n_labels[i], k, present, signs, tau[:n_columns], order, moves, work):
+                copy_rows(table, here, before)
+                add_outer(table, here, direction, tau)
+                accumulate(table, here, n_columns, n_before, before)
+                _add_squares(feature_squares, here, own_x, weight)
         for column in range(min(n_columns, len(n_seen))):
             n_seen[column] += 1
 

@@ -3,8 +3,7 @@
 Weights stand feature by feature, `table[1 + feature, 0, column]`, so that an example touches one contiguous run
 of weights for each of its values. Row 0 belongs to a constant feature, the intercept (0 if there is none), and
 column 0 to the threshold. What a learner keeps for every weight stands in further planes, `table[1 + feature, plane,
-column]`; then come, for two experts (see `_experts`), the weights of the second, and last, where means are kept, an
-accumulator for each expert's weights.
+column]`, and the last plane, where means are kept, is the accumulator of the weights.
 
 The accumulator U gives the running mean of a weight W without touching it with every example (lazy averaging; Daume,
 2006): with t the number of examples seen since the label of its column exists, the mean of W after each of them is
@@ -34,7 +33,6 @@ See Eq. (11) of docs/mathematics.md.
 import numpy as np
 
 from manylabel_core.compiled import compiled
-from manylabel_core.online.models.linear._experts import constant_of, leader
 
 PADDING = 8
 """The table has columns in multiples of this; those of no label hold zeros."""
@@ -44,13 +42,12 @@ MAX_ACCUMULATOR = 1e38
 
 
 @compiled
-def score_linear(table, n_seen, counts, constant, indptr, indices, values, scores):  # type: ignore[no-untyped-def]
+def score_linear(table, n_seen, constant, indptr, indices, values, scores):  # type: ignore[no-untyped-def]
     """Write the scores (n_samples, 1 + n_labels) of rows to predict by; features without weights count as 0."""
-    planes = planes_scored(table, n_seen, counts)
-    scored = np.empty((len(planes), padded(table, scores.shape[1])), np.float64)
+    scored = np.empty((2, padded(table, scores.shape[1])), np.float64)
     for i in range(len(indptr) - 1):
         row = slice(indptr[i], indptr[i + 1])
-        score_example(table, planes, n_seen, counts, constant, indices[row], values[row], scored, scores[i])
+        score_example(table, n_seen, constant, indices[row], values[row], scored, scores[i])
 
 
 @compiled
@@ -64,45 +61,26 @@ def padded(table, n_columns):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def planes_scored(table, n_seen, counts):  # type: ignore[no-untyped-def]
-    """Return the planes that scores are taken by: the weights of each expert, then their accumulators, if any."""
-    n_experts, n_accumulators = 1 + (len(counts) > 0), 0
-    if len(n_seen) > 0:
-        n_accumulators = n_experts
-    planes = np.zeros(n_experts + n_accumulators, np.int64)
-    for q in range(1, len(planes)):  # all but the first stand at the end of the table
-        planes[q] = table.shape[1] - len(planes) + q
-    return planes
-
-
-@compiled
-def score_example(table, planes, n_seen, counts, constant, features, values, scored, scores):  # type: ignore[no-untyped-def]
-    """Write the scores of one example to predict by, and what they come from.
+def score_example(table, n_seen, constant, features, values, scored, scores):  # type: ignore[no-untyped-def]
+    """Write the scores of one example to predict by, and the present ones.
 
     Parameters
     ----------
-    planes : array of shape (n_planes,)
-        As `planes_scored` gives them.
     n_seen : array of shape (1 + n_labels,), or (0,) where there are no means
-    counts : array of shape (2, 2), or (0, 2) where there is one expert
-    scored : array of shape (n_planes, >= 1 + n_labels), float64
-        Result: the present scores of each expert and, where there are means, those by which each of them predicts.
-        Whatever stands beyond the labels is of no use.
+    scored : array of shape (2, >= 1 + n_labels), float64
+        Result: the present scores; the second row is scratch. Columns beyond the labels are undefined.
     scores : array of shape (1 + n_labels,), float64
-        Result: those by which the leading expert predicts.
+        Result: the scores to predict by.
     """
-    n_experts = 1 + (len(counts) > 0)
-    for q in range(len(planes)):
-        own = constant_of(q % n_experts, constant)
-        score_plane(table, planes[q], own, features, values, scored[q, : padded(table, len(scores))])
-    if len(n_seen) > 0:
-        for q in range(n_experts):
-            for column in range(len(scores)):
-                accumulated = scored[n_experts + q, column]
-                scored[n_experts + q, column] = scored[q, column] - accumulated / max(n_seen[column], 1)
-    best = scored[len(planes) - n_experts + leader(counts)]
+    wide = slice(0, padded(table, len(scores)))
+    present, accumulated = scored[0, wide], scored[1, wide]
+    score_plane(table, 0, constant, features, values, present)
     for column in range(len(scores)):
-        scores[column] = best[column]
+        scores[column] = present[column]
+    if len(n_seen) > 0:
+        score_plane(table, table.shape[1] - 1, constant, features, values, accumulated)
+        for column in range(len(scores)):
+            scores[column] -= accumulated[column] / max(n_seen[column], 1)
 
 
 @compiled
@@ -147,37 +125,37 @@ def set_example(constant, features, values, rows, x):  # type: ignore[no-untyped
 
 
 @compiled
-def add_outer(table, plane, rows, direction, tau):  # type: ignore[no-untyped-def]
-    """Add direction tau' to the weights of one plane.
+def add_outer(table, rows, direction, tau):  # type: ignore[no-untyped-def]
+    """Add direction tau' to the weights.
 
     Everything is of the table's type: a conversion for each weight would cost as much as the sum.
     """
     for p in range(len(rows)):
-        weights, value = table[rows[p], plane], direction[p]
+        weights, value = table[rows[p], 0], direction[p]
         for column in range(len(tau)):
             weights[column] += value * tau[column]
 
 
 @compiled
-def copy_rows(table, plane, rows, before):  # type: ignore[no-untyped-def]
+def copy_rows(table, rows, before):  # type: ignore[no-untyped-def]
     """Copy the weights of some rows, to know their change; `before` has no rows where there are no means."""
     for p in range(min(len(rows), len(before))):
         row = rows[p]
         for column in range(before.shape[1]):
-            before[p, column] = table[row, plane, column]
+            before[p, column] = table[row, 0, column]
 
 
 @compiled
-def accumulate(table, plane, accumulator, rows, n_columns, n_before, before):  # type: ignore[no-untyped-def]
-    """Take the change of some rows' weights since `before` into their accumulators, a plane of the table.
+def accumulate(table, rows, n_columns, n_before, before):  # type: ignore[no-untyped-def]
+    """Take the change of some rows' weights since `before` into their accumulators, the last plane of the table.
 
     `n_before` holds the number of examples that each column had seen, in the table's type.
     """
-    most = table.dtype.type(MAX_ACCUMULATOR)
+    most, accumulator = table.dtype.type(MAX_ACCUMULATOR), table.shape[1] - 1
     for p in range(min(len(rows), len(before))):
         row = rows[p]
         for column in range(n_columns):
-            change = table[row, plane, column] - before[p, column]
+            change = table[row, 0, column] - before[p, column]
             accumulated = table[row, accumulator, column] + n_before[column] * change
             table[row, accumulator, column] = min(max(accumulated, -most), most)
 

@@ -10,10 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from manylabel_core.explanation import Scorer
-from manylabel_core.online.models.linear._experts import MAX_COUNTED, constant_of, leader
 from manylabel_core.online.models.linear._learn import learn_linear
 from manylabel_core.online.models.linear._metric import SQUARES
-from manylabel_core.online.models.linear._table import PADDING, planes_scored, score_linear
+from manylabel_core.online.models.linear._table import PADDING, score_linear
 from manylabel_core.online.models.model import Model
 from manylabel_core.online.updates._update import PASSIVE_AGGRESSIVE, Update
 from manylabel_core.rows import MAX_EXAMPLE_WEIGHT, MAX_MAGNITUDE, Rows, Targets
@@ -29,9 +28,8 @@ _RANGES: Mapping[str, tuple[float, float]] = MappingProxyType({"squares": (0.0, 
 class LinearModel(Model):
     """A linear model has one weight, and further numbers in planes of their own, per feature and column.
 
-    The planes stand side by side, feature by feature: see `_table`. Row 0 is the intercept. Of two experts the second,
-    "steady", has its weights in a plane of its own, and there are counts of how well each predicts. With `average` the
-    last planes are the accumulators of the weights, and every column counts the examples it has seen.
+    The planes stand side by side, feature by feature: see `_table`. Row 0 is the intercept. With `average` the last
+    plane is the accumulator of the weights, and every column counts the examples it has seen.
 
     Parameters
     ----------
@@ -43,31 +41,17 @@ class LinearModel(Model):
         Whether the means of the weights predict.
     dtype : str
         Type of the weights.
-    paired : bool
-        Whether there are two experts.
     by_feature : bool
         Whether every feature has a step size of its own.
     """
 
-    def __init__(
-        self,
-        update: Update,
-        constant: float,
-        average: bool,
-        dtype: str,
-        paired: bool = False,
-        by_feature: bool = False,
-    ) -> None:
+    def __init__(self, update: Update, constant: float, average: bool, dtype: str, by_feature: bool = False) -> None:
         self.set_update(update)
-        self._constant, self._average, self._paired, self._by_feature = constant, average, paired, by_feature
+        self._constant, self._average, self._by_feature = constant, average, by_feature
         metric = ("squares",) if update.delta > 0.0 else ()
-        steady, accumulators = (
-            (("steady",), ("accumulator", "steady_accumulator")) if paired else ((), ("accumulator",))
-        )
-        self._planes = ("weights", *metric, *steady, *(accumulators if average else ()))
-        self._table = np.zeros((1, len(self._planes), _padded(1)), dtype=dtype)
+        self._planes = ("weights", *metric, *(("accumulator",) if average else ()))
+        self._table = np.zeros((1, len(self._planes), padded_width(1)), dtype=dtype)
         self._n_seen = np.zeros(1 if average else 0, dtype=np.int64)
-        self._counts = np.zeros((2 if paired else 0, 2))
         self._squares = np.zeros(1 if by_feature else 0)
 
     def set_update(self, update: Update) -> None:
@@ -75,28 +59,27 @@ class LinearModel(Model):
         self._kind, self._update = update.kind, update.as_array()
 
     def enlarge(self, n_features: int, n_labels: int, touch: bool = False) -> None:
-        self._table = enlarged(self._table, (1 + n_features, len(self._planes), _padded(1 + n_labels)), touch)
+        self._table = enlarged(self._table, (1 + n_features, len(self._planes), padded_width(1 + n_labels)), touch)
         if self._average:
             self._n_seen = enlarged(self._n_seen, (1 + n_labels,))
         if self._by_feature:
             self._squares = enlarged(self._squares, (1 + n_features,))
 
     def learn(self, rows: Rows, targets: Targets, scores: NDArray[np.float64]) -> None:
-        model = self._table, self._n_seen, self._counts, self._squares
+        model = self._table, self._n_seen, self._squares
         learn_linear(*model, self._constant, self._update, *rows, *targets, scores)
 
     def score(self, rows: Rows, scores: NDArray[np.float64]) -> None:
-        score_linear(self._table, self._n_seen, self._counts, self._constant, *rows, scores)
+        score_linear(self._table, self._n_seen, self._constant, *rows, scores)
 
-    def scorer(self, features: NDArray[np.int32], column: int) -> Scorer:
-        """Return the weights of the leading expert, or their means where these predict."""
-        expert, planes = leader(self._counts), planes_scored(self._table, self._n_seen, self._counts)
-        rows = np.concatenate([np.zeros(1, np.int32), 1 + features])
-        weights = self._table[rows, planes[expert], column].astype(np.float64)
+    def scorer(self, features: NDArray[np.int32], label: int) -> Scorer:
+        """Return the weights of a label less those of the threshold, or their means where these predict."""
+        rows, columns = np.concatenate([np.zeros(1, np.int32), 1 + features]), [0, 1 + label]
+        weights = self._table[rows[:, np.newaxis], 0, columns].astype(np.float64)
         if self._average:
-            accumulated = self._table[rows, planes[len(planes) // 2 + expert], column].astype(np.float64)
-            weights -= accumulated / max(int(self._n_seen[column]), 1)
-        return Scorer(weights[1:], float(constant_of(expert, self._constant) * weights[0]))
+            weights -= self._table[rows[:, np.newaxis], -1, columns] / np.maximum(self._n_seen[columns], 1)
+        margin = weights[:, 1] - weights[:, 0]
+        return Scorer(margin[1:], float(self._constant * margin[0]))
 
     def forget(self, label: int) -> None:
         """Forget a label: its column is as that of a new one."""
@@ -116,8 +99,6 @@ class LinearModel(Model):
         arrays: dict[str, NDArray[Any]] = {name: live[:, plane] for plane, name in enumerate(self._planes)}
         if self._average:
             arrays["n_seen"] = self._n_seen[: 1 + n_labels]
-        if self._paired:
-            arrays["expert_counts"] = self._counts
         if self._by_feature:
             arrays["feature_squares"] = self._squares[: 1 + n_features]
         return arrays
@@ -127,7 +108,7 @@ class LinearModel(Model):
         n_seen = self._n_seen.itemsize * (1 + n_labels) if self._average else 0
         squares = self._squares.itemsize * (1 + n_features) if self._by_feature else 0
         table = self._table.itemsize * len(self._planes) * (1 + n_features) * (1 + n_labels)
-        return table + n_seen + self._counts.nbytes + squares
+        return table + n_seen + squares
 
     def restore(self, arrays: dict[str, NDArray[Any]]) -> tuple[int, int]:
         if self._kind == PASSIVE_AGGRESSIVE:
@@ -143,7 +124,6 @@ class LinearModel(Model):
         for plane, name in enumerate(self._planes):
             self._table[:, plane, : 1 + n_labels] = arrays[name]
         self._n_seen = arrays.get("n_seen", self._n_seen)
-        self._counts = arrays.get("expert_counts", self._counts)
         self._squares = arrays.get("feature_squares", self._squares)
         return n_features, n_labels
 
@@ -151,15 +131,12 @@ class LinearModel(Model):
         """Raise ValueError if one of the arrays beside the planes does not fit."""
         if self._average:
             check_n_seen(arrays["n_seen"], n_labels)
-        if self._paired:
-            if arrays["expert_counts"].shape != (2, 2):
-                raise ValueError("state must hold expert_counts of two numbers for each of two experts")
-            check_range("expert_counts", arrays["expert_counts"], 0.0, MAX_COUNTED)
         if self._by_feature:
             if arrays["feature_squares"].shape != (1 + n_features,):
                 raise ValueError("state must hold feature_squares for each feature and the constant")
             check_range("feature_squares", arrays["feature_squares"], 0.0, MAX_FEATURE_SQUARES)
 
 
-def _padded(n_columns: int) -> int:
+def padded_width(n_columns: int) -> int:
+    """Return the columns of a table for so many: a multiple of PADDING."""
     return -(-n_columns // PADDING) * PADDING

@@ -2,7 +2,7 @@
 
 What is known of a label l is described by the vector
 
-    phi = (1, clip(margin_e, -4, 4) for each expert e, logit(base rate) + 1),      p = sigmoid((g + v_l) . phi)
+    phi = (1, clip(margin_e, -16, 16) for each expert e, 2 sqrt(recent share)),      p = sigmoid((g + v_l) . phi)
 
 The coefficients g are shared by all labels, and v_l are what the label has of its own; so a label that was hardly seen
 is judged as the others are. Both move after each example by a Newton step on the log loss, with all the curvature seen
@@ -11,11 +11,12 @@ so far, slowly forgotten, and a ridge that draws g to its start and v_l to 0:
     H_g <- KEPT H_g + sum_l p (1 - p) phi phi'     g <- g - inv(H_g + R) [sum_l (p - y) phi + (1 - KEPT) R (g - start)]
     H_l <- KEPT H_l + p (1 - p) phi phi'           v_l <- v_l - inv(H_l + R_l) [(p - y) phi + (1 - KEPT) R_l v_l]
 
-Sums are over the labels whose truth is known. Both steps are by the same p.
+Sums are over the labels whose truth is known. Both steps are by the same p. The recent share of a label is the mean of
+its truth, known ones only, each example with 1 - RECENT of the weight.
 
-A table of labels has a column for each of them: v_l, the lower triangle of H_l row by row, how often the label was
-true, and how often its truth was known. The table of what is shared has one column, without the last two. Everything is
-written in loops over labels without branches, so that it becomes vector instructions.
+A table of labels has a column for each of them: v_l, the lower triangle of H_l row by row, and the recent share. The
+table of what is shared has one column, without the last row. Everything is written in loops over labels without
+branches, so that it becomes vector instructions, by + - * / and square roots, which have the same bits on any machine.
 
 See Eqs. (10a) to (10d) of docs/mathematics.md.
 """
@@ -27,20 +28,20 @@ from manylabel_core.compiled import compiled
 from manylabel_core.online.updates._implicit import ordered_sum
 from manylabel_core.online.updates._targets import set_signs, weight_of
 
-KEPT = 0.999
-"""Share of the curvature kept from one example to the next: a memory of a thousand examples."""
+KEPT = 0.9995
+"""Share of the curvature kept from one example to the next: a memory of two thousand examples."""
 
-MAX_MARGIN = 4.0
+MAX_MARGIN = 16.0
 """Margins of experts are cut here; 1 is what they aim at."""
 
+RECENT = 0.65
+"""Share of a label's recent share kept from one example to the next: it follows bursts of labels."""
+
 START_INTERCEPT, START_MARGINS = -1.0, 2.0
-"""Coefficients at the start: of the 1, and of all the margins together; that of the base rate is 0."""
+"""Coefficients at the start: of the 1, and of all the margins together; that of the recent share is 0."""
 
-SHARED_RIDGE, OWN_RIDGE, OWN_INTERCEPT_RIDGE = 2.0, 20.0, 10.0
-"""Ridges of the shared coefficients, and of a label's own ones, of which the first belongs to the 1."""
-
-BEFORE_TRUE, BEFORE_FALSE = 0.25, 0.75
-"""Added to how often a label was true and not true, for its base rate."""
+SHARED_RIDGE, OWN_RIDGE = 2.0, 5.0
+"""Ridges of the shared coefficients, and of a label's own ones."""
 
 MAX_COEFFICIENT = 2.0**20
 """Coefficients are cut here: no step overflows, whatever the state."""
@@ -53,7 +54,7 @@ def score_stack(shared, labels, margins, scores):  # type: ignore[no-untyped-def
     Parameters
     ----------
     shared : array of shape (n_coefficients + n_curvatures, 1), float64
-    labels : array of shape (n_coefficients + n_curvatures + 2, >= n_labels), float64
+    labels : array of shape (n_coefficients + n_curvatures + 1, >= n_labels), float64
     margins : array of shape (n_experts, n_samples, 1 + n_labels), float64
         Scores of each expert, threshold first.
     scores : array of shape (n_samples, 1 + n_labels), float64
@@ -89,20 +90,20 @@ def learn_stack(  # type: ignore[no-untyped-def]
         _find_logits(shared, labels, phi[:, :now], scores[i, 1 : 1 + now])
         truth = slice(listed_indptr[i], listed_indptr[i + 1])
         set_signs(listed[truth], listed_signs[truth], complete[i], signs[: 1 + now])
+        weight = weight_of(weights, i)
         if signs[1 : 1 + old].any():
             own = slice(0, old)
-            weight = weight_of(weights, i)
             _find_errors(scores[i, 1 : 1 + old], signs[1 : 1 + old], weight, known[own], error[own], work[0, own])
             _set_products(phi[:, own], work[0, own], work[:, own])
             _learn_shared(shared, phi[:, own], error[own], work[:, own])
             _learn_own(labels[:, own], phi[:, own], known[own], error[own], work[:, own], step[:, own])
-            _count(labels, known[own], signs[1 : 1 + old], weight)
+        _follow(labels[len(labels) - 1], signs[1 : 1 + now], weight)
 
 
 @compiled
 def _describe(labels, margins, i, phi):  # type: ignore[no-untyped-def]
     """Write what is known of each label in row i."""
-    n_experts, true, seen = len(margins), len(labels) - 2, len(labels) - 1
+    n_experts, recent = len(margins), len(labels) - 1
     for label in range(phi.shape[1]):
         phi[0, label] = 1.0
     for q in range(n_experts):
@@ -110,8 +111,7 @@ def _describe(labels, margins, i, phi):  # type: ignore[no-untyped-def]
             margin = margins[q, i, 1 + label] - margins[q, i, 0]
             phi[1 + q, label] = min(max(margin, -MAX_MARGIN), MAX_MARGIN)
     for label in range(phi.shape[1]):
-        false = labels[seen, label] - labels[true, label]
-        phi[1 + n_experts, label] = log((labels[true, label] + BEFORE_TRUE) / (false + BEFORE_FALSE)) + 1.0
+        phi[1 + n_experts, label] = 2.0 * np.sqrt(labels[recent, label])
 
 
 @compiled
@@ -157,7 +157,7 @@ def _learn_shared(shared, phi, error, products):  # type: ignore[no-untyped-def]
             own[label] = error[label] * phi[k, label]
         away = shared[k, 0] - start_of(k, n)
         step[k, 0] = ordered_sum(own) + (1.0 - KEPT) * SHARED_RIDGE * away
-    _solve(work, SHARED_RIDGE, SHARED_RIDGE, step)
+    _solve(work, SHARED_RIDGE, step)
     for k in range(n):
         shared[k, 0] = min(max(shared[k, 0] - step[k, 0], -MAX_COEFFICIENT), MAX_COEFFICIENT)
 
@@ -180,27 +180,26 @@ def _learn_own(labels, phi, known, error, products, step):  # type: ignore[no-un
             labels[n + p, label] = kept * labels[n + p, label] + products[p, label]
             products[p, label] = labels[n + p, label]
     for k in range(n):
-        drawn = (1.0 - KEPT) * (OWN_INTERCEPT_RIDGE if k == 0 else OWN_RIDGE)
+        drawn = (1.0 - KEPT) * OWN_RIDGE
         for label in range(phi.shape[1]):
             step[k, label] = error[label] * phi[k, label] + drawn * known[label] * labels[k, label]
-    _solve(products, OWN_INTERCEPT_RIDGE, OWN_RIDGE, step)
+    _solve(products, OWN_RIDGE, step)
     for k in range(n):
         for label in range(phi.shape[1]):
             labels[k, label] = min(max(labels[k, label] - step[k, label], -MAX_COEFFICIENT), MAX_COEFFICIENT)
 
 
 @compiled
-def _solve(matrix, first_ridge, ridge, vector):  # type: ignore[no-untyped-def]
-    """Solve (matrix + ridges) x = vector for each column, by Gauss's elimination; both are overwritten.
+def _solve(matrix, ridge, vector):  # type: ignore[no-untyped-def]
+    """Solve (matrix + ridge I) x = vector for each column, by Gauss's elimination; both are overwritten.
 
     The matrix, a lower triangle, is positive semi-definite: what is divided by is at least a ridge, but for rounding.
     """
     n = len(vector)
     for j in range(n):
-        least = first_ridge if j == 0 else ridge
         pivot = matrix[_at(j, j)]  # becomes its inverse
         for label in range(len(pivot)):
-            pivot[label] = 1.0 / max(pivot[label] + least, 0.5 * least)
+            pivot[label] = 1.0 / max(pivot[label] + ridge, 0.5 * ridge)
         for i in range(j + 1, n):
             below = matrix[_at(i, j)]
             for k in range(j + 1, i + 1):
@@ -224,8 +223,10 @@ def _at(i, j):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def _count(labels, known, signs, weight):  # type: ignore[no-untyped-def]
-    """Count the labels known and those true, as often as the example weighs."""
+def _follow(recent, signs, weight):  # type: ignore[no-untyped-def]
+    """Take an example, as often as it weighs, into the recent shares of the labels whose truth is known."""
+    new = (1.0 - RECENT) * weight
+    rate = new / (RECENT + new)
     for label in range(len(signs)):
-        labels[len(labels) - 2, label] += weight * np.float64(signs[label] > 0)
-        labels[len(labels) - 1, label] += weight * known[label]
+        kept = 1.0 - rate * np.float64(signs[label] != 0)
+        recent[label] = kept * recent[label] + rate * np.float64(signs[label] > 0)

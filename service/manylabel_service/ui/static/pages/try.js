@@ -137,8 +137,7 @@ class Trying {
         h('thead', {}, h('tr', {}, ['Label', 'Before', 'After', 'Predicted now'].map((each, i) => h('th', { scope: 'col', class: i === 1 || i === 2 ? 'number' : null }, each)))),
         h('tbody', {}, changed.map((label) => h('tr', {}, h('th', { scope: 'row' }, label), h('td', { class: 'number' }, said(before, label)),
           h('td', { class: 'number' }, said(this.said, label)), h('td', {}, this.said.labels.includes(label) ? 'yes' : 'no')))))),
-      h('p', { class: 'quiet' }, 'One example moves a model a little; teach it again, or others like it, if it shall move more.',
-        this.status.params?.step === 'paired' ? ' Two learners run in this one, and the better one of late answers: when they take turns, all numbers move.' : null));
+      h('p', { class: 'quiet' }, 'One example moves a model a little; teach it again, or others like it, if it shall move more.'));
   }
 
   /** Have the measures of a trained model count what it says of the example. */

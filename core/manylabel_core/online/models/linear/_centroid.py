@@ -1,0 +1,121 @@
+"""Online centroids: for every label the direction of the sum of its examples, the last ones weighing most.
+
+An example x becomes z, with z_f = x_f ((n + 2) / (n_f + 2))^(1/4), where n examples came before it and n_f of them had
+feature f. Every label has a sum C of examples that it was true of, each with GROWTH times the weight of the one before
+it, and keeps q = |C|^2 beside it. The score of a label is C.z / sqrt(q), which is linear in x; the threshold is 0.
+
+Two square roots take the place of a logarithm: they have the same bits on any machine. The table is that of `_table`,
+with zeros in the row of the constant feature and in the column of the threshold.
+
+Sums stay below 1e33, so that nothing overflows in float32: weights of labels end at MAX_WEIGHT times 63.5, and the sum
+of all the weights that a label gave is at most 16 times its next one.
+
+See Eq. (10) of docs/mathematics.md.
+"""
+
+import numpy as np
+
+from manylabel_core.compiled import compiled
+from manylabel_core.online.models.linear._table import longest_row, padded, score_plane
+from manylabel_core.online.updates._targets import weight_of
+
+WEIGHT, SQUARE = range(2)
+"""Rows of the table of labels: the weight of the label's next example, and the squared norm of its sum."""
+
+GROWTH = 1.0 / 16.0
+"""Each example of a label weighs so much more than the one before it: half of the weight is with the last twelve."""
+
+MAX_WEIGHT = 2.0**32
+"""A weight beyond this, a power of two, is divided by it, and so is the sum of its label."""
+
+MIN_SQUARE = 1e-12
+"""Squared norms below are taken for it."""
+
+
+@compiled
+def score_centroid(table, labels, seen, indptr, indices, values, scores):  # type: ignore[no-untyped-def]
+    """Write the scores (n_samples, 1 + n_labels) of rows; features that were never learnt count as 0."""
+    z, sums = np.empty(longest_row(indptr), table.dtype), np.empty(padded(table, scores.shape[1]))
+    for i in range(len(indptr) - 1):
+        row = slice(indptr[i], indptr[i + 1])
+        _score_example(table, labels, seen, indices[row], values[row], z, sums, scores[i])
+
+
+@compiled
+def learn_centroid(  # type: ignore[no-untyped-def]
+    table,
+    labels,
+    seen,
+    indptr,
+    indices,
+    values,
+    listed_indptr,
+    listed,
+    listed_signs,
+    complete,
+    n_labels,
+    weights,
+    scores,
+):
+    """Learn rows in order; write the scores of each row before it was learnt.
+
+    Parameters
+    ----------
+    table : array of shape (>= 1 + n_features, 1, >= 1 + n_labels)
+        The sums.
+    labels : array of shape (2, >= n_labels), float64
+    seen : array of shape (>= 1 + n_features,), float64
+        Examples that had each feature; first the number of all examples.
+    scores : array of shape (n_samples, 1 + n_labels), float64
+        Result.
+    """
+    z, sums = np.empty(longest_row(indptr), table.dtype), np.empty(padded(table, scores.shape[1]))
+    for i in range(len(indptr) - 1):
+        row, now, weight = slice(indptr[i], indptr[i + 1]), n_labels[i], weight_of(weights, i)
+        features = indices[row]
+        scores[i, 1 + now :] = 0.0
+        _score_example(table, labels, seen, features, values[row], z, sums, scores[i, : 1 + now])
+        norm = 0.0
+        for p in range(len(features)):
+            norm += np.float64(z[p]) * z[p]
+            seen[1 + features[p]] += 1.0
+        seen[0] += 1.0
+        for at in range(listed_indptr[i], listed_indptr[i + 1]):
+            if listed_signs[at] > 0:
+                label = listed[at]
+                own = weight * labels[WEIGHT, label]
+                squared = labels[SQUARE, label] + own * (2.0 * sums[1 + label] + own * norm)
+                labels[SQUARE, label] = max(squared, 0.0)
+                labels[WEIGHT, label] += GROWTH * own
+                for p in range(len(features)):
+                    table[1 + features[p], 0, 1 + label] += table.dtype.type(own * z[p])
+                if labels[WEIGHT, label] > MAX_WEIGHT:
+                    _shrink(table[:, 0, 1 + label], labels[:, label])
+
+
+@compiled
+def rarity(n, n_feature):  # type: ignore[no-untyped-def]
+    """Return what a feature is multiplied by that so many of n examples had."""
+    return np.sqrt(np.sqrt((n + 2.0) / (n_feature + 2.0)))
+
+
+@compiled
+def _score_example(table, labels, seen, features, values, z, sums, scores):  # type: ignore[no-untyped-def]
+    """Write z, the sums C.z with that of the threshold in front, and the scores."""
+    known = np.searchsorted(features, len(table) - 1)
+    for p in range(known):
+        z[p] = values[p] * rarity(seen[0], seen[1 + features[p]])
+    own = sums[: padded(table, len(scores))]
+    score_plane(table, 0, 0.0, features[:known], z, own)
+    scores[0] = 0.0
+    for label in range(len(scores) - 1):
+        scores[1 + label] = own[1 + label] / np.sqrt(max(labels[SQUARE, label], MIN_SQUARE))
+
+
+@compiled
+def _shrink(sums, label):  # type: ignore[no-untyped-def]
+    """Divide the sum of a label and its weight by MAX_WEIGHT."""
+    for row in range(len(sums)):
+        sums[row] /= sums.dtype.type(MAX_WEIGHT)
+    label[WEIGHT] /= MAX_WEIGHT
+    label[SQUARE] /= MAX_WEIGHT * MAX_WEIGHT
