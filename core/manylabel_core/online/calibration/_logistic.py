@@ -26,7 +26,7 @@ See Eqs. (14), (15) and (15a) of docs/mathematics.md.
 
 import numpy as np
 
-from manylabel_core._elementary import sigmoid
+from manylabel_core._elementary import MAX_LOGIT, sigmoid
 from manylabel_core.compiled import compiled
 
 SLOPE, INTERCEPT, CENTRE, SPREAD, WEIGHT, POSITIVES = range(6)

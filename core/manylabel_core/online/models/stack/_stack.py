@@ -23,7 +23,7 @@ See Eqs. (10a) to (10d) of docs/mathematics.md.
 
 import numpy as np
 
-from manylabel_core._elementary import log, sigmoid
+from manylabel_core._elementary import sigmoid
 from manylabel_core.compiled import compiled
 from manylabel_core.online.updates._implicit import ordered_sum
 from manylabel_core.online.updates._targets import set_signs, weight_of
