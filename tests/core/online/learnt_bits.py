@@ -30,9 +30,9 @@ Arrays = dict[str, NDArray[Any]]
 ELEMENTARY = "elementary functions"
 STREAMS = ("dense", "sparse")
 OPTIONS: dict[str, Callable[[], OnlineLearner]] = {
-    "falt-macro": partial(LEARNERS["falt-paired"], optimise="macro_f1"),
-    "falt-standard": partial(LEARNERS["falt-paired"], scaling="standard"),
-    "falt-restart": partial(LEARNERS["falt-paired"], on_drift="restart"),
+    "falt-macro": partial(LEARNERS["falt-stacked"], optimise="macro_f1"),
+    "falt-standard": partial(LEARNERS["falt-stacked"], scaling="standard"),
+    "falt-restart": partial(LEARNERS["falt-stacked"], on_drift="restart"),
     "kernel-falt": partial(LEARNERS["kernel-falt-stacked"], gamma=None),
 }
 """Learners of the catalogue with other options that compute."""

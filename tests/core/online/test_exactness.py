@@ -246,10 +246,12 @@ def test_unknown_labels_are_as_if_their_columns_were_not_there(make: type[FALT])
 
 @pytest.mark.parametrize("make", [FALT, SALT, KernelFALT])
 def test_no_known_label_teaches_nothing(make: type[FALT]) -> None:
+    """Only the counts of features go on: they need no truth."""
     stream = make_stream(10)
     model = make(eta=0.137, scaling="none").partial_fit(stream.X, stream.Y)
     before = model.state()
     model.partial_fit(stream.X, stream.Y, known=np.zeros_like(stream.known))
+    np.testing.assert_array_equal(2.0 * before.pop("centroid.seen"), model.state()["centroid.seen"])
     for name, array in before.items():
         np.testing.assert_array_equal(array, model.state()[name])
 

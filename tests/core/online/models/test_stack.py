@@ -101,9 +101,9 @@ def plain_stack(
         old = [label for label in range(n_labels) if not np.isnan(margins[0][i, label])]
         phi, p, w = np.zeros((n_labels, E + 2)), np.zeros(n_labels), weights[i]
         for label in old:
-            clipped = [np.clip(margin[i, label], -16.0, 16.0) for margin in margins]
-            phi[label] = [1.0, *clipped, 2.0 * np.sqrt(recent[label])]
+            phi[label] = [1.0, *(margin[i, label] for margin in margins), 2.0 * np.sqrt(recent[label])]
             logits[i, label] = (g + v[label]) @ phi[label]
+            phi[label, 1:-1] = np.clip(phi[label, 1:-1], -16.0, 16.0)
             p[label] = 1.0 / (1.0 + np.exp(-logits[i, label]))
             shown[i, label] = 0.5 * (logits[i, label] - np.log(hits / (total - hits)))
         learnt = [label for label in old if known[i, label]]

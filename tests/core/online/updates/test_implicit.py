@@ -160,11 +160,7 @@ def test_a_round_leaves_no_margin_beyond_one(make: type[FALT]) -> None:
     X = rng.normal(size=(1, 4))
     Y = np.array([[1, 0, 1, 0, 0]])
     for eta in (0.01, 1.0, 100.0):
-        decision = (
-            make(eta=eta, **DOUBLE, **({"step": "implicit"} if make is KernelFALT else {}))
-            .partial_fit(X, Y)
-            .decision_function(X)
-        )
+        decision = make(eta=eta, step="implicit", **DOUBLE).partial_fit(X, Y).decision_function(X)
         assert (decision * (2 * Y - 1) <= 1.0 + 1e-9).all()
         assert (decision * (2 * Y - 1) > 0.0).all()
     np.testing.assert_allclose(decision, 2.0 * Y - 1.0, atol=1e-6)

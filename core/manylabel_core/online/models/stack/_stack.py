@@ -2,9 +2,10 @@
 
 What is known of a label l is described by the vector
 
-    phi = (1, clip(margin_e, -16, 16) for each expert e, 2 sqrt(recent share)),      p = sigmoid((g + v_l) . phi)
+    phi = (1, margin of each expert, 2 sqrt(recent share)),      p = sigmoid((g + v_l) . phi)
 
-The coefficients g are shared by all labels, and v_l are what the label has of its own; so a label that was hardly seen
+The log-odds are linear in the margins. The steps below cut margins at -16 and 16, so that one example moves the
+coefficients by a bounded amount. The coefficients g are shared by all labels, and v_l are what the label has of its own; so a label that was hardly seen
 is judged as the others are. Both move after each example by a Newton step on the log loss, with all the curvature seen
 so far, slowly forgotten, and a ridge that draws g to its start and v_l to 0:
 
@@ -32,7 +33,7 @@ KEPT = 0.9995
 """Share of the curvature kept from one example to the next: a memory of two thousand examples."""
 
 MAX_MARGIN = 16.0
-"""Margins of experts are cut here; 1 is what they aim at."""
+"""Coefficients learn from margins that are cut here; 1 is what experts aim at."""
 
 RECENT = 0.65
 """Share of a label's recent share kept from one example to the next: it follows bursts of labels."""
@@ -93,6 +94,7 @@ def learn_stack(  # type: ignore[no-untyped-def]
         weight = weight_of(weights, i)
         if signs[1 : 1 + old].any():
             own = slice(0, old)
+            _cut_margins(phi[1:-1, own])
             _find_errors(scores[i, 1 : 1 + old], signs[1 : 1 + old], weight, known[own], error[own], work[0, own])
             _set_products(phi[:, own], work[0, own], work[:, own])
             _learn_shared(shared, phi[:, own], error[own], work[:, own])
@@ -108,8 +110,7 @@ def _describe(labels, margins, i, phi):  # type: ignore[no-untyped-def]
         phi[0, label] = 1.0
     for q in range(n_experts):
         for label in range(phi.shape[1]):
-            margin = margins[q, i, 1 + label] - margins[q, i, 0]
-            phi[1 + q, label] = min(max(margin, -MAX_MARGIN), MAX_MARGIN)
+            phi[1 + q, label] = margins[q, i, 1 + label] - margins[q, i, 0]
     for label in range(phi.shape[1]):
         phi[1 + n_experts, label] = 2.0 * np.sqrt(labels[recent, label])
 
@@ -121,6 +122,14 @@ def _find_logits(shared, labels, phi, logits):  # type: ignore[no-untyped-def]
     for k in range(len(phi)):
         for label in range(len(logits)):
             logits[label] += (shared[k, 0] + labels[k, label]) * phi[k, label]
+
+
+@compiled
+def _cut_margins(margins):  # type: ignore[no-untyped-def]
+    """Cut margins to what coefficients learn from."""
+    for q in range(len(margins)):
+        for label in range(margins.shape[1]):
+            margins[q, label] = min(max(margins[q, label], -MAX_MARGIN), MAX_MARGIN)
 
 
 @compiled

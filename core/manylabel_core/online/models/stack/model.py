@@ -84,7 +84,7 @@ class Stack(Model):
         return max(1, MAX_SCALED_VALUES // int(scores.shape[1]))
 
     def scorer(self, features: NDArray[np.int32], label: int) -> Scorer:
-        """Return the weights of a label's log-odds, which are exact while no margin is beyond `MAX_MARGIN`."""
+        """Return the weights of a label's log-odds."""
         own = [expert.scorer(features, label) for expert in self._experts]
         intercept, *slopes, of_recent = (
             self._shared[: self._n_coefficients, 0] + self._labels[: self._n_coefficients, label]
