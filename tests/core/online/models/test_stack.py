@@ -117,14 +117,17 @@ def plain_stack(
         total = 0.999 * total + w * sum(likely[label] + predicted[label] for label in learnt)
         bend.learn(logits[i, learnt], Y[i, learnt], w)
         Hg *= 0.9995
-        gradient = np.zeros(E + 2)
+        gradient, moved = np.zeros(E + 2), v.copy()
         for label in learnt:
             curvature = w * p[label] * (1.0 - p[label]) * np.outer(phi[label], phi[label])
             error = w * (p[label] - Y[i, label]) * phi[label]
             Hg, gradient = Hg + curvature, gradient + error
             H[label] = 0.9995 * H[label] + curvature
-            v[label] -= np.linalg.solve(H[label] + ridge, error + 0.0005 * ridge @ v[label])
+            moved[label] -= np.linalg.solve(H[label] + ridge, error + 0.0005 * ridge @ v[label])
         g = g - np.linalg.solve(Hg + shared_ridge, gradient + 0.001 * (g - start))
+        g[1:-1] = np.maximum(g[1:-1], 0.0)
+        v = moved
+        v[old, 1:-1] = np.maximum(v[old, 1:-1], -g[1:-1])
     return logits, shown
 
 
@@ -165,6 +168,22 @@ def test_the_state_is_that_of_the_experts(make: type[OnlineLearner], parameters:
     for prefix, expert in experts(make).items():
         for name, array in expert.partial_fit(X, Y, known).state().items():
             np.testing.assert_array_equal(state[prefix + name], array)
+
+
+@pytest.mark.parametrize("make", [FALT, SALT])
+def test_an_expert_that_was_wrong_is_ignored_and_never_inverted(make: type[OnlineLearner]) -> None:
+    """All labels come to mean the contrary: experts that learn it must not find their margins inverted."""
+    rng = np.random.default_rng(0)
+    X, W = rng.normal(size=(1000, 20)), rng.normal(size=(20, 6)) / np.sqrt(20)
+    Y = (X @ W * np.where(np.arange(1000) < 500, 1.0, -1.0)[:, np.newaxis] > 0.3).astype(int)
+    model, least = make(), np.inf
+    for i in range(0, 1000, 10):
+        model.partial_fit(X[i : i + 10], Y[i : i + 10])
+        shared, labels = model.state()["stack.shared"], model.state()["stack.labels"]
+        slopes = shared[1:3, np.newaxis] + labels[1:3]
+        assert (slopes >= -1e-12).all()
+        least = min(least, slopes.min())
+    assert least < 1e-12
 
 
 def test_many_labels_are_stacked_in_parts_of_a_call(monkeypatch: pytest.MonkeyPatch) -> None:

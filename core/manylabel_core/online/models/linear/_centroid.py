@@ -35,7 +35,7 @@ MIN_SQUARE = 1e-12
 @compiled
 def score_centroid(table, labels, seen, indptr, indices, values, scores):  # type: ignore[no-untyped-def]
     """Write the scores (n_samples, 1 + n_labels) of rows; features that were never learnt count as 0."""
-    z, sums = np.empty(longest_row(indptr), table.dtype), np.empty(padded(table, scores.shape[1]))
+    z, sums = np.empty(longest_row(indptr)), np.empty(padded(table, scores.shape[1]))
     for i in range(len(indptr) - 1):
         row = slice(indptr[i], indptr[i + 1])
         _score_example(table, labels, seen, indices[row], values[row], z, sums, scores[i])
@@ -69,7 +69,7 @@ def learn_centroid(  # type: ignore[no-untyped-def]
     scores : array of shape (n_samples, 1 + n_labels), float64
         Result.
     """
-    z, sums = np.empty(longest_row(indptr), table.dtype), np.empty(padded(table, scores.shape[1]))
+    z, sums = np.empty(longest_row(indptr)), np.empty(padded(table, scores.shape[1]))
     for i in range(len(indptr) - 1):
         row, now, weight = slice(indptr[i], indptr[i + 1]), n_labels[i], weight_of(weights, i)
         features = indices[row]
@@ -77,7 +77,7 @@ def learn_centroid(  # type: ignore[no-untyped-def]
         _score_example(table, labels, seen, features, values[row], z, sums, scores[i, : 1 + now])
         norm = 0.0
         for p in range(len(features)):
-            norm += np.float64(z[p]) * z[p]
+            norm += z[p] * z[p]
             seen[1 + features[p]] += 1.0
         seen[0] += 1.0
         for at in range(listed_indptr[i], listed_indptr[i + 1]):

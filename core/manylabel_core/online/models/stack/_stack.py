@@ -5,15 +5,17 @@ What is known of a label l is described by the vector
     phi = (1, margin of each expert, 2 sqrt(recent share)),      p = sigmoid((g + v_l) . phi)
 
 The log-odds are linear in the margins. The steps below cut margins at -16 and 16, so that one example moves the
-coefficients by a bounded amount. The coefficients g are shared by all labels, and v_l are what the label has of its own; so a label that was hardly seen
-is judged as the others are. Both move after each example by a Newton step on the log loss, with all the curvature seen
-so far, slowly forgotten, and a ridge that draws g to its start and v_l to 0:
+coefficients by a bounded amount. The coefficients g are shared by all labels, and v_l are what the label has of its
+own; so a label that was hardly seen is judged as the others are. Both move after each example by a Newton step on the
+log loss, with all the curvature seen so far, slowly forgotten, and a ridge that draws g to its start and v_l to 0:
 
     H_g <- KEPT H_g + sum_l p (1 - p) phi phi'     g <- g - inv(H_g + R) [sum_l (p - y) phi + (1 - KEPT) R (g - start)]
     H_l <- KEPT H_l + p (1 - p) phi phi'           v_l <- v_l - inv(H_l + R_l) [(p - y) phi + (1 - KEPT) R_l v_l]
 
-Sums are over the labels whose truth is known. Both steps are by the same p. The recent share of a label is the mean of
-its truth, known ones only, each example with 1 - RECENT of the weight.
+Sums are over the labels whose truth is known. Both steps are by the same p. After a step a coefficient of a margin
+below 0 becomes 0, in g and in g + v_l: an expert that was wrong is ignored and never inverted, because it will learn
+better. The recent share of a label is the mean of its truth, known ones only, each example with 1 - RECENT of the
+weight.
 
 A table of labels has a column for each of them: v_l, the lower triangle of H_l row by row, and the recent share. The
 table of what is shared has one column, without the last row. Everything is written in loops over labels without
@@ -98,7 +100,7 @@ def learn_stack(  # type: ignore[no-untyped-def]
             _find_errors(scores[i, 1 : 1 + old], signs[1 : 1 + old], weight, known[own], error[own], work[0, own])
             _set_products(phi[:, own], work[0, own], work[:, own])
             _learn_shared(shared, phi[:, own], error[own], work[:, own])
-            _learn_own(labels[:, own], phi[:, own], known[own], error[own], work[:, own], step[:, own])
+            _learn_own(shared, labels[:, own], phi[:, own], known[own], error[own], work[:, own], step[:, own])
         _follow(labels[len(labels) - 1], signs[1 : 1 + now], weight)
 
 
@@ -168,7 +170,8 @@ def _learn_shared(shared, phi, error, products):  # type: ignore[no-untyped-def]
         step[k, 0] = ordered_sum(own) + (1.0 - KEPT) * SHARED_RIDGE * away
     _solve(work, SHARED_RIDGE, step)
     for k in range(n):
-        shared[k, 0] = min(max(shared[k, 0] - step[k, 0], -MAX_COEFFICIENT), MAX_COEFFICIENT)
+        least = 0.0 if 0 < k < n - 1 else -MAX_COEFFICIENT
+        shared[k, 0] = min(max(shared[k, 0] - step[k, 0], least), MAX_COEFFICIENT)
 
 
 @compiled
@@ -180,7 +183,7 @@ def start_of(k, n_coefficients):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def _learn_own(labels, phi, known, error, products, step):  # type: ignore[no-untyped-def]
+def _learn_own(shared, labels, phi, known, error, products, step):  # type: ignore[no-untyped-def]
     """Take the step of each label's own coefficients; `products` becomes scratch."""
     n = len(phi)
     for p in range(len(products)):
@@ -194,8 +197,9 @@ def _learn_own(labels, phi, known, error, products, step):  # type: ignore[no-un
             step[k, label] = error[label] * phi[k, label] + drawn * known[label] * labels[k, label]
     _solve(products, OWN_RIDGE, step)
     for k in range(n):
+        least = -shared[k, 0] if 0 < k < n - 1 else -MAX_COEFFICIENT
         for label in range(phi.shape[1]):
-            labels[k, label] = min(max(labels[k, label] - step[k, label], -MAX_COEFFICIENT), MAX_COEFFICIENT)
+            labels[k, label] = min(max(labels[k, label] - step[k, label], least), MAX_COEFFICIENT)
 
 
 @compiled
