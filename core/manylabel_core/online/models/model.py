@@ -27,6 +27,7 @@ class Model(Protocol):
 
     def set_update(self, update: Update) -> None:
         """Learn the next examples by this update, if the model takes steps."""
+        return
 
     def learn(self, rows: Rows, targets: Targets, scores: NDArray[np.float64]) -> None:
         """Learn rows in order; write the scores of each before it was learnt, 0 for labels that did not exist."""
@@ -49,6 +50,7 @@ class Model(Protocol):
 
     def reset_step_sizes(self, label: int | None) -> None:
         """Let the steps of a label, or with None of all, be as large as at the start, if they shrink."""
+        return
 
     def arrays(self, n_features: int, n_labels: int) -> dict[str, NDArray[Any]]:
         """Return the state of so many features and labels; views where possible."""
