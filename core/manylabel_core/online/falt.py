@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Protocol, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from manylabel_core.online.calibration._logistic import SLOPE, START
+from manylabel_core.online.calibration._logistic import POSITIVES, SLOPE, START
 from manylabel_core.online.margin import LinearThresholdingLearner
 from manylabel_core.online.parameters import GRADIENT, STACKED, Documentation
 from manylabel_core.scaling.fitted import FittedScaling
@@ -166,6 +166,7 @@ class FALT(LinearThresholdingLearner):
             state["stack.shared"][: len(FIRST_ALONE)] = [slope * of for of in FIRST_ALONE]
             if state.get("calibration.counts", np.empty((2, 0))).size:
                 state["calibration.counts"][:, :1] = [[0.5], [1.0]]  # at a threshold of 1/2, which is a margin of 0
+                state["calibration.labels"][POSITIVES] = 1.0
         learner.restore({**state, **({} if scaling is None else scaling.arrays())})
         return learner
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from manylabel_core.explanation import Explanation, Scorer, explain_scores
+from manylabel_core.explanation import Explanation, NotLinear, Scorer, explain_scores
 from manylabel_core.online._examples import PROBLEMS, find_problem
 from manylabel_core.online.calibration.calibration import Calibration, Curves
 from manylabel_core.online.drift.detectors import Alarms, Detectors
@@ -196,6 +196,7 @@ class Pipeline:
 
     def explain(self, row: Rows, labels: Sequence[int], k: int) -> list[Explanation]:
         """Explain the scores of one example; see `OnlineLearner.explain`."""
+        self._check_linear()
         row = self._plain(row)
         columns, values = self._scaling.score(row).row(0)
         known = columns < self.n_features
@@ -213,6 +214,7 @@ class Pipeline:
 
     def linear_form(self) -> LinearForm:
         """Return how scores come from features now; raises `NotLinear` for a kernel model."""
+        self._check_linear()
         columns = np.arange(self.n_features, dtype=np.int32)
         weights, intercept = np.empty((self.n_features, self.n_labels)), np.empty(self.n_labels)
         for label in range(self.n_labels):
@@ -224,6 +226,11 @@ class Pipeline:
         curves = self._calibration.curves()
         offset = curves.intercept + curves.slope * offsets
         return LinearForm(weights * slopes, slopes * (intercept - offsets), curves.slope / slopes, offset, curves.bend)
+
+    def _check_linear(self) -> None:
+        """Raise NotLinear for a kernel model, even before it has labels."""
+        if not self.model.is_linear:
+            raise NotLinear()
 
     def probabilities(self, scores: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the probabilities that belong to what `score` gave at the present state."""

@@ -97,9 +97,12 @@ def test_names_what_was_planted(make: Make) -> None:
 @pytest.mark.parametrize("make", [*EXPANSIONS.values(), *FEATURES.values()], ids=[*EXPANSIONS, *FEATURES])
 def test_is_refused_with_a_kernel(make: Make) -> None:
     X, Y = stream(10)
-    model = make().partial_fit(X, Y)
-    with pytest.raises(NotLinear, match="linear"):
-        model.explain(as_rows(sp.csr_array(X[:1]))[0], [0], 3)
+    row = as_rows(sp.csr_array(X[:1]))[0]
+    for model, labels in ((make(), []), (make().partial_fit(X, Y), [0])):
+        with pytest.raises(NotLinear, match="linear"):
+            model.explain(row, labels, 3)
+        with pytest.raises(NotLinear, match="linear"):
+            model.linear_form()
 
 
 def test_a_restored_learner_explains_alike() -> None:

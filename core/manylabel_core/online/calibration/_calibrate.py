@@ -78,7 +78,7 @@ def calibrate_rows(  # type: ignore[no-untyped-def]
 
     `existing`, of length 1, is the number of labels so far. A label does not count in the example that brings it:
     it is there because it is true. An example counts as often as it weighs. `probabilities` of no rows are not wanted.
-    Curves stay as they are if not `fitted`.
+    Curves stay as they are if not `fitted`; offsets then take no patience, and the first example counts for them.
     """
     slope, intercept, positives = labels[SLOPE], labels[INTERCEPT], labels[POSITIVES]
     centre, spread, total = labels[CENTRE], labels[SPREAD], labels[WEIGHT]
@@ -107,4 +107,4 @@ def calibrate_rows(  # type: ignore[no-untyped-def]
             gather(centre, spread, total, signs[1 : 1 + old], weight, margins, own)
             correct(slope, intercept, centre, spread, total, signs[1 : 1 + old], weight, margins, own)
         for p in range(truth.start, truth.stop):
-            positives[listed[p]] += weight * ((listed_signs[p] > 0) & (listed[p] < old))
+            positives[listed[p]] += weight * ((listed_signs[p] > 0) & ((listed[p] < old) | (not fitted)))

@@ -35,8 +35,8 @@ SLOPE, INTERCEPT, CENTRE, SPREAD, WEIGHT, POSITIVES = range(6)
 START = (2.0, -1.0, 0.0, 1.0, 1.0, 0.0)
 """A label before its first example: margins of 1 are what learners aim at, and most labels are rare."""
 
-LOG_ODDS = (1.0, 0.0, 0.0, 1.0, 1.0, 1.0)
-"""A label whose margins are log-odds already: its curve stays, and it has been seen once."""
+LOG_ODDS = (1.0, 0.0, 0.0, 1.0, 1.0, 0.0)
+"""A label whose margins are log-odds already: its curve stays."""
 
 KEPT = 0.999
 """Share of the curvature kept from one example of a label to the next: a memory of a thousand examples."""

@@ -8,9 +8,10 @@ with a threshold of 0 a label is predicted everywhere. They are slowly forgotten
 
 In scores, a decision threshold is an offset that is subtracted before the comparison with the learnt threshold. It
 grows from 0, the learnt threshold itself, as the label is seen true: to its full size after many times, to half of it
-after `patience`. What is left is multiplied by the slope of the label's probability, over that of a new label: it is
-half of what the log-odds are above those of the threshold, so that labels of different slopes stand about in the order
-of their probabilities, and a new label is left alone.
+after `patience`. Without patience it is there from the first time on: log-odds of labels are then cut at one place, and
+those of a label without an example at 0, a probability of 1/2. What is left is multiplied by the slope of the label's
+probability, over that of a new label: it is half of what the log-odds are above those of the threshold, so that labels
+of different slopes stand about in the order of their probabilities, and a new label is left alone.
 
 See Eqs. (16) to (18) of docs/mathematics.md.
 """
@@ -36,6 +37,9 @@ KEPT_COUNTS = 0.999
 PATIENCE = 20.0
 """A label that was seen true so often has half of its offset, where scores come from a curve that is fitted too."""
 
+MIN_POSITIVES = 1e-300
+"""Divisors below are taken for it: without patience, a label that was never seen true has no offset."""
+
 COMMON = 5.0
 """Total at which a label's own F weighs as much as the common one, for the macro-F1."""
 
@@ -56,7 +60,7 @@ def find_offsets(slope, intercept, positives, counts, measure, patience, offsets
     for label in range(len(offsets)):
         steep = max(slope[label], MIN_SLOPE)
         full = (offsets[label] - intercept[label]) / steep
-        trust = positives[label] / (positives[label] + patience)
+        trust = positives[label] / max(positives[label] + patience, MIN_POSITIVES)
         offsets[label] = min(max(trust * full, -MAX_OFFSET), MAX_OFFSET)
         slopes[label] = steep / START[SLOPE]
 

@@ -17,7 +17,14 @@ class Model(Protocol):
 
     It sees checked and scaled rows. Column 0 of its scores is the threshold, column 1 + l the label l; a label above
     the threshold is predicted. A model that has no threshold of its own scores it 0.
+
+    Attributes
+    ----------
+    is_linear : bool
+        Whether every margin is a weighted sum of the features, plus a constant: then there is a `scorer`.
     """
+
+    is_linear: bool = False
 
     def enlarge(self, n_features: int, n_labels: int, touch: bool = False) -> None:
         """Make room for at least so many features and labels, changing nothing else.

@@ -196,3 +196,14 @@ def test_cuts_need_probabilities() -> None:
         FALT(optimise="f1").grow(1, 1)
     with pytest.raises(ValueError, match=r"^calibrate must be True or False"):
         FALT(calibrate="no").grow(1, 1)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("make", [FALT, SALT])
+@pytest.mark.parametrize("optimise", ["none", "micro_f1", "macro_f1", "hamming"])
+def test_a_label_is_not_predicted_before_its_first_example(make: Make, optimise: str) -> None:
+    """Labels that were declared, or whose examples were rolled back, are there with nothing learnt."""
+    model = make(optimise=optimise)
+    model.grow(2, 3)
+    assert not model.predict(np.eye(2)).any()
+    model.partial_fit(np.eye(2), [[1, 0, 0]] * 2)
+    assert model.predict(np.eye(2)).tolist() == [[1, 0, 0]] * 2

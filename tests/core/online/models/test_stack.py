@@ -96,7 +96,7 @@ def plain_stack(
     g, v = start.copy(), np.zeros((n_labels, E + 2))
     Hg, H = np.zeros((E + 2, E + 2)), np.zeros((n_labels, E + 2, E + 2))
     recent, bend, hits, total = np.zeros(n_labels), PlainBend(), 0.25, 1.0
-    logits, shown = np.full(Y.shape, np.nan), np.full(Y.shape, np.nan)
+    seen, logits, shown = np.zeros(n_labels), np.full(Y.shape, np.nan), np.full(Y.shape, np.nan)
     for i in range(len(Y)):
         old = [label for label in range(n_labels) if not np.isnan(margins[0][i, label])]
         phi, p, w = np.zeros((n_labels, E + 2)), np.zeros(n_labels), weights[i]
@@ -105,11 +105,12 @@ def plain_stack(
             logits[i, label] = (g + v[label]) @ phi[label]
             phi[label, 1:-1] = np.clip(phi[label, 1:-1], -16.0, 16.0)
             p[label] = 1.0 / (1.0 + np.exp(-logits[i, label]))
-            shown[i, label] = 0.5 * (logits[i, label] - np.log(hits / (total - hits)))
+            shown[i, label] = 0.5 * (logits[i, label] - seen[label] * np.log(hits / (total - hits)))
         learnt = [label for label in old if known[i, label]]
         rate = 0.35 * w / (0.65 + 0.35 * w)
         there = np.arange(n_labels) < n_labels - (i < LATE)
         recent = np.where(known[i] & there, (1.0 - rate) * recent + rate * Y[i], recent)
+        seen = np.maximum(seen, known[i] * there * Y[i])
         if not learnt:
             continue
         predicted, likely = shown[i] > 0, bend.probabilities(logits[i])

@@ -108,7 +108,7 @@ def test_each_label_is_counted_alone_too(
         total += found["brier_score"] * counted(found)
     assert total == pytest.approx(whole["brier_score"] * counted(whole), rel=1e-9)
     refused(client.get(f"{address}/metrics/reliability?label=none"), 404, "label_not_found")
-    refused(client.get(f"{address}/metrics/reliability?label=p&label=q"), 422, "invalid_request")
+    refused(client.get(f"{address}/metrics/reliability?label=p&label=q"), 422, "invalid_request", "label")
 
 
 def test_batches_and_answers_do_not_matter(client: TestClient, create: Callable[..., str]) -> None:

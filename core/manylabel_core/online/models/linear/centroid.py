@@ -25,6 +25,8 @@ class Centroid(Model):
         Type of the sums.
     """
 
+    is_linear = True
+
     def __init__(self, dtype: str) -> None:
         self._table = np.zeros((1, 1, padded_width(1)), dtype=dtype)
         self._labels, self._seen = np.zeros((2, 0)), np.zeros(1)

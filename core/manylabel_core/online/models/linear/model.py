@@ -45,6 +45,8 @@ class LinearModel(Model):
         Whether every feature has a step size of its own.
     """
 
+    is_linear = True
+
     def __init__(self, update: Update, constant: float, average: bool, dtype: str, by_feature: bool = False) -> None:
         self.set_update(update)
         self._constant, self._average, self._by_feature = constant, average, by_feature

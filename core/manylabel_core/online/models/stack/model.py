@@ -43,6 +43,7 @@ class Stack(Model):
     def __init__(self, first: Model, others: Mapping[str, Model]) -> None:
         self.first, self._others = first, dict(others)
         self._experts = [first, *self._others.values()]
+        self.is_linear = all(expert.is_linear for expert in self._experts)
         self._existing = np.zeros(1, dtype=np.int64)
         n = self._n_coefficients = len(self._experts) + 2
         n_rows = n + n * (n + 1) // 2
