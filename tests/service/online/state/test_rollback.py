@@ -70,7 +70,7 @@ def test_names_that_came_later_stay_with_nothing_learnt() -> None:
     (rolled,), (before,) = model.predict([x]), straight.predict([x])
     assert rolled.threshold == before.threshold
     assert {"x": rolled.scores["x"]} == before.scores
-    assert rolled.scores["y"] == rolled.scores["z"] < rolled.threshold  # as any new label's, which is not predicted
+    assert rolled.scores["y"] == rolled.scores["z"] < rolled.threshold  # as of any new label
     assert rolled.labels == ["x"]
 
 
