@@ -209,8 +209,8 @@ def test_every_form_of_an_example_is_the_same_example(client: Client, name: str)
 
 
 def test_partial_labels_leave_the_others_unknown(client: Client, name: str) -> None:
-    """What is learnt about one label moves the raw scores of others only if they are known to be false."""
-    model = client.create_model(name)
+    """Where labels share no coefficients, the truth of one moves the scores of others only if they are false."""
+    model = client.create_model(name, params={"step": "adaptive"})
 
     def raw() -> dict[str, float]:
         prediction = model.predict({"f": 1})
