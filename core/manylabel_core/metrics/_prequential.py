@@ -20,7 +20,7 @@ The true labels among the best of an example are two fields of its row. `BEST` h
 is true, and their number among the hundred best from bit `PLACES` on. `GAIN` is the sum of the discounts of those
 among the hundred best: see `DISCOUNTS`.
 
-An example counts as often as it weighs, in units of 1 / UNIT: whole numbers can be taken away again without a trace.
+Counts are weighted by the examples' weights, in units of 1 / UNIT: whole numbers can be subtracted exactly.
 Which examples there were (`EXAMPLES`, `GIVEN`, `FIRST`, `LAST`) is counted by ones.
 
 All but `seen`, `bins` and `groups` are twice there: of the predictions (`MODEL`) and of the labels frequent so far
@@ -87,7 +87,7 @@ UNIT = 2**16
 
 GROUP_BOUNDS = (0, 5, 20)
 """A label that was relevant in no example before belongs to the first group, then those in fewer than 5, and than 20
-(in examples as often as they weigh), and the last group has the others."""
+(the sum of the weights of its examples), and the last group has the others."""
 N_GROUPS = len(GROUP_BOUNDS) + 1
 _FEW, _MORE = GROUP_BOUNDS[1] * UNIT, GROUP_BOUNDS[2] * UNIT
 

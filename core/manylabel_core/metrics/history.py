@@ -48,7 +48,7 @@ class LabelHistory(NamedTuple):
     ----------
     stride, given : as of `MeasureHistory`.
     cumulative, window : ndarray of shape (n_points, 3), float64
-        They count examples as often as they weigh; 0 while the label did not exist.
+        They are sums of the examples' weights; 0 while the label did not exist.
     """
 
     stride: int

@@ -32,7 +32,7 @@ NAMES = (
 
 GROUP_BOUNDS = _prequential.GROUP_BOUNDS
 """A label belongs to the first of the groups below if it was relevant in no example before, to the next if in fewer
-than the second number, and so on, in examples as often as they weigh."""
+than the second number, and so on, in sums of the examples' weights."""
 
 GROUPS = ("never", "below_5", "below_20", "more")
 """Groups of labels by how often each had been relevant before an example, as they are answered."""
@@ -72,7 +72,7 @@ class PartialTruth(NamedTuple):
 
 
 class LabelCounts(NamedTuple):
-    """Counts of each label, by column; all but `first` and `last` count examples as often as they weigh.
+    """Counts of each label, by column; all but `first` and `last` are sums of the examples' weights.
 
     Attributes
     ----------
@@ -108,7 +108,7 @@ class Prequential:
     micro F1 so far; there is no set of labels by whose prediction for every example so far it would have been higher. A
     label is as frequent as the share of examples with it among those where its truth was told, or all of it was.
 
-    An example counts as often as it weighs, in every measure and in the baseline; a weight is rounded to a multiple of
+    Every measure, and the baseline, is weighted by the examples' weights; a weight is rounded to a multiple of
     2^-16, and is at least that. The window covers examples, whatever they weigh.
 
     Nothing depends on how the examples are grouped into calls, bit for bit. The window is exact: its counts

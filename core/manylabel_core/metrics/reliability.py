@@ -35,7 +35,7 @@ class Reliability(NamedTuple):
     Attributes
     ----------
     number : ndarray of shape (n_bins,), float64
-        Labels whose truth was known, of all examples, by their probability; each as often as its example weighs.
+        Labels whose truth was known, of all examples, by their probability, weighted by the examples' weights.
     mean_probability, share_true : ndarray of shape (n_bins,), float64
         Of those, the mean of the probabilities, and how many were relevant; NaN where there are none.
     expected_calibration_error : float

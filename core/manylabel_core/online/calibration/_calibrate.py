@@ -77,7 +77,7 @@ def calibrate_rows(  # type: ignore[no-untyped-def]
     """Subtract the offsets, write the probabilities, and only then take in the truth, example by example.
 
     `existing`, of length 1, is the number of labels so far. A label does not count in the example that brings it:
-    it is there because it is true. An example counts as often as it weighs. `probabilities` of no rows are not wanted.
+    it is there because it is true. Examples count by their weights. `probabilities` of no rows are not wanted.
     Curves stay as they are if not `fitted`; offsets then take no patience, and the first example counts for them.
     """
     slope, intercept, positives = labels[SLOPE], labels[INTERCEPT], labels[POSITIVES]

@@ -98,7 +98,7 @@ def learn_bend(bend, slope, intercept, signs, own_weight, margins, probabilities
 
 @compiled
 def gather(centre, spread, weight, signs, own_weight, margins, probabilities):  # type: ignore[no-untyped-def]
-    """Take the margins of an example, as often as it weighs, into the curvature.
+    """Take the margins of an example, by its weight, into the curvature.
 
     A label's sign is +1, -1, or 0 where the truth is unknown.
     """

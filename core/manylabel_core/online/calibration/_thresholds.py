@@ -102,7 +102,7 @@ def add_offsets(scores, offsets, slopes, margins):  # type: ignore[no-untyped-de
 
 @compiled
 def count_expected(counts, measure, signs, weight, scores, probabilities):  # type: ignore[no-untyped-def]
-    """Take an example into the counts, as often as it weighs, where its truth is known.
+    """Take an example into the counts, by its weight, where its truth is known.
 
     Given are its lowered scores, and its probabilities.
     """

@@ -237,7 +237,7 @@ def _at(i, j):  # type: ignore[no-untyped-def]
 
 @compiled
 def _follow(recent, signs, weight):  # type: ignore[no-untyped-def]
-    """Take an example, as often as it weighs, into the recent shares of the labels whose truth is known."""
+    """Take an example, by its weight, into the recent shares of the labels whose truth is known."""
     new = (1.0 - RECENT) * weight
     rate = new / (RECENT + new)
     for label in range(len(signs)):
