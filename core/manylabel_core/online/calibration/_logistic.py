@@ -18,8 +18,8 @@ fitted: a curve that is right in the middle has no coefficient left for its end.
 where the bend, 1 at the start, is shared by all labels and moves by Newton steps on the log loss, as the curves do.
 A decision threshold for an F measure is at most 1/2, below the knot, so that the bend changes no order and no score.
 
-What runs over all labels is written without branches, in loops of a few arrays each, so that it becomes vector
-instructions; only few labels are above the knot.
+The loops over all labels have no branches and few arrays each, so that they become vector instructions; few labels are
+above the knot.
 
 See Eqs. (14), (15) and (15a) of docs/mathematics.md.
 """

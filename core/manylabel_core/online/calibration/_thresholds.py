@@ -9,9 +9,9 @@ with a threshold of 0 a label is predicted everywhere. They are slowly forgotten
 In scores, a decision threshold is an offset that is subtracted before the comparison with the learnt threshold. It
 grows from 0, the learnt threshold itself, as the label is seen true: to its full size after many times, to half of it
 after `patience`. Without patience it is there from the first time on: log-odds of labels are then cut at one place, and
-those of a label without an example at 0, a probability of 1/2. What is left is multiplied by the slope of the label's
-probability, over that of a new label: it is half of what the log-odds are above those of the threshold, so that labels
-of different slopes stand about in the order of their probabilities, and a new label is left alone.
+those of a label without an example at 0, a probability of 1/2. The difference is then multiplied by the slope of the
+label's curve and divided by that of a new label. It becomes half of the log-odds above those of the threshold, so that
+labels of different slopes are ranked about by their probabilities; the score of a new label does not change.
 
 See Eqs. (16) to (18) of docs/mathematics.md.
 """

@@ -7,8 +7,8 @@ it, and keeps q = |C|^2 beside it. The score of a label is C.z / sqrt(q), which 
 Two square roots take the place of a logarithm: they have the same bits on any machine. The table is that of `_table`,
 with zeros in the row of the constant feature and in the column of the threshold.
 
-Sums stay below 1e33, so that nothing overflows in float32: weights of labels end at MAX_WEIGHT times 63.5, and the sum
-of all the weights that a label gave is at most 16 times its next one.
+Sums stay below 1e33, so that nothing overflows in float32: weights of labels end at MAX_WEIGHT times 63.5, and the
+weights of all examples of a label together are at most 16 times the next one.
 
 See Eq. (10) of docs/mathematics.md.
 """
@@ -23,7 +23,7 @@ WEIGHT, SQUARE = range(2)
 """Rows of the table of labels: the weight of the label's next example, and the squared norm of its sum."""
 
 GROWTH = 1.0 / 16.0
-"""Each example of a label weighs so much more than the one before it: half of the weight is with the last twelve."""
+"""Relative growth of the weight from one example of a label to the next: the last twelve have half of the weight."""
 
 MAX_WEIGHT = 2.0**32
 """A weight beyond this, a power of two, is divided by it, and so is the sum of its label."""
@@ -95,7 +95,7 @@ def learn_centroid(  # type: ignore[no-untyped-def]
 
 @compiled
 def rarity(n, n_feature):  # type: ignore[no-untyped-def]
-    """Return what a feature is multiplied by that so many of n examples had."""
+    """Return the factor of a feature that `n_feature` of n examples had."""
     return np.sqrt(np.sqrt((n + 2.0) / (n_feature + 2.0)))
 
 

@@ -59,7 +59,7 @@ class Centroid(Model):
         return {"sums": sums, "labels": self._labels[:, :n_labels], "seen": self._seen[: 1 + n_features]}
 
     def nbytes_after(self, n_features: int, n_labels: int, n_samples: int, n_values: int) -> int:
-        """Return the bytes of the state for so many columns."""
+        """Return the bytes of the state with these numbers of columns."""
         return self._table.itemsize * (1 + n_features) * (1 + n_labels) + 8 * (2 * n_labels + 1 + n_features)
 
     def restore(self, arrays: dict[str, NDArray[Any]]) -> tuple[int, int]:

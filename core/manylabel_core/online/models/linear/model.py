@@ -106,7 +106,7 @@ class LinearModel(Model):
         return arrays
 
     def nbytes_after(self, n_features: int, n_labels: int, n_samples: int, n_values: int) -> int:
-        """Return the bytes of the state for so many columns."""
+        """Return the bytes of the state with these numbers of columns."""
         n_seen = self._n_seen.itemsize * (1 + n_labels) if self._average else 0
         squares = self._squares.itemsize * (1 + n_features) if self._by_feature else 0
         table = self._table.itemsize * len(self._planes) * (1 + n_features) * (1 + n_labels)
@@ -140,5 +140,5 @@ class LinearModel(Model):
 
 
 def padded_width(n_columns: int) -> int:
-    """Return the columns of a table for so many: a multiple of PADDING."""
+    """Return `n_columns` rounded up to a multiple of PADDING, the width of a table."""
     return -(-n_columns // PADDING) * PADDING
