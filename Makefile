@@ -7,6 +7,8 @@ BIN := .venv/bin
 # of matrices. With 0 they run in pytest's own process, where a debugger can be used.
 # MANYLABEL_TEST_REDIS_SERVER=path runs the tests on another Redis than the one they bring along (docs/design.md).
 TEST_PROCESSES ?= 4
+# Without bytecode on the disk each of the tests' processes, and each server, would compile all modules anew.
+export PYTHONDONTWRITEBYTECODE :=
 INSTALLED := .venv/installed
 RUNS := .venv/runs
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, ClassVar, Protocol, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +12,9 @@ from numpy.typing import NDArray
 from manylabel_core.online.calibration._logistic import POSITIVES, SLOPE, START
 from manylabel_core.online.margin import LinearThresholdingLearner
 from manylabel_core.online.parameters import GRADIENT, STACKED, Documentation
-from manylabel_core.scaling.fitted import FittedScaling
+
+if TYPE_CHECKING:
+    from manylabel_core.scaling.fitted import FittedScaling
 
 
 class FittedLinear(Protocol):

@@ -8,13 +8,12 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator
-from sklearn.exceptions import NotFittedError
 
 from manylabel_core.checks import check_choice, check_flag
 from manylabel_core.explanation import Explanation
 from manylabel_core.online.calibration.calibration import Curves, make_calibration
 from manylabel_core.online.drift.detectors import Alarms, make_detectors
+from manylabel_core.online.estimator import Estimator, not_fitted
 from manylabel_core.online.models.model import Model
 from manylabel_core.online.parameters import Documentation, describe_parameters
 from manylabel_core.online.pipeline import Learnt, LinearForm, Pipeline
@@ -25,7 +24,7 @@ DTYPES = ("float32", "float64")
 """Types that weights may have."""
 
 
-class OnlineLearner(BaseEstimator, metaclass=ABCMeta):
+class OnlineLearner(Estimator, metaclass=ABCMeta):
     """A multi-label model learns one example after the other, in order.
 
     The model gives every label and a threshold a score; labels that score above the threshold are predicted.
@@ -218,7 +217,7 @@ class OnlineLearner(BaseEstimator, metaclass=ABCMeta):
     def _scores(self, X: Matrix) -> NDArray[np.float64]:
         """Return scores, threshold first."""
         if not self.__sklearn_is_fitted__():
-            raise NotFittedError(f"this {type(self).__name__} has not learnt anything yet; call partial_fit first")
+            raise not_fitted(f"this {type(self).__name__} has not learnt anything yet; call partial_fit first")
         rows, n_features = as_rows(X, self.dtype)
         _check_width("X", n_features, self.n_features_)
         return self.score(rows)
@@ -403,7 +402,7 @@ class OnlineLearner(BaseEstimator, metaclass=ABCMeta):
             If nothing has been learnt yet.
         """
         if self._pipeline is None:
-            raise NotFittedError("nothing has been learnt yet")
+            raise not_fitted("nothing has been learnt yet")
         return self._pipeline.linear_form()
 
     def resolved_params(self) -> dict[str, Any]:

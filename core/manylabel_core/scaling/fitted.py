@@ -8,7 +8,6 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from sklearn.utils.sparsefuncs import min_max_axis
 
 from manylabel_core.checks import is_sparse
 from manylabel_core.rows import MAX_MAGNITUDE, Rows, as_rows, row_blocks
@@ -147,8 +146,8 @@ class FittedMaxAbsScaling(FittedAffineScaling):
 
     @classmethod
     def fit(cls, X: Any) -> Self:
-        least, most = min_max_axis(X, axis=0) if is_sparse(X) else (X.min(axis=0), X.max(axis=0))
-        scale = np.maximum(np.abs(least), np.abs(most)).astype(np.float64)
+        sizes = abs(X).max(axis=0)
+        scale = np.asarray(sizes.toarray() if is_sparse(X) else sizes, dtype=np.float64).ravel()
         return cls(np.zeros(X.shape[1]), np.where(scale > 0, scale, 1.0))
 
 

@@ -9,8 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import NotFittedError
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
+from sklearn.utils import get_tags
 
 from manylabel_core import FALT, SALT, KernelFALT, KernelPassiveAggressive, KernelSALT, PassiveAggressive
 from manylabel_core.rows import Rows, Targets
@@ -30,6 +33,18 @@ def test_parameters_are_kept_and_cloned(make: type[FALT]) -> None:
     with pytest.raises(NotFittedError):
         copy.predict(X)
     assert "intercept_scaling=0.25" in repr(model)
+
+
+@pytest.mark.parametrize("make", ALL)
+def test_it_is_an_estimator_of_scikit_learn_by_its_manners(make: type[FALT]) -> None:
+    model = make().set_params(drift="adwin", scaling="unit")
+    assert repr(model) == f"{make.__name__}(drift='adwin', scaling='unit')"
+    with pytest.raises(ValueError, match=f"{make.__name__} has no parameter 'sclaing'; it has .*, scaling"):
+        model.set_params(drift=None, sclaing="none")
+    assert model.drift == "adwin"
+    assert get_tags(model) == get_tags(BaseEstimator())
+    pipe = make_pipeline(FunctionTransformer(), model)
+    assert clone(pipe).set_params(**{f"{make.__name__.lower()}__drift": None})[-1].get_params()["drift"] is None
 
 
 @pytest.mark.parametrize("make", ALL)

@@ -55,7 +55,9 @@ class Params(BaseModel):
 
     def learner(self, scaling: str | None, missing: str | None = None) -> OnlineLearner:
         """Return a new, untrained learner."""
-        return self._learner(**self.model_dump(), scaling=scaling, missing=missing)
+        make: Any = self._learner  # each learner has parameters of its own
+        learner: OnlineLearner = make(**self.model_dump(), scaling=scaling, missing=missing)
+        return learner
 
 
 class _MarginParams(Params):

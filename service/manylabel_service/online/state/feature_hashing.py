@@ -7,11 +7,12 @@ name in UTF-8, 32 bits, seed 0: the same in every process and on every machine, 
 cryptographic one. It is no protection against a client that looks for collisions; those make its own model worse only.
 """
 
+from collections.abc import Collection
 from typing import Any
 
+import mmh3
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils import murmurhash3_32
 
 from manylabel_core.rows import MAX_MAGNITUDE
 from manylabel_service.hosting.examples import Features
@@ -26,8 +27,7 @@ def hashed(x: Features, n_columns: int) -> tuple[NDArray[np.int32], NDArray[np.f
     32-bit integer. The order of the features does not matter, to the last bit. Sums are at most MAX_MAGNITUDE.
     """
     if x.names is not None:
-        hashes = np.fromiter(map(murmurhash3_32, x.names), dtype=np.int64, count=len(x.names))
-        return _summed(*_placed(hashes, x.values, n_columns))
+        return _summed(*_placed(_hashes_of_names(x.names), x.values, n_columns))
     numbers = np.arange(len(x.values), dtype=np.int32) if x.indices is None else x.indices
     n_within = int(np.searchsorted(numbers, n_columns))
     if n_within == len(numbers):
@@ -35,8 +35,7 @@ def hashed(x: Features, n_columns: int) -> tuple[NDArray[np.int32], NDArray[np.f
     known = ~np.isnan(x.values)
     numbers, given = numbers[known], x.values[known]
     n_within = int(np.count_nonzero(known[:n_within]))
-    hashes = murmurhash3_32(np.ascontiguousarray(numbers[n_within:], dtype=np.int32)).astype(np.int64)
-    columns, values = _placed(hashes, given[n_within:], n_columns)
+    columns, values = _placed(_hashes_of_numbers(numbers[n_within:]), given[n_within:], n_columns)
     return _summed(np.concatenate([numbers[:n_within], columns]), np.concatenate([given[:n_within], values]))
 
 
@@ -47,16 +46,24 @@ def sources(x: Features, n_columns: int) -> dict[int, str | int]:
     """
     if x.names is not None:
         names: list[Any] = list(x.names)
-        hashes = np.fromiter(map(murmurhash3_32, x.names), dtype=np.int64, count=len(names))
-        columns = _placed(hashes, x.values, n_columns)[0]
+        columns = _placed(_hashes_of_names(x.names), x.values, n_columns)[0]
     else:
         numbers = np.arange(len(x.values), dtype=np.int32) if x.indices is None else x.indices
         n_within = int(np.searchsorted(numbers, n_columns))
-        hashes = murmurhash3_32(np.ascontiguousarray(numbers[n_within:])).astype(np.int64)
+        hashes = _hashes_of_numbers(numbers[n_within:])
         names = numbers.tolist()
         columns = np.concatenate([numbers[:n_within], _placed(hashes, x.values[n_within:], n_columns)[0]])
     order = np.argsort(-np.abs(np.nan_to_num(x.values)), kind="stable")[::-1]
     return {int(columns[place]): names[place] for place in order.tolist()}
+
+
+def _hashes_of_names(names: Collection[str]) -> NDArray[np.int64]:
+    return np.fromiter(map(mmh3.hash, names), dtype=np.int64, count=len(names))
+
+
+def _hashes_of_numbers(numbers: NDArray[np.int32]) -> NDArray[np.int64]:
+    """Return the hashes of the four bytes of each number, the lowest first."""
+    return np.fromiter(map(mmh3.hash, numbers.astype("<i4").view("V4").tolist()), dtype=np.int64, count=len(numbers))
 
 
 def _placed(

@@ -1,0 +1,61 @@
+"""The interface of a scikit-learn estimator, without importing scikit-learn, which takes a second."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any, Self
+
+if TYPE_CHECKING:
+    from sklearn.exceptions import NotFittedError
+    from sklearn.utils import Tags
+
+
+class Estimator:
+    """A dataclass whose fields are its parameters is an estimator of scikit-learn.
+
+    `sklearn.base.clone` and nested parameters work as with a `BaseEstimator`.
+    """
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Return the parameters by name, in alphabetical order; none is an estimator, so `deep` has no effect."""
+        return {name: getattr(self, name) for name in _defaults(self)}
+
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters by name, and return the estimator.
+
+        Raises
+        ------
+        ValueError
+            If there is no parameter of such a name; none has been set then.
+        """
+        known = _defaults(self)
+        for name in params:
+            if name not in known:
+                raise ValueError(f"{type(self).__name__} has no parameter {name!r}; it has {', '.join(known)}")
+        for name, value in params.items():
+            setattr(self, name, value)
+        return self
+
+    def __sklearn_tags__(self) -> Tags:
+        """Return scikit-learn's description of an estimator; those of `BaseEstimator`."""
+        from sklearn.utils import Tags, TargetTags
+
+        return Tags(estimator_type=None, target_tags=TargetTags(required=False))
+
+    def __repr__(self) -> str:
+        """Return the call that makes this estimator: the parameters that are not as by default."""
+        defaults = _defaults(self)
+        given = [f"{name}={value!r}" for name, value in self.get_params().items() if value != defaults[name]]
+        return f"{type(self).__name__}({', '.join(given)})"
+
+
+def not_fitted(message: str) -> NotFittedError:
+    """Return scikit-learn's error for an estimator that has learnt nothing."""
+    from sklearn.exceptions import NotFittedError
+
+    return NotFittedError(message)
+
+
+def _defaults(estimator: Any) -> dict[str, Any]:
+    """Return the defaults of the parameters by name, in alphabetical order."""
+    return {each.name: each.default for each in sorted(fields(estimator), key=lambda each: each.name)}
