@@ -67,7 +67,7 @@ from manylabel_clients.http.resources.predictions import (
 )
 from manylabel_clients.http.resources.replicas import KnownVersions, Replica, Replicas
 from manylabel_clients.http.resources.snapshots import RolledBack, Snapshot
-from manylabel_clients.http.resources.stream import LineAnswer
+from manylabel_clients.http.resources.stream import LineAnswer, StreamSummary
 from manylabel_clients.http.resources.versions import ModelDetail, Promoted, Version
 from manylabel_clients.http.transport.credentials import Secret, derive_token
 from manylabel_clients.http.transport.retry import Retry
@@ -137,6 +137,7 @@ __all__ = [
     "Secret",
     "Snapshot",
     "Sparse",
+    "StreamSummary",
     "TooLarge",
     "TrainedStatus",
     "TrainedSummary",

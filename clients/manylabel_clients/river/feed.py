@@ -8,19 +8,17 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
-from manylabel_clients.http.errors import ApiError
+from manylabel_clients.http.errors import ApiError, ManyLabelError
 from manylabel_clients.http.resources.examples import Example, Labels
 from manylabel_clients.http.resources.metrics import Metrics
 from manylabel_clients.http.resources.model_status import TrainedStatus
 from manylabel_clients.http.resources.models import Model
-from manylabel_clients.http.resources.predictions import Updated
+from manylabel_clients.http.resources.stream import StreamSummary
+from manylabel_clients.http.transport.batches import BATCH_SIZE
 from manylabel_clients.progress import ProgressBar, counted
 from manylabel_clients.river.encoding import named_truths, named_values
 from manylabel_clients.river.files.stream import FileStream
 from manylabel_core.rows import MAX_EXAMPLE_WEIGHT
-
-BATCH_SIZE = 64
-"""Examples in one update, by default."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,17 +47,14 @@ class FeedInterrupted(Exception):
     offset : int
         The first row not known to be learnt. It may have been, with its batch, if an answer was lost.
     feed_id : str
-    batch_size : int
-        To go on, call `feed` with the same stream, model, `feed_id` and `batch_size`, and `start=offset`.
+        To go on, call `feed` with the same stream, model and `feed_id`, and `start=offset`.
     """
 
-    def __init__(self, cause: Exception, offset: int, feed_id: str, batch_size: int) -> None:
-        how = f"start={offset}, feed_id={feed_id!r}, batch_size={batch_size}"
-        counted = f" (examples counted from row {offset})" if isinstance(cause, ApiError) else ""
-        super().__init__(f"{cause}{counted}; to go on: feed(..., {how})")
+    def __init__(self, cause: Exception, offset: int, feed_id: str) -> None:
+        where = f"row {offset}: " if isinstance(cause, ApiError) else ""
+        super().__init__(f"{where}{cause}; to go on: feed(..., start={offset}, feed_id={feed_id!r})")
         self.offset = offset
         self.feed_id = feed_id
-        self.batch_size = batch_size
 
 
 def feed(
@@ -71,19 +66,14 @@ def feed(
     feed_id: str | None = None,
     complete: bool = False,
     progress: bool = False,
-    on_batch: Callable[[int, Updated], object] | None = None,
+    on_batch: Callable[[int, StreamSummary], object] | None = None,
 ) -> FeedResult:
     """Have a model of the service learn a stream, in order, each row once.
 
-    The rows go in batches, one after the other. Every batch carries the idempotency key
-    ``<feed_id>:<offset>``, the offset being the number of its first row. A batch that was learnt although its
-    answer was lost is, when it comes again with the same key and content, answered and not learnt again. So
-    a feed that was interrupted (by the network, a server that was killed, a bad row, Ctrl-C) is resumed
-    exactly, if the stream gives the same rows again and `feed_id` and `batch_size` are the same. With another
-    batch size or other rows the server refuses the repeated key (422) rather than count a row twice.
-
-    The server remembers the latest 10,000 keys of a model: enough to go on from where a feed stopped,
-    not to repeat a long one from its beginning.
+    The rows are sent by `Model.learn`, in batches, under the key `feed_id`. The server keeps the number of the last row
+    learnt under a key, and does not learn rows up to it again. So a feed that was interrupted (by the network, a server
+    that was killed, a bad row, Ctrl-C) is resumed exactly, if the stream gives the same rows again and `feed_id` is the
+    same.
 
     Parameters
     ----------
@@ -96,7 +86,7 @@ def feed(
     start : int
         Rows of the stream to skip.
     batch_size : int
-        Rows in one update. A batch is learnt as a whole or not at all.
+        Rows in one request.
     feed_id : str, optional
         Name of this feed, unique for the model: 1 to 200 visible ASCII characters. Default: a random one.
     complete : bool
@@ -134,19 +124,20 @@ def feed(
     try:
         with _bar(stream, start, progress) as advance:
             rows = stream.examples() if isinstance(stream, FileStream) else stream
-            for batch in _batches(_examples(rows, start, complete), batch_size):
-                receipt = model.update_many(batch, batch_size=batch_size, key=f"{feed_id}:{offset}")
-                offset += len(batch)
-                advance(len(batch))
+            examples = _examples(rows, start, complete)
+            for summary in model.learn(examples, key=feed_id, first=start + 1, batch_size=batch_size):
+                advance(summary.next - 1 - offset)
+                offset = summary.next - 1
                 if on_batch is not None:
-                    on_batch(offset, receipt)
+                    on_batch(offset, summary)
         status = model.status()
         if isinstance(status, TrainedStatus):
             raise TypeError(f"model {model.name!r} is trained by jobs and learns nothing from a stream")
     except Exception as error:
-        raise FeedInterrupted(error, offset, feed_id, batch_size) from error
+        offset = error.done if isinstance(error, ManyLabelError) and error.done > offset else offset
+        raise FeedInterrupted(error, offset, feed_id) from error
     except KeyboardInterrupt as error:
-        error.add_note(f"to go on: feed(..., start={offset}, feed_id={feed_id!r}, batch_size={batch_size})")
+        error.add_note(f"to go on: feed(..., start={offset}, feed_id={feed_id!r})")
         raise
     return FeedResult(offset - start, offset, feed_id, status.position, status.updates, status.metrics)
 
@@ -178,11 +169,6 @@ def _labels(y: Any, complete: bool) -> Labels:
         return y  # type: ignore[no-any-return]  # the client checks it
     truth = named_truths(y)
     return [label for label, relevant in truth.items() if relevant] if complete else truth
-
-
-def _batches(examples: Iterator[Example], batch_size: int) -> Iterator[list[Example]]:
-    while batch := list(islice(examples, batch_size)):
-        yield batch
 
 
 @contextmanager

@@ -6,14 +6,14 @@ import random
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from manylabel_clients import Client, ConnectionFailed, Model
+from manylabel_clients import Client, ConnectionFailed, Model, StreamSummary
 from manylabel_clients.http.resources.model_status import ModelStatus
 
 Command = Callable[..., Any]
@@ -143,13 +143,13 @@ def test_a_first_batch_whose_answer_is_lost_is_not_learnt_twice(
     model = client.create_model(name)
     file = write_rows(tmp_path / "rows.svm", 10)
 
-    def learn_but_fail(self: Model, *arguments: Any, **options: Any) -> None:
-        update_many(self, *arguments, **options)
+    def learn_but_fail(self: Model, *arguments: Any, **options: Any) -> Iterator[StreamSummary]:
+        assert len(list(learn(self, *arguments, **options))) == 1
         raise ConnectionFailed("the answer is lost")
 
     with monkeypatch.context() as patch:
-        update_many = Model.update_many
-        patch.setattr(Model, "update_many", learn_but_fail)
+        learn = Model.learn
+        patch.setattr(Model, "learn", learn_but_fail)
         assert manylabel("feed", name, str(file)).status == 3
     assert model.status().updates == 10
     assert manylabel("feed", name, str(file), "--resume").status == 0

@@ -16,10 +16,9 @@ class FeedCheckpoint:
     """A checkpoint holds what a feed needs to be resumed exactly."""
 
     feed_id: str
-    batch_size: int
     complete: bool
     offset: int = 0
-    """Rows fed. The batch after them may have been learnt too; its key sees to it that it counts once."""
+    """Rows fed. The batch after them may have been learnt too; by their numbers its rows count once."""
     digest: str = ""
     """Digest of these rows."""
     updates: int = 0

@@ -37,7 +37,8 @@ from manylabel_clients.command.output.text import print_json
 from manylabel_clients.http.errors import ManyLabelError
 from manylabel_clients.http.resources.model_status import TrainedStatus
 from manylabel_clients.http.resources.models import Model
-from manylabel_clients.http.resources.predictions import Updated
+from manylabel_clients.http.resources.stream import StreamSummary
+from manylabel_clients.http.transport.batches import BATCH_SIZE
 
 if TYPE_CHECKING:
     from manylabel_clients.river.feed import FeedResult
@@ -70,7 +71,7 @@ def feed(
         bool,
         Option("--resume", help="Go on where the last feed of this file into this model stopped."),
     ] = False,
-    batch_size: BatchSize = 64,
+    batch_size: BatchSize = BATCH_SIZE,
     as_json: AsJson = False,
     url: Url = DEFAULT_URL,
     api_key: ApiKeyFile = None,
@@ -86,11 +87,11 @@ def feed(
     path = checkpoint_path(url, model, file)
     with connect(url, api_key, PATIENT) as client:
         handle = client.model(model)
-        checkpoint = _resumed(path, file, handle) if resume else FeedCheckpoint(uuid.uuid4().hex, batch_size, complete)
+        checkpoint = _resumed(path, file, handle) if resume else FeedCheckpoint(uuid.uuid4().hex, complete)
         stream = open_for(handle, file, labels, zero_based, TableOptions(tags, separator, ignore, text, weight))
         # Before the first row: if even the first answer is lost, its batch still has to be known again.
         checkpoint.save(path)
-        result = _run(handle, stream, checkpoint, path, progress=not as_json)
+        result = _run(handle, stream, checkpoint, path, batch_size, progress=not as_json)
     if as_json:
         print_json(asdict(result))
     else:
@@ -98,20 +99,22 @@ def feed(
         print_metrics(result.metrics)
 
 
-def _run(model: Model, stream: "FileStream", checkpoint: FeedCheckpoint, path: Path, progress: bool) -> "FeedResult":
+def _run(
+    model: Model, stream: "FileStream", checkpoint: FeedCheckpoint, path: Path, batch_size: int, progress: bool
+) -> "FeedResult":
     from manylabel_clients.river.feed import FeedInterrupted, feed
 
     rows = DigestedRows(stream.examples(), checkpoint, stream.n_samples)
 
-    def note(offset: int, receipt: Updated) -> None:
-        replace(checkpoint, offset=offset, digest=rows.digest, updates=receipt.updates).save(path)
+    def note(offset: int, summary: StreamSummary) -> None:
+        replace(checkpoint, offset=offset, digest=rows.digest, updates=summary.updates).save(path)
 
     try:
         return feed(
             rows,
             model,
             start=checkpoint.offset,
-            batch_size=checkpoint.batch_size,
+            batch_size=batch_size,
             feed_id=checkpoint.feed_id,
             complete=checkpoint.complete,
             progress=progress,
@@ -141,5 +144,5 @@ def _stopped(cause: BaseException | None, offset: int) -> Exception:
     if isinstance(cause, Failure):
         return cause
     error = cause if isinstance(cause, ManyLabelError) else Failure(str(cause))
-    error.add_note(f"{offset:,} rows are learnt, --resume goes on (examples in the message count from there)")
+    error.add_note(f"{offset:,} rows are learnt, --resume goes on")
     return error

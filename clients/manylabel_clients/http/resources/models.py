@@ -50,7 +50,7 @@ from manylabel_clients.http.resources.resource import (
     sync_events,
 )
 from manylabel_clients.http.resources.snapshots import SnapshotRequests
-from manylabel_clients.http.resources.stream import ExampleStream, LineAnswer
+from manylabel_clients.http.resources.stream import ExampleStream, LearningStream, LineAnswer, StreamSummary
 from manylabel_clients.http.resources.versions import VersionRequests
 from manylabel_clients.http.transport.batches import BATCH_SIZE, Batches, Items, asking
 from manylabel_clients.http.transport.connections import AsyncConnections, SyncConnections
@@ -280,6 +280,26 @@ class ModelRequests(LabelRequests, SnapshotRequests, VersionRequests):
             If it cannot go on; `done` is the number of the last example answered.
         """
         return ExampleStream(self._path, examples, key, first, batch_size, probabilities, self._retry)
+
+    def learn(
+        self, examples: Items[Example], *, key: str | None = None, first: int = 1, batch_size: int = BATCH_SIZE
+    ) -> LearningStream:
+        """Learn any number of examples, and yield a summary for each request; lazily, batch by batch.
+
+        It is the fastest way to learn: nothing is predicted. A batch that breaks off is continued where it did: each
+        example is learnt once. The first example that the server refuses ends it; all before it are learnt.
+
+        Parameters
+        ----------
+        examples, key, first, batch_size
+            As of `stream`.
+
+        Raises
+        ------
+        ManyLabelError
+            If it cannot go on; `done` is the number of the last example learnt.
+        """
+        return LearningStream(self._path, examples, key, first, batch_size, self._retry)
 
     def events(self, *, after: str | None = None, kinds: Collection[str] = ()) -> EventStream[Event]:
         """Iterate over what happens to the model from now on, or after the position of an event seen earlier.
@@ -542,6 +562,14 @@ class Model(SyncResource[ModelRequests]):
         while (answers := self._connections.run(stream.next_answers())) is not None:
             yield from answers
 
+    @documented_as(ModelRequests.learn)
+    def learn(
+        self, examples: Iterable[Example], *, key: str | None = None, first: int = 1, batch_size: int = BATCH_SIZE
+    ) -> Iterator[StreamSummary]:
+        stream = self._requests.learn(examples, key=key, first=first, batch_size=batch_size)
+        while (summary := self._connections.run(stream.next_summary())) is not None:
+            yield summary
+
     def __repr__(self) -> str:
         return f"Model({self._connections.shown_url!r}, {self.name!r})"
 
@@ -609,6 +637,14 @@ class AsyncModel(AsyncResource[ModelRequests]):
         while (answers := await self._connections.run(stream.next_answers())) is not None:
             for answer in answers:
                 yield answer
+
+    @documented_as(ModelRequests.learn)
+    async def learn(
+        self, examples: Items[Example], *, key: str | None = None, first: int = 1, batch_size: int = BATCH_SIZE
+    ) -> AsyncIterator[StreamSummary]:
+        stream = self._requests.learn(examples, key=key, first=first, batch_size=batch_size)
+        while (summary := await self._connections.run(stream.next_summary())) is not None:
+            yield summary
 
     def __repr__(self) -> str:
         return f"AsyncModel({self._connections.shown_url!r}, {self.name!r})"

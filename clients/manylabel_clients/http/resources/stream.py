@@ -1,4 +1,4 @@
-"""A stream of examples without I/O: batches under one key, each continued where it broke off."""
+"""Streams of examples without I/O: batches under one key, each continued where it broke off."""
 
 from __future__ import annotations
 
@@ -45,7 +45,51 @@ class LineAnswer:
     """Why it was refused; the others were learnt."""
 
 
-class ExampleStream:
+@dataclass(frozen=True, slots=True)
+class StreamSummary:
+    """A summary says what became of the examples that were sent in one request."""
+
+    next: int
+    """Number of the example after them: a stream under the same key goes on there."""
+    learnt: int
+    replayed: int
+    """Examples that were learnt in an earlier attempt."""
+    position: str
+    """Where the model stands in its log. Opaque."""
+    updates: int
+    """Examples the model has learnt in all."""
+
+
+class _Stream:
+    """Examples are sent batch by batch, under one key; parameters as of `ExampleStream`."""
+
+    def __init__(
+        self, path: str, examples: Items[Example], key: str | None, first: int, batch_size: int, retry: Retry
+    ) -> None:
+        if first < 1:
+            raise ValueError(f"first must be at least 1, not {first}")
+        self._path = path
+        self._headers = {**NDJSON, "Idempotency-Key": new_key(key)}
+        self._first = first
+        self._batches = Batches(examples, encode_pair, batch_size)
+        self._retry = retry
+
+    def _post(self, number: int, lines: Sequence[bytes], options: str) -> Exchange[httpx2.Response]:
+        """Send lines, the first of which has this number."""
+        path = f"{self._path}/stream?from={number}{options}"
+        return (yield from send(Request("POST", path, b"\n".join(lines), self._headers), self._retry))
+
+    def _pause(self, interruption: ApiError, failures: int, done: int) -> Pause:
+        """Return the pause before the next attempt; raise the error if there is to be none."""
+        asked = interruption.retry_after_seconds
+        wait_seconds = self._retry.wait_seconds(failures, asked) if _may_pass(interruption) else None
+        if wait_seconds is None:
+            interruption.done = done
+            raise interruption
+        return Pause(wait_seconds)
+
+
+class ExampleStream(_Stream):
     """A stream of examples is sent batch by batch, under one key.
 
     Parameters
@@ -74,14 +118,8 @@ class ExampleStream:
         probabilities: bool,
         retry: Retry,
     ) -> None:
-        if first < 1:
-            raise ValueError(f"first must be at least 1, not {first}")
-        self._path = path
-        self._key = new_key(key)
-        self._first = first
-        self._batches = Batches(examples, encode_pair, batch_size)
+        super().__init__(path, examples, key, first, batch_size, retry)
         self._options = "&probabilities=true" if probabilities else ""
-        self._retry = retry
 
     def next_answers(self) -> Exchange[list[LineAnswer] | None]:
         """Send one more batch; return its answers, or None when there are no more examples."""
@@ -96,22 +134,48 @@ class ExampleStream:
         failures = 0
         while len(answers) < len(lines):
             number, rest = first + len(answers), lines[len(answers) :]
-            headers = {**NDJSON, "Idempotency-Key": self._key}
-            path = f"{self._path}/stream?from={number}{self._options}"
-            response = yield from send(Request("POST", path, b"\n".join(rest), headers), self._retry)
+            response = yield from self._post(number, rest, self._options)
             got = _answers(response, number, len(rest))
             interruption = _interruption(got, len(rest))
             answers += got if interruption is None else got[:-1]
             if interruption is None:
                 continue
             failures = failures + 1 if len(got) == 1 else 1
-            asked = interruption.retry_after_seconds
-            wait_seconds = self._retry.wait_seconds(failures, asked) if _may_pass(interruption) else None
-            if wait_seconds is None:
-                interruption.done = first - 1 + len(answers)
-                raise interruption
-            yield Pause(wait_seconds)
+            yield self._pause(interruption, failures, first - 1 + len(answers))
         return answers
+
+
+class LearningStream(_Stream):
+    """A stream is learnt, and nothing is predicted: the server answers a batch with counts.
+
+    Raises
+    ------
+    ValueError
+        As `ExampleStream`.
+    """
+
+    def next_summary(self) -> Exchange[StreamSummary | None]:
+        """Have one more batch learnt; return None when there are no more examples."""
+        batch = yield from self._batches.draw()
+        if batch is None:
+            return None
+        return (yield from self._send(self._first + batch.start, batch.items))
+
+    def _send(self, first: int, lines: Sequence[bytes]) -> Exchange[StreamSummary]:
+        """Send lines until all are learnt, or the retries are used up without any progress."""
+        done = learnt = replayed = failures = 0
+        while True:
+            number = first + done
+            response = yield from self._post(number, lines[done:], "&answers=errors&stop=true")
+            interruption, counts = _counts(response)
+            reached = counts["next"] - number
+            if not 0 <= reached <= len(lines) - done or (interruption is None and reached < len(lines) - done):
+                raise unexpected(response)
+            done, learnt, replayed = done + reached, learnt + counts["learnt"], replayed + counts["replayed"]
+            if interruption is None:
+                return StreamSummary(first + done, learnt, replayed, counts["position"], counts["updates"])
+            failures = 1 if reached else failures + 1
+            yield self._pause(interruption, failures, first - 1 + done)
 
 
 def _answers(response: httpx2.Response, first: int, n_lines: int) -> list[LineAnswer]:
@@ -123,6 +187,17 @@ def _answers(response: httpx2.Response, first: int, n_lines: int) -> list[LineAn
     if not answers or len(answers) > n_lines or numbers != list(range(first, first + len(answers))):
         raise unexpected(response)
     return answers
+
+
+def _counts(response: httpx2.Response) -> tuple[ApiError | None, Mapping[str, Any]]:
+    """Return why the server has stopped, if it has, and the counts of the lines before."""
+    try:
+        *refused, counts = map(json.loads, response.content.splitlines())
+        errors = [_answer(line).error for line in refused]
+        wanted = {name: counts[name] for name in ("next", "learnt", "replayed", "position", "updates")}
+    except (ValueError, TypeError, LookupError, AttributeError) as error:
+        raise unexpected(response) from error
+    return (errors[-1] if errors else None), wanted
 
 
 def _answer(line: Mapping[str, Any]) -> LineAnswer:

@@ -42,6 +42,8 @@ class Streaming(Parameters):
     answers: Literal["all", "errors"] = "all"
     """`errors`: the response has the refused lines and a summary only. No prediction is computed, and a client may send
     the whole stream before it reads."""
+    stop: Flag = False
+    """Whether the stream ends at the first line that is refused: that line and those after it are not learnt."""
 
 
 @router.post(
@@ -86,7 +88,8 @@ class Streaming(Parameters):
 @needs("learn")
 async def stream(request: Request, name: str) -> Response:
     """Each line is an example, and is answered by a line: what was predicted for it just before it was learnt, or
-    what is wrong with it; the lines after a wrong one are still learnt. What arrives together is learnt together."""
+    what is wrong with it; the lines after a wrong one are still learnt, but for `stop`. What arrives together is learnt
+    together."""
     context = context_of(request)
     check_headers(request, NDJSON, None)
     key = idempotency.key_text(request)
@@ -97,7 +100,7 @@ async def stream(request: Request, name: str) -> Response:
     errors_only = wanted.answers == "errors"
     if wanted.probabilities and errors_only:
         raise wrong("probabilities", "must be false with answers=errors, which answers no predictions")
-    learner = LineLearner(context, replica, key, request.scope, wanted.probabilities, errors_only)
+    learner = LineLearner(context, replica, key, request.scope, wanted.probabilities, errors_only, wanted.stop)
     return _StreamAnswer(context, learner, replica.records, wanted.first, errors_only, request.app.state.turns)
 
 

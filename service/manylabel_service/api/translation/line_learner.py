@@ -19,7 +19,7 @@ from manylabel_service.api.translation.model_access import online
 from manylabel_service.api.translation.to_json import numbers, to_dict
 from manylabel_service.api.web.audited import note
 from manylabel_service.api.web.problems import Problem, invalid, problem_document, problem_of
-from manylabel_service.errors import InvalidExample, ModelGone, ServiceError
+from manylabel_service.errors import InvalidExample, LimitExceeded, ModelGone, ServiceError
 from manylabel_service.hosting.examples import Example
 from manylabel_service.hosting.hosted_model import ModelEvicted
 from manylabel_service.hosting.selection import Selection
@@ -78,6 +78,7 @@ class LineLearner:
     scope : of the request.
     probabilities : whether the answers have them.
     errors_only : whether only refused lines are answered, and the rest counted.
+    stop : whether the first refused line ends the stream.
 
     Attributes
     ----------
@@ -92,6 +93,7 @@ class LineLearner:
         scope: Scope,
         probabilities: bool = False,
         errors_only: bool = False,
+        stop: bool = False,
     ) -> None:
         self._context = context
         self._record = replica.record
@@ -99,6 +101,7 @@ class LineLearner:
         self._scope = scope
         self._probabilities = probabilities
         self._errors_only = errors_only
+        self._stop = stop
         self._n_listed = 0
         self.summary = Summary()
         self._n_refused = 0
@@ -121,10 +124,15 @@ class LineLearner:
             access.check()
         except ServiceError as error:
             raise StreamFailed(lines[0].number, problem_of(error)) from error
+        failed = _first_refused(lines) if self._stop else None
+        if failed is not None:
+            lines = [line for line in lines if line.number < failed.number]
         for part in self._parts(replica, lines, access.limits):
             async for learnt in self._learn(replica, part, access.limits):
                 async for portion in _portions(self._answered(learnt)):
                     yield portion
+        if failed is not None:
+            raise failed
 
     async def _hosted(self) -> Replica:
         """Return the model, which may have left the memory and come back since the last block."""
@@ -194,7 +202,12 @@ class LineLearner:
                 started = time.perf_counter()
             updated = await self._update(replica, good) if good else None
         except ServiceError as error:
-            problem = problem_of(error)
+            if self._stop and len(good) > 1 and isinstance(error, InvalidExample | LimitExceeded):
+                for line in good:  # none was learnt, as one of them is refused: those before it are
+                    async for learnt in self._learn(replica, [line], None):
+                        yield learnt
+                return
+            problem = _refusal(error)
             self._context.telemetry.rejected(self._record.name, problem.code)
             yield _Learnt([line for line in lines if line.number < good[0].number], None)
             raise StreamFailed(good[0].number, problem) from error
@@ -214,7 +227,7 @@ class LineLearner:
                     want_predictions=not self._errors_only,
                     want_probabilities=self._probabilities,
                     stream=part,
-                    refuse_each=True,
+                    refuse_each=not self._stop,
                 )
             except ModelEvicted:
                 replica = await self._hosted()
@@ -228,6 +241,11 @@ class LineLearner:
             n_good = sum(isinstance(line.content, Example) for line in lines)
             telemetry.updated(self._record.name, n_good - updated.skipped, seconds, updated.alarms)
             note(self._scope, position=updated.position, lines=n_good - updated.skipped)
+
+
+def _first_refused(lines: list[Line]) -> StreamFailed | None:
+    refused = ((line.number, line.content) for line in lines if isinstance(line.content, Problem))
+    return next((StreamFailed(number, problem) for number, problem in refused), None)
 
 
 def _good(lines: list[Line], updated: UpdateResult, selection: Selection) -> Iterator[dict[str, Any]]:

@@ -8,7 +8,7 @@ import httpx2
 import pytest
 from tests.clients.http.fake_server import FakeServer
 
-from manylabel_clients import ApiError, Busy, NotFound, Retry, UnexpectedAnswer
+from manylabel_clients import ApiError, Busy, Invalid, NotFound, Retry, StreamSummary, UnexpectedAnswer
 from manylabel_clients.http.resources.examples import Example
 from manylabel_clients.http.resources.models import ModelRequests
 from manylabel_clients.http.transport.exchange import Exchange
@@ -139,3 +139,52 @@ def test_wrong_parameters_are_refused_before_anything_is_sent() -> None:
             calls.stream([([1], [])], key=key, first=first, batch_size=batch_size)
     with pytest.raises(TypeError, match=r"^/examples/1/x "):
         FakeServer()(calls.stream([([1], []), (3, [])], batch_size=2).next_answers())
+
+
+def counted(following: int, learnt: int, replayed: int = 0) -> dict[str, Any]:
+    at = {"position": "9", "updates": following - 1}
+    return {"learnt": learnt, "replayed": replayed, "refused": 0, "next": following, **at}
+
+
+def lesson(first: int = 1) -> Exchange[Any]:
+    return ModelRequests("m", RETRY).learn(EXAMPLES, key="k", first=first).next_summary()
+
+
+def test_a_batch_that_is_only_learnt_has_one_summary() -> None:
+    fake = FakeServer(answer(counted(16, 3, 2)))
+    assert fake(lesson(11)) == StreamSummary(next=16, learnt=3, replayed=2, position="9", updates=15)
+    (request,) = fake.requests
+    assert request.path == "/v1/models/m/stream?from=11&answers=errors&stop=true"
+    assert request.headers == {"Content-Type": "application/x-ndjson", "Idempotency-Key": "k"}
+    assert request.body == b"\n".join(LINES)
+
+
+def test_a_summary_adds_up_what_it_took() -> None:
+    fake = FakeServer(
+        answer(refused(2, 503, "storage_unavailable", retry_after=5), counted(2, 0, 1)),
+        answer(refused(4, 429, "queue_full", retry_after=1), counted(4, 2)),
+        answer(refused(4, 503, "not_ready"), counted(4, 0)),
+        answer(counted(6, 2)),
+    )
+    assert fake(lesson()) == StreamSummary(next=6, learnt=4, replayed=1, position="9", updates=5)
+    assert [path.split("&")[0] for path, _ in fake.pieces] == ["from=1", "from=2", "from=4", "from=4"]
+    assert [n for _, n in fake.pieces] == [5, 4, 2, 2]
+    assert fake.pauses == [6, 2, 2]
+
+
+def test_an_example_that_is_refused_ends_what_is_only_learnt() -> None:
+    with pytest.raises(Invalid, match="about invalid_request") as caught:
+        FakeServer(answer(refused(13, 422, "invalid_request"), counted(13, 2)))(lesson(11))
+    assert caught.value.done == 12
+
+
+@pytest.mark.parametrize("following", [0, 5, 7])
+def test_a_summary_of_other_lines_is_not_understood(following: int) -> None:
+    with pytest.raises(UnexpectedAnswer):
+        FakeServer(answer(counted(following, 1)))(lesson())
+
+
+@pytest.mark.parametrize("content", [b"", b"[]\n", b"{}\n", json.dumps(learnt(1)).encode(), b"3"])
+def test_a_summary_of_another_program_is_not_understood(content: bytes) -> None:
+    with pytest.raises(UnexpectedAnswer):
+        FakeServer(answer(content=content))(lesson())

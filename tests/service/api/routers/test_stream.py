@@ -318,6 +318,37 @@ def test_a_stream_that_is_stopped_says_where_to_go_on(stream: Callable[..., Any]
     assert (summary["learnt"], summary["next"]) == (1, 2)
 
 
+@pytest.mark.parametrize("answered", ["all", "errors"])
+def test_the_first_refused_line_ends_a_stream_that_is_to_stop(
+    client: TestClient, model: str, stream: Callable[..., Any], answered: str
+) -> None:
+    items, query = [*examples(20), b"[]", *examples(20), b"{}"], f"?answers={answered}&stop=true"
+    given = stream(items, "s", query)
+    last = given[-2] if answered == "errors" else given[-1]
+    assert (last["line"], last["error"]["errors"][0]["detail"]) == (21, "must be an object with x, y, weight")
+    assert client.get(model).json()["updates"] == 20
+    if answered == "errors":
+        assert (given[-1]["learnt"], given[-1]["next"], len(given)) == (20, 21, 2)
+    items[20], items[41] = GOOD, GOOD
+    assert len(stream(items[20:], "s", f"{query}&from=21")) == (1 if answered == "errors" else 22)
+    assert client.get(model).json()["updates"] == 42
+
+
+def test_a_line_that_does_not_fit_the_model_ends_a_stream_that_is_to_stop(
+    serve: Callable[..., Any], create: Callable[..., str]
+) -> None:
+    """It is found after its block was taken as a whole: what stands before it is learnt, and nothing behind it."""
+    with serve(max_labels=3) as small:
+        address = create(small, "m")
+        items = [{"x": {"a": 1}, "y": y} for y in (["p"], ["q"], ["p", "r"], ["q", "s"], ["r"], ["t"])]
+        *_, error, summary = answers(
+            small.post(f"{address}/stream?answers=errors&stop=true", content=lines_of(items), headers=NDJSON)
+        )
+        assert (error["line"], error["error"]["code"]) == (4, "limit_exceeded")
+        assert (summary["learnt"], summary["next"], summary["updates"]) == (3, 4, 3)
+        assert small.get(address).json()["updates"] == 3
+
+
 @pytest.mark.parametrize(
     ("query", "name"), [("?answers=none", "answers"), ("?answers=errors&probabilities=true", "probabilities")]
 )
