@@ -23,14 +23,14 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 FORMATS = ("png", "svg", "pdf")
-"""What a figure can be saved as: endings of the name of a file."""
+"""File extensions of the formats that a figure can be saved in."""
 
 MAX_BARS = 40
 """Labels in the plot of their scores: of more, those with the highest support. Views in the plot of their weights."""
 MAX_CELLS = 60
 """Labels in the plot of correlations: of more, those that go together most, with any other."""
 MAX_POINTS = 2_000
-"""Points of a curve; of more, every so many."""
+"""Maximum number of points of a curve; longer curves are thinned evenly."""
 MAX_NAME_CHARACTERS = 28
 """A longer name is cut."""
 MAX_TITLE_CHARACTERS = 100
@@ -209,7 +209,7 @@ def save(figure: Figure, path: str | PathLike[str]) -> None:
 
 
 def _figure(width: float, height: float, detail: ModelDetail, model: str | None) -> tuple[Figure, Axes]:
-    """Return a figure of so many inches with its title, and its axes."""
+    """Return a figure of this size in inches, with its title, and its axes."""
     try:
         from matplotlib.figure import Figure
     except ImportError as error:

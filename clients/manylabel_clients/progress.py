@@ -27,7 +27,7 @@ class ProgressBar:
         self._text = ""
 
     def draw(self, share: float | None, text: str) -> None:
-        """Show a share from 0 to 1, None where nobody knows it, and a text behind it."""
+        """Show a share from 0 to 1, or None if it is unknown, and a text after it."""
         self._text = text
         if not self._is_seen or time.monotonic() - self._drawn < REDRAW_SECONDS:
             return

@@ -2,7 +2,7 @@
 
 `slots` holds columns, -1 where there is none; its length is a power of 2, and at most half of it is taken. The index of
 a column is `indices[column]`. The search for a key begins at the highest bits of its product with a random odd number
-(Dietzfelbinger et al., 1997), so that nobody who does not know the number can choose keys that collide.
+(Dietzfelbinger et al., 1997), so that colliding keys cannot be chosen without knowing the number.
 
 References
 ----------

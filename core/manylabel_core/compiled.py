@@ -68,7 +68,7 @@ def _with_files_of_its_own(dispatcher: Any) -> Any:
     """Let no other process write to the files that this one writes compiled code to.
 
     Numba numbers these files per function, and two processes that compile a function at the same time, each for other
-    types, take the same number: whoever looks up the one finds the code of the other, in every later process too. With
+    types, take the same number: a lookup of the one finds the code of the other, in every later process too. With
     names of their own one of them may be missing from the index, and is compiled again.
 
     Raises AttributeError if numba names these files in another way: they would not be safe.
@@ -120,5 +120,5 @@ def _changed_ns(file: Path) -> int:
         return 0
 
 
-# Whoever defines a compiled function has imported this file before, so that none has been loaded yet.
+# Modules with compiled functions import this file first, so no compiled function has been loaded yet.
 discard_stale(Path(__file__).parent)

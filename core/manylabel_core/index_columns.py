@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from manylabel_core._index_columns import find_columns, insert_columns, place_columns
 
 _MULTIPLIER = np.uint64(secrets.randbits(64) | 1)
-"""Of this process. What columns there are does not depend on it."""
+"""Random multiplier of this process. The columns do not depend on it."""
 
 _NO_SLOTS = np.zeros(0, dtype=np.int32)
 
@@ -22,7 +22,7 @@ Placed = tuple[NDArray[np.int32], NDArray[np.float32]]
 class IndexColumns:
     """Indices to columns, in order of first appearance, as `Vocabulary` does it with names.
 
-    So memory for columns follows the indices that were seen, however large they are. As long as the indices are
+    So the memory for columns grows with the number of indices seen, however large they are. While the indices are
     0, 1, ... in this order, as in dense examples, nothing is looked up: each is its column.
 
     Examples
@@ -154,7 +154,7 @@ class IndexColumns:
 
 
 def _free_slots(n_columns: int) -> NDArray[np.int32]:
-    """Return a table for so many columns, and as many again."""
+    """Return a table for twice this number of columns."""
     return np.full(1 << (4 * n_columns - 1).bit_length(), -1, dtype=np.int32)
 
 

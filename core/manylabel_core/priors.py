@@ -3,7 +3,7 @@
 R is positive definite, of shape (n_labels, n_labels). `R[l, k] > 0` says that the weights of the labels l and k
 resemble each other, `< 0` that they are opposed; the diagonal says how freely each label's weights may grow. M3L
 pays `1/2 sum_lk inv(R)[l, k] z_l.z_k` for its weights, so what R scales is C: `t * R` with C is `R` with `t * C`.
-That is why every prior here has a mean diagonal of 1 (before eps is added), except a matrix given as it is.
+For that reason every prior here has a mean diagonal of 1 (before eps is added), except a matrix given as it is.
 
 A prior that comes from data is often singular (ten categories span ten directions, however many attributes
 there are). It is then made positive definite by `R + eps I`, and says so: `Prior.eps`.
@@ -112,7 +112,7 @@ def category_attributes(attributes: ArrayLike, p: ArrayLike | None = None, eps: 
 
     The mean product of two attributes over the categories that are to come. It holds what is common as well
     as what is correlated: two attributes that most categories lack have a product near 1. An indicator matrix
-    of examples will do in place of categories, each then being a category of its own.
+    of examples will do instead of categories; each is then a separate category.
 
     Parameters
     ----------

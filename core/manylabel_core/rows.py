@@ -27,7 +27,7 @@ BLOCK_BYTES = 1 << 26
 """Large matrices are worked through a block of rows at a time, each at most this large (64 MB) or one row."""
 
 Matrix = ArrayLike | sp.sparray | sp.spmatrix
-"""What is taken for a matrix."""
+"""Types accepted as a matrix."""
 
 
 class Rows(NamedTuple):
@@ -73,7 +73,7 @@ MAX_EXAMPLE_WEIGHT = 1000.0
 """Largest weight of an example; the least is anything above 0."""
 
 NO_WEIGHTS: NDArray[np.float64] = np.zeros(0)
-"""In place of the weights of examples that all weigh 1."""
+"""Stands for the weights of examples that all weigh 1."""
 
 
 class Targets(NamedTuple):

@@ -8,7 +8,8 @@ whose value is one JSON object, the caller's header with two more keys:
   header and the list of `[name, dtype, shape]` sorted by name, and then over the arrays' bytes in that order.
 
 So a flipped bit, a cut or an appended byte is noticed wherever it matters: `State.from_bytes` gives back
-what was written, or it raises. What it does not notice is another spelling of the same content (a space in the JSON).
+what was written, or it raises. The one change it does not notice is another spelling of the same content
+(a space in the JSON).
 
 The files are written and read here rather than by the safetensors library, which holds the interpreter's lock and
 copies everything several times: arrays go straight into the one buffer, and come back as views of one, while other

@@ -1,12 +1,10 @@
-"""What is said to a reader who sees it alone, as on a page of OpenAPI."""
+"""The texts that describe parameters to users."""
 
 import re
 
-VERB = re.compile(r"\b(is|are|has|makes|stops|watches|says|stands|weighs|predicts)\b")
-FRAGMENT = re.compile(r"(As|How|Of|What|Whether|Which)\b")
+FRAGMENT = re.compile(r"(As|How|Of|That|What|Whether|Which|Who)\b")
 
 
-def is_sentence(text: str) -> bool:
-    """Whether the first sentence has a verb, is no question without an answer, and ends."""
-    first = text.split(". ")[0]
-    return bool(VERB.search(first)) and not FRAGMENT.match(first) and text.endswith(".")
+def is_description(text: str) -> bool:
+    """Whether a text is a sentence or a noun phrase: it begins with neither a subordinate clause nor a small letter."""
+    return text[:1].isupper() and not FRAGMENT.match(text) and text.endswith(".")

@@ -55,7 +55,7 @@ class Client(SyncResource[ClientRequests]):
         The key that a server with keys asks for, or a token derived from one (`derive_token`); sent as a Bearer
         token, and never shown. None: what the environment variable ``MANYLABEL_API_KEY`` says, if anything.
     transport : httpx2.BaseTransport, optional
-        Carries the requests in place of real connections.
+        Carries the requests instead of real connections.
     sleep, clock : callable
         How to wait, and the time, in seconds.
 

@@ -54,7 +54,7 @@ class FieldError:
     """A field error says which field of a request is wrong."""
 
     detail: str
-    """What is allowed there."""
+    """Description of what is allowed there."""
     pointer: str | None = None
     """JSON pointer into what was sent, as ``/examples/0/x/indices/3``; of a `..._many` call the number
     counts the examples given to the call."""

@@ -92,7 +92,7 @@ class OnlineClassifier(base.MultiLabelClassifier):
     def predict_one(self, x: dict[Hashable, Any], **kwargs: Any) -> dict[Hashable, bool]:
         """Return every label met so far: True where its score is above the threshold, or its own cut (`optimise`).
 
-        Features never learnt are left out. Of a label not met so far the answer says False when asked.
+        Features never learnt are left out. Reading a label not met so far gives False.
         """
         scores = self._learner.score(self._encoder.rows([x]))[0]
         return PredictedLabels(zip(self._encoder.labels, (scores[1:] > scores[0]).tolist(), strict=True))
@@ -101,8 +101,8 @@ class OnlineClassifier(base.MultiLabelClassifier):
         """Return how likely every label met so far is, and is not: ``{label: {False: 1 - p, True: p}}``.
 
         The probabilities are calibrated on the stream so far. A label need not be above a half to be predicted:
-        `predict_one` cuts where it suits the measure of `optimise`, or by the learnt threshold. Of a label not met so
-        far the answer says 0 when asked.
+        `predict_one` applies the decision threshold tuned for `optimise`, or the learnt threshold. Reading a label not
+        met so far gives 0.
 
         Raises
         ------

@@ -18,7 +18,7 @@ export interface Options {
   baseUrl?: string;
   /** A key, or a token derived from one; sent as a Bearer token. */
   apiKey?: string;
-  /** Sends the requests in place of the global `fetch`. */
+  /** Sends the requests instead of the global `fetch`. */
   fetch?: typeof globalThis.fetch;
 }
 

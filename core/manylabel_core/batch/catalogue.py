@@ -166,7 +166,7 @@ _SCALING = Parameter(
     " online learners do, standard takes deviations from the mean, max_abs divides by the largest absolute value and"
     " keeps zeros, none leaves features as they are.",
 )
-"""The estimators alone leave features as they are; whoever trains by name has them scaled."""
+"""Default scaling of training by name. The default of the estimators is no scaling."""
 _KERNEL = (
     Parameter(
         "kernel",
@@ -213,7 +213,7 @@ _DECISIONS = (
         "folds",
         3,
         (Number(integer=True, least=2, most=100),),
-        "So many further fits are made for thresholds and probabilities; each of them leaves out a part of the rows.",
+        "Number of further fits for thresholds and probabilities; each leaves out a part of the rows.",
     ),
 )
 _GAP = Parameter("tol", 1e-3, (TOLERANCE,), "The fit stops at this relative duality gap.")
@@ -346,7 +346,7 @@ _PRML = Trainer(
             "rounds",
             1,
             (ROUNDS,),
-            "A fit makes so many rounds, which split the weights into shared ones and those of labels, then solve.",
+            "Number of rounds, which split the weights into shared ones and those of labels, then solve.",
         ),
         replace(_GAP, default=1e-2, description="Each round is solved to this relative duality gap."),
         replace(_SWEEPS, default=1000),
@@ -393,7 +393,7 @@ _LSA_MML = Trainer(
             "labels",
             (Choice(("labels", "equal", "errors")),),
             "Views weigh more that predict the labels of rows left out (with 50 labelled rows that have all views, or"
-            " more), all the same, or more the better they are reproduced, as in the paper.",
+            " more), equal, or larger the better they are reproduced, as in the paper.",
         ),
         Parameter("centre", True, (Flag(),), "If true, the mean of every feature is taken away."),
         Parameter(
@@ -419,7 +419,7 @@ _LSA_MML = Trainer(
             "n_landmarks",
             200,
             (Number(integer=True, least=1, most=10_000),),
-            "Each view has at most so many landmarks, with the kernel rbf.",
+            "Maximum number of landmarks of a view, with the kernel rbf.",
         ),
         Parameter("limit_components", False, (Flag(),), "If true, n_components is limited by the narrowest view."),
         Parameter(

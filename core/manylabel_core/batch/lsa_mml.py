@@ -61,7 +61,7 @@ class LSAMML(ViewModel):
     views are positive and `sum_v alpha_v n_v/n` is 1: if no row lacks a view, they add up to 1, and f_v is
     `(alpha_v V)^r` for V views. The error of a view is a sum over the rows that have it, that of labels over the
     labelled rows. Views are centred and scaled to a mean energy |x|^2 of 1 per row. Y is 0 and 1, less the means of
-    the labels, and s^2 the mean |y|^2 of a labelled row (1 if they are all the same). So prices mean the same for
+    the labels, and s^2 the mean |y|^2 of a labelled row (1 if they are all equal). So prices mean the same for
     all data. All of this is what `objective_trace_` holds and `tol` is a share of, the floor included.
 
     Predictions need no labels and any of the views: a row's representation is the best one for the views it has. If
@@ -86,7 +86,7 @@ class LSAMML(ViewModel):
     ridge : float, default=0.5
         Price of P, above 0. Rows of X_v have a mean |x|^2 of 1.
     label_ridge : float, default=1.0
-        Price of W, above 0; it weighs as much as so many labelled rows.
+        Price of W, above 0; in units of labelled rows.
     view_floor : float, default=1.0
         Added to the mean error of a row (which is 1 for a view of which nothing is explained) where the weights
         of views are found: alpha_v is proportional to `(error_v + view_floor)^(-1/(r-1))`. With 0, as in the
@@ -99,7 +99,7 @@ class LSAMML(ViewModel):
         labelled rows that have all views they are equal. "equal" leaves them at 1. Both keep alpha all through the
         alternation. "errors" is the paper's rule: a view that is reproduced well weighs more.
     centre : bool, default=True
-        Take the mean of every column away. Sparse views stay sparse all the same.
+        Take the mean of every column away. Sparse views stay sparse.
     refit : bool, default=True
         In the end, fit W and the intercept again to representations that are found from views alone, as they are where
         the model predicts: by ridge regression on `P G^(1/2)`, G = sum_v f_v B_v'B_v, which is free of the choice of
@@ -111,7 +111,7 @@ class LSAMML(ViewModel):
         to the label's highest F1, to the fewest errors, to as many rows above it as have the label; or not at
         all, 0.5.
     limit_components : bool, default=False
-        Refuse so many components that the narrowest of several views could be reproduced exactly: fewer than
+        Refuse a number of components with which the narrowest of several views could be reproduced exactly: fewer than
         its features are allowed. False allows as many as all views have features. With one view, as many as it has.
         Worth it only where `view_floor` is 0.
     tol : float, default=1e-4
@@ -250,7 +250,7 @@ class LSAMML(ViewModel):
         X : mapping of view names to array-likes or sparse matrices of shape (n_samples, n_features of the view)
             Sparse views stay sparse.
         Y : array-like or sparse matrix of shape (n_samples, n_labels)
-            1 for a relevant label, 0 for an irrelevant one. What unlabelled rows hold is never looked at (NaN, None).
+            1 for a relevant label, 0 for an irrelevant one. The values in unlabelled rows are ignored (NaN, None).
         labelled : array-like of shape (n_samples,), bool, optional
             None: all rows.
         missing : mapping of view names to array-likes of shape (n_samples,), bool, optional

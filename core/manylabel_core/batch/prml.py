@@ -95,7 +95,7 @@ class PrML(PrivilegedLearner):
     correcting_coef_ : ndarray of shape (n_labels, n_labels + 1), float64
         w~ of each label, the constant's last; 0 for labels that are no privileged features.
     objective_ : float
-        Of the round at hand; before the first one, that of `PrBR`.
+        Value in the current round; before the first one, that of `PrBR`.
     objective_trace_ : ndarray of shape (2 * rounds,)
         The objective after each split and at the end of each round, as they came out. A split never raises it but for
         rounding; a round, solved to a relative gap of tol, by at most that share.
@@ -166,7 +166,7 @@ class PrML(PrivilegedLearner):
         ----------
         %(examples)s
         progress : callable, optional
-            Called with a `Progress` (iteration, objective: the dual's of the round at hand, gap, active, seconds) after
+            Called with a `Progress` (iteration, objective: the dual's in the current round, gap, active, seconds) after
             every pass. When it gives True, the fit ends, and the model is the one reached so far.
         %(weights)s
 

@@ -1,12 +1,11 @@
-"""A long fit cut into segments, so that it can be interrupted and gone on with, to the same end bit by bit.
+"""A long fit cut into segments, so that it can be interrupted and continued, with the same result bit by bit.
 
-A batch learner with `warm_start` goes on from where its last fit was stopped. That a fit was stopped may show in the
-last bits of its result (the solver starts to visit the examples anew), so a fit that may be interrupted is always
-cut, at ends that follow from the data and from counts of iterations alone, never from time: whether it was interrupted
+A batch learner with `warm_start` continues where its last fit was stopped. The interruption may change the last bits of
+the result (the solver restarts its visits of the examples), so a fit that may be interrupted is always cut, at ends that follow from the data and from counts of iterations alone, never from time: whether it was interrupted
 between two segments or not, the same segments are gone through.
 
 Each segment is longer than the one before. So a learner that loses something at each start, as MLRL its model of
-the optimum, gets its time in the end; and the first segment is so long that most fits have no second.
+the optimum, gets its time in the end; and the first segment is long enough for most fits.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ ONLY_TO_GO_ON = ("alpha_", "beta_", "joint_coef_")
 
 @dataclass(frozen=True, slots=True)
 class Reached:
-    """A fit in segments stands here: after so many segments, iterations and seconds."""
+    """Progress of a fit in segments: segments, iterations and seconds so far."""
 
     segments: int = 0
     iterations: int = 0
@@ -61,10 +60,10 @@ def fit_in_segments(
     first : int
         Iterations of the first segment; see `first_segment`.
     reached : Reached, optional
-        As of that checkpoint.
+        Progress at that checkpoint.
     progress : callable, optional
-        As of the estimator's `fit`, with iterations and seconds counted from the very beginning. What it
-        gives is not looked at.
+        The callback of the estimator's `fit`, with iterations and seconds counted from the very beginning. Its result
+        is ignored.
     checkpoint : callable, optional
         Called between two segments; what the estimator is now, as bytes, is enough to go on.
 

@@ -15,8 +15,8 @@ from manylabel_core.datasets.dataset import Dataset
 def aligned(dataset: Dataset, like: Dataset, *, for_labels: bool = True) -> Dataset:
     """Return the rows of a data set with the labels and features of another, in its order.
 
-    Columns that have names are found by their names, numbered ones by their numbers. What only `dataset` has is left
-    out: a model of `like` can know nothing about it. Features that only `like` has are missing, labels are 0, and rows
+    Named columns are matched by name, numbered ones by number. Columns that only `dataset` has are left out: a model of
+    `like` cannot know them. Features that only `like` has are missing, labels are 0, and rows
     lack a view that only `like` has.
 
     Parameters

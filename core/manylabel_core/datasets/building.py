@@ -48,7 +48,7 @@ class Columns:
         return 4 * (self.n_values + len(self.indices)) + 8 * len(self.indptr) + 9 * len(self._lacking)
 
     def skip_to(self, n_rows: int) -> None:
-        """Add rows that lack the view, until there are so many."""
+        """Add rows that lack the view, up to this number of rows."""
         for row in range(self.n_rows, n_rows):
             self._lacking.append(row)
             self.indptr.append(len(self.values))
@@ -72,7 +72,7 @@ class Columns:
         self.indptr.append(len(self.values))
 
     def view(self, width: int) -> View:
-        """Return the rows as a matrix of so many columns."""
+        """Return the rows as a matrix with this number of columns."""
         values = np.frombuffer(self.values, dtype=np.float32) if self.values else np.zeros(0, np.float32)
         if self.dense and self._lacking:
             whole = np.zeros((self.n_rows, width), dtype=np.float32)
@@ -138,7 +138,7 @@ class DatasetBuilder:
         feature_names: Mapping[str, tuple[str, ...] | None] | None = None,
         text: TextSettings | None = None,
     ) -> Dataset:
-        """Return the data set, with so many columns in each view, and how its texts were read."""
+        """Return the dataset, with these numbers of columns in each view, and the settings of its texts."""
         shape = (self.n_rows, len(label_names))
         indices, indptr = _indices(self._relevant), _indptr(self._indptr)
         return checked(

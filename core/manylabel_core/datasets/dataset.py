@@ -31,7 +31,7 @@ class Dataset:
     Attributes
     ----------
     views : dict of str to ndarray or csr_array, float32, of shape (n_samples, n_features of the view)
-        One view named ``"x"`` where there is just one. What is NaN in an ndarray, or not stored in a csr_array, is
+        One view named ``"x"`` if there is just one. A value that is NaN in an ndarray, or not stored in a csr_array, is
         missing; a stored 0 is a value.
     Y : csr_array of shape (n_samples, n_labels), int8
         1 for each relevant label; no zeros are stored.

@@ -24,7 +24,7 @@ FORMATS: Mapping[str, Callable[..., Dataset]] = {
     "csv": read_csv,
     "tsv": read_tsv,
 }
-"""What reads each format."""
+"""Readers by format."""
 
 EXTENSIONS: Mapping[str, str] = {
     ".arff": "arff",

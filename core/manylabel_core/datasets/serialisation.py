@@ -20,7 +20,7 @@ View = NDArray[np.float32] | sp.csr_array
 """Features of shape (n_samples, n_features), float32, dense or CSR."""
 
 VERSION = 2
-"""Of the header: {"kind", "version", "views": [[name, columns, sparse, named]], "splits": [name]}; if rows lack views,
+"""Header: {"kind", "version", "views": [[name, columns, sparse, named]], "splits": [name]}; if rows lack views,
 "missing": [the number of each view that some lack]; where rows are records, "text": how their texts were read; and from
 version 2 on, "weighted": true. Without weights a data set is written as version 1, which older programs read."""
 

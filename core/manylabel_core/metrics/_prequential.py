@@ -1,4 +1,4 @@
-"""The compiled passes of `prequential`: what came of each example, added up from the start and over a sliding window.
+"""Compiled passes of `prequential`: outcomes of examples, summed from the start and over a sliding window.
 
 `prequential.Prequential` owns the arrays they share and update in place:
 
@@ -55,7 +55,7 @@ _PLACES_MASK = (1 << PLACES) - 1
 _AT_1, _AT_5, _AT_10, _AT_100 = DEPTHS
 
 GAIN_UNIT = 2**48
-"""So many units are a gain of 1. A sum of a hundred discounts is below 2^53, so it is exact as a float too."""
+"""Units in a gain of 1. A sum of a hundred discounts is below 2^53, so it is exact as a float too."""
 
 
 def _discounts() -> list[int]:
@@ -83,7 +83,7 @@ N_MEASURES = N_BASIC + 3 * len(DEPTHS)
 """Measures, in the order of `prequential.NAMES`."""
 
 UNIT = 2**16
-"""So many units are a weight of 1. A weight is rounded to units, and is at least one."""
+"""Units in a weight of 1. A weight is rounded to units, and is at least one."""
 
 GROUP_BOUNDS = (0, 5, 20)
 """A label that was relevant in no example before belongs to the first group, then those in fewer than 5, and than 20
@@ -472,7 +472,7 @@ def add_best(row, totals, sums):  # type: ignore[no-untyped-def]
 
 @compiled
 def add_down_to(at, n_hits, gain, n_relevant, weight, sums):  # type: ignore[no-untyped-def]
-    """Add what came of an example down to one of `DEPTHS`."""
+    """Add the outcome of an example at one of `DEPTHS`."""
     depth = DEPTHS[at]
     sums[PRECISION_AT + at] += weight * (n_hits / depth)
     sums[F1_AT + at] += weight * (2 * n_hits / (depth + n_relevant))
@@ -522,7 +522,7 @@ def ratio(part, whole):  # type: ignore[no-untyped-def]
 
 @compiled
 def recent(totals, ring, basic):  # type: ignore[no-untyped-def]
-    """Return the counters and sums of the window, added anew, oldest example first, as from the start.
+    """Return the counters and sums of the window, summed again from the oldest example, as from the start.
 
     Those of the best labels are left out if `basic`.
     """

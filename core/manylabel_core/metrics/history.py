@@ -12,13 +12,13 @@ from numpy.typing import NDArray
 from manylabel_core.metrics._prequential import EXAMPLES, GIVEN, LABELS, MODEL, N_BASIC, UNIT, WEIGHED
 
 MAX_POINTS = 256
-"""Of the measures, fewer points than this are kept; half as many at least, once there were so many examples."""
+"""Upper bound of the number of points kept; at least half as many, once there were that many examples."""
 
 MAX_LABEL_POINTS = 32
 """Likewise of the counts of each label, of which a point takes 48 bytes for each label."""
 
 MAX_ALARMS = 256
-"""So many alarms of drift are kept, the latest."""
+"""Number of drift alarms kept, the latest."""
 
 T = TypeVar("T")
 
@@ -85,11 +85,11 @@ class History:
         return stride - given % stride
 
     def has_place(self, given: int) -> bool:
-        """Return whether a point stands at so many examples."""
+        """Return whether there is a point at this number of examples."""
         return given % self._measures.stride(given) == 0
 
     def add(self, given: int, covered: int, measures: NDArray[np.float64], counts: NDArray[np.int64]) -> None:
-        """Keep the point at so many examples; the one before it was added before.
+        """Keep the point at this number of examples; the previous point was added before.
 
         Parameters
         ----------
@@ -166,7 +166,7 @@ class _Points(list[T]):
 
 
 def stride_of(given: int, most: int) -> int:
-    """Return the least power of two of which fewer than `most` multiples, but 0, are within so many examples."""
+    """Return the least power of two with fewer than `most` positive multiples up to this number of examples."""
     return 1 << (given // most).bit_length()
 
 

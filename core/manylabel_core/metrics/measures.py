@@ -77,4 +77,4 @@ MEASURES: Mapping[str, Measure] = {
 """All measures, by name."""
 
 REPORTED: tuple[str, ...] = tuple(name for name in MEASURES if name != "f1")
-"""What is reported of a trained model; `f1` follows from precision and recall."""
+"""Metrics reported for a trained model; `f1` follows from precision and recall."""

@@ -112,7 +112,7 @@ class Prequential:
     2^-16, and is at least that. The window covers examples, whatever they weigh.
 
     Nothing depends on how the examples are grouped into calls, bit for bit. The window is exact: its counts
-    are integers, and its sums are added anew whenever they are asked for, so they do not drift.
+    are integers, and its sums are computed again whenever they are read, so they do not drift.
 
     It keeps what the measures were (`history`), at fewer than 256 numbers of examples given, equally far apart. Where
     it is given probabilities too, it counts how often they came true (`reliability`).
@@ -195,7 +195,7 @@ class Prequential:
         ValueError
             If the arrays do not fit together. Nothing has been measured then.
         """
-        scores = np.ascontiguousarray(scores)  # numba would compile anew for another layout
+        scores = np.ascontiguousarray(scores)  # numba would compile again for another layout
         likely = _NONE if probabilities is None else np.ascontiguousarray(probabilities)
         _check(scores, targets, n_known, likely)
         self._widen(scores.shape[1] - 1)
@@ -502,7 +502,7 @@ class Prequential:
         self._totals[of, _prequential.FIRST_CODE], self._totals[of, _prequential.N_CODES] = 0, len(codes)
 
     def _held_ring(self, of: int) -> NDArray[np.int64]:
-        """Return what came of the examples in the window, oldest first."""
+        """Return the outcomes of the examples in the window, oldest first."""
         ring: NDArray[np.int64] = self._ring[of, self._places(of, _prequential.OLDEST, self._ring.shape[1])]
         return ring
 
@@ -536,7 +536,7 @@ class _Window:
 
 
 def _judged(part: PartialTruth, of: int) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
-    """Return what came of an example, as a row of the ring, and the codes of its labels predicted or true."""
+    """Return the outcome of an example, as a row of the ring, and the codes of its labels predicted or true."""
     row, found = _prequential.judge_part(part.margins[of], part.truth)
     row[_prequential.WEIGHT] = part.weight
     return row, ((found & 3) | (part.labels[found >> 2] << 2)).astype(np.int32)

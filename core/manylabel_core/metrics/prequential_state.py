@@ -46,7 +46,7 @@ def codes_of(arrays: Mapping[str, NDArray[Any]]) -> tuple[NDArray[np.int32], NDA
 
 
 def code_weights(ring: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return what the outcome of each label in the window counts, by what came of the examples, oldest first."""
+    """Return the counts of each label in the window, from the outcomes of the examples, oldest first."""
     return np.repeat(ring[:, _prequential.WEIGHT], ring[:, : _prequential.KNOWN].sum(axis=1))
 
 
@@ -85,7 +85,7 @@ def _check_totals(arrays: Mapping[str, NDArray[Any]], window: int) -> None:
         raise ValueError("totals: the labels do not fit counts")
     weighed, most = int(totals[_MODEL, _prequential.WEIGHED]), MAX_UNITS * given
     if not examples <= weighed <= MAX_UNITS * examples or not 0 <= totals[_MODEL, _prequential.COMPLETE] <= most:
-        raise ValueError("totals: outside what so many examples can weigh")
+        raise ValueError("totals: outside the weights that this number of examples can have")
     errors = totals[:, [_prequential.ONE_ERRORS, _prequential.EXACT]]
     for name, array in (("totals", errors), ("counts", counts), ("sums", sums * _prequential.UNIT)):
         if not ((array >= 0) & (array <= weighed)).all():

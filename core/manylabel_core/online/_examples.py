@@ -11,7 +11,7 @@ PROBLEMS = (
     "targets hold a label column outside the n_labels of its example",
     "targets hold a sign other than +1 and -1",
 )
-"""What the numbers given by `find_problem` mean; 0 is none."""
+"""Meanings of the numbers returned by `find_problem`; 0 is no problem."""
 
 
 @compiled

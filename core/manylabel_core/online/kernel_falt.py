@@ -41,8 +41,8 @@ class KernelFALT(ThresholdingLearner, KernelLearner):
     - "project": the vector that the others replace best is projected on their span. The best one over long streams. An
       example costs time, and the model memory, in proportion to the square of the budget; a prediction does not.
     - "merge": the support vector with the smallest norm of coefficients and its best partner become one, a mixture of
-      the two. As good, or a little better, on short streams and small budgets, in a fraction of the memory; quicker
-      with large budgets. For the RBF kernel only, whose mixture is known in closed form.
+      the two. It is as good, or a little better, on short streams and small budgets, in a fraction of the memory, and
+      faster with large budgets. For the RBF kernel only, whose mixture is known in closed form.
     - "nystroem": the first examples that are not nearly in the span of those before are landmarks; a linear model
       learns on the coordinates in their span. A prediction costs the square of the budget too. Landmarks stay: where
       the examples themselves move on, prefer another strategy.

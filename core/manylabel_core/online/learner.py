@@ -84,14 +84,14 @@ class OnlineLearner(Estimator, metaclass=ABCMeta):
             '{"raise", "restart"}',
             'What an alarm does before the next example is learnt; needs `drift`. "raise": the steps of the label, or '
             "of all at the alarm for all labels together, are as large as at the start; only for steps that shrink. "
-            '"restart": the label is forgotten and learnt anew. None: nothing.',
+            '"restart": the label is forgotten and learnt from scratch. None: nothing.',
         ),
         "dtype": (
             '{"float32", "float64"}',
             "Type of the weights. Scores are summed in float64 in either case.",
         ),
     }
-    """What the parameters do, by name; a subclass has those of its own, and those that it means otherwise."""
+    """Descriptions of the parameters by name; a subclass adds its own, and overrides some."""
 
     _pipeline: Pipeline | None = None
     _fixed_values: tuple[object, ...] = ()
@@ -127,7 +127,7 @@ class OnlineLearner(Estimator, metaclass=ABCMeta):
             Labels whose truth is known; the loss leaves the others out. None: all.
         sample_weight : array-like of shape (n_samples,), optional
             What the loss of each example is multiplied by, above 0 and at most 1,000. None: 1. The step is that of the
-            loss so multiplied, which no weight makes overshoot. What is counted for probabilities, for decision
+            loss so multiplied, which no weight makes overshoot. The counts for probabilities, for decision
             thresholds and for the choice of an expert counts as often; statistics of features, means of weights
             (`average`) and detectors of drift count each example once.
 
@@ -344,7 +344,7 @@ class OnlineLearner(Estimator, metaclass=ABCMeta):
         self._in_use().grow(n_features, n_labels)
 
     def reserve(self, n_features: int, n_labels: int, touch: bool = False) -> None:
-        """Take the memory for so many features and labels, changing nothing else.
+        """Allocate the memory for this number of features and labels, changing nothing else.
 
         `grow` does it where it was not done; on its own it may run in a thread beside `score`, not beside `learn`. With
         `touch`, the system has to give large memory now, and not when it is first written to.

@@ -44,7 +44,7 @@ class MarginLearner(OnlineLearner):
         "average": (
             "bool",
             "Predict with the mean of the weights (of a sum over support vectors: of the coefficients) after each "
-            "example since the label appeared, those without a loss included, in place of the present ones. Learning "
+            "example since the label appeared, those without a loss included, instead of the present ones. Learning "
             "goes by the present ones. It takes as much memory again as the weights.",
         ),
         "fit_intercept": ("bool", "Add a constant feature (after scaling)."),
@@ -98,7 +98,7 @@ class ThresholdingLearner(MarginLearner):
         ),
         "passes_per_label": (
             "float",
-            "M as a multiple of the number of labels, in (0, 100], in place of `passes`. None is 1 with the gradient "
+            "M as a multiple of the number of labels, in (0, 100], instead of `passes`. None is 1 with the gradient "
             "step where no `passes` are given.",
         ),
         "scaling": (
@@ -195,7 +195,7 @@ class AggressiveLearner(MarginLearner):
         "on_drift": (
             '{"restart"}',
             'What an alarm does before the next example is learnt; needs `drift`. "restart": the label is forgotten '
-            'and learnt anew. None: nothing. "raise" is for learners whose steps shrink, and is refused here.',
+            'and learnt from scratch. None: nothing. "raise" is for learners whose steps shrink, and is refused here.',
         ),
     }
 

@@ -14,7 +14,7 @@ BARE = "text"
 """The field that a record of one bare string has."""
 
 _SURELY_SHORT = MAX_NAME_BYTES // 4
-"""So many characters fit into a name, whichever they are."""
+"""Number of characters, of any kind, that fit into a name."""
 
 _DIGEST_BYTES = 8
 
@@ -56,7 +56,7 @@ class RecordEncoder:
     - A bare string is a text; it stands for the record ``{"text": string}``.
 
     The type of a value decides: a number in a field of texts is a number. A name of more than 256 bytes, from a long
-    word or category, ends in a digest in place of the rest, so that it is still its own. Names come in the order of the
+    word or category, ends in a digest instead of the rest, so that it stays unique. Names come in the order of the
     record, those of a text as its tokens first occur, words before longer runs before parts of words.
 
     Parameters

@@ -6,8 +6,8 @@ not "strasse"), and can be read in what a model says of them. A word begins with
 with these and with combining marks, without which words of Hindi or Thai would fall apart at every vowel sign. All else
 separates: spaces, punctuation, apostrophes, symbols, emoji, NUL, joiners of no width.
 
-What this version does never changes; another behaviour is another version. Tables of Unicode are those of Python, which
-adds characters, but keeps the forms of those there are.
+The behaviour of a version never changes; another behaviour is another version. The Unicode tables are those of Python,
+which adds characters, but does not change existing ones.
 """
 
 import re

@@ -1,7 +1,7 @@
 """The compiled pass of automatic scaling (see `automatic`).
 
-What an example has, and the dense features that it lacks, are its entries. They are listed first; then every step runs
-over them without branches, in loops of a few arrays each, so that it becomes vector instructions.
+The entries of an example are the features that it has, and the dense features that it lacks. They are listed first;
+then every step runs over them without branches, in loops of a few arrays each, so that it becomes vector instructions.
 
 See Eq. (13) of docs/mathematics.md.
 """
@@ -16,7 +16,7 @@ distances from it (Welford); and how many examples have had it, with any value."
 
 FAR, EARLY = 10.0, 10.0
 """After EARLY values, one further from their mean than FAR deviations is taken for one that far: a wild value does not
-spoil the scale for good, and a scale that changes is followed all the same, by leaps."""
+spoil the scale for good, and a scale that changes is still followed, by leaps."""
 
 FEW, FAR_OF_FEW = 10, 5.0
 """Up to FEW dense features keep their magnitude: an example is divided by what its length usually is, not by its own.

@@ -26,7 +26,7 @@ class AutomaticScaling(Scaling):
     A dense feature that an example lacks stands at its mean, and does not count in its statistics; or it is a 0, with
     `missing="zero"`. Any other feature that is missing is a 0.
 
-    An example is divided by its Euclidean norm. That would throw away how large a few quantities are: with one to ten
+    An example is divided by its Euclidean norm. That alone would discard the size of a few quantities: with one to ten
     dense features, and no more others in the example, it is divided by the square root of the number of dense ones,
     which is what their norm usually is.
 

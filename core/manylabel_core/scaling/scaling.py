@@ -42,11 +42,11 @@ class Scaling:
         return rows.without_zeros()
 
     def values_after(self, n_features: int, n_samples: int, n_values: int) -> int:
-        """Return the most values that so many rows, with so many values in all, have when they are scaled."""
+        """Return the maximum number of scaled values of `n_rows` rows with `n_values` values in all."""
         return n_values
 
     def nbytes(self, n_features: int) -> int:
-        """Return the bytes of the state for so many features."""
+        """Return the bytes of the state for this number of features."""
         return 0
 
     def state(self) -> dict[str, NDArray[Any]]:
@@ -54,7 +54,7 @@ class Scaling:
         return {}
 
     def restore(self, arrays: Mapping[str, NDArray[Any]], n_features: int) -> None:
-        """Take over a state for so many features; raises ValueError, changing nothing, if it is none."""
+        """Take over a state for this number of features; raise ValueError, changing nothing, if it is invalid."""
 
 
 class UnitNorm(Scaling):

@@ -7,7 +7,7 @@ from contextlib import nullcontext
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from tests.support.sentences import is_sentence
+from tests.support.sentences import is_description
 
 from manylabel_core import batch, metrics, priors
 from manylabel_core.batch.catalogue import TRAINERS, Choice, Flag, Number, arguments
@@ -60,7 +60,7 @@ def test_every_parameter_has_its_description(trainer):
     for text in (learner.__doc__, learner.fit.__doc__):
         assert "%(" not in text
     for parameter in trainer.parameters:
-        assert is_sentence(parameter.description), parameter.name
+        assert is_description(parameter.description), parameter.name
     told = inspect.getdoc(learner)
     for name in inspect.signature(learner).parameters:
         assert re.search(rf"^[\w, ]*\b{name}\b[\w, ]* ?(:|\n    As for)", told, re.MULTILINE), name

@@ -77,7 +77,7 @@ def add(
     text: Text = None,
     weight: WeightColumn = None,
     train_rows: Annotated[
-        int | None, Option(min=1, help="So many rows, the first, are the split train, and the others test.")
+        int | None, Option(min=1, help="Number of first rows in the split train; the other rows are the split test.")
     ] = None,
     label_details: Annotated[
         Path | None,

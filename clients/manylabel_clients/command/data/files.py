@@ -23,7 +23,7 @@ TABLES = ("csv", "tsv")
 RECORDS = (*TABLES, "ndjson")
 """Formats whose rows may be records."""
 RECORD_EXTENSIONS = {".csv": "csv", ".jsonl": "ndjson", ".ndjson": "ndjson", ".tsv": "tsv"}
-"""What the names of files in these formats end with: as `manylabel_core.datasets` has it, which need not be here."""
+"""File extensions of these formats. A copy of the list in `manylabel_core.datasets`, which need not be installed."""
 
 _File = Argument(metavar="FILE", exists=True, dir_okay=False, help=f"Labelled examples in {FORMATS}.")
 File = Annotated[Path, _File]
@@ -40,7 +40,7 @@ LabelColumns = Annotated[
 Tags = Annotated[
     str | None,
     Option(
-        metavar="COLUMN", help="CSV, TSV, JSON lines: the column or field that lists the labels, in place of --labels."
+        metavar="COLUMN", help="CSV, TSV, JSON lines: the column or field that lists the labels, instead of --labels."
     ),
 ]
 Separator = Annotated[

@@ -25,7 +25,7 @@ MAX_LIKELY = 5
 """Labels shown that are not predicted, the most likely ones."""
 
 MAX_CHARACTERS = 2_000
-"""Of each field of a record shown."""
+"""Maximum characters shown of each field of a record."""
 
 HELP = """\
 Enter accepts the labels predicted; or type the true ones, with commas in between, a single - for none.
@@ -61,7 +61,7 @@ class LabelLoop:
     Parameters
     ----------
     order : in which they are shown, as of `Model.predictions`.
-    send_every : so many answers are sent at a time; until then they can be undone.
+    send_every : number of answers sent in one request. Answers that were not sent yet can be undone.
     """
 
     def __init__(self, model: Model, order: str, send_every: int) -> None:
@@ -115,7 +115,7 @@ class LabelLoop:
         return answers, True
 
     def _send(self, answers: dict[str, list[str]]) -> None:
-        """Tell the labels one by one: those that somebody else has told meanwhile keep none of the others back."""
+        """Submit the labels one by one, so that labels submitted by another client do not block the others."""
         for id, labels in answers.items():
             try:
                 self._model.label(id, labels)

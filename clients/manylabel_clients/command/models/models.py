@@ -80,7 +80,7 @@ def create(
         list[str] | None,
         Option(
             metavar="KIND=MOST,POLICY",
-            help="Most features or labels, and what becomes of more: reject, ignore, or, of features, hash; "
+            help="Maximum number of features or labels, and how more are handled: reject, ignore, or (features) hash; "
             "as features=10000,hash. Repeatable.",
         ),
     ] = None,

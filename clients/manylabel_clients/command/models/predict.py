@@ -29,7 +29,7 @@ def predict(
     batch_size: BatchSize = 64,
     probabilities: Annotated[bool, Option("--probabilities", help="Say how likely each label is, too.")] = False,
     explain: Annotated[
-        int, Option("--explain", min=0, max=100, help="Name so many features for each label, and against it.")
+        int, Option("--explain", min=0, max=100, help="Number of features named for each label, and against it.")
     ] = 0,
     top: Annotated[int | None, Option("--top", min=1, help="Number of labels to show, the best first.")] = None,
     only: Annotated[

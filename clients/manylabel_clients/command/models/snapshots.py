@@ -24,7 +24,7 @@ def snapshots(
     note: Annotated[str | None, Option(help="With --take: says what it is for.")] = None,
     delete: Annotated[
         str | None,
-        Option(metavar="SNAPSHOT", help="Delete one that somebody asked for, by its name or position."),
+        Option(metavar="SNAPSHOT", help="Delete a manual snapshot, by its name or position."),
     ] = None,
     as_json: AsJson = False,
     url: Url = DEFAULT_URL,

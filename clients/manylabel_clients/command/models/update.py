@@ -74,7 +74,12 @@ def label(
     key: Key = None,
     order: Annotated[str, Option(help="Without INPUT, what to label first: uncertainty or newest.")] = ORDER,
     send_every: Annotated[
-        int, Option(min=1, max=100, help="Without INPUT, answers sent at a time; then the order is made anew.")
+        int,
+        Option(
+            min=1,
+            max=100,
+            help="Without INPUT, number of answers sent in one request. The queue is sorted again after each request.",
+        ),
     ] = 10,
     as_json: AsJson = False,
     url: Url = DEFAULT_URL,

@@ -20,7 +20,7 @@ class FitBar:
     Parameters
     ----------
     visible : whether anything is to be seen at all.
-    tol : of the fit; 0 where nobody knows.
+    tol : tolerance of the fit; 0 if it is unknown.
     """
 
     def __init__(self, visible: bool, tol: float) -> None:

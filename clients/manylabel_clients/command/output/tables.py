@@ -7,7 +7,7 @@ import click
 from manylabel_clients.command.output.terminal import display_width, padded, printable, terminal_width, wrapped
 
 GAPS = ("  ", " ")
-"""What stands between two columns; the second where the first would be too wide."""
+"""Separators of two columns: the usual one, and a narrower one for wide tables."""
 INDENT = 12
 """Where facts stand, behind their names."""
 
@@ -15,7 +15,7 @@ INDENT = 12
 def print_table(
     columns: Sequence[str], rows: Iterable[Sequence[str]], title: str | None = None, words: int = 1
 ) -> None:
-    """Print a table whose first columns are words, so many, and whose others are numbers.
+    """Print a table whose first `n_words` columns are words and whose other columns are numbers.
 
     Where a terminal is too narrow for it, cells take several lines, but for those of the first column, which are copied
     from here. Where it is too narrow to keep words in one piece, each row is printed as facts.

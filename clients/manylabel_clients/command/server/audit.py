@@ -23,7 +23,7 @@ def audit(
     since: Annotated[
         str | None, Option(metavar="TIME", help="Only calls that ended then or later, as 2026-11-23T12:00:00Z.")
     ] = None,
-    limit: Annotated[int, Option(min=1, max=1000, help="At most so many calls.")] = 100,
+    limit: Annotated[int, Option(min=1, max=1000, help="Maximum number of calls.")] = 100,
     as_json: AsJson = False,
     url: Url = DEFAULT_URL,
     api_key: ApiKeyFile = None,

@@ -130,7 +130,7 @@ def _is_ready(http: httpx2.Client, url: str) -> bool:
 
 
 def _is_server(pid: int) -> bool:
-    """Return whether the process is a server and not one that got the number of a dead one; True if nobody can say."""
+    """Return whether the process is a server, and not another one that reuses its process id; True if unknown."""
     try:
         return b"manylabel_service" in Path(f"/proc/{pid}/cmdline").read_bytes()
     except OSError:

@@ -50,7 +50,7 @@ def demo(
     """Start a server, stream a data set through it, leave the server running.
 
     The data set, yeast (2,417 genes, 103 features, 14 labels), comes with river. A server that runs there already
-    is used; its model named demo is made anew.
+    is used; its model named demo is created again.
     """
     require("manylabel demo", EXTRAS)
     server = Background(host, port, data_dir)

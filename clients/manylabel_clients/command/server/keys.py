@@ -40,13 +40,13 @@ _Expires = Annotated[
     ),
 ]
 _PerSecond = Annotated[
-    float | None, Option("--requests-per-second", min=0, help="At most so many, on average.", show_default=False)
+    float | None, Option("--requests-per-second", min=0, help="Maximum rate, on average.", show_default=False)
 ]
 _Examples = Annotated[
-    float | None, Option("--examples-per-second", min=0, help="At most so many, on average.", show_default=False)
+    float | None, Option("--examples-per-second", min=0, help="Maximum rate, on average.", show_default=False)
 ]
 _AtATime = Annotated[
-    int | None, Option("--requests-at-a-time", min=1, help="At most so many under way.", show_default=False)
+    int | None, Option("--requests-at-a-time", min=1, help="Maximum number of concurrent requests.", show_default=False)
 ]
 _UNITS = {"m": "minutes", "h": "hours", "d": "days"}
 
@@ -153,7 +153,7 @@ def change(
     url: Url = DEFAULT_URL,
     api_key: ApiKeyFile = None,
 ) -> None:
-    """Change the name, the note, the expiry or the rates of a key. What it is for stays: for that, make another."""
+    """Change the name, note, expiry or rates of a key. Its scopes and models cannot change: create another key."""
     changes: dict[str, Any] = {} if name is None else {"name": name}
     if note is not None:
         changes["note"] = note or None
@@ -204,7 +204,7 @@ def init(context: click.Context) -> None:
 
 
 class _KeyFile:
-    """A file for a key is made before the key, so that no key is made that nobody has; it goes if there is none."""
+    """Create the file before the key, so that no key is lost; remove the file if no key is created."""
 
     def __init__(self, path: Path | None) -> None:
         self._path = path

@@ -29,7 +29,7 @@ _SCALING = {
     for parameter in trainer.parameters
     if parameter.name == "scaling"
 }
-"""How features are scaled if nobody says otherwise: as in a job, not as an estimator does it alone."""
+"""Default scaling of features: the default of jobs, not the one of estimators."""
 
 
 def fitted(

@@ -57,7 +57,7 @@ def submit(
         str | None,
         Option(metavar="MODEL", help="Instead of a data set: the examples that this online model has learnt."),
     ] = None,
-    last: Annotated[int, Option(min=1, help="With --stream: so many examples, the latest.")] = 10_000,
+    last: Annotated[int, Option(min=1, help="With --stream: number of most recent examples.")] = 10_000,
     minimum: Annotated[
         int | None,
         Option(
@@ -77,9 +77,7 @@ def submit(
             "jobs trainers lists.",
         ),
     ] = None,
-    trials: Annotated[
-        int | None, Option(min=1, help="Search so many combinations at random. Default: all of them.")
-    ] = None,
+    trials: Annotated[int | None, Option(min=1, help="Number of random combinations to search. Default: all.")] = None,
     folds: Annotated[int, Option(min=2, help="Folds of the cross-validation.")] = 5,
     measure: Annotated[str, Option(help="What the search looks for, as micro_f1.")] = "micro_f1",
     seed: Seed = 0,
@@ -124,7 +122,7 @@ def submit(
 
 
 def show(job: JobId, as_json: AsJson = False, url: Url = DEFAULT_URL, api_key: ApiKeyFile = None) -> None:
-    """Show how far a job is, and what came of it."""
+    """Show the progress and the result of a job."""
     with connect(url, api_key) as client:
         status = client.job(job).status()
     print_as(as_json, status, print_job)

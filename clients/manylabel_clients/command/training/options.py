@@ -6,7 +6,7 @@ from manylabel_clients.command.declaring import Option
 from manylabel_clients.command.options import named_values
 
 DEFAULT_SEARCH = "default"
-"""In place of values: those that the trainer has for a search."""
+"""Stands for the values that the trainer suggests for a search."""
 
 Params = Annotated[
     list[str] | None,

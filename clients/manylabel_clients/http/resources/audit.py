@@ -13,7 +13,7 @@ from manylabel_clients.http.transport.exchange import Exchange
 
 @dataclass(frozen=True, slots=True)
 class AuditedCall:
-    """A call that changed or exported something, or was refused for want of a key or a scope."""
+    """A call that changed or exported something, or was refused because a key or a scope was missing."""
 
     time: str
     """When it ended: RFC 3339, UTC."""
@@ -66,7 +66,7 @@ class AuditRequests(Requests):
         Parameters
         ----------
         limit : int, optional
-            At most so many, up to 1,000; 100 if not given.
+            Maximum number of calls, up to 1,000; default 100.
         key, model : str, optional
             Only those with the key of this id, or about this model.
         since : str, optional

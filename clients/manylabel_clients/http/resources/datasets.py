@@ -26,7 +26,7 @@ from manylabel_clients.http.transport.upload import (
 )
 
 LabelColumns: TypeAlias = int | str | list[str] | tuple[str, ...]
-"""Which columns are labels: so many (the first; the last, if negative), or their names."""
+"""Label columns: a number of first columns (last columns, if negative), or their names."""
 
 UPLOAD_SECONDS = 600.0
 """How long a server may take to read a file that it has received."""
@@ -47,7 +47,7 @@ class DatasetInfo:
 
     name: str
     format: str
-    """What it was uploaded as."""
+    """Format of the upload."""
     rows: int
     features: int
     labels: int
@@ -69,7 +69,7 @@ class DatasetInfo:
     weighted: bool = False
     """Whether rows have weights."""
     details: dict[str, Any] | None = None
-    """What more the server says when asked for details: the labels' names, and how many rows have each."""
+    """Details: the names of the labels, and the number of rows with each."""
 
 
 _KNOWN = (
@@ -122,7 +122,7 @@ class DatasetRequests(Requests):
             attributes; CSV, TSV: names, or how many of the last columns, or with a separator the column whose cells
             list labels; NDJSON of records: the field that has the labels.
         tags : str, optional
-            The column or field that lists the labels, in place of `labels`.
+            The column or field that lists the labels, instead of `labels`.
         separator : str, optional
             What stands between two labels in a cell; None is a space for `tags`.
         ignore : sequence of str, optional
@@ -134,7 +134,7 @@ class DatasetRequests(Requests):
             CSV, TSV, NDJSON of records: the column or field that has what each row weighs, above 0 and at most 1,000.
             Examples of x and y have it in ``weight``, NPZ in an array ``weight``, ARFF in braces behind a row.
         train_rows : int, optional
-            So many rows, the first, are the split ``train``, and the others ``test``.
+            Number of first rows in the split ``train``; the other rows are the split ``test``.
         label_details : mapping of str, optional
             By label of the data: a title, or a mapping of "title", "description" and "uri". A model that a job trains
             from the data set has them.

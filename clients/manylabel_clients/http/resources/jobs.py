@@ -49,9 +49,9 @@ class JobProgress:
     checkpoint: int | None
     """Iteration from which it would go on if its worker died now."""
     trials: dict[str, int] | None
-    """Of a search: how many are ``done``, and the ``total``."""
+    """Trials of a search: how many are ``done``, and the ``total``."""
     best: dict[str, Any] | None
-    """Of a search: ``params`` and ``score`` of the best trial so far."""
+    """Best trial of a search so far: ``params`` and ``score``."""
     fold: int | None = None
     """The fit under way leaves out this fold, counted from 1; None for the fit of all rows."""
     folds: int | None = None
@@ -87,7 +87,7 @@ class JobResult:
     params: dict[str, Any]
     """Those of the model: of a search, the best."""
     trials: list[dict[str, Any]]
-    """Of a search: ``params``, ``score``, ``scores`` and ``seconds`` of each trial."""
+    """Trials of a search: ``params``, ``score``, ``scores`` and ``seconds`` of each."""
     seconds: float
     worse: str | None = None
     """By how much it measured lower, on the same rows, than the version that it replaced; else None."""
@@ -116,7 +116,7 @@ class JobStatus:
     attempt: int
     """How often it has been begun."""
     taken: dict[str, Any] | None
-    """Of examples from a stream: how many were asked for, taken and left out, and all this in words, ``text``."""
+    """Examples from a stream: how many were requested, sampled and left out, and the same in words, ``text``."""
     progress: JobProgress | None
     result: JobResult | None
     error: JobError | None
@@ -136,7 +136,7 @@ class JobEvent:
     id: str
     """`events` goes on after it. Opaque."""
     data: dict[str, Any]
-    """As the server's documentation has it."""
+    """Fields of the server's documentation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,9 +156,9 @@ class Trainer:
 
     name: str
     title: str
-    """What it is."""
+    """Title of the trainer."""
     needs: str
-    """What data it learns from."""
+    """Data that the trainer learns from."""
     params: dict[str, Any]
     """JSON schema of its parameters: types, bounds, defaults."""
     search: dict[str, list[float]]
@@ -348,7 +348,7 @@ class JobRequests(Requests):
         return (yield from self._change(request, lambda job: job.state not in ("failed", "cancelled")))
 
     def _change(self, request: Request, is_done: Callable[[JobStatus], bool]) -> Exchange[JobStatus]:
-        """Change the state of the job. That it is done after an attempt without an answer is success."""
+        """Change the state of the job. After an attempt without a response, finding that state counts as success."""
         try:
             return read((yield from send(request, self._retry)), job_status)
         except Conflict as conflict:

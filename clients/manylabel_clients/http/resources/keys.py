@@ -17,7 +17,7 @@ from manylabel_clients.http.transport.exchange import Exchange, Request, read, s
 from manylabel_clients.http.transport.json_body import JSON, encode
 
 SCOPES = ("predict", "learn", "read", "train", "export", "admin")
-"""What a key may be for; admin includes all others."""
+"""Scopes of a key; admin includes all others."""
 
 
 class _Unchanged(Enum):
@@ -25,7 +25,7 @@ class _Unchanged(Enum):
 
 
 UNCHANGED: Final = _Unchanged.UNCHANGED
-"""In place of a field of a key that stays as it is: None is a value of some."""
+"""Stands for a field of a key that does not change: None is a value of some fields."""
 _Unset = Literal[_Unchanged.UNCHANGED]
 
 Expiry = str | datetime | None
@@ -112,7 +112,7 @@ class KeyRequests(Requests):
         TooLarge
             The server has as many keys as it may have.
         ConnectionFailed
-            No answer came; if `maybe_done`, there may be a key now that nobody has: revoke it.
+            No answer came; if `maybe_done`, a key may exist whose secret was lost: revoke it.
         """
         wanted: dict[str, Any] = {
             "name": name,
@@ -121,7 +121,7 @@ class KeyRequests(Requests):
         }
         given = {"expires_at": _time(expires_at), "note": note, "rates": _rates(rates)}
         wanted |= {part: value for part, value in given.items() if value is not None}
-        # Made twice, one of the two keys would be nobody's.
+        # A second attempt could create a second key whose secret no client has.
         return read(
             (yield from send(Request("POST", "/v1/keys", encode(wanted), JSON), self._retry, once=True)), _new_key
         )

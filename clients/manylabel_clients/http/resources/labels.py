@@ -45,7 +45,7 @@ class LabelStatus:
     learning: Learning | None
     """None once there are enough examples, and for a label that is retired or has a title."""
     examples: float
-    """So many examples learnt had it, each counted by its weight."""
+    """Number of learnt examples with this label, weighted by their sample weights."""
     frequency: float | None
     """The share of those with it among the examples whose truth about it was told."""
     first_seen: int | None
@@ -78,7 +78,7 @@ class LabelPage:
 
     labels: list[LabelStatus]
     total: int
-    """The model has so many."""
+    """Number of labels of the model."""
     position: str
     updates: int
     version: int | None = None
@@ -148,7 +148,7 @@ class LabelRequests(Requests):
         return read(response, lambda answer: updated(answer, is_replay(response)))
 
     def rename_label(self, label: str, to: str, *, key: str | None = None) -> Exchange[Updated]:
-        """Rename a label on every server. What was learnt about it stays, and its old name stands for it in updates.
+        """Rename a label on every server. The model keeps what it learnt, and updates may still use the old name.
 
         Raises
         ------

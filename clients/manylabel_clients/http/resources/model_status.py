@@ -23,7 +23,7 @@ class ModelSummary:
     scaling: str
     durability: str
     limits: dict[str, Any] | None = field(default=None, kw_only=True)
-    """Of features and labels, as given."""
+    """Limits on features and labels, as set."""
     missing: str | None = field(default=None, kw_only=True)
     """Where a quantity stands that most examples have and one lacks: ``mean`` or ``zero``."""
     text: dict[str, Any] | None = field(default=None, kw_only=True)
@@ -83,7 +83,7 @@ class TrainedStatus(TrainedSummary):
     baseline: dict[str, float] | None = None
     """On the same rows, of predicting for each the labels that were frequent in training."""
     metrics: Metrics | None = None
-    """Of what the version has answered since, by the labels that came later."""
+    """Metrics of the predictions that the version has served since, from delayed labels."""
     text: dict[str, Any] | None = None
     """How it reads texts in records; None if it was trained on numbers."""
 

@@ -69,7 +69,7 @@ class Event:
     position: str
     """Up to where in its log all has been seen with it: `events` goes on after it. Opaque."""
     data: dict[str, Any]
-    """As the server's documentation has it."""
+    """Fields of the server's documentation."""
 
 
 def model_path(name: str) -> str:
@@ -105,15 +105,15 @@ class ModelRequests(LabelRequests, SnapshotRequests, VersionRequests):
             The example.
         keep : bool or "record"
             Whether the server keeps the example, so that its truth can be given later: see `label`. With "record" it
-            keeps what was posted, too, for whoever is to label it: see `predictions`.
+            also keeps what was posted, for the person who labels it: see `predictions`.
         at_least : str, optional
             The answer has seen all updates up to this position, as a receipt has it; for servers with replicas.
         version : int, optional
             Version of a trained model that predicts. Default: the version that is served.
         probabilities : bool
-            Whether to say how likely each label is, too. As in all calls that answer predictions.
+            Whether to return the probability of each label too.
         explain : int
-            For each label predicted, so many features are named that speak most for it, and as many against it; at
+            Maximum number of features named for each predicted label, and as many against it; at
             most 100. For linear models.
         top : int, optional
             Number of labels with scores, the highest first; by default at most as many as the

@@ -21,7 +21,7 @@ class FeaturePart:
     value: float
     """Its value as it came in; of a word in a text 1 + log of how often it is there."""
     contribution: float
-    """It adds so much to the score."""
+    """Contribution to the score."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +95,7 @@ class UnlabelledPage:
 
     predictions: list[UnlabelledPrediction]
     candidates: int
-    """So many were compared."""
+    """Number of stored predictions that were compared."""
     position: str
     updates: int
 
@@ -109,7 +109,7 @@ class Updated:
     updates: int
     """Examples the model has learnt in all, these included."""
     durability: str
-    """What the update has already survived: ``log`` or ``fsync``."""
+    """Durability reached: ``log`` or ``fsync``."""
     replayed: bool = False
     """True if the server had learnt it in an earlier attempt and has only repeated its answer."""
 

@@ -118,7 +118,7 @@ def _described(call: F, method: Callable[..., Any], returns: str, *named: Any) -
     Parameters
     ----------
     call : what carries out the method.
-    method : what `inspect.signature` and `help` shall show.
+    method : the function that `inspect.signature` and `help` show.
     returns : the return type, with braces for the type that the method's exchange or event stream is of.
     named : types that it names, and that the method's module may not know.
     """

@@ -77,7 +77,7 @@ class ServerRequests(Requests):
         window : int, optional
             Examples in the sliding window of the metrics.
         limits : mapping, optional
-            Most features and labels, and what becomes of more: as
+            Maximum number of features and labels, and how more are handled: such as
             ``{"features": {"most": 10_000, "policy": "hash"}, "labels": {"most": 200, "policy": "ignore"}}``.
         init_from : str or mapping, optional
             A model that a job has trained, or a version of it, ``{"model": name, "version": number}``: the new model
@@ -121,8 +121,8 @@ class ServerRequests(Requests):
     def upload_model(self, name: str, snapshot: bytes) -> Exchange[str]:
         """Create a model from a snapshot that was downloaded, from this server or another.
 
-        It goes on from there, and knows nothing of the requests to the old one. Of two attempts of which the first got
-        no answer, the second may find the name taken, by the model itself: then the Conflict says `maybe_done`.
+        The model continues from there, without the idempotency keys of the old one. If a first attempt got no response,
+        a second attempt may find the name taken by the model itself: then the Conflict has `maybe_done`.
         """
         response = yield from send(Request("PUT", model_path(name), snapshot, BYTES), self._retry)
         read(response, lambda answer: answer["name"])

@@ -32,9 +32,9 @@ class Snapshot:
     pinned: bool
     """A rollback needs it, so it stays although newer ones come."""
     kept: bool
-    """Somebody asked for it, so it stays until it is deleted."""
+    """True for a manual snapshot, which stays until it is deleted."""
     name: str | None
-    """Names it in place of its position."""
+    """Name, which can be used instead of the position."""
     note: str | None
 
 
@@ -79,14 +79,14 @@ class SnapshotRequests(Requests):
         return (yield from self._download(self._snapshot_path(snapshot)))
 
     def delete_snapshot(self, snapshot: str) -> Exchange[None]:
-        """Let go of a snapshot that somebody asked for, by its position or name.
+        """Delete a manual snapshot, by its position or name.
 
         It is gone then, unless the server would have it without being asked: as one of the newest, or for its log.
 
         Raises
         ------
         Conflict
-            If nobody asked for it: it goes by itself.
+            If it is an automatic snapshot, which the server deletes itself.
         """
         yield from self._delete(self._snapshot_path(snapshot))
 

@@ -36,7 +36,7 @@ class LineAnswer:
     line: int
     """Number of the example in the stream, from 1."""
     prediction: Prediction | None
-    """What was predicted just before it was learnt; None for one that was refused, or learnt in an earlier attempt."""
+    """Prediction made just before the example was learnt; None if it was refused, or learnt in an earlier attempt."""
     updates: int | None
     """Examples the model had learnt with this one; None as above."""
     replayed: bool
@@ -47,7 +47,7 @@ class LineAnswer:
 
 @dataclass(frozen=True, slots=True)
 class StreamSummary:
-    """A summary says what became of the examples that were sent in one request."""
+    """Counts of the examples that were sent in one request."""
 
     next: int
     """Number of the example after them: a stream under the same key goes on there."""
@@ -99,7 +99,7 @@ class ExampleStream(_Stream):
     key : names the stream; None for one of its own.
     first : number of the first example.
     batch_size : examples in one request, at most.
-    probabilities : whether the answers shall have them.
+    probabilities : whether to return probabilities.
     retry : when to try again.
 
     Raises

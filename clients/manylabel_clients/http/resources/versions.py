@@ -38,14 +38,14 @@ class Version:
     rows: int
     """Examples learnt from."""
     taken: dict[str, Any] | None
-    """Of examples from a stream: how many were asked for, taken and left out, and all this in words, ``text``."""
+    """Examples from a stream: how many were requested, sampled and left out, and the same in words, ``text``."""
     bytes: int
     position: str
     """Where it stands in the model's log. Opaque."""
     baseline: dict[str, float] | None = None
     """On the same rows, of predicting for each the labels that were frequent in training."""
     data: dict[str, Any] | None = None
-    """What it was trained on, as its job has it: ``dataset`` and ``split``, or ``stream`` and ``last``."""
+    """Training data, as in the job: ``dataset`` and ``split``, or ``stream`` and ``last``."""
     worse: str | None = None
     """Says that it measured lower than the one it replaced when it was made, on the same rows."""
 

@@ -32,7 +32,7 @@ class Batch(NamedTuple):
 
 
 class Batches(Generic[T]):
-    """Batches are drawn from items in order, with at most so many items and, if one alone is not larger, bytes.
+    """Batches of items in order, limited in number of items and in bytes (a larger item is a batch alone).
 
     An error in an item says by its number which one it was.
 

@@ -79,8 +79,8 @@ def authorization(api_key: str | Secret | None) -> dict[str, str]:
 def derive_token(key: str, model: str, seconds: int = 300) -> str:
     """Return a short-lived token for predictions of one model, for a browser or anybody who should not have the key.
 
-    No server is asked: whoever has a key with the scope ``predict`` can make tokens of it. A token opens nothing when
-    its time is over, and no longer than the key: it ends when that is revoked or expires, and shares its rates.
+    No request is made: the owner of a key with the scope ``predict`` can derive tokens from it. A token expires after
+    its own lifetime, or earlier when the key is revoked or expires. It shares the key's rate limits.
 
     Parameters
     ----------

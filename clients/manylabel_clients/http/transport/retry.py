@@ -20,7 +20,7 @@ class Retry:
 
     Before the second attempt a client waits `base_seconds`, then twice as long each time, at most
     `cap_seconds`; a random share of up to `jitter` is taken off, so that many clients do not come back
-    together. What the server asks for by Retry-After comes on top.
+    together. The delay that the server requests by Retry-After is added.
 
     Raises
     ------

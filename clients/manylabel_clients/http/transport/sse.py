@@ -14,7 +14,7 @@ from manylabel_clients.http.transport.retry import Retry
 E = TypeVar("E")
 
 SILENCE_SECONDS = 45.0
-"""The server sends something every 15 s; after so long without anything the connection counts as lost."""
+"""Timeout in seconds after which a silent connection counts as lost; the server sends something every 15 s."""
 
 
 class EventStream(Generic[E]):

@@ -39,7 +39,7 @@ class Body(NamedTuple):
 
     pieces: Pieces
     size_bytes: int | None
-    """None if nobody knows before it has been sent."""
+    """None if it is unknown before the body has been sent."""
     is_repeatable: bool
     """Whether it can be had more than once; else a retry is impossible."""
 

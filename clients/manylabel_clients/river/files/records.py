@@ -83,7 +83,7 @@ class RecordFile(FileStream):
             yield (self._x(row), row.y) if row.weight is None else (self._x(row), row.y, row.weight)
 
     @cached_property
-    def labels(self) -> tuple[str, ...]:  # type: ignore[override]  # found when somebody asks
+    def labels(self) -> tuple[str, ...]:  # type: ignore[override]  # computed on first use
         """All labels of the file, in the order in which they appear."""
         found: dict[str, None] = {}
         n_samples = 0

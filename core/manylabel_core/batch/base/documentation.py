@@ -12,7 +12,7 @@ How features are scaled before anything else, by the examples of `fit`: "none"; 
 learners scale the next example (quantities in deviations from their mean, others by their usual size and
 rarity, rows to unit length), for which a NaN, or what sparse X does not store, is missing: a quantity then
 stands at its mean; "standard", deviations from the mean, which fills sparse rows up; "max_abs", by the largest
-absolute value, which leaves zeros. What is fitted is kept as `scaling_` (None for "none"), also in bytes.""",
+absolute value, which leaves zeros. The fitted scaling is kept as `scaling_` (None for "none"), also in bytes.""",
     "kernel": """\
 "linear" works on weights of features and takes sparse X without a Gram matrix. A callable takes two
 matrices and gives their kernel values. With "precomputed", X is the Gram matrix of the examples.""",
@@ -34,7 +34,7 @@ optimise : {"micro_f1", "macro_f1", "hamming", "none"}, default="micro_f1"
 calibrate : bool, optional
     Whether `predict_proba` is fitted to the scores of those rows. None: where thresholds are chosen.
 folds : int, default=3
-    For thresholds and probabilities, so many more fits each leave out a part of the rows. With less than 2 rows a
+    Number of further fits for thresholds and probabilities; each leaves out a part of the rows. With less than 2 rows a
     fold, or less rows to learn from than labels, there are neither.""",
     "decided": """\
 threshold_ : ndarray of shape (n_labels,), float64

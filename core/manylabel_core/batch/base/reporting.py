@@ -1,4 +1,4 @@
-"""A fit tells its caller where it stands, and hears that it shall stop."""
+"""Progress callbacks of a fit, and early stopping by them."""
 
 from __future__ import annotations
 

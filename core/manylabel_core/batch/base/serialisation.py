@@ -62,7 +62,7 @@ class Serialisable(BaseEstimator):
         ----------
         data : bytes
         **parameters
-            In place of those written; a callable `kernel` must be given.
+            Override those written; a callable `kernel` must be given.
 
         Raises
         ------

@@ -14,7 +14,7 @@ from manylabel_core.batch.decisions.cuts import Matrix, Truth, best_cuts, value
 from manylabel_core.division import Rows, folds
 
 Parts = Sequence[tuple[Rows, Rows]]
-"""Of each fold, the rows that are learnt and those that are held out of it."""
+"""Training rows and held-out rows of each fold."""
 
 
 def divided(n_samples: int, n_labels: int, n_folds: int, seed: int) -> Parts:

@@ -1,7 +1,7 @@
 """Probabilities of scores: for every label a logistic curve, fitted to scores of rows that were not learnt.
 
-The probability of a label of score s is sigmoid(a_l s + b_l) (Platt, 1999). What most labels have is fitted first, one
-pair (a, b) for all; each label's own pair is then held to it by a small price, so that rare labels have a curve too:
+The probability of a label of score s is sigmoid(a_l s + b_l) (Platt, 1999). One pair (a, b) for all labels is fitted
+first; a small penalty then keeps the pair of each label near it, so that rare labels have a curve too:
 
     min over a_l, b_l:  sum_i v_i log loss(y_il, a_l s_il + b_l) + 1/2 ((a_l - a)^2 + (b_l - b)^2),      a_l >= 0
 
@@ -25,7 +25,7 @@ LONGEST_STEP = 2.0
 MOST_STEPS = 50
 SMALLEST_STEP = 1e-9
 SAMPLE = 1 << 22
-"""The curve of all labels is fitted to about so many scores at most: to those of evenly spaced rows."""
+"""Maximum number of scores, about, to which the curve of all labels is fitted: those of evenly spaced rows."""
 
 
 def fit_curves(scores: Matrix, Y: Truth, weights: Matrix | None = None) -> Matrix:

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 MEASURES = ("micro_f1", "macro_f1", "hamming")
-"""What cuts may be chosen for."""
+"""Metrics for which decision thresholds can be tuned."""
 
 Matrix = NDArray[np.float64]
 Truth = NDArray[np.bool_]

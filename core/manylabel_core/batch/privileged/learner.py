@@ -134,7 +134,7 @@ class PrivilegedLearner(BatchLearner):
             self.alpha_, self.beta_ = at.alpha.T, at.beta.T
 
     def _known_variables(self, problem: Privileged) -> Variables | None:
-        """Return where an earlier fit has ended, if this one shall go on from there and can."""
+        """Return the state in which an earlier fit ended, if this fit is to continue from it and can."""
         if not (self.warm_start and hasattr(self, "alpha_") and hasattr(self, "beta_")):
             return None
         found = Variables(

@@ -45,11 +45,11 @@ class Reached:
     at : the dual variables and privileged weights
     Z, intercept : the model
     factors : D and W with Z = W'D; before the first round None
-    round_ : the round at hand; 0 for the machines before the first
+    round_ : the current round; 0 for the machines before the first
     n_iter : passes of the solver, those before a resumption included
     trace : the objective after every split and every solution of a round, two for each round that has ended
     objective : of (32); in the round 0 of the machines
-    gap : relative duality gap of the problem at hand
+    gap : relative duality gap of the current problem
     converged, stopped : whether all rounds have ended; whether the caller ended the fit
     """
 
@@ -117,7 +117,7 @@ class Rounds:
         return here
 
     def _solved(self, here: Reached) -> tuple[PrivilegedResult, Reached]:
-        """Solve the problem of the round at hand."""
+        """Solve the problem of the current round."""
         settings, before = self._settings, self._passes
         stopped = False
 

@@ -7,7 +7,7 @@ best covariance put in, is `mean hinge + lambda/2 |W|_*^2` (nuclear norm); the d
 
 bounds it from below for every feasible a: a duality gap for the whole problem, not only for one half-step.
 
-The paper finds weights for Omega, takes the best Omega for the weights, and so on. That never raises the
+The paper finds weights for Omega, takes the best Omega for the weights, and so on. This never raises the
 objective, but creeps where many hinges stand at their kinks, and cannot bring back a relation once lost. So
 the covariance for the next weights comes from a model of all that is known about the optimum (`LowerModel`),
 and the round counts only if the weights lower the objective (a serious step of a bundle method; the others are null
@@ -37,7 +37,7 @@ FIRST_TOL = 1e-2  # of the weights, while the covariance is far off
 PRECISE = 0.2  # of the gap, or of what is hoped for: how precise weights are asked for
 SHARE = 0.25  # of the gap: how much covariance every direction gets
 LEAST = 1e-6  # covariance of every direction, as a share of the mean
-HOPELESS, PATIENCE = 0.2, 5  # of tol: no more to hope for in so many rounds is the end, though the gap be open
+HOPELESS, PATIENCE = 0.2, 5  # of tol: the end after `PATIENCE` rounds that promise no more, even if the gap is open
 BOUND_EVERY = 3  # rounds: the best bound costs as much as many labels' weights
 MOST = 0.5  # of the gap: weights that make up more of it are found more precisely at once
 FINEST = 1e-2  # of tol: weights are never asked for more precisely

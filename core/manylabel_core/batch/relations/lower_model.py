@@ -1,8 +1,8 @@
 """A proximal bundle method over positive matrices of trace 1 finds the label covariance that MLRL tries next.
 
 The method is Kiwiel's (proximity control in bundle methods for convex nondifferentiable minimization, Mathematical
-Programming 46, 1990), with a Bregman divergence in place of his squared distance, as in K. C. Kiwiel: A bundle Bregman
-proximal method for convex nondifferentiable minimization, Mathematical Programming 85 (1999). That g is bounded from
+Programming 46, 1990), with a Bregman divergence instead of his squared distance, as in K. C. Kiwiel: A bundle Bregman
+proximal method for convex nondifferentiable minimization, Mathematical Programming 85 (1999). g is bounded from
 below by the planes' combination as well is Eq. (30) of docs/mathematics.md.
 
 g(Omega), the optimum of (6) over the weights, is convex. Every feasible a of the dual gives a plane below it,

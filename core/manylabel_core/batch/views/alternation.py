@@ -21,7 +21,7 @@ from manylabel_core.batch.views.block import Block, Matrix
 from manylabel_core.batch.views.representation import Patterns, represent, view_factors
 
 HALF_STEPS = 4
-"""Of an iteration: bases, weights of labels, weights of views, representation."""
+"""Half-steps of an iteration: bases, weights of labels, weights of views, representation."""
 SAME = 1e-12
 """Objectives of one model that differ by no more than this share are of the same problem, but for rounding."""
 LEAST_ERROR = 1e-15

@@ -18,17 +18,17 @@ from manylabel_core.batch.views.block import Block, Matrix
 from manylabel_core.batch.views.representation import Patterns, represent
 
 ROUNDS = 10
-"""Of expectation and maximisation."""
+"""Iterations of expectation and maximisation."""
 STRENGTH = 3.0
-"""The covariance is fitted to the rows that are learnt; for others, its inverse counts so many times."""
+"""Factor of the inverse covariance for rows that were not learnt; the covariance is fitted to those that were."""
 SHARE = 0.01
-"""Of rows that lack views, in the covariance that the first round begins with."""
+"""Weight of rows that lack views, in the covariance that the first round begins with."""
 LEAST_VARIANCE = 1e-8
-"""Of a direction, as a share of the largest one."""
+"""Smallest variance of a direction, as a share of the largest one."""
 LEAST_NOISE = 1e-6
-"""Of a view, as a share of its energy."""
+"""Noise of a view, as a share of its energy."""
 FIRST_NOISE = 0.1
-"""As well, in the first round."""
+"""The same in the first round."""
 
 
 class Factors(NamedTuple):
@@ -67,8 +67,7 @@ def fit_factors(views: Sequence[Block], bases: Sequence[Matrix], P: Matrix) -> F
         All of them, with a mean energy of 1 per row.
     bases : list of ndarrays of shape (n_features of the view, n_components), float64
     P : ndarray of shape (n_samples, n_components), float64
-        Representations to begin with. What those of rows that lack views say of how views go together is hardly
-        looked at.
+        Representations to begin with. Rows that lack views have little effect on the covariance of the views.
 
     Returns
     -------

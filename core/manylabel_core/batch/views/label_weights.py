@@ -14,13 +14,13 @@ from manylabel_core.batch.views.steps import centred
 from manylabel_core.checks import is_sparse
 
 LEAST_LABELLED = 50
-"""Of fewer labelled rows that have all views, the labels say too little of these: they weigh the same."""
+"""Minimum number of labelled rows that have all views; with fewer, all labels weigh the same."""
 MOST_LABELLED = 1_000
-"""So many of the labelled rows, spread over all, are enough to tell a factor of 2."""
+"""Number of labelled rows used, spread over all: enough to distinguish a factor of 2."""
 MOST_AXES = 400
-"""Of all views together, so many principal axes are looked at: more tell a factor of 2 no better."""
+"""Number of principal axes used, of all views together: more distinguish a factor of 2 no better."""
 RATIO = 16.0
-"""The largest weight is at most so many times the smallest."""
+"""Maximum ratio of the largest weight to the smallest."""
 GAIN = 1e-3
 """By this share of the error of rows left out a change of a weight must lower it."""
 

@@ -17,7 +17,7 @@ from manylabel_core.checks import TooFewRows, check_choice, check_count, check_f
 from manylabel_core.scaling.fitted import FITTED_SCALINGS
 
 COMPONENTS = 200
-"""Where the user names no number and so many are allowed."""
+"""Default number of components, if that many are allowed."""
 MAX_LANDMARKS = 10_000
 VIEW_WEIGHTS = ("labels", "equal", "errors")
 

@@ -14,7 +14,7 @@ from manylabel_core.batch.views.representation import view_factors
 SHORT = 1e-6
 """A direction that holds no more than this share of any view, by norm, is rounding or as good as."""
 ROUNDS, EXTRA = 4, 8
-"""Of subspace iteration, and directions beyond the wanted ones: the start need not be exact."""
+"""Steps of subspace iteration, and directions beyond the wanted ones: the start need not be exact."""
 
 
 def start(

@@ -18,9 +18,9 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve
 Matrix = NDArray[np.float64]
 
 MAX_STEPS = 30
-"""Of the alternating direction method, for one basis in one iteration. What they leave undone, the next ones do."""
+"""Steps of the alternating direction method, for one basis in one iteration. The next iteration continues them."""
 PRECISION = 1e-5
-"""Of a basis, in lengths of its columns: when the method may end earlier."""
+"""Change of a basis, in lengths of its columns, below which the method ends earlier."""
 MIN_MU, ABOVE = 1e-3, 1.1
 """mu is at least this share of the largest eigenvalue, and this many times that of G."""
 

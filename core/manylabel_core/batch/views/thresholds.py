@@ -50,7 +50,7 @@ def _threshold(scores: Matrix, y: Any, rule: str) -> float:
 
 
 def _worth(true: NDArray[Any], above: NDArray[Any], relevant: float, rule: str) -> NDArray[Any]:
-    """Return what is to be largest, for so many true ones among so many rows above the threshold."""
+    """Return the value to maximise, given the true labels among the rows above the threshold."""
     if rule == "f1":
         return np.asarray(2.0 * true / (above + relevant))
     if rule == "errors":

@@ -26,7 +26,7 @@ def read_arff(source: Source, labels: Labels = None, *, limits: Limits = Limits(
     Numeric attributes give their value, nominal ones of 0 and 1 the number, other nominal ones a feature
     ``attribute=value`` of 1. A missing value (``?``) is NaN in a dense row, and not stored in a sparse one. A row whose
     labels are all missing is unlabelled. A sparse row leaves out what is 0 and, as in Weka, the first value of a
-    nominal attribute. Labels are attributes of 0 and 1 (or false and true). What a row weighs may stand behind it in
+    nominal attribute. Labels are attributes of 0 and 1 (or false and true). The weight of a row may follow it in
     braces, as Weka writes it: ``120, wild, 1, {2.5}``.
 
     Parameters

@@ -95,7 +95,7 @@ def choose_labels(header: Header, labels: int | Sequence[str] | None) -> set[str
     Raises
     ------
     BadDataset
-        There are not so many attributes, a name is none of them, or nothing says which are labels.
+        There are fewer attributes, a name is not an attribute, or the labels are not specified.
     """
     names = [attribute.name for attribute in header.attributes]
     if labels is None:

@@ -40,9 +40,9 @@ class RowParts:
     ----------
     label_columns : int, str or sequence of str, default=()
         How many of the last columns are labels, of 0 and 1, or the names of those that are. With a separator, the one
-        column whose cells list the relevant labels. Of objects, the field that has the labels.
+        column whose cells list the relevant labels. For objects, the field that has the labels.
     tags : str, optional
-        The column or field that lists the relevant labels, in place of `label_columns`.
+        The column or field that lists the relevant labels, instead of `label_columns`.
     separator : str, optional
         What stands between two labels in a cell or string; spaces around them do not count. None: a space for `tags`
         of a table; a string of an object is then one label.
@@ -51,7 +51,7 @@ class RowParts:
     text : TextSettings, mapping or sequence of str, optional
         The fields that are text, or all settings of how texts are read. A cell of a column that is text is no number.
     weight : str, optional
-        The column or field that has what each row weighs. Of objects of x and y it is `weight`, without being named.
+        The column or field of sample weights. For objects of x and y it is always `weight`.
 
     Raises
     ------

@@ -32,7 +32,7 @@ def read_npz(source: Source, *, limits: Limits = Limits()) -> Dataset:  # noqa: 
     there is not looked at, and may be NaN; ``weight``, what each row weighs, above 0 and at most 1,000. Further arrays
     are left alone.
 
-    Nothing is unpickled: an array of objects is refused. What an array claims to be is compared with the limits
+    Nothing is unpickled: an array of objects is refused. The declared size of an array is compared with the limits
     before it is read, and then no more is read than it claimed.
 
     Parameters
@@ -179,7 +179,7 @@ class _Reading:
         return csr
 
     def names(self, name: str, count: int, what: str) -> tuple[str, ...] | None:
-        """Return the names in an array, of which there have to be so many; None without it."""
+        """Return the names in an array, which must have this number of names; None without the array."""
         names = read_names(self._archive, name, count, what, self._bytes)
         self._bytes = max(self._bytes - sum(map(sys.getsizeof, names or ())), 0)
         return names

@@ -66,7 +66,7 @@ class Archive:
         return f"{name}.npy" in self._members
 
     def open(self, name: str, dimensions: int) -> Array:
-        """Return the array of that name, which has so many dimensions.
+        """Return the array of that name, which must have this number of dimensions.
 
         Raises
         ------
@@ -171,7 +171,7 @@ class Array:
 
 
 def read_names(archive: Archive, name: str, count: int, what: str, most_bytes: int) -> tuple[str, ...] | None:
-    """Return the names in an array, of which there have to be so many; None without it."""
+    """Return the names in an array, which must have this number of names; None without the array."""
     if name not in archive:
         return None
     with archive.open(name, 1) as array:

@@ -30,7 +30,7 @@ RANGES = {
     "weight": (1.0, MAX_COUNT),
     "positives": (0.0, MAX_COUNT),
 }
-"""What may stand in the rows of the table of labels."""
+"""Bounds of the rows of the table of labels."""
 
 _NOT_WANTED = np.empty((0, 0))
 
@@ -162,7 +162,7 @@ class Calibration:
             self._counts[:, 1 + label] = 0.0
 
     def nbytes(self, n_labels: int, n_samples: int) -> int:
-        """Return the bytes of the state for so many labels, after any number of examples."""
+        """Return the bytes of the state for this number of labels, after any number of examples."""
         return (
             self._existing.nbytes
             + self._bend.nbytes
@@ -180,7 +180,7 @@ class Calibration:
         }
 
     def restore(self, arrays: Mapping[str, NDArray[Any]], n_labels: int) -> None:
-        """Take over a state for so many labels; raises ValueError, changing nothing, if it is none."""
+        """Take over a state for this number of labels; raise ValueError, changing nothing, if it is invalid."""
         existing, labels, counts = (arrays[f"calibration.{name}"] for name in ("existing", "labels", "counts"))
         if existing.shape != (1,) or labels.shape != (len(RANGES), n_labels):
             raise ValueError(
@@ -204,7 +204,7 @@ class Calibration:
         self._bend = bend
 
     def _n_counted(self, n_labels: int) -> int:
-        """Return the columns of the counts for so many labels."""
+        """Return the columns of the counts for this number of labels."""
         return {_thresholds.MICRO_F1: 1, _thresholds.MACRO_F1: 1 + n_labels}.get(self._measure, 0)
 
 
@@ -214,7 +214,7 @@ def _columns(column: tuple[float, ...], n: int) -> NDArray[np.float64]:
 
 
 def _lengthened(table: NDArray[np.float64], n_labels: int, start: tuple[float, ...]) -> NDArray[np.float64]:
-    """Return the table with room for so many labels; new ones are as at the start."""
+    """Return the table enlarged to this number of labels; new labels have start values."""
     larger = enlarged(table, (len(table), n_labels))
     n_new = larger.shape[1] - table.shape[1]
     larger[:, table.shape[1] :] = _columns(start, n_new)

@@ -6,7 +6,7 @@ by the length of the window alone: see `n_runs`. Every CLOCK errors a window is 
 if the means of its two parts differ by more than chance allows, that is a change.
 
 Runs stand row by row, `runs[row, column, run]`, oldest first. Column 0 is the detector of all labels together, column
-1 + l that of label l. After a change river's detector begins anew with the next error, and so does this one: what the
+1 + l that of label l. After a change river's detector restarts with the next error, and so does this one: what the
 paper drops from the window, to go on with the rest, would never be looked at.
 
 References
@@ -36,7 +36,7 @@ TOTAL, VARIANCE = 0, 1
 """In `sums`: sum of the errors in a window, and of their squared distances from their mean."""
 
 UNKNOWN = -1.0
-"""In place of an error."""
+"""Stands for an error that is unknown."""
 
 COUNT, LAST = 0, 1
 """In `alarms`: how many there were, and the number of examples at the last."""
@@ -118,7 +118,7 @@ def take_in(errors, lengths, sums, runs, changes):  # type: ignore[no-untyped-de
 
 @compiled
 def n_runs(length, row):  # type: ignore[no-untyped-def]
-    """Return the number of runs in a row of a window that has taken in so many errors.
+    """Return the number of runs in a row of a window that has received this number of errors.
 
     Each row passes on a run for every two it gets once it has 4 left; so it gets (length + 4) >> row in all, less 4.
     """

@@ -17,7 +17,7 @@ DETECTORS = ("adwin",)
 """Kinds of detectors."""
 
 REACTIONS = ("raise", "restart")
-"""Reactions to an alarm: let a label's steps be large again, or begin the label anew."""
+"""Reactions to an alarm: let a label's steps be large again, or restart the label."""
 
 
 class Alarms(NamedTuple):
@@ -55,7 +55,7 @@ class Detectors:
     they were before an example was learnt. Labels that appear with an example had none, and do not count in it.
 
     A detector alarms when the mean error has risen: when the newer part of its window has the higher mean. When it has
-    fallen, the model has become better, and nobody is told. Either way the detector then begins anew, as river's does.
+    fallen, the model has become better, and no alarm is raised. Either way the detector then restarts, as river's does.
     It looks for a change with 32, 64, ... errors since it began, never in between.
 
     The state is a function of the examples in their order and their scores, however they are grouped into calls.
@@ -128,7 +128,7 @@ class Detectors:
         return int(self._lengths[: 1 + self._n_labels].max())
 
     def nbytes(self, n_labels: int, n_samples: int) -> int:
-        """Return the most bytes of the state for so many labels after so many more examples; for 0, those it has."""
+        """Return the maximum bytes of the state for these labels after this number of further examples."""
         runs = RUNS * n_rows(self._longest + n_samples)
         integers, floats = self._alarms.itemsize * (2 + 1), self._runs.itemsize * (2 + runs)
         return self._seen.nbytes + (integers + floats) * (1 + n_labels)
@@ -145,7 +145,7 @@ class Detectors:
         }
 
     def restore(self, arrays: Mapping[str, NDArray[Any]], n_labels: int) -> None:
-        """Take over a state for so many labels; raises ValueError, changing nothing, if it is none."""
+        """Take over a state for this number of labels; raise ValueError, changing nothing, if it is invalid."""
         seen, alarms, lengths = arrays["drift.seen"], arrays["drift.alarms"], arrays["drift.lengths"]
         sums, runs = arrays["drift.sums"], arrays["drift.runs"]
         n_columns = 1 + n_labels
@@ -165,5 +165,5 @@ class Detectors:
 
 
 def n_rows(length: int) -> int:
-    """Return the rows of runs of a window that has taken in so many errors; see `_adwin.n_runs`."""
+    """Return the rows of runs of a window that has received this number of errors; see `_adwin.n_runs`."""
     return (length + 4).bit_length() - 2

@@ -1,7 +1,7 @@
 """Sweeps over the active pairs of point and label only, label by label, for sparse rows.
 
 Most pairs are settled early: their variable is 0 and the margin is passed, or it is c and the margin is missed.
-What is left is a few in a hundred, and then it no longer pays to compute scores for all labels at once. A visit to
+A few in a hundred are left, and then it no longer pays to compute scores for all labels at once. A visit to
 a label moves that label's weights only; what it means for other labels is added when the visit ends.
 """
 
@@ -43,7 +43,7 @@ class Pairs(NamedTuple):
 
     @classmethod
     def empty(cls, counts: NDArray[np.int64]) -> Pairs:
-        """Make room for so many pairs of each label."""
+        """Allocate room for this number of pairs of each label."""
         starts = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
         n = starts[-1]
         return cls(starts, np.empty(n, np.int32), np.empty(n, np.int8), np.empty(n))

@@ -3,7 +3,7 @@
 Within a visit to one label only that label's gradient is kept; the other labels get the sum of the changes once,
 when the visit ends (the papers' delayed update, with the correction where it belongs: after the inner loop).
 
-Points are taken in a new random order in every sweep. That is no detail: kernel matrices have a large common
+Points are taken in a new random order in every sweep. The order matters: kernel matrices have a large common
 part, on which a fixed order needs about ten times the sweeps.
 """
 

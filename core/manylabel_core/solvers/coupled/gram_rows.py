@@ -126,7 +126,7 @@ class StoredGram:
         return cls(_StoredRows(K), make)
 
     def kept(self) -> NDArray[Any] | RowSource:
-        """Return the matrix, or the rows in place of it, as it is now; in single precision at first."""
+        """Return the matrix, or the rows instead of it, as it is now; in single precision at first."""
         if self._kept is None:
             single = self._make(np.float32)
             largest = np.asarray(single.diagonal()).max()

@@ -24,7 +24,7 @@ HALF = 0.5
 CHECKED = frozenset(2**power for power in range(3, 31))
 """Passes after which rounding is looked at, though the gap is not small: it may be why."""
 ALONE = 256
-"""So many active points are one block, for any solver: it can be solved for good in cache."""
+"""Maximum number of active points that form one block, for any solver: the block is solved within the cache."""
 
 
 AnySide = TypeVar("AnySide", bound=Side)
@@ -114,7 +114,7 @@ class Loop(Generic[AnySide]):
         )
 
     def _account(self, iteration: int, last: bool) -> NDArray[np.int64]:
-        """Find the objectives and the gap, and the points that the next pass shall visit.
+        """Find the objectives and the gap, and the points for the next pass to visit.
 
         What may be the end is found as exactly as can be.
         """

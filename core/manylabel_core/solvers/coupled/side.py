@@ -55,7 +55,7 @@ class Side(ABC):
 
     @abstractmethod
     def refresh(self) -> bool:
-        """Compute the model anew from B; False if that would change nothing worth it."""
+        """Recompute the model from B; return False if that would change too little."""
 
     def rounding(self) -> float:
         """Return how much the gap may be off at most, from rounding of what was given in double precision."""

@@ -7,7 +7,7 @@ so their products need the labels of P_k only. With `E_k` the sum of e over the 
     gamma <w~, t_k> = 4 sum_(l in P_k) h_l - 2 A |P_k| - 2 H + A |t|^2.
 
 All t_k have most of their length in common: almost all labels are -1 in all of them. Coordinate descent would creep
-along it. So e moves in two kinds at once, the one at hand and one that has room (`_step`), and what they have in common
+along it. So e moves in two kinds at once, the current one and one that has room (`_step`), and what they have in common
 cancels.
 """
 
@@ -275,7 +275,7 @@ def visit(X, squares, task, weights, label, pairs, kinds, alpha, beta, s, z, swe
     privileged_sums(task, label, alpha, beta, listed, sums)
     r = np.argmax(beta)
     _products(task, mask, listed, length, r, near)
-    quiet = QUIET * goal / (task.C * task.sizes.sum())  # all slacks raised by so much cost that share of the goal
+    quiet = QUIET * goal / (task.C * task.sizes.sum())  # all slacks raised by this cost that share of the goal
     b, total, first = intercept(task, label, alpha), gained, 0.0
     ridge, upper, even = task.ridge, task.upper, len(weights) == 0
     for sweep in range(sweeps):

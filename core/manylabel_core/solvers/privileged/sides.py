@@ -21,7 +21,7 @@ HALF = 0.5
 GROUP = 32
 """Labels whose scores are computed at once."""
 SWEEPS, COUPLED_SWEEPS = 20, 3
-"""The most sweeps at a visit, and where other labels wait for what comes of it."""
+"""Maximum number of sweeps at a visit, and the same if other labels wait for the result."""
 ROUNDS = 3
 """Rounds over all coupled labels between two evaluations of all."""
 MANY = 0.3
@@ -87,7 +87,7 @@ class PrivilegedSide(ABC):
     def evaluate(self, goal: float, again: bool) -> tuple[float, float]:
         """Return the primal and the dual objective; labels whose gap was below the goal already may be left out.
 
-        `again` says that a run that was stopped had come so far: another look would average the primal weights anew.
+        `again` says that a stopped run had reached this point: another look would average the primal weights again.
         """
 
     @abstractmethod

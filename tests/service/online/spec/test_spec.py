@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 from tests.service.online.folds import learn, named, new_model
-from tests.support.sentences import is_sentence
+from tests.support.sentences import is_description
 
 from manylabel_core.online.margin import ThresholdingLearner
 from manylabel_service.api.schemas import ModelRequest
@@ -76,7 +76,7 @@ def test_every_algorithm_has_its_parameters() -> None:
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 def test_every_parameter_is_described(algorithm: str) -> None:
     for name, field in PARAMS[algorithm].model_fields.items():
-        assert is_sentence(field.description or ""), name
+        assert is_description(field.description or ""), name
 
 
 # -- what goes with what --------------------------------------------------------------------------

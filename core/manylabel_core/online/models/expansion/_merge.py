@@ -2,7 +2,7 @@
 
 The vectors a and b have the coefficients alpha_a and alpha_b (a column for each label), and K(a, b) = exp(-c). In their
 place comes z = h a + (1 - h) b with the best coefficients for it, alpha_a K(a, z) + alpha_b K(b, z), where
-K(a, z) = exp(-c (1 - h)^2) and K(b, z) = exp(-c h^2). What is lost, summed over the columns, is
+K(a, z) = exp(-c (1 - h)^2) and K(b, z) = exp(-c h^2). The loss, summed over the columns, is
 
     |alpha_a|^2 + |alpha_b|^2 + 2 exp(-c) alpha_a.alpha_b - |alpha_a K(a, z) + alpha_b K(b, z)|^2.
 
@@ -21,10 +21,10 @@ from manylabel_core.online.models.linear._table import squared_norm
 
 GOLDEN = 0.6180339887498949
 STEPS = 24
-"""Of the golden section: h comes within 5e-6, and the loss, flat there, within rounding."""
+"""Steps of the golden section: h comes within 5e-6, and the loss, flat there, within rounding."""
 
 MAX_DISTANCE = 690.0
-"""Of c: beyond it the kernel is 0 but for rounding."""
+"""Maximum c: above it the kernel is 0 but for rounding."""
 
 
 @compiled
@@ -117,7 +117,7 @@ def _product(alpha, u, v):  # type: ignore[no-untyped-def]
 
 @compiled
 def shrink(alpha, alpha_norms, n_vectors, kept):  # type: ignore[no-untyped-def]
-    """Multiply the coefficients of the first vectors, all planes, by `kept`; weigh them anew."""
+    """Multiply the coefficients of the first vectors, all planes, by `kept`; update their weights."""
     for v in range(n_vectors):
         for plane in range(alpha.shape[1]):
             for column in range(alpha.shape[2]):

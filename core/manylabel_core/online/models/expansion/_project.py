@@ -110,7 +110,7 @@ def replace(Q, product, rest, slot, n_vectors, leaving):  # type: ignore[no-unty
 
 @compiled
 def project(alpha, alpha_norms, slot, shares, scales, n_vectors):  # type: ignore[no-untyped-def]
-    """Add to the coefficients of every other vector its share of those of the slot, all planes; weigh them anew."""
+    """Add to the coefficients of every other vector its share of those of the slot, all planes, and reweigh."""
     for v in range(n_vectors):
         if v == slot:
             continue

@@ -13,9 +13,9 @@ from manylabel_core.online.models.expansion.support import SupportVectors
 from manylabel_core.online.models.kernel_settings import KernelSettings
 
 MEMORY = 100
-"""With each merger the coefficients of all but the newest vector shrink by a part of 1 in so many times the budget.
+"""With each merger the coefficients of all but the newest vector shrink by 1 / (MEMORY budget).
 
-What mergers lose is noise that the updates after them do not wholly mend: without shrinking it adds up, and shows after
+The losses of mergers are noise that later updates do not wholly correct: without shrinking it adds up, and shows after
 100,000 examples. A regularised machine, for which the method was made, shrinks by its gradient steps.
 """
 

@@ -26,7 +26,7 @@ from manylabel_core.online.models.scratch import scratch
 from manylabel_core.storage import check_range, enlarged
 
 REFRESH = 4
-"""The inverse is computed anew once so many times the budget of vectors were replaced: rounding does not pile up."""
+"""Multiple of the budget of replaced vectors after which the inverse is computed again, to bound rounding errors."""
 
 TOLERANCE = 1e-3
 """How far the inverse of a state times its matrix may be from the identity."""
@@ -96,7 +96,7 @@ class Project(Strategy):
         self._scales[slot] = self._scales[n - 1]
 
     def arrays(self, n_vectors: int) -> dict[str, NDArray[Any]]:
-        """Return the inverse, and how many vectors were replaced since it was computed anew."""
+        """Return the inverse, and how many vectors were replaced since it was computed from scratch."""
         return {"inverse": self._inverse[:n_vectors, :n_vectors], "replaced": self._replaced}
 
     def nbytes(self, n_vectors: int) -> int:

@@ -36,7 +36,7 @@ class Strategy:
         return {}
 
     def nbytes(self, n_vectors: int) -> int:
-        """Return the bytes of that for so many vectors."""
+        """Return the bytes of that for this number of vectors."""
         return 0
 
     def restore(self, arrays: dict[str, NDArray[Any]], support: SupportVectors) -> None:

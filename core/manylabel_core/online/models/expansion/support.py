@@ -50,7 +50,7 @@ class SupportVectors(Points):
         self.update_norm(slot)
 
     def update_norm(self, slot: int) -> None:
-        """Compute the norm of coefficients that have changed anew."""
+        """Recompute the norm of coefficients that have changed."""
         self.alpha_norms[slot] = squared_norm(self.alpha[slot, 0], 0.0)
 
     def remove(self, slot: int) -> None:

@@ -25,7 +25,7 @@ class FeatureMap(Protocol):
         """True if an example may add a feature: then they have to come one by one."""
 
     def enlarge(self, n_features: int) -> None:
-        """Make room for examples of so many values."""
+        """Allocate room for examples with this number of values."""
 
     def learn(self, rows: Rows, n_features: int) -> NDArray[Any]:
         """Return the features (n_samples, n_columns) of rows about to be learnt."""
@@ -34,13 +34,13 @@ class FeatureMap(Protocol):
         """Return the features of rows, changing nothing."""
 
     def columns_after(self, n_samples: int) -> int:
-        """Return the most features after so many more examples."""
+        """Return the maximum number of features after this number of further examples."""
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return the state."""
 
     def nbytes_after(self, n_features: int, n_samples: int, n_values: int) -> int:
-        """Return the most bytes of memory after so much growth, what is in no state included."""
+        """Return the maximum bytes of memory after this growth, including memory outside the state."""
 
     def restore(self, arrays: dict[str, NDArray[Any]], n_features: int) -> None:
         """Take over a state; raise ValueError if it is none."""

@@ -38,7 +38,7 @@ class RandomFeatures:
         self._frequencies = np.zeros((0, budget // 2), dtype=settings.dtype)
 
     def enlarge(self, n_features: int) -> None:
-        """Draw the frequencies of so many features."""
+        """Draw the frequencies of this number of features."""
         drawn = len(self._frequencies)
         if n_features > drawn:
             frequencies = enlarged(self._frequencies, (n_features, self.n_columns // 2))

@@ -83,7 +83,7 @@ class Landmarks(FeatureMap):
         return min(self.n_points + n_samples, self._budget)
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """Return the landmarks. What makes their features is computed again on `restore`, to the same bits."""
+        """Return the landmarks. The rest is computed again on `restore`, to the same bits."""
         indptr, indices, values = self._points.packed()
         return {"landmarks.indptr": indptr, "landmarks.indices": indices, "landmarks.values": values}
 
