@@ -16,8 +16,8 @@ HEAD = """\
 <!-- Made by `make command-docs` from the command itself: change the help there. -->
 
 `pip install manylabel` brings the command for a server that runs somewhere, under `--url` or `MANYLABEL_URL`.
-Commands that work on this machine need an extra, and name it if it is missing: `serve`, `worker`, `export`, `import` and
-`keys init` need `manylabel[server]`, `train` and files of CSV need `manylabel[core]`, `feed` and `evaluate FILE` need
+Commands that work on this machine need an extra, and name it if it is missing: `serve`, `worker`, `export`, `import`
+and `keys init` need `manylabel[server]`, `train` and files of CSV need `manylabel[core]`, `feed` and `evaluate FILE` need
 `manylabel[river]`, `export-model` needs `manylabel[core]` or `manylabel[onnx]`, `models plot` needs `manylabel[plots]`,
 `demo` needs `manylabel[river,server]`.
 

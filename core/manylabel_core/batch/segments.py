@@ -1,8 +1,9 @@
 """A long fit cut into segments, so that it can be interrupted and continued, with the same result bit by bit.
 
 A batch learner with `warm_start` continues where its last fit was stopped. The interruption may change the last bits of
-the result (the solver restarts its visits of the examples), so a fit that may be interrupted is always cut, at ends that follow from the data and from counts of iterations alone, never from time: whether it was interrupted
-between two segments or not, the same segments are gone through.
+the result (the solver restarts its visits of the examples), so a fit that may be interrupted is always cut. The cuts
+follow from the data and from counts of iterations alone, never from time: with or without an interruption between two
+segments, the fit goes through the same segments.
 
 Each segment is longer than the one before. So a learner that loses something at each start, as MLRL its model of
 the optimum, gets its time in the end; and the first segment is long enough for most fits.

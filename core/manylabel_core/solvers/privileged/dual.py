@@ -23,9 +23,9 @@ An example may count more often than once: with a weight v_i, its C and its rho 
 Privileged features follow from label sets, so examples with equal sets are of one kind: beta enters the dual by its sum
 over a kind, and only that is kept.
 
-**The gap.** z of the dual variables is feasible for any slacks; w~ of them need not be, until the optimum. The missing part
-is added (see `repair`), and the primal objective is taken at the best of this w~, of one that was feasible before,
-and of 0, with the zeta that they leave.
+**The gap.** z of the dual variables is feasible for any slacks; w~ of them need not be, until the optimum. The missing
+part is added (see `repair`), and the primal objective is taken at the best of this w~, of one that was feasible
+before, and of 0, with the zeta that they leave.
 
 **Idle labels.** Where the best a of a label is at most C, its best e is 0 (beta = C - a) and so is w~: a slack from w~
 costs no less than what zeta costs at the margin, and what is left is an ordinary machine. (It is enough that the mean
