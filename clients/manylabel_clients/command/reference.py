@@ -17,9 +17,9 @@ HEAD = """\
 
 `pip install manylabel` brings the command for a server that runs somewhere, under `--url` or `MANYLABEL_URL`.
 Commands that work on this machine need an extra, and name it if it is missing: `serve`, `worker`, `export`, `import`
-and `keys init` need `manylabel[server]`, `train` and files of CSV need `manylabel[core]`, `feed` and `evaluate FILE` need
-`manylabel[river]`, `export-model` needs `manylabel[core]` or `manylabel[onnx]`, `models plot` needs `manylabel[plots]`,
-`demo` needs `manylabel[river,server]`.
+and `keys init` need `manylabel[server]`, `train` and files of CSV need `manylabel[core]`, `feed` and `evaluate FILE`
+need `manylabel[river]`, `export-model` needs `manylabel[core]` or `manylabel[onnx]`, `models plot` needs
+`manylabel[plots]`, `demo` needs `manylabel[river,server]`.
 
 Tables are as wide as the terminal, or as `COLUMNS` says; to a file or another program they are as wide as they must be.
 `--json` prints one object a line, for scripts.
