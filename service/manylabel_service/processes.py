@@ -51,7 +51,7 @@ def limit(kind: int, most: int, *, raisable: bool = False) -> None:
 
 
 def take_output() -> BinaryIO:
-    """Return the standard output, which from now on nobody else writes to: what is printed goes to standard error."""
+    """Take over the standard output: later prints of this process and its libraries go to standard error."""
     own = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     return own

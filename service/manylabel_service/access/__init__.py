@@ -1,4 +1,4 @@
-"""Who may do what: keys, their scopes and the names that they are for, kept in the store; knows no HTTP and no model.
+"""Access control: API keys, their scopes and the names that they cover, kept in the store. Knows no HTTP, no models.
 
 - `key_text`, `key`: a key as it is sent, and as it is kept; `token_text`: tokens derived from one
 - `scopes`, `patterns`: what keys are for

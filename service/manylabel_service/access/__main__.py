@@ -61,7 +61,7 @@ async def _init(given: argparse.Namespace, settings: Settings) -> None:
         if keys and not given.another:
             raise HasKeys(len(keys))
         key, text = new_key(given.name, (ADMIN,))
-        # Written first: a key that nobody has would be worse than a text that opens nothing.
+        # Written first: a stored key whose text is lost would be worse than a text without a key.
         _write(text, given.file)
         await key_store.add(key)
     finally:

@@ -7,7 +7,7 @@ from manylabel_service.access.rates import TokenBucket
 
 AT_ONCE = 100
 PER_SECOND = 10.0
-"""Wrong keys of one address that are answered as such: so many at once, and so many more each second."""
+"""Wrong keys of one address that are checked: the burst, and the number per second after it."""
 MAX_ADDRESSES = 10_000
 """Addresses remembered, those that tried last."""
 

@@ -13,10 +13,10 @@ class Access:
 
     Parameters
     ----------
-    key_id : of the key that the caller has shown; None for nobody in particular.
+    key_id : of the key that the caller has shown; None without a key.
     scopes : admin includes all others.
     models : names of models, data sets and targets of jobs, or their beginnings with ``*`` at the end.
-    refusal : raised by `require` in place of what is missing: of a caller whose key does not count, say.
+    refusal : raised by `require` instead of the missing scope: for a caller whose key is invalid, for example.
     limits : of what is asked for with the key; None for none.
     standing : returns what to raise if the key does not count any more.
 

@@ -18,7 +18,7 @@ log = structlog.get_logger()
 
 
 class KeptKey(NamedTuple):
-    """A key at a revision of the store; None if it is damaged: it is there, and nobody has it."""
+    """A key at a revision of the store; None if it is damaged: its row exists, and it can no longer be used."""
 
     id: str
     revision: int

@@ -1,6 +1,6 @@
 """Keys as they are sent, ``ml_<id>_<secret>``.
 
-Who has the text has the key; the store has no more than a hash of the secret.
+The text is the credential; the store has no more than a hash of the secret.
 """
 
 import hashlib
@@ -41,11 +41,11 @@ class KeyText(NamedTuple):
 
 
 NO_KEY = KeyText("", "")
-"""What stands for a text that is none."""
+"""The result of parsing a text that is not a key."""
 
 
 def make() -> KeyText:
-    """Return a new key; nobody can guess its secret, which has 256 random bits."""
+    """Return a new key; its secret has 256 random bits."""
     id = "".join(secrets.choice(_ID_CHARACTERS) for _ in range(ID_LENGTH))
     number = int.from_bytes(secrets.token_bytes(SECRET_BYTES))
     digits = []

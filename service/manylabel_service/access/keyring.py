@@ -44,7 +44,7 @@ log = structlog.get_logger()
 
 
 class _Holder:
-    """Whoever holds a key, with what is looked at for each request.
+    """A stored key with the values that each request needs.
 
     Parameters
     ----------
@@ -61,7 +61,7 @@ class _Holder:
         self.token_key = token_text.key_of(self.digest)
         self.until_unix_ms = key.usable_until_unix_ms
         self.tokens: dict[str, Access] = {}
-        """What tokens for each model open, of those seen last."""
+        """Permissions of the tokens seen last, by token."""
 
     def refusal(self) -> KeyInvalid | None:
         """Return why the key opens nothing; None if it does."""

@@ -17,7 +17,7 @@ BUSY_SECONDS = 1.0
 class TokenBucket:
     """A token bucket fills at a rate, up to its size, and is full at first.
 
-    Whoever takes more than it can hold needs a full one, and leaves a debt: on average no more is taken than comes.
+    A request larger than the capacity waits for a full bucket and leaves a deficit, so the average rate holds.
 
     Parameters
     ----------
@@ -34,7 +34,7 @@ class TokenBucket:
         self._level, self._at = self.size, clock()
 
     def take(self, n: float) -> float:
-        """Take tokens; return 0, or, where nothing was taken, the seconds until so many will be there."""
+        """Take n tokens and return 0, or take none and return the seconds until they are available."""
         now = self._clock()
         self._level = min(self.size, self._level + (now - self._at) * self._rate)
         self._at = now

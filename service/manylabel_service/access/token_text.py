@@ -1,4 +1,4 @@
-"""Tokens that whoever has a key derives from it, without asking the server: to predict by one model, for a while.
+"""Tokens that the holder of a key derives from it without a request: to predict with one model for a limited time.
 
 A token is ``mlt_<id>_<expires>_<model>_<signature>``: the id of the key, the Unix time in seconds at which it expires,
 the name of the model as base64url without padding, and in hexadecimal the HMAC-SHA256 of ``<id>_<expires>_<model>`` as
@@ -19,7 +19,7 @@ BEGINNING = "mlt_"
 MAX_SECONDS = 3600
 """Longest that a token counts."""
 SKEW_SECONDS = 30
-"""A clock of whoever makes tokens may be ahead by so much."""
+"""Maximum seconds by which the clock of a token's maker may be ahead."""
 
 SCOPE: Scope = "predict"
 """A token is for this alone."""

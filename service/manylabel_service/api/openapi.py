@@ -79,7 +79,7 @@ _IN_PATHS: dict[str, dict[str, Any]] = {
     "id": {"type": "string", "pattern": ulid.PATTERN.lower()},
     "key_id": {"type": "string", "pattern": key_text.ID_PATTERN},
 }
-"""What the parameters in addresses are: by their names, since they are the same everywhere."""
+"""Schemas of the path parameters by name; a name has the same schema in every path."""
 
 
 def describe(app: FastAPI, further: Iterable[type[BaseModel]] = ()) -> dict[str, Any]:
@@ -100,7 +100,7 @@ def describe(app: FastAPI, further: Iterable[type[BaseModel]] = ()) -> dict[str,
 
 
 def _any_of(schema: Any) -> Any:
-    """Return the schema with anyOf in place of oneOf: the form is told by looking, and 2 is an integer and a number."""
+    """Return the schema with anyOf instead of oneOf: 2 is both an integer and a number, and would match two of one."""
     if isinstance(schema, list):
         return [_any_of(part) for part in schema]
     if isinstance(schema, dict):

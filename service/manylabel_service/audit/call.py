@@ -9,7 +9,7 @@ from manylabel_service import names
 from manylabel_service.clock import rfc3339
 
 _KINDS = {"models": "model", "label-studio": "model", "datasets": "dataset", "jobs": "target", "keys": "target"}
-"""What the third part of an address is, by the second."""
+"""Kind of the third segment of a path, by its second segment."""
 _PARTS = frozenset({"snapshots", "versions"})
 """Parts of a model that have names or numbers."""
 _TARGET = re.compile(r"[A-Za-z0-9._:-]{1,128}")
@@ -22,7 +22,7 @@ class Call(NamedTuple):
     unix_seconds: float
     key_id: str | None
     address: str | None
-    """The network address of whoever sent it."""
+    """Network address of the client."""
     request_id: str
     method: str
     route: str | None

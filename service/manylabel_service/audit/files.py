@@ -59,7 +59,7 @@ class AuditFiles:
     ----------
     path : of the file that is written to; full ones get ``.1``, ``.2`` and so on behind their name.
     max_bytes : a file that would get larger is rotated.
-    kept : so many full ones are kept, the newest.
+    kept : number of full files retained, the newest.
     """
 
     def __init__(self, path: Path, max_bytes: int, kept: int) -> None:
@@ -91,7 +91,7 @@ class AuditFiles:
         before : where to begin; None: at the end.
         keep : whether a line is wanted.
         limit : most lines returned.
-        max_bytes : about so many bytes are looked at; the page may then have fewer lines than there are.
+        max_bytes : approximate bytes searched; the page may then have fewer lines than match.
         """
         with self._opened() as files:
             sizes = {number: os.fstat(descriptor).st_size for number, descriptor in files.items()}
@@ -210,7 +210,7 @@ def _on(descriptor: int, start: int) -> Iterator[tuple[int, bytes]]:
 
 
 def _parsed(raw: bytes) -> dict[str, Any] | None:
-    """Return a line as a value; None where somebody else has written something into the file."""
+    """Return a line as a value; None if it is not JSON, because another program wrote into the file."""
     try:
         line = json.loads(raw)
     except ValueError:

@@ -17,7 +17,7 @@ RETRY_SECONDS = 1.0
 MAX_WAITING = 50_000
 """Most calls that wait to be written; beyond it the newest are lost, and counted."""
 MAX_READ_BYTES = 1 << 24
-"""About so many bytes are looked at to answer one request."""
+"""Approximate maximum bytes searched for one request."""
 
 log = structlog.get_logger()
 
@@ -25,8 +25,8 @@ log = structlog.get_logger()
 class AuditLog:
     """An audit log takes calls without making them wait.
 
-    Where the file cannot be written, requests are answered all the same: calls wait for a disk that has room again, up
-    to `MAX_WAITING`, and what is beyond is lost and counted.
+    If the file cannot be written, requests are still answered: up to `MAX_WAITING` calls wait for free disk space, and
+    further calls are lost and counted.
 
     Parameters
     ----------

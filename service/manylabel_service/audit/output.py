@@ -1,4 +1,4 @@
-"""The audit on standard output, for whoever collects what containers write."""
+"""The audit log on standard output, for log collectors of container platforms."""
 
 import os
 

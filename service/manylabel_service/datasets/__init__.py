@@ -1,4 +1,4 @@
-"""Data sets: uploaded, kept in the store, and fetched by whoever trains on them.
+"""Data sets: uploaded, kept in the store, and fetched by the training processes.
 
-Nothing is imported here: the processes that read files shall start quickly, and with little in memory.
+This module imports nothing: the processes that read files must start quickly, with little memory.
 """

@@ -1,7 +1,7 @@
 """The data sets of a store: a document for each, and its bytes as a blob.
 
 Blobs are written first, under an id that is never used again, and a data set exists from the moment its document does.
-What an upload that died in between has left is removed later, by whoever adds the next.
+The next upload removes the blobs of uploads whose process died in between.
 """
 
 from __future__ import annotations
@@ -44,13 +44,13 @@ KIND = "datasets"
 PIECE_BYTES = 2**22
 
 UPLOADS = 4
-"""Uploads under way may take the disk that so many of the largest data sets do, and a snapshot of a model."""
+"""Maximum disk use of uploads in progress, in data sets of the largest size; a snapshot of a model comes on top."""
 
 COPIES = 6
 """How often a data set may be in the memory of the process that reads it: as read, sorted, and on its way to bytes."""
 
 ORPHANED_SECONDS = 7_200.0
-"""Blobs that are so old and belong to no data set never will: an upload that was cut off, or a delete."""
+"""Age in seconds from which a blob without a data set is removed: its upload was cut off, or its data set deleted."""
 
 log = structlog.get_logger()
 
@@ -269,7 +269,7 @@ class DatasetStore:
             value = _to_bytes(marked)
             revision = await self._store.documents.put(KIND, name, value, revision=document.revision, urgent=True)
         except DocumentChanged:
-            raise DatasetNotFound(name) from None  # somebody else has deleted it
+            raise DatasetNotFound(name) from None  # another process has deleted it
         if in_use is not None and await self._needed(stored, revision, in_use):
             raise DatasetInUse(name)
         with suppress(DocumentChanged):
@@ -278,7 +278,7 @@ class DatasetStore:
         log.info("dataset_deleted", dataset=name)
 
     async def _needed(self, stored: DatasetDocument, revision: int, in_use: InUse) -> bool:
-        """Return whether it is in use; then, or when nobody can tell, the mark is taken back."""
+        """Return whether the data set is in use; if so, or if that cannot be determined, remove the mark."""
         needed = True
         try:
             needed = await in_use(stored.record.name)

@@ -123,7 +123,7 @@ class _Log:
 
 
 class _Unmeasured(Prequential):
-    """In place of a model's measures: measures nothing."""
+    """Metrics of a model that measure nothing: the export needs none."""
 
     def update(self, *_: object) -> None:
         """Do nothing."""
@@ -141,7 +141,7 @@ class _Unmeasured(Prequential):
 
 
 class _Recorder(NothingLearnt):
-    """In place of a model's learner: learns nothing, and keeps what it should have learnt.
+    """Learner of a model that learns nothing, and records the rows that it receives.
 
     Attributes
     ----------
@@ -167,7 +167,7 @@ class _Recorder(NothingLearnt):
         self._is_forgotten = any(after < key <= through for after, through in self._intervals)
 
     def learn(self, rows: Rows, targets: Targets, probabilities: bool = False) -> Learnt:
-        """Record the rows in place of learning them; all scores and probabilities are 0."""
+        """Record the rows instead of learning them; all scores and probabilities are 0."""
         n_rows = len(rows.indptr) - 1
         if self._is_forgotten:
             self.n_forgotten += n_rows

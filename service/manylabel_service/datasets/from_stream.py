@@ -1,9 +1,9 @@
 """A data set made of what an online model has learnt last.
 
 Only the log knows the examples; which of them were learnt, and in which columns, follows from folding it: entries that
-are refused, repeated or rolled back leave none. So the log is folded once more, from the oldest snapshot that it goes
-on from, by a learner that learns nothing and writes down what it is given. That is done by a child process; here the
-snapshots and entries are only passed on, as they are stored.
+are refused, repeated or rolled back leave none. So the log is replayed from the oldest snapshot that covers the wanted
+rows, by a learner that learns nothing and records its rows. A child process does that; this module only passes on the
+stored snapshots and entries.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ READ_ENTRIES = 1_000
 """Entries read from the log at a time."""
 
 ATTEMPTS = 3
-"""How often to begin anew where the log is trimmed while it is read."""
+"""Maximum attempts if the log is trimmed while it is read."""
 
 
 class StreamCounts(NamedTuple):
-    """The counts of what became of the rows of a stream.
+    """The counts of the rows of a stream, by whether they were used.
 
     Attributes
     ----------
     asked : rows, at most.
-    rows : in the data set; fewer than asked for where the log no longer has, or never had, so many.
+    rows : in the data set; fewer than asked for if the log no longer has, or never had, that number.
     learnt : examples that the model has learnt, and not forgotten by a rollback.
     available : rows that there would be if the log still had all of these.
     partial : examples left out, among the latest, because some of their labels are not known.

@@ -110,7 +110,7 @@ class LastRows:
         labels: Sequence[str],
         indices: NDArray[np.int32] | None = None,
     ) -> Dataset:
-        """Return the last rows of which all labels are known, with so many columns; raise BadDataset as `add`.
+        """Return the last rows of which all labels are known, with the given columns; raise BadDataset as `add`.
 
         `indices` are the columns there that the columns of the rows added become; None: they stay.
         """

@@ -28,7 +28,7 @@ def write_frame(file: IO[bytes], kind: int, position: str, payload: bytes) -> No
 
 
 def write_head(file: IO[bytes], kind: int, position: str, size: int) -> None:
-    """Add a frame at the end, of which so many bytes are to follow."""
+    """Add the head of a frame; `size` bytes follow it."""
     name = position.encode()
     file.write(_HEAD.pack(kind, len(name), size) + name)
 

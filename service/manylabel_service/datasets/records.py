@@ -19,7 +19,7 @@ class DatasetRecord(BaseModel):
     """The file was uploaded in this format."""
     rows: int
     features: int
-    """All views together have so many features."""
+    """Number of features of all views together."""
     labels: int
     cardinality: float
     """Relevant labels of a labelled row, on average."""
@@ -36,7 +36,7 @@ class DatasetRecord(BaseModel):
     checksum: str
     """SHA-256 of the file as it was uploaded, as `sha256:` and hexadecimal digits."""
     bytes: int
-    """The data set takes so many bytes in the store."""
+    """Bytes of the data set in the store."""
     created: str
     """RFC 3339."""
 
@@ -65,7 +65,7 @@ class DatasetDocument(BaseModel):
 
 
 PREFIX = "datasets/"
-"""What the keys of all blobs of data sets begin with."""
+"""Prefix of the keys of all blobs of data sets."""
 
 
 def data_key(id: str) -> str:

@@ -29,14 +29,14 @@ BASE_BYTES = 2**28
 TAIL_CHARACTERS = 2_000
 
 _BY_LIMITS = (-signal.SIGKILL, -signal.SIGXCPU)
-"""How a child ends that took too much time, or that the kernel took for want of memory."""
+"""Exit statuses of a child that exceeded its time, or that the kernel killed because memory ran out."""
 
 _OUT_OF_MEMORY = ("MemoryError", "bad_alloc", "llocat")
-"""What a child says that got no memory, as far as it could say anything."""
+"""Texts in the standard error of a child that ran out of memory."""
 
 
 class ReaderFailed(Exception):
-    """A reader failed in a way that nobody foresaw: a defect of ours, whatever was in the file."""
+    """A reader failed in an unforeseen way: a defect of the reader, whatever the file contains."""
 
 
 log = structlog.get_logger()

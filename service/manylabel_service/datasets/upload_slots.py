@@ -9,9 +9,9 @@ from manylabel_service.errors import NotReady
 MAX_UPLOADS = 32
 """Uploads under way; each has some files open."""
 PORTION_BYTES = 2**18
-"""An upload moves when so many more of its bytes have come."""
+"""Bytes after which an upload counts as having made progress."""
 STILL_SECONDS = 2.0
-"""An upload that has not moved for so long stands still."""
+"""Seconds without progress after which an upload counts as stalled."""
 
 
 class Upload:
@@ -33,7 +33,7 @@ class Upload:
 
 
 class UploadSlots:
-    """Room for uploads: for so many, and for so many bytes of all together.
+    """Limits on the number of uploads in progress, and on their bytes together.
 
     Parameters
     ----------

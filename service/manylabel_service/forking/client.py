@@ -99,7 +99,7 @@ class ForkServer:
 
 
 fork_server = ForkServer()
-"""Of this process."""
+"""The fork server of this process."""
 
 
 class Child:

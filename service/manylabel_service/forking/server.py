@@ -45,7 +45,8 @@ STANDARD = 3
 
 
 def preload() -> None:
-    """Import what children need. What is imported is never walked by the garbage collector, so children share it."""
+    """Import the modules that children need. The garbage collector never walks their objects, so children share
+    them."""
     for module in PRELOADED:
         importlib.import_module(module)
     for trainer in TRAINERS.values():

@@ -21,7 +21,7 @@ RECENT_EVENTS = 2_000
 MAX_SUBSCRIBERS = 100
 """Subscribers of one model in one process."""
 WOKEN_AT_ONCE = 5
-"""Subscribers that write within one turn of the event loop: a hundred of them shall not hold up everybody else."""
+"""Subscribers that write within one turn of the event loop: a hundred of them must not delay other requests."""
 METRICS_SECONDS = 1.0
 """Least time between two events with measures."""
 RETRY_SECONDS = 5.0
@@ -41,7 +41,7 @@ class Event:
     promoted  {"position", "version", "previous"}: the version of a trained model that is served from here on
     held_back {"position", "version", "reason"}: a new version of a trained model that is not served
     metrics   {"position", "updates", "cumulative", "window", "drift"}: the latest ones only
-    dropped   {"count"}: events missed; null when nobody knows how many
+    dropped   {"count"}: events missed; null if their number is unknown
     """
 
     kind: Kind
@@ -62,7 +62,7 @@ class Watched(Protocol):
 
 
 class Events:
-    """The events of one model in this process. Nothing is recorded before somebody has subscribed.
+    """The events of one model in this process. Nothing is recorded before the first subscription.
 
     Parameters
     ----------

@@ -186,7 +186,7 @@ class HostedModel(ABC):
 
     @abstractmethod
     async def reach(self, position: str, seconds: float) -> bool:
-        """Wait, for so long at most, until it is at or after a position; return whether it is."""
+        """Wait at most `seconds` until the model is at or after a position; return whether it is."""
 
     @abstractmethod
     async def cover(self) -> bool:
@@ -232,7 +232,7 @@ class HostedModel(ABC):
 
     @property
     def evictable(self) -> bool:
-        """True while nobody here waits for it or watches it."""
+        """True while no request in this process waits for the model, and no client watches its events."""
         return self.state is State.SERVING and not (self.waited_for or self.events.subscribers)
 
     def evict(self) -> None:

@@ -27,7 +27,7 @@ class PositionWaiters:
         return position_key(self._position()) >= position_key(position)
 
     async def wait(self, position: str, seconds: float) -> None:
-        """Wait, for so long at most, until `notify` finds the model there, or until `give_up`."""
+        """Wait at most `seconds` until `notify` finds the model at the position, or until `give_up`."""
         arrival: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         awaited = position_key(position), arrival
         self._awaited.append(awaited)

@@ -18,7 +18,7 @@ class SliceSize:
         return max(1, int(SLICE_SECONDS / self._seconds_per_example))
 
     def observe(self, examples: int, seconds: float) -> None:
-        """Take in that so many examples took so long; moves a quarter of the way there."""
+        """Update the estimate with a measurement: `examples` took `seconds`; moves a quarter of the way there."""
         self._seconds_per_example += 0.25 * (max(seconds / examples, 1e-7) - self._seconds_per_example)
 
 

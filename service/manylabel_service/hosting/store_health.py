@@ -3,8 +3,8 @@
 import time
 
 SILENCE_SECONDS = 3.0
-"""The store is asked at least every second; after so long without an answer it counts as gone, whoever of
-the two was frozen."""
+"""Seconds without a response after which the store counts as unavailable; it is polled every second. It does not matter
+whether the store or this process was frozen."""
 
 
 class StoreHealth:

@@ -11,15 +11,15 @@ from manylabel_service.settings import Settings
 from manylabel_service.storage import Store
 
 LEASE_SECONDS = 10.0
-"""A lease without a heartbeat for so long has expired."""
+"""Seconds without a heartbeat after which a lease has expired."""
 VALID_SECONDS = 8.0
-"""So long after a heartbeat its sender may let a process compute: less than `LEASE_SECONDS`."""
+"""Seconds after a heartbeat for which the training process may run (self-fencing); less than `LEASE_SECONDS`."""
 HEARTBEAT_SECONDS = 3.0
 """Between two heartbeats."""
 PROGRESS_SECONDS = 1.0
 """Between two heartbeats when there is progress to report."""
 POLL_SECONDS = 0.5
-"""Between two looks for changes: a job that was cancelled stops after so long."""
+"""Poll interval in seconds: a cancelled job stops within this time."""
 RETRY_SECONDS = 1.0
 """Between two attempts while the store is gone."""
 

@@ -4,8 +4,8 @@ A job is done in tasks: `gather` (only for data from a stream: the examples are 
 sees the same), then the `trial` tasks of a search, at the same time where there are workers, then the `fit` whose
 result is published. All stand in one document, so that any change of a job is one compare-and-set.
 
-Who works at a task holds its lease, known by a token. The lease is lost when the job is cancelled, or when its holder
-seems dead. Then that holder may do nothing more for the task.
+The worker of a task holds its lease, identified by a token. The lease is lost when the job is cancelled, or when its
+holder seems dead. Then that holder may do nothing more for the task.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class Task(_StoredModel):
     heartbeats : how many there were; grows while its holder lives.
     times_queued : at first, after a death, when it was given back, and when its job was retried.
     attempt : counts from 1; one more after each death of its worker or process, and only then: a task that a worker
-        gave back in good order is queued again in the same attempt.
+        gave back at a graceful shutdown is queued again in the same attempt.
     publishing : its result is about to be published: no way back.
     outcome : what it gave, when it is done.
     """
@@ -176,7 +176,8 @@ class JobRecord(_StoredModel):
             return
 
     def claim(self, number: int, token: str, now: str) -> Task:
-        """Take the lease on a task that is queued; raises NotClaimable. Who has it already gets it again."""
+        """Take the lease on a queued task; raises NotClaimable. A second claim with the same token gets the task
+        again."""
         task = self.tasks[number]
         if not (task.state == "running" and task.lease == token):
             if self.has_ended or task.state != "queued":

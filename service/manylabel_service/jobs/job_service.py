@@ -25,7 +25,7 @@ from manylabel_service.settings import Settings
 from manylabel_service.storage import Store
 
 MAX_BYTES = 2**19
-"""Most bytes of a new job in the store. It grows by what comes of its trials."""
+"""Maximum bytes of a new job in the store. The results of its trials add to it."""
 
 Event = tuple[int, str, dict[str, Any]]
 """The revision of the job, ``state``, ``progress`` or ``log``, and what it says."""

@@ -17,7 +17,7 @@ from manylabel_service.storage import MAX_DOCUMENT_BYTES, Document, DocumentFoll
 
 KIND = "jobs"
 BLOBS = "jobs/"
-"""What the keys of all blobs of jobs begin with."""
+"""Prefix of the keys of all blobs of jobs."""
 MAX_INLINE = 8
 """More documents than this are parsed in a thread."""
 
@@ -134,7 +134,7 @@ class JobStore:
         return known is not None and known.revision == document.revision
 
     async def wait(self, seconds: float) -> None:
-        """Wait until something has changed, for so long at most."""
+        """Wait until something has changed, at most `seconds`."""
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds), self._changed:
                 await self._changed.wait()

@@ -1,9 +1,9 @@
 """The monitor of a server looks after all jobs of a store.
 
-It notices whose worker has died: a running task sends heartbeats, and the lease of one that sent none for
-`LEASE_SECONDS` is taken away. No clock of another machine is asked. Only the time counts during which this monitor
-could read the store: no worker is dead because the store was gone. What is queued is offered to the runner, again and
-again until it is taken; so what a queue loses is sent once more.
+It detects dead workers: a running task sends heartbeats, and the monitor revokes the lease of a task that sent none for
+`LEASE_SECONDS`. It does not use the clock of another machine, and counts only the time during which it could read the
+store: an unavailable store kills no worker. It offers queued tasks to the runner until they are taken; so a task that
+a queue loses is sent once more.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from manylabel_service.jobs.supervision.workdirs import remove_stale
 from manylabel_service.trained.version_store import collect_deleted
 
 MAX_ENDED_JOBS = 1_000
-"""Jobs that are remembered after they ended; the oldest are forgotten. What they made stays."""
+"""Maximum number of ended jobs kept; the oldest are removed. The versions that they published stay."""
 COLLECT_SECONDS = 60.0
 """Between two searches for what no job needs any more."""
 MAX_PASSED_SECONDS = 2.0

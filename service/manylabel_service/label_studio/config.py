@@ -1,7 +1,7 @@
 """A labelling configuration of Label Studio: what it asks, and which fields of a task are text.
 
-The XML comes from whoever may ask, so it is read with expat and nothing is built of it: document types, and with them
-entities, are refused, and so is what is too long, too deep or asks for too much.
+The XML comes from clients, so it is read with expat, and no tree is built: document types, and with them entities, are
+refused, and so are texts that are too long, nested too deeply or contain too many elements.
 """
 
 import re

@@ -1,4 +1,4 @@
-"""Models out of memory: those nobody has asked for in a while, and the oldest of them when there are too many."""
+"""Eviction of models from memory: idle ones, and the least recently used when memory exceeds its limit."""
 
 import asyncio
 import time
@@ -91,7 +91,7 @@ class Eviction:
             log.exception("model_eviction_failed", model=replica.record.name)
             return False
         if not covered or not replica.evictable or replica.used_at != used_at:
-            return False  # somebody has asked for it meanwhile
+            return False  # a request has used it meanwhile
         self._evict(replica)
         log.info("model_evicted", model=replica.record.name, position=replica.position, reason=reason)
         return True

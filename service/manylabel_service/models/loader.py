@@ -62,6 +62,7 @@ class ModelLoader:
 
 
 def _look_at(task: asyncio.Task[HostedModel]) -> None:
-    """Mark the error of a load as seen: those who waited have been told, and when all have left, nobody needs to be."""
+    """Mark the error of a load as retrieved: waiting requests have seen it, and after all of them left it is not
+    needed."""
     if not task.cancelled():
         task.exception()

@@ -4,9 +4,10 @@ Each replica describes itself in a document of its own, and writes it again ever
 written for `EXPIRY_SECONDS` is removed: its process has died, or hangs. Clocks of other machines are not asked, and the
 time does not count during which the store was gone.
 
-One more document has the versions in use. Whoever sees that all replicas know later ones raises it; nobody lowers it. A
-replica that joins describes itself first, and then writes that document again as it is. So whoever raises it meanwhile
-finds it changed, looks at the replicas once more, and sees the new one; or the new one sees that it is too old.
+Another document has the versions in use. A replica that sees that all replicas know later ones raises it; it is never
+lowered. A joining replica describes itself first, and then writes that document again unchanged. So a replica that
+raises it meanwhile finds it changed, reads the replicas once more, and sees the new one; or the new one sees that it is
+too old.
 """
 
 import asyncio
@@ -138,7 +139,7 @@ class Membership:
     # -- coming and going -------------------------------------------------------------------------
 
     async def join(self) -> None:
-        """Take part; a second call takes part anew.
+        """Join the cluster; a second call joins again.
 
         Raises
         ------

@@ -49,7 +49,7 @@ log = structlog.get_logger()
 T = TypeVar("T")
 H = TypeVar("H", bound=HostedModel)
 
-_ACTION = "delete it, or mend the store"
+_ACTION = "delete it, or repair the store"
 
 SMALL_SPEC_BYTES = 2**16
 """Maximum bytes of a spec that is read on the event loop; a larger one, with names by the thousand, in a thread."""
@@ -93,7 +93,7 @@ class Registry:
         Raises
         ------
         StorageError
-            The list of models, or all of them, cannot be read. What has been done need not be done again.
+            The list of models, or every model, cannot be read. `start` may be called again, and skips completed steps.
         ReleaseTooOld
             A newer release has written to the store.
         """
@@ -169,7 +169,7 @@ class Registry:
         for replica in self.resident():
             try:
                 await replica.stop()
-            except Exception:  # the others, and the store, still have to be put away in good order
+            except Exception:  # the other models and the store must still be closed
                 log.exception("model_stop_failed", model=replica.record.name)
         await self.membership.leave()
 
@@ -275,7 +275,7 @@ class Registry:
             model.poll()
 
     async def _still_there(self, replica: HostedModel) -> bool:
-        """Return whether a model that failed still exists: nobody follows it, so that has to be looked up."""
+        """Return whether a model that failed still exists: its log is not followed, so that has to be looked up."""
         record = await self._store.models.find(replica.record.name)
         if record != replica.record:
             self._forget(replica)

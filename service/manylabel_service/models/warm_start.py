@@ -117,7 +117,7 @@ def _check_limits(limits: Limits, n_features: int, n_labels: int) -> None:
     for kind, limit, n_columns in (("features", limits.features, n_features), ("labels", limits.labels, n_labels)):
         if limit is not None and limit.most < n_columns:
             raise CannotWarmStart(
-                ("limits", kind, "most"), f"must be at least {n_columns}: the trained model has so many"
+                ("limits", kind, "most"), f"must be at least {n_columns}, the number of the trained model's {kind}"
             )
 
 

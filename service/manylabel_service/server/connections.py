@@ -74,7 +74,7 @@ class ConnectionLimits:
             self._timer.cancel()
 
     def admits(self, n_connections: int) -> bool:
-        """Return whether there may be so many; makes room by closing one that nobody uses."""
+        """Return whether n_connections may exist; closes an idle connection if there are too many."""
         if n_connections <= self.max_connections:
             return True
         if not self._is_crowded:

@@ -99,7 +99,7 @@ def run(
         gc.freeze()
         on_ready()
 
-    # uvicorn takes these signals over, stops in good order, then hands them on to the handlers it found.
+    # uvicorn takes these signals over, shuts down gracefully, then hands them on to the handlers it found.
     for number in _ENDING:
         signal.signal(number, end)
     try:

@@ -1,8 +1,10 @@
 """HTTP on one connection, and what its client may hold of the server before the application sees a request.
 
-uvicorn's protocol parses and answers. It takes heads, trailers and pipelined requests of any size, and waits for a head
-or a body for ever. Here a head is bounded in bytes and time, a body in time, a chain of requests in length, and
-an answer in how long it may lie unread. What is out of bounds gets a problem document, and the connection ends.
+uvicorn's protocol parses and answers. It accepts heads, trailers and pipelined requests of any size, and waits for a
+head
+or a body without a timeout. This protocol limits the bytes and the time of a head, the time of a body, the number of
+pipelined requests, and the time for which an answer may stay unread. A client that exceeds a limit gets a problem
+document, and the connection ends.
 """
 
 import asyncio
@@ -249,7 +251,7 @@ class BoundedProtocol(HttpToolsProtocol):
             detail = f"the headers were not complete after {limits.head_seconds:g} s"
             self._refuse("headers", Problem("request_timeout", detail))
         elif seconds > limits.head_seconds and (self._stands == _BODY or cycle is None):
-            # A body that nobody reads any more, or not a byte since the connection was made. uvicorn itself looks
+            # A body that no endpoint reads any more, or not a byte since the connection was made. uvicorn itself looks
             # after those that wait for their next request.
             limits.refused("body" if self._stands == _BODY else "idle")
             self.transport.abort()

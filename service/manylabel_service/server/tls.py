@@ -1,4 +1,4 @@
-"""TLS in the process: the certificate that the server shows, read anew when its files change."""
+"""TLS in the process: the server's certificate, reloaded when its files change."""
 
 import asyncio
 import re

@@ -239,7 +239,7 @@ def _work(settings: Settings, place: WorkerPlace, ready: Connection) -> None:
 
 
 def _end_with_parent() -> None:
-    """Stop in good order when the parent was killed: an orphan would hold the port against the next server."""
+    """Shut down gracefully when the parent was killed: an orphan would hold the port against the next server."""
     parent = multiprocessing.parent_process()
     assert parent is not None
     parent.join()

@@ -40,7 +40,7 @@ class Audited(Parameters):
     """Which calls are listed."""
 
     limit: up_to(MAX_LINES) = 100  # type: ignore[valid-type]
-    """At most so many calls are listed."""
+    """Maximum number of calls listed."""
     key: Annotated[str, Field(max_length=256)] | None = None
     """Only calls with the key of this id are listed."""
     model: Annotated[str, Field(max_length=256)] | None = None

@@ -56,7 +56,7 @@ class Upload(Parameters):
     XML file) says it, or MEKA's option in the relation's name. With a `separator`, it is the column of csv or tsv whose
     cells list the relevant labels; in ndjson, the field of a record that has them."""
     tags: Annotated[str, Field(max_length=256)] | None = None
-    """The column or field that lists the relevant labels, in place of `label_columns`."""
+    """The column or field that lists the relevant labels, instead of `label_columns`."""
     separator: Annotated[str, Field(min_length=1, max_length=16)] | None = None
     """This stands between two labels in a cell of csv or tsv, a space for `tags` if it is not said; or in a string of
     ndjson, which is one label if it is not said."""
@@ -71,7 +71,7 @@ class Upload(Parameters):
     zero_based: Flag | None = None
     """Whether the features of libsvm count from 0; without it, they do if the file has a feature 0."""
     split: Annotated[int, Field(ge=1, lt=10**9), BeforeValidator(_check_rows)] | None = None
-    """So many rows, the first, are the split `train`; the others are `test`."""
+    """Number of rows, from the first, in the split `train`; the others are `test`."""
 
     def columns(self) -> int | list[str] | None:
         """Return the columns that are labels: a number, or names from a line of CSV; raises a Problem."""

@@ -44,7 +44,7 @@ class Listing(Parameters):
     state: one_of(("queued", "running", *sorted(ENDED))) | None = None  # type: ignore[valid-type]
     """Only jobs in this state are listed."""
     limit: Annotated[int, Field(ge=1, le=MAX_LISTED), BeforeValidator(_read_limit)] = DEFAULT_LISTED
-    """At most so many jobs are listed."""
+    """Maximum number of jobs listed."""
 
 
 _STORED = ("job_not_found", "not_ready", "storage_unavailable")
@@ -82,8 +82,8 @@ _EXAMPLE = {
 )
 @needs("train")
 async def submit_job(request: Request, context: ContextOf, access: AccessOf) -> Response:
-    """The job is queued; its address is in the header Location. What comes of it is a new version of the model that
-    it names."""
+    """The job is queued; its address is in the header Location. It publishes its result as a new version of the model
+    that it names."""
     document, raw = await read_json(request, context.settings.max_body_bytes)
     key = idempotency.idempotency_key(request, "jobs", raw)
     spec = to_spec(document)
@@ -111,7 +111,7 @@ async def list_jobs(context: ContextOf, access: AccessOf, query: Annotated[Listi
 @router.get("/v1/jobs/{id}", summary="Show a job", response_model=Job, responses=problems(*_STORED))
 @needs("read")
 async def show_job(context: ContextOf, access: AccessOf, id: str) -> Response:
-    """Shows how far the job is, and what came of it."""
+    """Shows the job with its progress and its result."""
     return json_answer(await _job(context, access, id))
 
 

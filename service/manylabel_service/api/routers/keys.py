@@ -34,9 +34,9 @@ _EXAMPLE = {"name": "the tagging page", "scopes": ["predict"], "models": ["tags-
 )
 @needs("admin")
 async def create_key(request: Request, context: ContextOf, access: AccessOf) -> Response:
-    """The answer has the key, which is shown this once: the server keeps a hash of it. A key can be for no more than
-    the one it is made with, expires no later, and has no higher rates. As soon as there is a key, no request is
-    answered without one. So the first key needs the scope `admin` for all models."""
+    """The answer has the key, which is shown only once: the server keeps a hash of it. A key cannot have more
+    permissions, a later expiry or higher rates than the key it is made with. As soon as a key exists, every request
+    needs one. So the first key needs the scope `admin` for all models."""
     document, _ = await read_json(request, context.settings.max_body_bytes)
     try:
         wanted = schemas.KeyRequest.model_validate(document)
@@ -88,8 +88,8 @@ async def show_key(context: ContextOf, access: AccessOf, key_id: str) -> Respons
 )
 @needs("admin")
 async def change_key(request: Request, context: ContextOf, access: AccessOf, key_id: str) -> Response:
-    """Changes the name, the note, the expiry or the rates of a key; the last two not beyond those of the caller's own
-    key. What the key is for stays: for that, make another."""
+    """Changes the name, the note, the expiry or the rates of a key; the last two not beyond those of the caller's
+    key. Its scopes and models cannot be changed: create another key instead."""
     document, _ = await read_json(request, context.settings.max_body_bytes)
     try:
         wanted = schemas.KeyChange.model_validate(document)

@@ -53,7 +53,7 @@ class Waiting(Parameters):
     order: one_of(("newest", "uncertainty")) = "newest"  # type: ignore[valid-type]
     """The newest come first, or those whose labels would teach the model most."""
     limit: up_to(MAX_LISTED) = 20  # type: ignore[valid-type]
-    """At most so many are listed."""
+    """Maximum number of rows listed."""
 
 
 @router.get(

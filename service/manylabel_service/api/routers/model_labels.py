@@ -45,9 +45,9 @@ class Listing(WhichVersion):
     descending: Flag = True
     """Whether the highest come first."""
     offset: Annotated[int, Field(ge=0, lt=10**9), BeforeValidator(_read_offset)] = 0
-    """So many are left out before the first listed."""
+    """Number of labels skipped before the first listed."""
     limit: up_to(MAX_LISTED) = 100  # type: ignore[valid-type]
-    """At most so many are listed."""
+    """Maximum number of labels listed."""
 
 
 @router.get(

@@ -197,7 +197,7 @@ class WhichHistory(WhichVersion):
 )
 @needs("read")
 async def show_metrics_history(context: ContextOf, name: str, query: Annotated[WhichHistory, Query()]) -> Response:
-    """Shows the measures as the call without `/history` answered them after so many examples, in columns: at fewer than
+    """Shows the measures of the call without `/history` by the number of examples learnt, in columns: at fewer than
     256 points that are equally far apart, and now. The points are part of the model: every replica has the same, and a
     rollback goes back to those of its snapshot."""
     found = await measured(context, name, query.version)

@@ -45,7 +45,7 @@ _TOTALS = {
     "snapshot_memory_bytes": "Memory of the snapshots that are being stored.",
     "stored_snapshot_bytes": "Snapshots of all models in the store, as of some seconds ago.",
 }
-"""What is not of one model."""
+"""Metrics of the process, by name, with their descriptions."""
 
 
 @router.get("/livez", summary="Does the process serve?", response_model=schemas.Alive, responses=problems())
@@ -92,8 +92,8 @@ def check_ready(context: Context) -> None:
 )
 @needs("read")
 async def list_replicas(context: ContextOf, access: AccessOf) -> Response:
-    """Lists the servers and workers that share the store, of which releases they are, and which versions of forms and
-    folds are in use. What it says of others is up to two seconds old; one that died goes after ten."""
+    """Lists the servers and workers that share the store, their releases, and the versions of forms and folds in use.
+    Entries of other processes are up to two seconds old; a process that crashed disappears after ten."""
     registry = context.registry
     members = registry.membership.members
     return json_answer(

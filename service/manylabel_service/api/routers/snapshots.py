@@ -43,7 +43,7 @@ _STORED = ("model_not_found", "model_is_trained", "not_ready", "storage_unavaila
 )
 @needs("read")
 async def list_snapshots(context: ContextOf, name: str) -> Response:
-    """Lists the states of the model that are stored, the newest first. Those that nobody asked for go as new ones are
+    """Lists the stored states of the model, the newest first. Automatic snapshots are replaced as new ones are
     taken."""
     replica = online(await context.registry.get(name))
     records = await context.registry.ask(replica, lambda replica: replica.list_snapshots())
@@ -112,8 +112,8 @@ async def download_snapshot(context: ContextOf, name: str, position: str) -> Res
 )
 @needs("admin")
 async def delete_snapshot(context: ContextOf, name: str, position: str) -> Response:
-    """Lets go of a snapshot that somebody asked for, at a position or with a name. It is removed, unless it is one of
-    those that the server keeps for itself: the newest, and what the log needs."""
+    """Deletes a manual snapshot, by position or by name. If the server still needs the snapshot (the newest, or one
+    that the log needs), it becomes automatic and is removed later."""
     replica = online(await context.registry.get(name))
     await context.registry.ask(replica, lambda replica: replica.delete_snapshot(position))
     return Response(status_code=204)
@@ -138,8 +138,8 @@ async def delete_snapshot(context: ContextOf, name: str, position: str) -> Respo
 )
 @needs("admin")
 async def rollback(request: Request, context: ContextOf, name: str) -> Response:
-    """The model forgets what it learnt after the snapshot, measures included, at one point of its log: on every
-    server. What is learnt from then on comes on top."""
+    """The model forgets everything that it learnt after the snapshot, measures included, at one point of its log: on
+    every server. Later updates continue from the snapshot's state."""
     replica = online(await context.registry.get(name), NoRollback)
     document, raw = await read_json(request, context.settings.max_body_bytes)
     key = idempotency.idempotency_key(request, "rollback", raw)
@@ -169,7 +169,7 @@ def _snapshot_of(wanted: schemas.RollbackRequest) -> str:
     try:
         return read_position(wanted.position or "")
     except ValueError:
-        detail = "must be the position of a snapshot of this model; or give its name in place of it"
+        detail = "must be the position of a snapshot of this model; or send its name instead"
         raise invalid(("position",), detail) from None
 
 

@@ -87,9 +87,9 @@ class Streaming(Parameters):
 )
 @needs("learn")
 async def stream(request: Request, name: str) -> Response:
-    """Each line is an example, and is answered by a line: what was predicted for it just before it was learnt, or
-    what is wrong with it; the lines after a wrong one are still learnt, but for `stop`. What arrives together is learnt
-    together."""
+    """Each line is an example, and is answered by a line: the prediction made just before it was learnt, or
+    the error of the line; the lines after a wrong one are still learnt, but for `stop`. Lines that arrive together are
+    learnt together."""
     context = context_of(request)
     check_headers(request, NDJSON, None)
     key = idempotency.key_text(request)

@@ -4,7 +4,7 @@ from manylabel_service.api.schemas.base import Answer
 
 
 class AuditedCall(Answer):
-    """A call that changed or exported something, or was refused for want of a key or a scope."""
+    """A call that changed or exported something, or was refused because it had no valid key or no scope."""
 
     time: str
     """The call ended then."""

@@ -12,11 +12,11 @@ class Dataset(DatasetRecord):
     label_names: list[str] = Field(default_factory=list)
     """The labels have these names, in the order of their columns."""
     label_counts: list[int] = Field(default_factory=list)
-    """Each label is relevant for so many rows."""
+    """For each label, the number of rows for which it is relevant."""
     unlabelled: int = 0
-    """So many rows have labels that are not known."""
+    """Number of rows whose labels are not known."""
     missing: dict[str, int] = Field(default_factory=dict)
-    """So many rows lack each view; only if some do."""
+    """For each view, the number of rows that lack it; empty if every row has all views."""
     label_details: dict[str, dict[str, str]] = Field(default_factory=dict)
     """`title`, `description` and `uri` of labels, as they were uploaded; only if labels have some."""
 

@@ -90,11 +90,11 @@ class WebhookAnswer(Answer):
     """The message was heeded, as far as there is something to learn."""
 
     learnt: int
-    """So many annotations were learnt just now."""
+    """Number of annotations learnt by this call."""
     known: int
-    """So many had been learnt before."""
+    """Number of annotations that had been learnt before."""
     refused: int
-    """So many cannot be learnt."""
+    """Number of annotations that cannot be learnt."""
     model_version: str
     """The version of the model now."""
 

@@ -17,7 +17,7 @@ class FeaturePart(Answer):
     value: float
     """Its value as it came in."""
     contribution: float
-    """It adds so much to the score."""
+    """Amount that the feature adds to the score."""
 
 
 class Explanation(Answer):
@@ -67,7 +67,7 @@ class _Predicting(At):
     expires: str | None = None
     """Kept predictions expire at this time (RFC 3339)."""
     stale_seconds: float | None = None
-    """The store has been out of reach for so long; the updates of other servers since then are not seen."""
+    """Seconds for which the store has been unreachable; updates of other servers since then are missing."""
 
 
 class PredictAnswer(Prediction, _Predicting):
@@ -100,16 +100,16 @@ class UnlabelledList(At):
 
     predictions: list[UnlabelledPrediction]
     candidates: int
-    """So many were compared."""
+    """Number of examples compared."""
     updates: int
-    """The model has learnt so many examples in all."""
+    """Number of examples that the model has learnt in total."""
 
 
 class UpdateAnswer(At):
     """The update is learnt."""
 
     updates: int
-    """The model has learnt so many examples in all."""
+    """Number of examples that the model has learnt in total."""
     durability: Durability
     """The update has survived this: `log` is a kill of the server, `fsync` a loss of power too."""
 
@@ -130,7 +130,7 @@ class LineLearnt(Prediction, At):
     line: int
     """The number of the line."""
     updates: int
-    """The model had learnt so many examples, this one included."""
+    """Number of examples that the model had learnt, including this one."""
 
 
 class LineReplayed(At):
@@ -152,16 +152,17 @@ class UpdateEvent(At):
     """Examples were learnt."""
 
     updates: int
-    """The model has learnt so many examples in all."""
+    """Number of examples that the model has learnt in total."""
     examples: int
-    """So many examples were learnt just now."""
+    """Number of examples learnt by this call."""
 
 
 class DriftEvent(At):
-    """A detector of drift sounded. It comes before the update of its example, and has the id of the one before that."""
+    """A drift detector sounded. The event precedes the update of its example, and has the id of the event before
+    that."""
 
     updates: int
-    """The model had learnt so many examples, the one at which the detector sounded included."""
+    """Number of examples that the model had learnt, including the one at which the detector sounded."""
     label: str | None
     """The label whose detector sounded; null means the one of all labels together."""
 
@@ -172,7 +173,7 @@ class RollbackEvent(At):
     to: str
     """The snapshot has this position."""
     updates: int
-    """The model has learnt so many examples now."""
+    """Number of examples that the model has learnt now."""
 
 
 class PromotedEvent(At):
@@ -210,7 +211,7 @@ class DroppedEvent(Answer):
     """Events are missing here."""
 
     count: int | None
-    """So many events are missing; null when nobody knows."""
+    """Number of missing events; null if unknown."""
 
 
 class LineRefused(Answer):
@@ -222,11 +223,11 @@ class LineRefused(Answer):
     error: ProblemDocument
     """The problem document says why."""
     retry_after: int | None = None
-    """The stream can go on with this line after so many seconds; this is there only where the stream ended."""
+    """Seconds after which the stream can continue with this line; only there if the stream ended."""
 
 
 class StreamSummary(Answer):
-    """The last line of `answers=errors` says what became of the stream."""
+    """The last line of `answers=errors`: the result of the stream."""
 
     learnt: int
     """Number of lines that this request learnt."""

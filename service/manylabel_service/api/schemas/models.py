@@ -69,7 +69,7 @@ class Measures(BaselineMeasures):
     answer that was served. All are null while there are no examples."""
 
     examples: int
-    """The measures cover so many examples."""
+    """Number of examples that the measures cover."""
     baseline: BaselineMeasures
     """The labels frequent so far, predicted for the same examples, would have reached this."""
 
@@ -78,7 +78,7 @@ class WindowMeasures(Measures):
     """Prequential measures over the latest examples."""
 
     size: int
-    """The window holds so many examples at most."""
+    """Maximum number of examples in the window."""
 
 
 class GroupMeasures(Answer):
@@ -106,7 +106,7 @@ class Alarms(Answer):
 
     alarms: int
     last: int | None
-    """So many examples had been learnt when it last sounded; null means never."""
+    """Number of examples learnt when it last sounded; null means never."""
 
 
 class Drift(Alarms):
@@ -130,7 +130,8 @@ class Metrics(BothMeasures, At):
     """Prequential measures of a model at one position."""
 
     updates: int
-    """The model has learnt so many examples in all; a trained one has been told the labels of so many answers."""
+    """Number of examples that the model has learnt in total; for a trained model, of predictions whose labels are
+    known."""
     version: int | None = None
     """The version of a trained model whose answers are measured; only there for one."""
 
@@ -157,7 +158,7 @@ class MeasureColumns(BaselineColumns):
     """Measures in the past, a column each; null while there were no examples."""
 
     examples: list[int]
-    """The measures covered so many examples."""
+    """Number of examples that the measures covered at each point."""
     baseline: BaselineColumns
     """The labels frequent so far, predicted for the same examples, would have reached this."""
 
@@ -166,7 +167,7 @@ class WindowColumns(MeasureColumns):
     """Measures over the latest examples of each point."""
 
     size: int
-    """The window holds so many examples at most."""
+    """Maximum number of examples in the window."""
 
 
 class LabelColumns(Answer):
@@ -181,9 +182,9 @@ class HistoryOfLabel(Answer):
     """The past of one label, at points of its own."""
 
     stride: int
-    """So many examples lie between two points; to the last one there may be fewer."""
+    """Number of examples between two points; there may be fewer before the last one."""
     examples: list[int]
-    """So many examples had been learnt at each point."""
+    """Number of examples learnt at each point."""
     cumulative: LabelColumns
     window: LabelColumns
 
@@ -192,7 +193,7 @@ class PastAlarms(Answer):
     """The latest alarms of drift, the oldest first."""
 
     examples: list[int]
-    """So many examples had been learnt with the one at which it sounded."""
+    """Number of examples learnt at each alarm, including the one at which the detector sounded."""
     labels: list[str | None]
     """The detector was that of this label; null means the one of all labels."""
 
@@ -201,13 +202,14 @@ class MetricsHistory(At):
     """Prequential measures of a model in the past, a column each: a number for every point."""
 
     updates: int
-    """The model has learnt so many examples in all; a trained one has been told the labels of so many answers."""
+    """Number of examples that the model has learnt in total; for a trained model, of predictions whose labels are
+    known."""
     version: int | None = None
     """The version of a trained model whose answers are measured; only there for one."""
     stride: int
-    """So many examples lie between two points; to the last one there may be fewer. It doubles as the stream grows."""
+    """Number of examples between two points; there may be fewer before the last one. It doubles as the stream grows."""
     examples: list[int]
-    """So many examples had been learnt at each point; the last one is now."""
+    """Number of examples learnt at each point; the last point is now."""
     cumulative: MeasureColumns
     window: WindowColumns
     labels: dict[str, HistoryOfLabel]
@@ -224,7 +226,7 @@ class ReliabilityBin(Answer):
     to: float
     """They lie below this; in the last bin, 1 is too."""
     count: int | float
-    """So many truths of labels were known, each counted by the weight of its example."""
+    """Number of known true labels in the bin, each counted by the weight of its example."""
     mean_probability: float | None
     """The mean of the probabilities; null where there are none."""
     share_true: float | None
@@ -236,7 +238,7 @@ class Reliability(At):
     before it was learnt."""
 
     updates: int
-    """The model has learnt so many examples in all."""
+    """Number of examples that the model has learnt in total."""
     bins: list[ReliabilityBin]
     """Twenty of equal width."""
     expected_calibration_error: float | None
@@ -275,7 +277,7 @@ class ListedLabel(Answer):
     learning: Learning | None
     """Examples seen and needed; null once there are enough, and for a label that is retired or has a title."""
     examples: int | float
-    """So many examples learnt had it, each counted by its weight."""
+    """Number of examples learnt that had it, each counted by its weight."""
     frequency: float | None
     """The share of those with it among the examples whose truth about it was told."""
     first_seen: int | None
@@ -303,9 +305,9 @@ class LabelList(At):
 
     labels: list[ListedLabel]
     total: int
-    """The model has so many labels."""
+    """Number of labels of the model."""
     updates: int
-    """The model has learnt so many examples; a trained one has been told the labels of so many answers."""
+    """Number of examples that the model has learnt; for a trained model, of predictions whose labels are known."""
     version: int | None = None
     """The version of a trained model whose answers are measured; only there for one."""
 
@@ -334,15 +336,15 @@ class ModelStatus(At, _Spec):
     """A model as it is now."""
 
     updates: int
-    """The model has learnt so many examples."""
+    """Number of examples that the model has learnt."""
     labels: int
-    """The model knows so many labels."""
+    """Number of labels that the model knows."""
     features: int
-    """The model knows so many features."""
+    """Number of features that the model knows."""
     bytes: int
-    """The model holds so many bytes of memory."""
+    """Memory of the model in bytes."""
     ignored: Ignored
-    """Limits have left so much out of examples learnt."""
+    """Counts of features and labels of learnt examples that were ignored because of limits."""
     unseen_words: float | None
     """Share of the words in examples 1,001 to 3,000 that no example before had. Null before 1,000 words are counted,
     and for a model that reads parts of words, or whose `limits` hash or ignore features."""
@@ -374,16 +376,16 @@ class TrainedStatus(At):
     version: int | None
     """The version with this number is served."""
     versions: int
-    """The model has so many versions."""
+    """Number of versions of the model."""
     labels: int
     features: int
-    """All views together have so many features."""
+    """Number of features of all views together."""
     text: Text | None
     """Texts in records are read so; null if it was trained on numbers."""
     bytes: int
-    """The model holds so many bytes of memory."""
+    """Memory of the model in bytes."""
     metrics: BothMeasures | None
-    """The measures are of what the version served has answered, by the labels that came later."""
+    """Metrics of the predictions of the served version, by the delayed labels."""
     loaded: Literal[True]
 
 
@@ -413,7 +415,7 @@ class Snapshot(Answer):
     pinned: bool
     """A rollback in the log needs it: it is not removed when others take its place."""
     kept: bool
-    """Somebody asked for it: it stays until it is deleted."""
+    """Whether it is a manual snapshot: it stays until it is deleted."""
     name: str | None
     """The snapshot has this name beside its position."""
     note: str | None
@@ -439,7 +441,7 @@ class Ready(Answer):
     """These models could not be restored; the server's log says why. Those that the caller may see are here, if the
     caller has the scope `read`."""
     storage_gone_seconds: float | None = None
-    """The store has been out of reach for so long; this is there only if it is."""
+    """Seconds for which the store has been unreachable; only there while it is."""
 
 
 class KnownVersions(Answer):

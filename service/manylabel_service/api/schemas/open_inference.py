@@ -10,7 +10,7 @@ MAX_TENSORS = 1_000
 """Inputs, or outputs, that a request may name; a model has far fewer."""
 
 Parameters = Annotated[dict[str, StrictStr | StrictInt | StrictFloat | StrictBool], Field(max_length=100)]
-"""What the protocol leaves to servers and clients, by name."""
+"""Parameters by name: the protocol leaves their meaning to servers and clients."""
 
 Numbers = Literal[
     "BOOL", "UINT8", "UINT16", "UINT32", "UINT64", "INT8", "INT16", "INT32", "INT64", "FP16", "FP32", "FP64"
@@ -65,7 +65,7 @@ class AnsweredTensor(Answer):
     name: OutputName
     """The output has this name."""
     shape: list[int]
-    """There are so many examples, and, but for `labels`, so many labels."""
+    """Number of examples, then, except for `labels`, number of labels."""
     datatype: Literal["BYTES", "BOOL", "FP32"]
     """Elements are of this type. An element of `labels` is a list of names in JSON."""
     parameters: Parameters | None = None

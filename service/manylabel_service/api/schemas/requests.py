@@ -39,7 +39,7 @@ Weight = Annotated[float, Field(strict=True, gt=0, le=MAX_EXAMPLE_WEIGHT, allow_
 """The loss of an example is multiplied by it."""
 
 _UNIQUE: dict[str, JsonValue] = {"uniqueItems": True}
-"""What is checked in `translation`, which names the place."""
+"""Schema only: `translation` checks it, and names the place."""
 
 MAX_VIEWS = 1_000
 """Views that an example may name; a model has far fewer."""
@@ -144,15 +144,16 @@ class _Explaining(_Predicting):
     model_config = ConfigDict(validate_by_name=False)
 
     top: Annotated[int, Field(strict=True, ge=1, le=MAX_TOP)] | None = None
-    """`scores` names so many labels, those with the highest scores, the best first; null names as many as the server
-    has it, in the order of the labels if all are named."""
+    """Number of labels in `scores`, those with the highest scores, the best first; null names all that the server's
+    settings allow, in the order of the labels if all are named."""
     only: Patterns | None = None
     """These labels alone are answered: names, or prefixes of names that end in `*`."""
     except_: Patterns | None = Field(default=None, alias="except")
     """These labels are not answered: names, or prefixes of names that end in `*`."""
     explain: Annotated[int, Field(strict=True, ge=0, le=MAX_EXPLAIN)] = 0
-    """For each label predicted, so many features are listed that speak most for it, and as many that speak most against
-    it; 0 lists none. For linear models."""
+    """Number of features listed for each predicted label, of those with the largest positive contributions, and the
+    same
+    number of those with the largest negative ones; 0 lists none. For linear models."""
 
 
 class PredictRequest(_Explaining, PredictItem):
@@ -355,7 +356,7 @@ class RollbackRequest(_Request):
     position: Annotated[str, Field(strict=True, json_schema_extra={"pattern": POSITION})] | None = None
     """One of the model's snapshots has this position."""
     name: Annotated[str, Field(strict=True, max_length=64)] | None = None
-    """One of the model's snapshots has this name; it stands in place of the position."""
+    """Name of one of the model's snapshots, instead of the position."""
 
 
 class SnapshotRequest(_Request):

@@ -38,7 +38,7 @@ class Version(At):
     baseline: dict[str, float] | None
     """The labels frequent in training, predicted for each of these rows, would have reached this."""
     rows: int
-    """The version was fitted to so many examples."""
+    """Number of examples that the version was fitted to."""
     taken: Taken | None
     """A version made from a stream says how many examples were taken, and of how many; null for other data."""
     bytes: int

@@ -17,11 +17,11 @@ from manylabel_service.online.spec.spec import MAX_NAME_BYTES
 T = TypeVar("T")
 
 SLICE_SECONDS = 0.001
-"""Conversion lets other requests in after so long."""
+"""Seconds of conversion after which other requests get their turn."""
 
 
 class Items(NamedTuple, Generic[T]):
-    """Converted items; `batch` says that they came as a list, and shall be answered as one."""
+    """Converted items; `batch` says that they came as a list, and must be answered as a list."""
 
     values: list[T]
     batch: bool

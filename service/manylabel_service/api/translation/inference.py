@@ -34,7 +34,7 @@ MAX_ROWS = 100_000
 EXTENSION = "binary_tensor_data"
 
 TEXT, JSON = "str", "json"
-"""What the parameter `content_type` of an input of BYTES can say: that all elements are texts, or JSON."""
+"""Values of the parameter `content_type` of a BYTES input: all elements are texts, or JSON."""
 
 _DATATYPES = {"labels": "BYTES", "predictions": "BOOL", "scores": "FP32", "probabilities": "FP32"}
 """The outputs, in their order."""

@@ -30,7 +30,7 @@ from manylabel_service.online.state.log_entries import StreamPart
 MAX_REFUSED = 1_000
 """Lines in a row of which none was good: a stream with more ends, since each is answered at length."""
 MAX_ANSWER_BYTES = 2**16
-"""Answers are handed on in portions of about so many bytes."""
+"""Size in bytes from which buffered answers are sent."""
 MAX_LISTED = 1_000
 """Refused lines that `answers=errors` lists: the buffers of a socket hold them until the client reads."""
 
@@ -61,7 +61,7 @@ class Summary:
 
 
 class _Learnt(NamedTuple):
-    """Lines with what became of them as one update; None if there was no good one among them."""
+    """Lines with the result of learning them as one update; None if no line was valid."""
 
     lines: list[Line]
     updated: UpdateResult | None
@@ -116,7 +116,7 @@ class LineLearner:
             After the answers to the lines before.
         """
         if self._n_refused >= MAX_REFUSED:
-            detail = f"{self._n_refused:,} lines in a row were refused: mend them before the stream goes on here"
+            detail = f"{self._n_refused:,} lines in a row were refused: correct them, then continue from this line"
             raise StreamFailed(lines[0].number, Problem("too_many_refused", detail))
         access: Access = self._scope["access"]
         try:
@@ -176,7 +176,7 @@ class LineLearner:
 
     def _parts(self, replica: Replica, lines: list[Line], limits: Limits | None) -> Iterator[list[Line]]:
         """Yield the lines in parts whose answers have a bounded number of scores, one for each label known by then, and
-        of which a key lets so many through together."""
+        which fit the rate limit of the key."""
         most = len(lines) if limits is None else limits.most_at_once or len(lines)
         good = (line.content for line in lines if isinstance(line.content, Example))
         sizes = itertools.repeat(0) if self._errors_only else iter(replica.answer_sizes(good))

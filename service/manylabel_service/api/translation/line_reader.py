@@ -1,4 +1,4 @@
-"""Lines of a stream (NDJSON), read while those before them are being learnt, so many at most."""
+"""Lines of a stream (NDJSON), read ahead while earlier lines are being learnt, up to a bound."""
 
 import asyncio
 import time
@@ -14,7 +14,7 @@ from manylabel_service.hosting.examples import Example
 
 MAX_LINES = 1_000
 MAX_BYTES = 2**20
-"""What waits to be learnt, at most, and one line; with as much again under way, all that a stream holds."""
+"""Maximum of the lines that wait to be learnt, and of one line; a stream holds at most twice that."""
 
 Parse = Callable[[bytes], Awaitable[Example]]
 
@@ -73,7 +73,7 @@ class ReadAhead:
     parse : makes an example of a line, or raises a Problem; one with headers ends the reading.
     number : of the first line.
     max_line_bytes : the request ends where a line is longer.
-    idle_seconds : it ends too when nothing comes for so long.
+    idle_seconds : the request also ends if the client sends nothing for this time.
 
     Attributes
     ----------
@@ -119,7 +119,7 @@ class ReadAhead:
         Raises
         ------
         ClientDisconnect
-            Nobody waits for the answers any more.
+            The client disconnected.
         """
         while not (self._lines or self._ended):
             self._arrived.clear()

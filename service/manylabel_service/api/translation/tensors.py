@@ -48,7 +48,7 @@ _ELEMENTS = {
     "BOOL": _list_of(StrictBool),
     "BYTES": _list_of(StrictStr),
 }
-"""What a list of elements of each datatype has to be in JSON."""
+"""Validator of the JSON list of elements, by datatype."""
 
 
 class Tensor(NamedTuple):
@@ -168,7 +168,8 @@ async def _strings_from_bytes(tensor: Tensor, n: int) -> list[str]:
 
 
 def _checked(tensor: Tensor, n: int, d: int) -> int:
-    """Return the number of elements of shape (n, d); raise a Problem unless there are so many, flat or in rows."""
+    """Return the number of elements of shape (n, d); raise a Problem unless the data has that number, flat or in
+    rows."""
     data, at = tensor.asked.data, (*tensor.at, "data")
     assert data is not None
     if not (data and isinstance(data[0], list)):

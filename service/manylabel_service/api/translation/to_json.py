@@ -1,4 +1,4 @@
-"""Predictions, and what came of them, as JSON."""
+"""Predictions and the results of updates as JSON."""
 
 import asyncio
 import time
@@ -81,11 +81,11 @@ def check_size(items: Items[Any], scores: int, probabilities: bool, context: Con
 
 
 def check_numbers(examples: int, needed: int, context: Context) -> None:
-    """Refuse an answer about so many examples that would need more numbers than it may have; raises a Problem."""
+    """Refuse a batch whose answer would exceed `max_answer_scores`; raises a Problem."""
     max_scores = context.settings.max_answer_scores
     if needed > max_scores:
         fitting = max(1, examples * max_scores // needed)
-        raise Problem("batch_too_large", f"with so many labels a batch has at most about {fitting:,} examples")
+        raise Problem("batch_too_large", f"with this number of labels a batch has at most about {fitting:,} examples")
 
 
 def receipt(updated: UpdateResult, scope: Scope) -> dict[str, Any]:

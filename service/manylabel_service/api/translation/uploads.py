@@ -74,7 +74,7 @@ async def receive(
 ) -> dict[str, IO[bytes]]:
     """Return the file of an upload, and its labels and their details if they came along, as files that `stack` closes.
 
-    Until then they have their room among the uploads under way. What is still coming gives way when others need it.
+    Until then they count against the space for uploads in progress. An unfinished upload gives way to other uses.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Who asks, and whether they may: the middleware that knows the caller of a request, and the guard of a route."""
+"""Authentication and authorisation: the middleware that identifies the caller, and the guard of a route."""
 
 import binascii
 from base64 import b64decode
@@ -68,7 +68,7 @@ async def _access(request: Request) -> Access:
 
 
 AccessOf = Annotated[Access, Depends(_access)]
-"""What the caller may do as a parameter of an endpoint, filled in by FastAPI."""
+"""Permissions of the caller as a parameter of an endpoint, filled in by FastAPI."""
 
 
 class AccessMiddleware:

@@ -20,7 +20,7 @@ def note(
     model: str | None = None,
     dataset: str | None = None,
 ) -> None:
-    """Remember of a request what its line in the audit shall say.
+    """Remember the fields of the request's line in the audit log.
 
     Parameters
     ----------

@@ -75,7 +75,7 @@ async def _gather(message: Message, receive: Receive, max_bytes: int, held: Held
 
 
 def in_time(receive: Receive, seconds: float) -> Receive:
-    """Return `receive` with a limit: a client that sends nothing for so long is answered a Problem stream_idle."""
+    """Return `receive` with a timeout: a client that sends nothing for `seconds` gets a Problem stream_idle."""
 
     async def receive_in_time() -> Message:
         try:

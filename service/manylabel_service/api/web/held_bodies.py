@@ -27,7 +27,7 @@ class HeldBodies:
         self.n_bytes = 0
 
     def add(self, n_bytes: int, body_bytes: int) -> None:
-        """Count bytes that have come, of a body that has so many; raises a Problem server_busy if there is no room."""
+        """Count n_bytes received of a body of body_bytes; raises a Problem server_busy if the buffer is full."""
         if self.n_bytes + n_bytes > self._max_bytes and body_bytes >= SMALL_BYTES:
             self._on_refused()
             detail = (

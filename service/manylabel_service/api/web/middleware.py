@@ -25,7 +25,7 @@ HEADERS = (
     (b"cache-control", b"no-store"),
     (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'"),
 )
-"""What every answer tells browsers not to do."""
+"""Security headers of every answer."""
 _POLICY_OF_DOCS = (
     b"default-src 'none'; script-src 'self' 'unsafe-inline'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; "
     b"connect-src 'self'; frame-ancestors 'none'"
@@ -40,8 +40,8 @@ PAGE = (
         b"worker-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
     ),
 )
-"""What the files of the page at / tell in place of `HEADERS`, where their route sets ``scope["told_to_browsers"]``:
-how long they may be kept, they say themselves."""
+"""Headers of the files of the web UI at /, instead of `HEADERS`, if their route sets ``scope["told_to_browsers"]``;
+their Cache-Control is set by the route."""
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 _CLIENT_GONE = 499
 _CREATED = frozenset({201, 202})
@@ -96,7 +96,7 @@ class RequestMiddleware:
             await send(message)
             if is_head:
                 await send({"type": "http.response.body"})
-                raise ClientDisconnect  # so that nobody goes on to make a body
+                raise ClientDisconnect  # so that the endpoint stops producing the body
 
         try:
             await self._app(inner, receive, send_with_id)

@@ -1,4 +1,4 @@
-"""Where a request may come from: a page in somebody's browser must not reach a server that is not its own.
+"""Host and origin checks: a page of another site in a user's browser must not reach this server.
 
 A browser names the host that it believes to talk to (Host), and the page that asks (Origin, Sec-Fetch-Site). A host
 that is not this server's means that a foreign name was made to resolve to its address (DNS rebinding); an origin that

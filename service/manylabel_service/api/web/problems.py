@@ -164,7 +164,7 @@ class Problem(Exception):
     code : one of `STATUS_AND_TITLE`.
     detail : what happened to this request, and what to do about it.
     errors : the places that are wrong, each ``{"pointer": JSON pointer into the body, "detail": ...}``, or
-        with ``"header"`` or ``"parameter"`` in place of ``"pointer"``.
+        with ``"header"`` or ``"parameter"`` instead of ``"pointer"``.
     headers : further headers of the answer.
     """
 
@@ -192,7 +192,7 @@ def problem_of(error: ServiceError) -> Problem:
     """Return the answer to an error of the service."""
     if isinstance(error, InvalidField):
         return invalid(error.path, error.detail)
-    # What is damaged stays so, and so does what an operator has to mend and restart the server for.
+    # Damage is permanent, and so is an error that an operator has to fix before restarting the server.
     heals = isinstance(error, StorageError) and STATUS_AND_TITLE[error.code][0] != 500 and getattr(error, "heals", True)
     seconds = getattr(error, "retry_after", STORAGE_RETRY_AFTER_SECONDS if heals else None)
     headers = None if seconds is None else {"Retry-After": str(max(1, math.ceil(seconds)))}
@@ -274,4 +274,4 @@ HANDLERS: dict[int | type[Exception], Handler] = {
     ServiceError: _service_error,
     HTTPException: _framework_error,
 }
-"""What answers each exception that an endpoint raises."""
+"""Handlers of the exceptions that endpoints raise."""

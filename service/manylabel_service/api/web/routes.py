@@ -85,7 +85,7 @@ def check_guarded(routes: Iterable[object]) -> None:
     """Raise TypeError if there is a route whose callers need no key without having said so."""
     for route in routes:
         if not isinstance(route, GuardedRoute):
-            raise TypeError(f"{getattr(route, 'path', route)} is not a GuardedRoute: nobody would ask for a key there")
+            raise TypeError(f"{getattr(route, 'path', route)} is not a GuardedRoute: it would be served without a key")
 
 
 class DirectRoute(GuardedRoute):
@@ -146,7 +146,7 @@ _IMPLIED = {
     "model_not_found": ("model_damaged", "release_too_old", "fold_differs"),
     "storage_unavailable": ("storage_damaged",),
 }
-"""Who looks for a thing may find it damaged, or that another release has to serve it."""
+"""Codes implied by others: an object that is looked up may be damaged, or need another release."""
 
 
 def problems(

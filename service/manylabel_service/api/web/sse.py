@@ -16,7 +16,7 @@ from manylabel_service.errors import AccessError
 
 HEADER = "Last-Event-ID"
 COMMENT_SECONDS = 15.0
-"""After so long without an event comes a comment, so that nothing on the way takes the connection for dead."""
+"""Seconds without an event after which a comment is sent, so that proxies do not close the connection as idle."""
 
 E = TypeVar("E")
 
@@ -32,7 +32,7 @@ class EventStream(Response, Generic[E]):
     to_bytes : writes an event as `format_sse_event` does.
     greeting : a comment that is sent at once, so that the client knows that it is connected.
     draining : ends the answer when it is set.
-    idle_seconds : a client that takes nothing for so long is cut off.
+    idle_seconds : a client that receives nothing for this time is disconnected.
     """
 
     background = None

@@ -29,7 +29,7 @@ class Writer:
     Parameters
     ----------
     scope, send : of the request.
-    seconds : a client that takes nothing for so long is cut off.
+    seconds : a client that receives nothing for this time is disconnected.
     """
 
     def __init__(self, scope: Scope, send: Send, seconds: float) -> None:
@@ -101,7 +101,7 @@ class Download(Response):
     Parameters
     ----------
     file : from its beginning.
-    idle_seconds : a client that takes nothing for so long is cut off.
+    idle_seconds : a client that receives nothing for this time is disconnected.
     held : closed at the end, with the file.
     """
 

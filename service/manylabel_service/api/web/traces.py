@@ -10,7 +10,7 @@ _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"
 
 
 class TracingMiddleware:
-    """Traces requests; a trace that a request names (W3C `traceparent`) is gone on with."""
+    """Traces requests; continues the trace that a request names (W3C `traceparent`)."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app

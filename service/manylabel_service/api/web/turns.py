@@ -68,7 +68,7 @@ class Turns:
             self._held.n_bytes -= n_bytes
 
     def _check_wait(self, deadline: float, seconds: float) -> None:
-        """Raise a Problem queue_full if the deadline comes before so many seconds have passed."""
+        """Raise a Problem queue_full if fewer than `seconds` are left until the deadline."""
         late = self._clock() + seconds - deadline
         if late > 0:
             after = max(1, round(late))

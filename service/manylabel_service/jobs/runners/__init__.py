@@ -1,1 +1,1 @@
-"""Runners give queued tasks to whoever does them: this process, or RQ workers."""
+"""Runners dispatch queued tasks: to this process, or to RQ workers."""

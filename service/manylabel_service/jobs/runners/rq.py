@@ -23,7 +23,7 @@ TASK = "manylabel_service.jobs.worker.rq_worker.do_task"
 MAX_OFFERED = 64
 """Tasks in RQ's queue at a time, roughly; further ones follow as these are taken."""
 RESEND_SECONDS = 10
-"""A task that is still queued so long after it was put into RQ's queue, and not there any more, is put there again."""
+"""Seconds after which a task that is still queued, but not in RQ's queue any more, is put there again."""
 FAILED_SECONDS = 3600
 """How long RQ keeps what it knows of a task that broke."""
 

@@ -14,7 +14,7 @@ from manylabel_service.jobs.spec.trainers import PARAMS, complete
 from manylabel_service.trained.version import Promote
 
 MAX_TRIALS = 500
-"""Of one search."""
+"""Maximum trials of one search."""
 MAX_SEARCHED = 20
 """Parameters that one search varies."""
 
@@ -59,7 +59,7 @@ class DataOfStream(_RequestModel):
     stream: Name
     """The model."""
     last: Annotated[int, Field(strict=True, ge=1, le=10_000_000)]
-    """At most so many examples are taken, the latest."""
+    """Maximum number of examples taken, the latest."""
     minimum: Annotated[int, Field(strict=True, ge=1, le=10_000_000)] | None = None
     """With fewer examples the job fails. Null: with fewer than `last`, or than the model has learnt if that is less."""
 
@@ -130,7 +130,7 @@ class RandomSearch(_Search):
     kind: Literal["random"]
     """A random search draws combinations of values."""
     trials: Annotated[int, Field(strict=True, ge=1, le=MAX_TRIALS)]
-    """So many combinations are tried."""
+    """Number of combinations tried."""
     params: Annotated[dict[_Name, _Values | Range], Field(min_length=1, max_length=MAX_SEARCHED)] = Field(
         default_factory=dict
     )
@@ -225,7 +225,7 @@ class Progress(_AnswerModel):
     """The progress says how far a job is."""
 
     iteration: int
-    """The fit under way has done so many iterations."""
+    """Number of iterations that the current fit has done."""
     objective: float | None
     """The objective is what the fit minimises or maximises; null before the first value."""
     gap: float | None
@@ -235,7 +235,7 @@ class Progress(_AnswerModel):
     fold: int | None
     """The fit under way leaves out this fold of the rows, counted from 1; null for the fit of all rows."""
     folds: int | None
-    """There are so many folds: of a trial, or for the thresholds and probabilities of the model; null for none."""
+    """Number of folds: of a trial, or for the thresholds and probabilities of the model; null for none."""
     checkpoint: int | None
     """The iteration from which it would go on if it were interrupted now; null for the beginning."""
     trials: Trials | None
@@ -281,11 +281,11 @@ class Taken(_AnswerModel):
     """This says what a job for a stream has taken from the log of its model."""
 
     asked: int
-    """At most so many examples were asked for: `last`."""
+    """Maximum number of examples requested: `last`."""
     rows: int
-    """So many were taken."""
+    """Number of examples taken."""
     learnt: int
-    """The model had learnt so many, those undone by a rollback not counted."""
+    """Number of examples that the model had learnt, without those undone by a rollback."""
     partial: int
     """Examples left out, among the latest, because some of their labels are not known."""
     rolled_back: int
@@ -297,7 +297,7 @@ class Taken(_AnswerModel):
 
 
 class Result(_AnswerModel):
-    """The result is what came of a job."""
+    """The result of a job: a version of a model."""
 
     model: str
     version: int

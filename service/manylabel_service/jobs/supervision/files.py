@@ -36,7 +36,7 @@ class InputFiles:
         self._context, self._record, self._directory = context, record, directory
         self._task = record.tasks[number]
         self._splits: dict[str, int] = {}
-        """Of the data set that is learnt from."""
+        """Splits of the data set that the task learns from, with their numbers of rows."""
 
     async def fetch(self) -> None:
         """Write all files and the request that names them.
@@ -109,7 +109,7 @@ class InputFiles:
         return found.splits
 
     async def _checkpoint(self) -> None:
-        """Fetch the checkpoint to go on from; if it is lost, the fit begins anew, to the same result."""
+        """Fetch the checkpoint to resume from; if it is lost, the fit starts from scratch, with the same result."""
         if self._task.checkpoint is None:
             return
         try:

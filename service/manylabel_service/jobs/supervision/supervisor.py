@@ -1,7 +1,7 @@
 """One task is supervised from its lease to its end, in the same way for every runner.
 
-The lease decides. Whoever has it may work, and writes what came of it to the job's document; who loses it stops at
-once and leaves no trace. Training itself is done by a process of its own, which can be killed at any time.
+The lease decides. Its holder may work, and writes the result to the job's document; a holder that loses it stops at
+once and leaves no trace. Training runs in a separate process, which can be killed at any time.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class ProcessOrphaned(Exception):
 async def supervise(context: JobContext, id: str, number: int) -> None:
     """Do a task if it is still to be done.
 
-    Returns when it is done, has failed, was taken away, or somebody else does it. When cancelled, it gives the task
+    Returns when it is done, has failed, was taken away, or another worker does it. When cancelled, it gives the task
     back first, with its last checkpoint.
     """
     token = secrets.token_hex(8)
@@ -75,7 +75,7 @@ async def supervise(context: JobContext, id: str, number: int) -> None:
     try:
         record = await context.job_store.change(id, take)
     except (JobNotFound, NotClaimable, StorageGone):
-        return  # a lease that was taken though the answer got lost expires for want of heartbeats
+        return  # a lease that was taken although the response was lost expires without heartbeats
     await Supervision(context, record, TaskLease(context, id, number, token, taken_at)).run()
 
 
@@ -245,7 +245,7 @@ def _ended(status: int, lines: list[str]) -> Exception:
     """Return the error for a process that ended like this."""
     last = f"; its last line: {lines[-1]}" if lines else ""
     if status < 0:
-        hint = ", perhaps for want of memory" if status == -9 else ""
+        hint = ", perhaps because memory ran out" if status == -9 else ""
         return ProcessDied(f"the training process was killed by signal {-status}{hint}{last}")
     if status == ORPHANED:
         return ProcessOrphaned()

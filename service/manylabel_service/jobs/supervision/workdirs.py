@@ -22,7 +22,7 @@ def task_directory(root: Path) -> Iterator[Path]:
     directory = Path(tempfile.mkdtemp(prefix="task-", dir=root))
     try:
         with (directory / LOCK).open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)  # let go of by the system, however this process ends
+            fcntl.flock(lock, fcntl.LOCK_EX)  # the kernel releases it, however this process ends
             yield directory
     finally:
         shutil.rmtree(directory, ignore_errors=True)
@@ -36,7 +36,7 @@ def remove_stale(root: Path) -> None:
 
 
 def _remove_if_stale(directory: Path) -> None:
-    """Remove a directory that nobody has locked; raises OSError if somebody has, or it is gone."""
+    """Remove a directory that is not locked; raises OSError if it is locked, or gone."""
     if time.time() - directory.stat().st_mtime < NEW_SECONDS:
         return
     with (directory / LOCK).open("r+") as lock:

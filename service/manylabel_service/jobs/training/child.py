@@ -1,9 +1,10 @@
 """The child process that trains, for the request in a directory.
 
 It is alone with the files of its request. It reports on its standard output, a JSON object a line.
-On its standard input it is told, again and again, until when it may compute; when that time is over, or nobody is
-left to tell, it ends at once. So there is never a second process at the same task: whoever declares the first one's
-supervisor dead waits longer than that.
+On its standard input it receives deadlines until which it may compute; after the last deadline, or when its supervisor
+has gone, it exits at once. So two processes never work at the same task: a supervisor counts as dead only after a
+longer
+time than that.
 """
 
 from __future__ import annotations
@@ -26,9 +27,9 @@ from manylabel_service import processes
 FAILED = 3
 """Exit status after a failure that was reported."""
 ORPHANED = 4
-"""Exit status when nobody is left, or the time is over."""
+"""Exit status if the supervisor has gone, or the deadline has passed."""
 OOM_SCORE = 800
-"""When memory runs out, the kernel shall take this process and not the server."""
+"""OOM score adjustment: when memory runs out, the kernel should kill this process and not the server."""
 
 
 def main(arguments: Sequence[str], files: Sequence[int]) -> int:

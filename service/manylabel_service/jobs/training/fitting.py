@@ -49,7 +49,7 @@ Report = Callable[[str, dict[str, Any]], None]
 
 @dataclass
 class ConvergenceTrace:
-    """A trace says where a fit was now and then: every so many reports, so that there are never too many."""
+    """The convergence curve of a fit: one point in `every` reports, so that the number of points is bounded."""
 
     every: int = 1
     seen: int = 0
@@ -113,7 +113,7 @@ class FitCheckpoint:
 
 
 class Fold(NamedTuple):
-    """A fit leaves out this fold, of so many; number 0 is the fit of all rows."""
+    """A fold that a fit leaves out, by number and total; number 0 is the fit of all rows."""
 
     number: int = 0
     total: int = 0
@@ -254,7 +254,7 @@ class FitRun:
         )
 
     def _warn(self, estimator: Any, caught: Sequence[warnings.WarningMessage]) -> None:
-        """Pass on what was warned of. What segments say of their end is said once, of the whole."""
+        """Report the warnings. A convergence warning of the segments is reported once, for the whole fit."""
         for text in sorted({str(each.message) for each in caught if each.category is not ConvergenceWarning}):
             self.report("log", {"text": text})
         self._converged = not any(each.category is ConvergenceWarning for each in caught)

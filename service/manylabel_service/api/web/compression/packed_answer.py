@@ -20,7 +20,7 @@ PACKED_TYPES = frozenset(
 """Media types that are worth it. Events are not among them: each is short, and has to be read when it happens."""
 
 SLICE_SECONDS = 0.001
-"""Packing lets other requests in after so long."""
+"""Seconds of compression after which other requests get their turn."""
 
 
 class PackedAnswer:
@@ -46,7 +46,7 @@ class PackedAnswer:
 
     def send(self, message: Message) -> Awaitable[None]:
         """Send the next message."""
-        # No coroutine of its own: most answers are sent as they are, and shall not take longer.
+        # No separate coroutine: most answers are sent uncompressed and must not take longer.
         if message["type"] == "http.response.start" and (length := _worthwhile(message["headers"])) != 0:
             self._coding = accepted(self._wanted)
             if self._coding is not None:

@@ -15,7 +15,7 @@ MAX_RATIO = 250
 FREE_BYTES = 2**22
 
 SLICE_SECONDS = 0.001
-"""Unpacking lets other requests in after so long."""
+"""Seconds of decompression after which other requests get their turn."""
 
 
 class UnpackedBody:
