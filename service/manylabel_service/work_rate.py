@@ -8,7 +8,7 @@ SLOWER = 0.8
 
 
 GRACE_SHARE = 0.1
-"""Who has waited long before, or took long to send, may wait for this share of the longest wait all the same."""
+"""Share of the longest wait that a request may wait in any case, after it waited long before, or was sent slowly."""
 
 
 class WorkRate:
@@ -24,26 +24,26 @@ class WorkRate:
         self._timed = timed
         self._clock = clock
         self._rate = 0.0
-        """Amount of work a second, lately; 0 as long as nobody knows."""
+        """Recent amount of work per second; 0 while it is unknown."""
         self._under_way, self._began = 0, 0.0
 
     def amount(self, seconds: float) -> float:
-        """Return how much work is done in so long; 0 if nobody knows."""
+        """Return the amount of work done in `seconds`; 0 while the rate is unknown."""
         return self._rate * seconds
 
     def begin(self, amount: int) -> None:
-        """Begin a piece with so much work."""
+        """Begin a piece of `amount` work."""
         self._under_way, self._began = amount, self._clock()
 
     def end(self, done: int) -> None:
-        """End the piece, of which so much was done."""
+        """End the piece, of which `done` was done."""
         self._under_way = 0
         seconds = self._clock() - self._began
         if done >= self._timed and seconds > 0:
             self._rate = max(done / seconds, SLOWER * self._rate)
 
     def seconds(self, amount: int) -> float:
-        """Return how long so much work would take, which has the piece under way in it; 0 if nobody knows."""
+        """Return the seconds that `amount` would take, the piece in progress included; 0 while the rate is unknown."""
         if not self._rate:
             return 0.0
         under_way = self._under_way / self._rate - (self._clock() - self._began) if self._under_way else 0.0

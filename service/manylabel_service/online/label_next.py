@@ -42,7 +42,7 @@ class Unlabelled:
 
 @dataclass(frozen=True, slots=True)
 class LabelNext:
-    """Kept predictions to label next, of so many `candidates` that were compared, by the state at a position."""
+    """Stored predictions to label next, chosen from `candidates` by uncertainty at the state of a position."""
 
     predictions: Sequence[Unlabelled]
     candidates: int

@@ -1,7 +1,7 @@
 """Predictions kept for labels that come later: the features that were predicted from, and the scores answered.
 
-As in the log: msgpack, little-endian float32 and int32, float64 for scores, so they are learnt and measured to the same
-bits on any machine.
+They are encoded like log entries: msgpack, little-endian float32 and int32, float64 for scores. So learning and metrics
+give the same bits on any machine.
 """
 
 import asyncio
@@ -74,8 +74,9 @@ class PredictionStore:
     ) -> None:
         """Keep what was predicted from and what was answered, each under its id, until its time is over.
 
-        The scores of a prediction are those of the first labels, in their order, unless `columns_of` says where they
-        stand, -1 for nowhere. `records`, if they shall be kept too, are of the examples, in JSON.
+        The scores of a prediction are those of the first labels, in their order, unless `columns_of` gives their
+        columns,
+        -1 for none. `records`, if they are to be kept too, are of the examples, in JSON.
 
         Raises
         ------

@@ -671,7 +671,7 @@ class Replica(HostedModel):
         Raises
         ------
         SnapshotExists, SnapshotsFull
-            One has been taken all the same, which goes by itself.
+            The snapshot was taken nevertheless; it is automatic, and removed later.
         NotReady, StorageGone, ModelGone, LimitExceeded
         """
         record = await self.take_snapshot()
@@ -679,15 +679,15 @@ class Replica(HostedModel):
         return await self._snapshot_reader.find(record.position)
 
     async def delete_snapshot(self, snapshot: str) -> None:
-        """Let go of a snapshot that somebody asked for, at a position or with a name.
+        """Delete a manual snapshot, at a position or with a name.
 
-        It is removed unless the server would have it without being asked.
+        It is removed unless the server still needs it as an automatic snapshot.
 
         Raises
         ------
         SnapshotNotFound
         SnapshotNeeded
-            Nobody asked for it.
+            The snapshot is automatic.
         StorageGone, ModelGone
         """
         await self.snapshotter.let_go((await self._snapshot_reader.find(snapshot)).position)

@@ -1,4 +1,4 @@
-"""How large a new model may be. What is added to it later passes `Admission`."""
+"""Limits on the size of a new model. `Admission` checks later additions to it."""
 
 from collections.abc import Mapping
 from typing import Any

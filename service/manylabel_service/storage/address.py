@@ -8,7 +8,7 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 EMBEDDED = "sqlite"
-"""The setting that stands for the store of one process, in its data directory, in place of an address."""
+"""Value of the setting `store` for the store of one process in its data directory, instead of an address."""
 
 REDIS_SCHEMES = ("redis", "rediss")
 """Schemes of the addresses of a Redis."""

@@ -151,7 +151,7 @@ def same_bytes(one: Bytes, other: Bytes) -> bool:
 
 
 async def evenly(pieces: AsyncIterable[bytes], size_bytes: int) -> AsyncGenerator[bytes, None]:
-    """Cut bytes anew into pieces of one size, the last one smaller; none of them is empty."""
+    """Split bytes into pieces of one size, the last one smaller; none of them is empty."""
     held = bytearray()
     async for piece in pieces:
         if len(piece) == size_bytes and not held:

@@ -4,8 +4,8 @@ An entry of a log has a link, which follows from the link before it, its positio
 log follows from the incarnation. So an entry that was changed, lost, repeated, or put elsewhere does not fit in. Who
 appends makes the links where the order is decided (SQLite's writer, a script in Redis), who reads checks them.
 
-What stands by itself (records, documents, kept predictions) is sealed: a checksum stands in front of it. Blobs have
-one over all of their bytes, and snapshots one of their own, inside.
+Separate values (records, documents, kept predictions) are sealed: a checksum precedes the value. Blobs have
+one over all of their bytes, and snapshots an additional one inside.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from manylabel_service.errors import ModelDamaged
 from manylabel_service.storage.protocol import ModelRecord
 
 MULTIPLIER = 1_000_003
-"""Of a link: a prime, small enough that a script of Redis, which has doubles, computes without rounding."""
+"""Multiplier of a link: a prime, small enough that a script of Redis, which has doubles, computes without rounding."""
 
 SEAL_BYTES = 8
 

@@ -1,4 +1,4 @@
-"""Files that are opened in a thread, and closed also where nobody waits for them any longer."""
+"""Files that are opened in a thread, and closed even if the caller has stopped waiting for them."""
 
 from __future__ import annotations
 

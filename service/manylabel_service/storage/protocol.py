@@ -30,13 +30,13 @@ any crash.
 something, or when the await of that method is cancelled, the change may have been made or not (an
 answer can get lost on its way), but never half; where it is on its way to another server still, it
 may even be made later. For `append` this needs no care: entries that did get in come back, at their
-place in the log, from an `append` or `read` after the same position. Nor for documents: whoever reads
-one again, and finds its own value there, knows that the change was made. `StorageFull` is the
-`StorageGone` that says there is no room; then the change was not made.
+place in the log, from an `append` or `read` after the same position. Nor for documents: a caller that reads
+one again, and finds the value that it put, knows that the change was made. `StorageFull` is the
+`StorageGone` for a full store; then the change was not made.
 
-**Damage.** Whatever a store keeps has a checksum, and is checked where it is read (`checksums`). An entry of a log is
-chained to the one before it, so that one that is lost or repeated shows as well. What does not match is never
-answered: a method of a model raises `ModelDamaged`, a list names what is damaged and has the others.
+**Damage.** Every stored value has a checksum, which is checked when it is read (`checksums`). An entry of a log is
+chained to the one before it, so that a lost or repeated entry is detected as well. A value that does not match is never
+returned: a method of a model raises `ModelDamaged`, a list names what is damaged and has the others.
 
 **Concurrency.** All methods of an open store may be awaited at the same time by tasks of one event
 loop, and none blocks that loop. Calls on different models do not wait for long work on one of them
@@ -59,16 +59,16 @@ SEED = "1"
 """The position of the snapshot that a model is created with: after `START`, before any entry."""
 
 Bytes = bytes | memoryview
-"""What is large may be handed over without a copy."""
+"""Bytes of a large value, which may be passed without a copy."""
 
 Durability = Literal["log", "fsync"]
-"""What an append survives once it has returned: ``log`` any end of any process of ours, ``fsync`` loss of power too."""
+"""Guarantee of an append that has returned: ``log`` survives a crash of any process, ``fsync`` loss of power too."""
 
 UNBOUNDED_BYTES = 2**53
 """More than any store has."""
 
 MAX_DOCUMENT_BYTES = 1 << 20
-"""Of the value of one document."""
+"""Maximum bytes of the value of one document."""
 
 POSITION = r"^[0-9]+(?:-[0-9]+)*$"
 """How a position is written."""
@@ -114,7 +114,7 @@ class Entry(NamedTuple):
 
 
 class LogExtent(NamedTuple):
-    """How much of a log lies before a position, by whoever put a snapshot there: a store only keeps the numbers."""
+    """Size of the log before a position, as computed by the replica that puts the snapshot; a store only keeps it."""
 
     examples: int
     """Examples that the model had learnt."""
@@ -126,7 +126,7 @@ NO_EXTENT = LogExtent(0, 0)
 
 
 class Kept(NamedTuple):
-    """The name and the note that somebody gave a snapshot who wants it to stay."""
+    """The name and the note of a manual snapshot."""
 
     name: str | None
     note: str | None
@@ -136,7 +136,7 @@ class Kept(NamedTuple):
 class SnapshotRecord:
     """A snapshot holds the state after the entry at `position` (at `START` or `SEED`: before any entry).
 
-    `pinned` ones stay until they are unpinned, `kept` ones until they are let go.
+    `pinned` snapshots stay until they are unpinned, `kept` (manual) ones until they are deleted.
     """
 
     position: str
@@ -163,7 +163,7 @@ class Models(Protocol):
         """Add a model with an empty log.
 
         Without a state it has no snapshots. With one, that is its snapshot at `SEED`, and the log
-        counts as trimmed through there: nobody can mistake the model for one that began with nothing.
+        counts as trimmed through there: the model cannot be mistaken for one that began empty.
 
         Raises `ModelExists` when the name is taken; of several attempts at once exactly one succeeds.
         """
@@ -242,7 +242,7 @@ class Logs(Protocol):
         ...
 
     async def changed(self, positions: Mapping[ModelRecord, str], seconds: float) -> list[ModelRecord]:
-        """Wait, for so long at most, until others have changed some of these models.
+        """Wait at most `seconds` until other processes have changed some of these models.
 
         Returns those that have entries after the position given, or were deleted; none when the
         time is over. A store that only one process can have open has nothing to tell, and waits. `close`
@@ -272,9 +272,10 @@ class Snapshots(Protocol):
     async def put(self, record: ModelRecord, position: str, data: Bytes, extent: LogExtent = NO_EXTENT) -> None:
         """Add a snapshot beside the others, or replace the one at the same position.
 
-        It is listed, and can be had, only once all of it is in place, was read again and is what was given (or
-        `StorageGone` is raised); nothing that takes it away (a loss of power) leaves a `trim` that was asked for
-        later. What several processes put at one position are equal bytes. Raises `ModelGone`, and `LogLost` as
+        It is listed, and can be read, only once all of it is in place, was read again and equals what was passed (or
+        `StorageGone` is raised); if it is lost (by a loss of power), so is a `trim` that was requested
+        later. Several processes that put a snapshot at one position put equal bytes. Raises `ModelGone`, and `LogLost`
+        as
         `append` for a position that the log does not have, or `LogTrimmed` for one from before its start.
         """
         ...
@@ -340,7 +341,7 @@ class Predictions(Protocol):
         most: int,
         most_bytes: int = UNBOUNDED_BYTES,
     ) -> int:
-        """Keep predictions, all or none, for so many seconds; not longer than the model lives.
+        """Keep predictions, all or none, for a number of seconds; not longer than the model lives.
 
         Returns the bytes of all that are kept for the model now, with their checksums; those of some that are over may
         be among them. Raises `ModelGone`, and `PredictionsFull` if more than `most`, or more than `most_bytes` of them,
@@ -356,7 +357,7 @@ class Predictions(Protocol):
         ...
 
     async def ids(self, record: ModelRecord, most: int, before: str | None = None) -> list[str]:
-        """Return the ids of what is kept, the newest first (ids sort by their age): at most so many.
+        """Return the ids of the stored predictions, at most `most`, the newest first (ids sort by their age).
 
         With `before`, an id that an earlier call returned: those older than it; none if it is kept no longer, since the
         older ones are not either. Raises `ModelGone`.
@@ -377,8 +378,8 @@ class Documents(Protocol):
         `urgent` is for a change that must not wait until a full store has room again: it takes away rights, or gives
         room back. A store keeps some room for such changes, and for everything that deletes.
 
-        Raises `DocumentChanged` if it is at another revision, or not there; or there, for None. Of several
-        attempts at once from one revision exactly one succeeds.
+        Raises `DocumentChanged` if the document is at another revision, or does not exist; for None, if it exists. Of
+        several attempts at once from one revision exactly one succeeds.
         """
         ...
 
@@ -389,8 +390,8 @@ class Documents(Protocol):
     async def all(self, kind: str, after: int = 0) -> list[Document]:
         """Return the documents of a kind that changed after a revision, as they are now, ordered by their revisions.
 
-        Each is there once. With 0: all there are. Whoever passes the highest revision of the answer as the next
-        `after` sees the last state of every document; of those that are deleted nothing is told. Cheap
+        Each is there once. With 0: all documents. A caller that passes the highest revision of the result as the next
+        `after` sees the last state of every document; deletions are not reported. Cheap
         where nothing has changed.
         """
         ...
@@ -410,7 +411,7 @@ class Blobs(Protocol):
     async def put(self, key: str, pieces: AsyncIterable[bytes]) -> int:
         """Store the joined pieces under a key; return how many bytes they are.
 
-        It is there, in place of what was there before, once all of it is kept: at the end, in one step. Where
+        It replaces the blob of the key once all of it is stored: at the end, in one step. Where
         `pieces` raises, or the caller is cancelled, what came before it is removed, and what a process that
         died has left goes by itself. A source that is slow is waited for, however long it takes; not by
         `close`, after which this raises `StorageGone`.
@@ -468,7 +469,7 @@ class Store(Protocol):
         ...
 
     async def close(self) -> None:
-        """Wait for the calls under way, then let go of everything.
+        """Wait for the calls in progress, then release all resources.
 
         Later calls raise `StorageGone`; a second close does nothing.
         """

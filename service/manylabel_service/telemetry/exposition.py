@@ -1,4 +1,4 @@
-"""Families of series as text, in Prometheus' format, written in slices: a scrape holds up nobody.
+"""Metric families in Prometheus' text format, written in slices, so that a scrape delays no other request.
 
 `prometheus_client.generate_latest` writes the same, but all at once: a third of a second for a thousand models.
 """

@@ -52,7 +52,7 @@ def configure_logging(settings: Settings, **always: object) -> None:
 
 
 def _redacting(_: object, __: str, line: Any) -> str:
-    """Leave keys out of a line: somebody may have put one into an address."""
+    """Remove keys from a line: a client may have put one into an address."""
     return redacted(line)
 
 

@@ -47,7 +47,7 @@ class Telemetry:
 
     def __init__(self, workers: WorkerMetrics | None = None) -> None:
         self.workers = workers
-        disable_created_metrics()  # type: ignore[no-untyped-call]  # a series more for each counter, read by nobody
+        disable_created_metrics()  # type: ignore[no-untyped-call]  # an unused extra series for each counter
         self.registry = CollectorRegistry()
         for collector in (ProcessCollector, PlatformCollector, GCCollector):
             collector(registry=self.registry)

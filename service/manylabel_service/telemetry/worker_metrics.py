@@ -1,7 +1,7 @@
 """Metrics of all workers of a server, whichever of them is asked.
 
-A scrape reaches one worker and must not hide the others. Each writes its series, labelled with its number, to whoever
-connects to its socket in a directory that is private to the server; the one that was asked puts all together. Counters
+A scrape reaches one worker and must not hide the others. Each worker writes its series, labelled with its number, to
+any process that connects to its socket in the server's private directory; the scraped worker joins all. Counters
 stay in each process: nothing on the way of a request is shared, and a restarted worker is a counter reset of its own
 series, as Prometheus expects.
 """

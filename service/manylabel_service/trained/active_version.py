@@ -1,7 +1,8 @@
 """The active version predicts; its successor is on the way into memory.
 
-What the catalogue says is served is loaded by one task, in a thread, while the version before answers on. Then one step
-puts the new one in its place. The position moves with that step, so that it never claims what is not answered yet.
+One task loads the version that the catalogue says is served, in a thread, while the version before answers. Then one
+step
+replaces it. The position moves with that step, so that it never claims what is not answered yet.
 """
 
 import asyncio
@@ -103,7 +104,7 @@ class ActiveVersion:
         return self._waiters.reached(position)
 
     async def arrival(self, position: str, seconds: float) -> None:
-        """Wait, for so long at most, until the position is reached."""
+        """Wait at most `seconds` until the position is reached."""
         await self._waiters.wait(position, seconds)
 
     def start(self) -> None:

@@ -16,7 +16,7 @@ from manylabel_core.records import TextSettings
 from manylabel_core.state import DamagedState, NewerState, State
 
 VERSION = 1
-"""Of the form of `ModelArtifact.to_bytes`."""
+"""Format version of `ModelArtifact.to_bytes`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,16 +47,16 @@ from manylabel_service.trained.version_store import Promoted, VersionCatalogue, 
 
 INLINE_EXAMPLES = 100
 INLINE_WORK = 1_000_000
-"""So many examples, and multiplications, others can wait for, about a millisecond; more are predicted in a thread."""
+"""Maximum examples, and multiplications, predicted on the event loop, about a millisecond; more run in a thread."""
 
 EXPLAINING = 20
-"""An example that is explained takes as long as so many."""
+"""Cost of explaining an example, as a multiple of predicting one."""
 
 END = str(2**63 - 1)
-"""Beyond every position of a log: who waits there hears of nothing but that the model was deleted."""
+"""Position after the end of any log, used to wait for deletion only."""
 
 _GAUGES = ("queue_depth", "snapshot_age_seconds", "snapshot_bytes", "kept_prediction_bytes")
-"""Of the labels of its answers."""
+"""Gauges of the log of the model's delayed labels."""
 
 LONG_AT_A_TIME = 2
 """Threads that predict for one model."""
@@ -232,7 +232,7 @@ class TrainedModel(HostedModel):
         self._task = asyncio.create_task(self._hear(), name=f"trained {self.record.name}")
 
     async def _restore_answers(self, ask: Callable[[], bool] | None) -> None:
-        """Restore the measures; where they cannot be had, the versions are served all the same."""
+        """Restore the measures; without them, the versions are served nevertheless."""
         try:
             await self.answers.restore(ask)
         except (StorageGone, ModelGone):
@@ -240,7 +240,7 @@ class TrainedModel(HostedModel):
         except IncompatibleRelease as error:
             self.answers.withhold(error)
         except Exception as error:
-            detail, action = f"the labels of its answers: {error}", "delete it, or mend the store; predictions go on"
+            detail, action = f"the labels of its answers: {error}", "delete it, or repair the store; it still predicts"
             unexpected = not isinstance(error, HOPELESS)
             log.error("model_damaged", model=self.name, error=detail, action=action, exc_info=unexpected)
             self.answers.fail(lambda: ModelDamaged(self.name, detail))

@@ -62,7 +62,7 @@ class OtherVersions:
             return found
 
     def keep(self, catalogue: VersionCatalogue) -> None:
-        """Let go of those that are deleted, and of the one that is served now."""
+        """Release the deleted versions, and the version that is served now."""
         target = catalogue.target
         there = {listed.id for listed in catalogue.versions.values() if listed != target}
         for id in self._loaded.keys() - there:

@@ -103,7 +103,7 @@ def _described(artifact: bytes, meta: VersionMeta) -> VersionMeta:
 
 
 async def _held_back(versions: VersionStore, meta: VersionMeta) -> str | None:
-    """Return the reasons against serving a version in place of the current one, or None."""
+    """Return the reasons against serving a version instead of the current one, or None."""
     reasons = []
     if not meta.converged:
         gap = "" if meta.gap is None else f" (gap {meta.gap:.2g})"

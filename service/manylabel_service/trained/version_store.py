@@ -48,7 +48,7 @@ log = structlog.get_logger()
 
 KIND = "versions"
 BLOBS = "versions/"
-"""What the keys of all blobs begin with."""
+"""Prefix of the keys of all blobs of versions."""
 META_SUFFIX = ".meta"
 """The key of the meta data of a version is that of its artifact and this."""
 MAX_JOBS = 1_000
@@ -208,7 +208,7 @@ class VersionStore:
 
         Parameters
         ----------
-        change : changes a catalogue; returns False where nothing is to be changed. What it raises, this raises.
+        change : changes a catalogue; returns False to leave it unchanged. Its exceptions are passed on.
 
         Raises
         ------

@@ -114,7 +114,7 @@ class ArchiveWriter:
 
 
 class ArchiveReader:
-    """Reads an archive, whoever it comes from.
+    """Reads an archive from any source, which need not be trusted.
 
     Attributes
     ----------

@@ -40,8 +40,11 @@ async def load(
 ) -> dict[str, int]:
     """Make the models and data sets of an archive; return how many of each.
 
-    All files are checked, and all names, before anything is stored. What fails later leaves what was made before it.
-    A store without keys gets those of the archive, before the rest: it is never open with what was not open before.
+    All files are checked, and all names, before anything is stored. After a later failure, the models and data sets
+    made
+    before it stay. A store without keys gets the keys of the archive before anything else: it never serves data openly
+    that
+    needed a key before.
 
     Raises
     ------
@@ -134,7 +137,7 @@ class _Importer:
         await self._store.models.create(name, model.spec.to_bytes(), seed)
 
     async def _state(self, name: str, *, is_trained: bool) -> tuple[OnlineModel, memoryview]:
-        """Return a state of the archive, and the bytes with which a model begins: whoever made the file."""
+        """Return a state of the archive, which is not trusted, and the bytes that a new model starts from."""
         data, settings = self._archive.read(state_of(name)), self._settings
         model = await asyncio.to_thread(
             OnlineModel.from_bytes, data, lambda arrays: check_arrays(arrays, settings), False

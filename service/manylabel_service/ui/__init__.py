@@ -1,6 +1,6 @@
-"""The page that people look at: its files, which stand in `static`, as a server hands them out.
+"""The web UI: the files in `static`, and how a server sends them.
 
-What is in `static` is the whole page: HTML, styles and modules as browsers take them, without a step in between. It
+`static` holds the complete UI: HTML, styles and modules as browsers load them, without a build step. It
 knows the server by the public HTTP interface alone, and this package knows nothing of models.
 
 - `core/`: elements, calls, the key, events, formats; `parts/`: charts, tables and forms as custom elements

@@ -1,1 +1,1 @@
-"""Snapshots of one model: when they are taken, read, and let go."""
+"""Snapshots of one model: taking, reading and deleting them."""

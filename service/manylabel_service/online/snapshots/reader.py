@@ -50,7 +50,7 @@ class SnapshotReader:
             return State.header_of(await anext(pieces, b""), MAX_HEADER_BYTES)
 
     async def copy(self, position: str, file: IO[bytes]) -> None:
-        """Write a snapshot as it is stored to an empty file, piece by piece; a second call begins anew.
+        """Write a snapshot as it is stored to an empty file, in chunks; a second call starts from the beginning.
 
         Raises
         ------

@@ -1,4 +1,4 @@
-"""Snapshots that somebody asks for, and waits for."""
+"""Requests for manual snapshots, and the tasks that wait for them."""
 
 import asyncio
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Which snapshots stay, which pins are let go, and how much of the log."""
+"""Retention: the snapshots to keep, the pins to remove, and the position to trim the log to."""
 
 import time
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ from manylabel_service.settings import Settings
 from manylabel_service.storage import ModelRecord, SnapshotRecord, Store, position_key
 
 PIN_SECONDS = 60.0
-"""A pin that nothing in the log needs stays for so long: a rollback may be on its way into the log."""
+"""Seconds for which a pin stays that no log entry needs: a rollback may be on its way into the log."""
 
 STEP = 0.25
 """Between two snapshots that the log may begin at later lies this share of what is kept of it."""
@@ -90,15 +90,15 @@ def _between(
 
 
 def _total(snapshots: Sequence[SnapshotRecord]) -> int:
-    """Return the bytes of snapshots that nobody asked for."""
+    """Return the bytes of the automatic snapshots."""
     return sum(snapshot.size_bytes for snapshot in snapshots if not snapshot.kept)
 
 
 class Retention:
-    """Keeps the newest snapshots of one model, those that somebody asked for, and those that the log still needs.
+    """Keeps the newest snapshots of one model, the manual ones, and those that the log still needs.
 
-    A rollback in the log can be replayed only with the snapshot that it goes back to. Whoever
-    appends one pins that snapshot first; it is let go once the log is trimmed past the rollback.
+    A rollback in the log can be replayed only with the snapshot that it goes back to. The replica that
+    appends a rollback pins that snapshot first; the pin is removed once the log is trimmed past the rollback.
 
     Parameters
     ----------
@@ -151,7 +151,7 @@ class Retention:
         return plan(reached, self._n_kept, self._window if keep_log else NO_WINDOW)
 
     async def _is_behind_log(self, snapshot: SnapshotRecord) -> bool:
-        """Return whether a snapshot stays only because somebody asked for it: the log does not reach back to it."""
+        """Return whether a snapshot stays only because it is manual: the log does not reach back to it."""
         if snapshot.kept and snapshot.position not in self._behind_log:
             try:
                 await self._store.logs.read(self._record, snapshot.position, 1)

@@ -73,7 +73,7 @@ class Snapshotter:
         self._room = SnapshotRoom(store, settings.max_snapshot_bytes) if room is None else room
         self._on_stored = on_stored
         self._in_use = in_use or InUse()
-        # Nobody trains from what a trained model has answered.
+        # The log of a trained model has no examples to train from.
         window = NO_WINDOW if is_trained(record.spec) else LogWindow.of(settings)
         self._retention = Retention(record, store, settings.snapshots_kept, window)
         self._storing: Storing | None = None
@@ -89,7 +89,8 @@ class Snapshotter:
         self.size_bytes = 0
 
     def resume(self, snapshot: SnapshotRecord | None, learnt: int, size_bytes: int) -> None:
-        """Begin with a model that was restored from this snapshot, or from nothing, and so much of the log since."""
+        """Start from a snapshot that the model was restored from, or from none, and the part of the log learnt
+        since."""
         self.covered = START if snapshot is None else snapshot.position
         self.size_bytes = 0 if snapshot is None else snapshot.size_bytes
         self.learnt = learnt
@@ -198,7 +199,7 @@ class Snapshotter:
             await self._wait_until_stored()
 
     async def keep(self, position: str, kept: Kept) -> None:
-        """Have a snapshot stay until it is let go.
+        """Make a snapshot manual: it stays until it is deleted.
 
         Raises
         ------
@@ -250,7 +251,7 @@ class Snapshotter:
     def _ended(self, storing: Storing, reserved: ExitStack) -> None:
         reserved.close()
         if not storing.cancelled():
-            storing.exception()  # it has been logged: no need to be told that nobody waited for it
+            storing.exception()  # mark it as retrieved: it has been logged, and asyncio need not warn of it
         self._on_stored()
 
     async def _make_room(self, new: SnapshotRecord) -> bool:

@@ -1,4 +1,4 @@
-"""How many features and labels a model may have, and what becomes of those beyond: a part of its spec.
+"""Limits on the features and labels of a model, and the policy for further ones: a part of its spec.
 
 Unlike the limits of a server, which only say what is let into a log, these decide in the fold what an entry does. So
 they hold on every replica alike.
@@ -35,7 +35,7 @@ class FeatureLimit(_Limit):
     most: _Most
     """Most columns."""
     policy: Literal["reject", "ignore", "hash"]
-    """What becomes of a feature beyond: `reject` refuses the update, `ignore` leaves the feature out of the example,
+    """Policy for further features: `reject` refuses the update, `ignore` leaves the feature out of the example,
     `hash` lets features share columns from the first example on."""
 
 
@@ -45,16 +45,16 @@ class LabelLimit(_Limit):
     most: _Most
     """Most labels."""
     policy: Annotated[Literal["reject", "ignore"], BeforeValidator(_nameable)]
-    """What becomes of a label beyond: `reject` refuses the update, `ignore` leaves the label out of the truth."""
+    """Policy for further labels: `reject` refuses the update, `ignore` leaves the label out of the truth."""
 
 
 class Limits(_Limit):
     """How many features and labels a model may have; null is as many as the server allows."""
 
     features: FeatureLimit | None = None
-    """Of features."""
+    """Limit of the features."""
     labels: LabelLimit | None = None
-    """Of labels."""
+    """Limit of the labels."""
 
     @property
     def rejects(self) -> bool:

@@ -1,7 +1,7 @@
 """The parameters of each learner: what a client may give, and a store keeps.
 
-The bounds here are those of a service, where one example must not hold up all others. What goes with what is up to the
-learner: `ModelSpec` asks it.
+The bounds here are those of a service, where one example must not hold up all others. The learner decides which
+parameters go together: `ModelSpec` asks it.
 """
 
 from collections.abc import Iterable, Mapping
@@ -44,7 +44,7 @@ class Params(BaseModel):
     drift: Literal["adwin"] | None = None
     """This detector watches the errors of each label, and of all labels together, for a rise."""
     on_drift: Literal["raise", "restart"] | None = None
-    """An alarm makes steps as large as at the start (raise), has a label learnt anew (restart), or does nothing; needs
+    """An alarm makes steps as large as at the start (raise), resets a label (restart), or does nothing; needs
     `drift`."""
 
     @classmethod
@@ -64,7 +64,7 @@ class _MarginParams(Params):
     """Parameters of learners that learn weights by margins."""
 
     average: StrictBool = False
-    """If true, the mean of the weights so far predicts, in place of the present ones."""
+    """If true, the mean of the weights so far predicts, instead of the current weights."""
     fit_intercept: StrictBool = True
     """If true, a constant feature is added."""
     intercept_scaling: _Positive = 0.3
@@ -79,7 +79,7 @@ class _ThresholdingParams(_MarginParams):
     passes: _Passes | None = None
     """The gradient step makes at most this many passes over one example. Without a step, they choose that one."""
     passes_per_label: _PassesPerLabel | None = None
-    """This multiple of the number of labels stands in place of `passes`; null with the gradient step and no `passes`
+    """This multiple of the number of labels replaces `passes`; null with the gradient step and no `passes`
     takes 1."""
 
 
@@ -153,7 +153,7 @@ class KernelFaltParams(_KernelThresholdingParams):
 
 
 class KernelSaltParams(_KernelThresholdingParams, _DampedParams):
-    """Kernel SALT: SALT on features of a kernel, so many as there is budget."""
+    """Kernel SALT: SALT on kernel features, as many as the budget."""
 
     _learner = KernelSALT
 

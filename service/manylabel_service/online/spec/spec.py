@@ -32,7 +32,7 @@ MAX_NAME_BYTES = 256
 
 
 _LENGTH: dict[str, JsonValue] = {"minLength": 1, "maxLength": MAX_NAME_BYTES}
-"""What a schema can say of it, which counts characters."""
+"""Length limits of a name that a schema can express: it counts characters, not bytes."""
 
 
 def _at_most_max_bytes(name: str) -> str:
@@ -96,7 +96,7 @@ class ModelSpec(BaseModel):
     labels: _Names | None = None
     """Null: labels get columns as they appear. A list of names: only these."""
     limits: LimitsField = None
-    """How many features and labels there may be, and what becomes of those beyond. Null: as many as the server
+    """Limits on the numbers of features and labels, and the policy for further ones. Null: as many as the server
     allows."""
     scaling: Literal["auto", "none", "unit", "standard"] | None = None
     """Scaling of features: by what the stream shows of them, none, each example to unit length, or running

@@ -22,10 +22,11 @@ class Text(BaseModel):
     longer_than: Annotated[int, Field(ge=0)] | None = None
     """A string of more characters is a text in any field. Null takes 200 where no `fields` are named, else none is."""
     ngrams: int | _Span = [1, 1]
-    """Tokens are made of so many words in a row: from the first number to the second, 1 to 5; a number n stands for 1
+    """Lengths of the word n-grams that become tokens: from the first number to the second, 1 to 5; a number n stands
+    for 1
     to n."""
     chars: int | _Span | None = None
-    """Tokens are also made of so many characters in a row inside a word: from the first number to the second, 2 to 10;
+    """Lengths of the character n-grams inside a word that become tokens: from the first number to the second, 2 to 10;
     a number n stands for n alone. Null: none are."""
     stop_words: list[str] = Field(default_factory=list)
     """These words are left out."""

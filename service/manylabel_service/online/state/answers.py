@@ -28,7 +28,7 @@ MAX_MEASURED = 100
 
 
 class NothingLearnt:
-    """In place of a learner: grows with the names, learns nothing, and scores 0."""
+    """A learner that learns nothing: it grows with the names, and scores 0."""
 
     calibrate = False
     drift = None
@@ -209,7 +209,7 @@ class Answers:
         version = self._versions.get(number)
         if version is not None and version.labels.names[: len(labels)] == labels:
             return version
-        parts.close_version(number)  # if it is known, then the store came back without it, and the number anew
+        parts.close_version(number)  # a known number means that the store lost data, and the number was reused
         version = self._versions[number] = VersionMeasures(labels)
         if len(self._versions) > MAX_MEASURED:
             oldest = min((each for each in self._versions if each != number), key=self._labelled_at)
@@ -237,7 +237,7 @@ class Answers:
         return answers
 
     def check(self, updates: int, parts: PartialTruths) -> None:
-        """Raise ValueError unless so many answers were labelled in all, and what came in parts is of these versions."""
+        """Raise ValueError unless `updates` answers were labelled in all, and partial labels are of these versions."""
         if self._given != updates or any(each.labelled_at > updates for each in self._versions.values()):
             raise ValueError("answers: does not count those that were labelled")
         for id, truth in parts.measured.items():

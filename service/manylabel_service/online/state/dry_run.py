@@ -101,7 +101,7 @@ class _Gain:
         return new[room] if len(new) > room else None
 
     def take(self, new: list[str]) -> None:
-        """Count them in. What is ignored anyway is not kept."""
+        """Count new names. Names that will be ignored are not kept."""
         room = len(new) if self._most is None else max(self._most - len(self._known) - len(self._new), 0)
         self._new.update(new[:room])
 

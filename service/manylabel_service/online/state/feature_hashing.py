@@ -23,7 +23,7 @@ def hashed(x: Features, n_columns: int) -> tuple[NDArray[np.int32], NDArray[np.f
 
     What is NaN stands for a feature that a dense example lacks.
 
-    Numbered features keep their columns as far as there are so many; those beyond are hashed, by their number as a
+    Numbered features keep their columns if they are below the limit; those beyond are hashed, by their number as a
     32-bit integer. The order of the features does not matter, to the last bit. Sums are at most MAX_MAGNITUDE.
     """
     if x.names is not None:

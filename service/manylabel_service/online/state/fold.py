@@ -26,7 +26,7 @@ from manylabel_service.online.state.model import OnlineModel, as_rows
 from manylabel_service.storage import START
 
 Kind = Literal["update", "rollback", "relabel", "describe"]
-"""What an entry is."""
+"""Kind of a log entry."""
 
 
 _KINDS: dict[type[Change], Kind] = {
@@ -181,7 +181,7 @@ class Fold:
     """A run of log entries being folded into a model by repeated `step`s.
 
     A step may be taken in three parts, `take`, `learn` and `finish`, of which the one in the middle needs no lock of
-    the interpreter: in a thread it holds up nobody. Until it has ended nobody may predict by the model.
+    the interpreter: in a thread it blocks no other thread. Until it has ended, no thread may predict with the model.
 
     Attributes
     ----------

@@ -18,7 +18,7 @@ SORTS = (
     *("name", "frequency", "first_seen", "last_seen", *_MEASURES),
     *(*(f"window_{name}" for name in _MEASURES), "threshold", "alarms"),
 )
-"""What labels can be sorted by."""
+"""Columns by which labels can be sorted."""
 
 NEEDED = GROUP_BOUNDS[1]
 """A label that was true in fewer examples, and has no title, is still being learnt."""

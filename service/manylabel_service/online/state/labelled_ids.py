@@ -58,7 +58,7 @@ class LabelledIds:
         PredictionLabelled
             One has been, or stands here twice.
         PredictionExpired
-            One is so old that nobody knows.
+            One is so old that its labelling is not remembered.
         PredictionNotFound
             One is no id.
         """

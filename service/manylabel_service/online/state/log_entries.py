@@ -34,7 +34,7 @@ _DESCRIBE = 3
 class StreamPart(NamedTuple):
     """Where the examples of an update stand in a stream: its key, and the number of each example's line.
 
-    Numbers are ascending, from 1. What comes again is known by them.
+    Numbers are ascending, from 1. They identify lines that are sent again.
     """
 
     key: str
@@ -53,7 +53,7 @@ class Update:
     """An update is a log entry: examples to learn, in order, and how to answer.
 
     `want_probabilities` only with `want_predictions`. `prediction_ids`, where the truth of kept predictions is
-    told, has one id for each example; none of them is told a label twice. Beside them stand the scores that were
+    told, has one id for each example; none of them is told a label twice. Next to them are the scores that were
     `served`: of each example float64, one for each of the first labels, minus the threshold, NaN for none. Of a trained
     model, `answered` says which version served each; its scores are those of the labels of that version.
     """
@@ -123,7 +123,7 @@ class Describe:
 
 
 Change = Update | Rollback | Relabel | Describe
-"""What a log entry says."""
+"""A change of a model that a log entry holds."""
 
 
 def encode(change: Change, form: int = FORMS[0]) -> bytes:

@@ -1,4 +1,4 @@
-"""The past of a model's measures, in columns: what they were after so many examples."""
+"""The history of a model's metrics, in columns, by the number of examples learnt."""
 
 from collections.abc import Sequence
 from typing import Any

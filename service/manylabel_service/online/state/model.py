@@ -124,7 +124,7 @@ class OnlineModel:
         return answers + sum(part.nbytes for part in (*learnt, *requests))
 
     def nbytes_after(self, n_features: int, n_labels: int, n_examples: int, n_values: int) -> int:
-        """Return the most bytes of memory once there are so many columns, and so many values are learnt."""
+        """Return the maximum bytes of memory with these numbers of columns, after learning n_values values."""
         grown = self.learner.nbytes_after(n_features, n_labels, n_examples, n_values)
         return self.nbytes - self.learner.nbytes + grown
 

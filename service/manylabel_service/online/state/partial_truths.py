@@ -21,9 +21,10 @@ _ID_BYTES, _LABEL_BYTES = 800, 20
 class PartialTruths:
     """Truths in parts, by the id of their prediction, in the order in which they were begun.
 
-    What was told is not undone by a rollback, like all that is known of requests. What is measured of it is: `measured`
-    goes with the measures. `versions` says which version of a trained model gave the prediction, where one did: the
-    columns of what is measured are then those of that version.
+    A rollback does not undo the labels told, like all that is known of requests. It does undo `measured`, which goes
+    with
+    the measures. `versions` says which version of a trained model gave the prediction, if one did: the columns of
+    `measured` are then those of that version.
     """
 
     def __init__(self) -> None:
@@ -125,7 +126,8 @@ class PartialTruths:
         return truths
 
     def check(self, n_labels: int) -> None:
-        """Raise ValueError unless each tells distinct ones of so many labels, and what is measured is among them."""
+        """Raise ValueError unless the labels of each prediction are distinct and below n_labels, and include those
+        measured."""
         for id, told in self._told.items():
             measured = self.measured.get(id)
             if len(np.unique(told)) < len(told) or ((told < 0) | (told >= n_labels)).any():

@@ -18,7 +18,7 @@ from manylabel_service.settings import Settings
 
 WEIGHED_EXAMPLES = 256
 WEIGHED_VALUES = 65_536
-"""The bytes of a model that gains no columns are looked at once in so many examples or values."""
+"""Examples, or values, after which the bytes of a model that gains no columns are checked again."""
 
 
 @dataclass(frozen=True, slots=True)

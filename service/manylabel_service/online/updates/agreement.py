@@ -22,7 +22,7 @@ from manylabel_service.online.updates.replay import RESTORES, Interrupted, LogRe
 from manylabel_service.storage import START, ModelRecord, SnapshotRecord, Store, position_key
 
 ENOUGH_EXAMPLES = 1_000
-"""So many examples are folded anew, where the log has them: it goes back to an older snapshot for it."""
+"""Number of examples replayed for the comparison, if the log has them: it starts at an older snapshot for it."""
 ASKED_SECONDS = 120.0
 """How long another replica may take to store the first snapshot of a model."""
 POLL_SECONDS = 0.2
@@ -56,14 +56,14 @@ class Agreement:
         self._replayer = replayer
 
     async def check(self, ask: Ask) -> None:
-        """Compare; where nobody has stored a snapshot since entries were folded in, `ask` for one and wait for it.
+        """Compare; if no replica has stored a snapshot since entries were applied, `ask` for one and wait for it.
 
-        If nobody else has the model in memory, there is nothing to agree with.
+        If no other replica has the model in memory, there is nothing to compare with.
 
         Raises
         ------
         FoldDiffers
-            The bits differ, or nobody has stored a snapshot in time.
+            The bits differ, or no replica has stored a snapshot in time.
         ReleaseTooOld, UnreadableEntry, StorageGone, ModelGone
         """
         deadline, lost = time.monotonic() + ASKED_SECONDS, 0

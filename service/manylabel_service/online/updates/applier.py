@@ -139,7 +139,7 @@ class Applier:
         self._queue.wake()
 
     async def reach(self, position: str, seconds: float) -> bool:
-        """Wait, for so long at most, until the model is at or after the position; return whether it is."""
+        """Wait at most `seconds` until the model is at or after the position; return whether it is."""
         if not self._position_waiters.reached(position) and self._state is not State.ENDED:
             self.poll()
             await self._position_waiters.wait(position, seconds)

@@ -22,7 +22,7 @@ READ_ENTRIES = 1_000
 """Entries read from the log at a time."""
 
 RESTORES = 3
-"""How often to begin anew: each time, others may have trimmed the log meanwhile."""
+"""Maximum attempts to restore: each time, other replicas may have trimmed the log meanwhile."""
 
 log = structlog.get_logger()
 

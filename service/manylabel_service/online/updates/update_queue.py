@@ -101,7 +101,7 @@ class UpdateQueue:
     async def put(
         self, change: Change, payload: bytes, checked: Checked | None, deadline: float = math.inf
     ) -> ApplyResult:
-        """Wait in the queue, and for what becomes of the update.
+        """Wait in the queue, and for the result of the update.
 
         Parameters
         ----------
@@ -139,7 +139,7 @@ class UpdateQueue:
         self._wake.set()
 
     async def wait(self, seconds: float | None) -> None:
-        """Wait for an update, for `wake`, or for so long."""
+        """Wait for an update, for `wake`, or at most `seconds`."""
         self._wake.clear()
         # A timer, because asyncio.wait_for would make a task of its own for each update.
         timer = None if seconds is None else asyncio.get_running_loop().call_later(seconds, self._wake.set)
@@ -148,7 +148,8 @@ class UpdateQueue:
             timer.cancel()
 
     def take_group(self) -> list[Pending]:
-        """Take what may share an append, oldest first; each must be answered. What waited too long is refused."""
+        """Take the updates that may share an append, oldest first; each must be answered. Refuse those that waited too
+        long."""
         group: list[Pending] = []
         taken, room = 0, min(GROUP_EXAMPLES, self._rate.amount(GROUP_SHARE * self._max_seconds) or FIRST_EXAMPLES)
         now = self._clock()

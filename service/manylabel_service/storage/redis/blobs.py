@@ -1,4 +1,4 @@
-"""The blobs of a Redis store: pieces under a token that nobody knows, until the head of the key names it.
+"""The blobs of a Redis store: pieces under a random token, until the head of the key names it.
 
 Pieces are written with a time to live, so that those of a process that died go by themselves. A writer that lives,
 however slow, prolongs it; the last step ends it.
@@ -19,7 +19,7 @@ from manylabel_service.storage.redis.keys import BLOBS, piece_key
 from manylabel_service.storage.redis.scripts import Script
 
 ORPHAN_SECONDS = 3600
-"""Pieces whose writer died are gone after so long."""
+"""Seconds after which the pieces of a writer that died are removed."""
 
 PROLONG_SECONDS = 300.0
 """This often a writer says that it lives."""
@@ -32,7 +32,7 @@ local function drop(head)
 end
 """
 
-# KEYS heads. ARGV key, token, pieces, head. What changes the head stands first: it is what Redis refuses when it is
+# KEYS heads. ARGV key, token, pieces, head. The command that changes the head comes first: Redis refuses it when it is
 # full, and nothing has been changed then.
 _CLAIM = Script(
     _DROP,
@@ -81,7 +81,7 @@ return {'ok'}
 class RedisBlobs(Part):
     """Implements `Blobs` on the engine of a store.
 
-    The gate is passed for each step, since nobody shall be held up by who waits for a slow source or a slow reader.
+    Each step passes the gate separately: a slow source or a slow reader must not block other calls.
     """
 
     async def put(self, key: str, pieces: AsyncIterable[bytes]) -> int:

@@ -32,7 +32,7 @@ class Engine:
         self.background = BackgroundTasks()
 
     async def attempt(self, work: Coroutine[Any, Any, None]) -> None:
-        """Do work that somebody does again later if Redis is away now."""
+        """Do work that will be repeated later if Redis is unavailable now."""
         try:
             await work
         except StorageGone as error:

@@ -133,7 +133,7 @@ class RedisLogs(Part):
         milliseconds, number = answer[1].decode().split("-")
         rest = f"{milliseconds}-{int(number) + 1}"
         while await self._engine.connection.command("XTRIM", keys.log, "MINID", "~", rest):
-            pass  # whole nodes of the stream, so many at a time as the server finds right
+            pass  # whole nodes of the stream, at most the server's limit at a time
 
     def _leave(self, task: asyncio.Task[Any], record: ModelRecord) -> None:
         self._left_behind[task] = record.incarnation

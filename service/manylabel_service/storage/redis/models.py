@@ -1,8 +1,8 @@
 """The models of a Redis store: made in two steps, removed in two steps, so that a process may die between any of them.
 
 The list of models and the keys of a model are in different places of a Redis Cluster, where no script reaches both.
-Creation: reserve an incarnation, fill its keys, claim the name. Deletion: give up the name, remove the keys. What is
-between is written down (`NEW`, `GONE`), and anybody may finish it.
+Creation: reserve an incarnation, fill its keys, claim the name. Deletion: give up the name, remove the keys. Models
+in between are listed (`NEW`, `GONE`), and any process may finish the operation.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ class RedisModels(Part):
         answer = await self._engine.connection.run(
             UNPUBLISH, (MODELS, GONE, DELETIONS), record.name, record.incarnation
         )
-        if answer[0] == "gone" and record.damaged:  # so much that not even its number can be read
+        if answer[0] == "gone" and record.damaged:  # even its incarnation cannot be read
             await self._engine.connection.command("HDEL", MODELS, record.name)
             return
         await self._purge_head(Keys.of(record))

@@ -37,8 +37,8 @@ local function refused(id)
 end
 """
 
-# Entries after one, so many and so many bytes of them at most, as a flat array of ids and values; whether
-# those are all; and whether the log goes as far as it should. The size of the next step follows from what came so far:
+# Entries after one, at most a number of them and a number of bytes, as a flat array of ids and values; whether
+# those are all; and whether the log goes as far as it should. The size of the next step follows from the sizes so far:
 # a step of large entries would hold up every client.
 _PAGE = """
 local function page(after, limit, limit_bytes)
@@ -318,7 +318,7 @@ return {'ok', found}
 """,
 )
 
-# KEYS head, due. ARGV how many, id or "". What is over and still listed stands at the other end.
+# KEYS head, due. ARGV how many, id or "". Expired predictions that are still listed are at the other end.
 KEPT_IDS = Script(
     _NOW,
     """
@@ -352,7 +352,7 @@ return {'ok'}
 """,
 )
 
-# KEYS head, due. ARGV how many. Removes so many of the predictions of a model that is gone.
+# KEYS head, due. ARGV how many. Removes at most this number of predictions of a deleted model.
 PURGE_PREDICTIONS = Script(
     """
 local model = string.sub(KEYS[1], 1, -5)

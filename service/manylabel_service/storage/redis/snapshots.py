@@ -41,7 +41,7 @@ CHUNK_BYTES = 4 << 20
 Redis for 0.3 s."""
 
 ORPHAN_SECONDS = 3600
-"""Chunks that no snapshot came to claim are gone after so long."""
+"""Seconds after which chunks are removed that no snapshot has claimed."""
 
 HEADS_AT_ONCE = 100
 """Models whose lists of snapshots are read in one round trip: those of all models would hold up other clients."""
@@ -144,7 +144,7 @@ class RedisSnapshots(Part):
             stored = await self._find(record, keys, id)
         number = 0
         while stored is not None and number < stored.chunks:
-            # The gate is passed for each piece, since nobody shall be held up by a slow reader.
+            # Each piece passes the gate separately: a slow reader must not block other calls.
             with self.gate:
                 piece = await self._engine.connection.command("GET", keys.chunk(id, stored.token, number))
                 if piece is None:

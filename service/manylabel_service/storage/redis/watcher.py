@@ -24,7 +24,7 @@ ASKED_AT_ONCE = 100
 """Logs that are asked about at the same time: all of a thousand would hold up others."""
 
 RESTING = 5
-"""At least so many times as long as a look takes, which asks for each model."""
+"""Minimum pause between two checks of all models, as a multiple of the time that a check takes."""
 
 REMEMBERED = 10_000
 """Deletions that are told again to who still asks for the model; older ones are found by looking."""
@@ -67,7 +67,7 @@ class Watcher:
     async def _check(self, positions: Mapping[ModelRecord, str]) -> set[ModelRecord]:
         """Ask now and then, and after Redis was away, which models are there no more, and which logs end too early.
 
-        A Redis that was restarted without its latest entries while nobody was talking to it shows in nothing else.
+        Nothing else shows that Redis was restarted without its latest entries while no process was connected to it.
         """
         now, lost = time.monotonic(), self._engine.connection.breaker.lost
         if not positions or not (lost != self._lost or now - self._checked > CHECK_SECONDS):
@@ -126,5 +126,5 @@ def is_beyond(end: bytes | None, position: str) -> bool:
 
 
 def _short_of(end: bytes | None, position: str) -> bool:
-    """Return whether a log ends before a position that somebody has read."""
+    """Return whether a log ends before a position that was read earlier."""
     return end is not None and position_key(position_of(end.decode())) < position_key(position)

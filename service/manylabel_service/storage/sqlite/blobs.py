@@ -1,4 +1,4 @@
-"""The blobs of a SQLite store: files under tokens that nobody knows, until the row of the key names them."""
+"""The blobs of a SQLite store: files under random tokens, until the row of the key names them."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from manylabel_service.storage.gate import gated
 from manylabel_service.storage.sqlite.engine import Part
 
 PIECES_PER_SYNC = 8
-"""After so many the disk is waited for: at the end it would hold up snapshots for long."""
+"""Pieces between two syncs to disk: a single sync at the end would delay snapshots for long."""
 
 
 class SQLiteBlobs(Part):
     """Implements `Blobs` on the engine of a store.
 
-    The gate is passed for each step, since nobody shall be held up by who waits for a slow source or a slow reader.
+    Each step passes the gate separately: a slow source or a slow reader must not block other calls.
     """
 
     async def put(self, key: str, pieces: AsyncIterable[bytes]) -> int:
@@ -78,7 +78,7 @@ class SQLiteBlobs(Part):
         return await self._engine.threads.write(self._engine.blob_rows.keys, prefix)
 
     async def _discard(self, key: str, token: str) -> None:
-        """Remove a file, unless its row was written after all. What stays here, the next opening sweeps away."""
+        """Remove a file, unless its row was written after all. The next opening removes a file that stays here."""
         with suppress(StorageGone), self.gate:
             found = await self._engine.threads.write(self._engine.blob_rows.find, key)
             if found is None or found.token != token:

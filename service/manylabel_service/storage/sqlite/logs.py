@@ -33,7 +33,7 @@ class SQLiteLogs(Part):
         return await self._engine.threads.write(self._engine.tables.entries_after, dict(positions))
 
     async def changed(self, positions: Mapping[ModelRecord, str], seconds: float) -> list[ModelRecord]:
-        await self.gate.until_closed(asyncio.sleep(seconds))  # nobody else can have the directory open
+        await self.gate.until_closed(asyncio.sleep(seconds))  # no other process can have the directory open
         await self._look()
         return []
 

@@ -51,7 +51,7 @@ class SQLiteSnapshots(Part):
         position, threads = str(number_of(position)), self._engine.threads
         with self.gate:
             size = await threads.write(self._engine.tables.snapshot_bytes, record, position)
-        # The gate is passed for each piece, since nobody shall be held up by a slow reader.
+        # Each piece passes the gate separately: a slow reader must not block other calls.
         for start in range(0, size, PIECE_BYTES):
             wanted = min(PIECE_BYTES, size - start)
             with self.gate:

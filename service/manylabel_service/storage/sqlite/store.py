@@ -20,7 +20,7 @@ class SQLiteStore:
     Parameters
     ----------
     directory : the data directory, made if it is missing. One store at a time can have it open.
-    busy_timeout_seconds : how long to wait for a program that holds the database locked (a backup, somebody's
+    busy_timeout_seconds : how long to wait for a program that holds the database locked (a backup, a
         shell) before an operation fails with `StorageGone`.
     """
 

@@ -18,7 +18,8 @@ class CircuitBreaker:
 
     def __init__(self) -> None:
         self.lost = 0
-        """How many times contact was lost: whoever remembers the number sees that something may have been missed."""
+        """How many times contact was lost: a caller that remembers the number can tell that it may have missed
+        something."""
         self._wait_seconds = 0.0
         self._try_at = 0.0
         self._failure: BaseException | None = None

@@ -1,8 +1,8 @@
 """Calls to Redis that end in time, are sent once, and survive the callers who gave up.
 
-Each call runs in a task of its own: a caller that is cancelled stops waiting, and the call goes on to read its reply,
-so no connection ever goes to somebody else with a reply still due. The retries of the client library are off: a reply
-that got lost is not a call that failed, and an append that is sent again may be there twice.
+Each call runs in a separate task: a caller that is cancelled stops waiting, and the call continues to read its reply,
+so no connection is reused with a reply still due. The retries of the client library are off: a lost reply
+is not a failed call, and an append that is sent again may be there twice.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ CONNECTIONS = 32
 """Calls under way at once; more wait for their turn."""
 
 BLOCK_SECONDS = 5.0
-"""Longest time that a blocking read waits in Redis, before it asks anew."""
+"""Maximum seconds that a blocking read waits in Redis before it is sent again."""
 
 T = TypeVar("T")
 Argument = str | bytes | int
@@ -71,7 +71,7 @@ class Connection:
         )
 
     async def close(self) -> None:
-        """Let go of everything; calls under way come to their end first, those that only wait are ended."""
+        """Release all resources; calls in progress are completed first, blocking reads are cancelled."""
         while self._blocking:
             # More than once: one that is just connecting may lose a cancellation.
             for task in self._blocking:
@@ -97,7 +97,7 @@ class Connection:
         ----------
         script, keys, arguments : the script, and what it gets.
         sync : wait until what it changed is on the disk of the server, which has to know WAITAOF.
-        left_behind : called with the task that is under way, when nobody waits for it any more.
+        left_behind : called with the task in progress, when its caller has stopped waiting for it.
         """
         execute = self._execute_synced if sync else self._execute
         rest = (len(keys), *keys, *arguments)
@@ -191,7 +191,7 @@ class Connection:
         return answer
 
     async def _forget_idle(self) -> None:
-        """Close connections that nobody uses: they may be as dead, and each would be found out by a timeout."""
+        """Close idle connections: they may be dead too, and each dead one would cost a timeout."""
         if isinstance(self.client, redis.asyncio.Redis):  # that of a cluster does it itself
             await self.client.connection_pool.disconnect(inuse_connections=False)
 

@@ -8,7 +8,7 @@ import redis.exceptions as failed
 
 from manylabel_service.errors import StorageFull, StorageGone, StoreUnusable
 
-# What Redis refuses with -> what the operator shall do, and whether the same call succeeds once that is done.
+# Refusal of Redis -> what the operator should do, and whether the same call succeeds once that is done.
 _REFUSALS: tuple[tuple[type[Exception], str, bool], ...] = (
     (failed.OutOfMemoryError, "it has reached its maxmemory, give it more", True),
     (failed.ReadOnlyError, "it is a replica now, the address has to lead to the master", True),
@@ -47,13 +47,14 @@ def gone(error: BaseException, address: str) -> StorageGone:
         return StorageFull(detail) if refusal == _WORDS["OOM"] else StorageGone(detail, heals)
     if isinstance(error, failed.TimeoutError | TimeoutError):
         return StorageGone(f"Redis at {address} did not answer in time; see that it runs, and the network", heals=True)
-    # Whoever asks for a certificate, and is shown none that it takes, ends the connection, and seldom says why.
+    # A Redis that asks for a certificate, and accepts none that it is shown, closes the connection, and seldom says
+    # why.
     asked = ", and that it takes our certificate, if it asks for one (redis_cert_file)" if "rediss:" in address else ""
     return StorageGone(f"no connection to Redis at {address} ({_text(error)}); see that it runs{asked}", heals=True)
 
 
 def unusable(error: StorageGone, address: str) -> StoreUnusable | None:
-    """Return what to raise at the opening for an error that no waiting mends; None for the others."""
+    """Return the exception to raise at opening for a permanent error; None for a transient one."""
     cause = error.__cause__
     if isinstance(cause, failed.AuthenticationError | failed.NoPermissionError):
         return StoreUnusable(

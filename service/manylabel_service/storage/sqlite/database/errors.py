@@ -9,7 +9,7 @@ from pathlib import Path
 
 from manylabel_service.errors import DISK_FULL, StorageFull, StorageGone, StoreDamaged, StoreUnusable
 
-# Primary result code -> what the operator shall do, and whether the same call succeeds once that is done.
+# Primary result code -> what the operator should do, and whether the same call succeeds once that is done.
 _SQLITE = {
     sqlite3.SQLITE_FULL: ("make space on its disk", True),
     sqlite3.SQLITE_IOERR: ("check its disk, and the quota and file size limit of the server", True),
@@ -25,7 +25,7 @@ _DAMAGE = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 
 @contextmanager
 def while_running(path: Path) -> Iterator[None]:
-    """Raise `StorageGone`, for want of space `StorageFull`, for what goes wrong inside."""
+    """Raise `StorageGone` for failures inside, and `StorageFull` if there is no space."""
     try:
         yield
     except sqlite3.Error as error:

@@ -1,4 +1,4 @@
-"""The files of an open database, which somebody may remove or replace."""
+"""The files of an open database, which another program may remove or replace."""
 
 from __future__ import annotations
 

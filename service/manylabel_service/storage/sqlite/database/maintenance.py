@@ -86,7 +86,7 @@ class Maintenance:
 
         Parameters
         ----------
-        remove : removes up to so many rows, in the writer; returns their bytes, None if there were none.
+        remove : removes up to this number of rows, in the writer; returns their bytes, None if there were none.
         """
         rows = 256
         while not self._stopping:

@@ -93,7 +93,7 @@ class PredictionRows:
         return [id for (id,) in rows]
 
     def forget(self, incarnation: int, rows: int) -> int | None:
-        """Remove up to so many predictions of a model that is gone; return their bytes, None if there were none."""
+        """Remove up to `rows` predictions of a deleted model; return their bytes, None if there were none."""
         self._stored.pop(incarnation, None)
         with self._tables.transaction("log"):
             removed = self._remove({}, "incarnation = ?", (incarnation,), rows)
@@ -125,7 +125,7 @@ class PredictionRows:
             self._remove(stored, f"incarnation = ? AND id IN ({marks})", (incarnation, *part), len(part))
 
     def _remove(self, stored: _Counts, condition: str, values: Sequence[object], most: int) -> _Stored:
-        """Remove up to so many rows that meet a condition; return how many there were, and their bytes."""
+        """Remove up to `most` rows that meet a condition; return how many there were, and their bytes."""
         found = self._connection.execute(
             f"SELECT incarnation, id, length(payload) FROM predictions WHERE {condition} LIMIT ?", (*values, most)
         ).fetchall()

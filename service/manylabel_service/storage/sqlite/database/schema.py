@@ -10,11 +10,11 @@ import structlog
 from manylabel_service.errors import StoreDamaged, StoreTooNew, StoreUnusable
 
 APPLICATION_ID = 0x4D4C4142
-"""Marks the file as ours ("MLAB"), so that somebody else's database is refused and not filled with
+"""Mark of the file ("MLAB"), so that a database of another program is refused and not filled with
 our tables."""
 
 VERSION = 1
-"""Of the schema; kept in the file's user_version."""
+"""Schema version; stored in the file's user_version."""
 
 log = structlog.get_logger()
 
@@ -98,7 +98,7 @@ def connect(path: Path, busy_timeout_seconds: float) -> sqlite3.Connection:
 
 
 def mend_indexes(connection: sqlite3.Connection, path: Path) -> None:
-    """Check the tables that are small, and make their indexes anew where they do not go with them.
+    """Check the small tables, and rebuild their indexes if they do not match the rows.
 
     Entries and predictions are many, and checked where they are read.
 
@@ -112,7 +112,7 @@ def mend_indexes(connection: sqlite3.Connection, path: Path) -> None:
             continue
         if (problem := _problem(connection, "quick_check", table)) is not None:
             raise StoreDamaged(path, f"table {table}: {problem}")
-        log.error("index_damaged", database=str(path), table=table, action="it is made anew from the table")
+        log.error("index_damaged", database=str(path), table=table, action="it is rebuilt from the table")
         connection.execute(f"REINDEX {table}")
 
 

@@ -44,7 +44,7 @@ from manylabel_service.storage.protocol import (
 )
 
 NUMBER_BITS = 40
-"""Of an entry's 63-bit key: its number in the log; those above are the incarnation. Room for 10^12
+"""Bits of an entry's 63-bit key for its number in the log; those above are the incarnation. Room for 10^12
 entries each in eight million incarnations."""
 
 LAST_NUMBER = (1 << NUMBER_BITS) - 1
@@ -146,7 +146,7 @@ class Tables:
         return [model.record.incarnation for model in hidden if not model.record.damaged]
 
     def intact(self) -> bool:
-        """Return whether all rows of models are, so that what no row leads to is nobody's."""
+        """Return whether all rows of models are intact, so that entries without a model are certainly orphans."""
         return not any(model.record.damaged for model in self._models("1"))
 
     def forget_model(self, incarnation: int) -> None:
@@ -208,7 +208,7 @@ class Tables:
         return [(model.record.incarnation, model.trimmed) for model in trimmed if not model.record.damaged]
 
     def drop_entries(self, incarnation: int, through: int, rows: int) -> int | None:
-        """Remove up to so many of the entries through a number, the oldest first.
+        """Remove up to `rows` of the entries through a number, the oldest first.
 
         Their payload bytes, about what the transaction wrote; None if there were no entries.
         """
@@ -389,7 +389,7 @@ class Tables:
             raise LogLost(record.name, str(known))
 
     def _select(self, record: ModelRecord, last: int, after: int, limit: int, limit_bytes: int = -1) -> list[Entry]:
-        """Return entries after a number, so many and so many bytes at most; a negative limit is none.
+        """Return entries after a number, at most `limit` of them and `limit_bytes` bytes; a negative limit is none.
 
         Raises `ModelDamaged` unless they fit together, and go on to the last one or another.
         """
@@ -416,7 +416,7 @@ class Tables:
         raise damaged_entry(record.name, entries[-1].position if entries else str(after + 1))
 
     def _insert(self, incarnation: int, first: int, payloads: Sequence[bytes], link: int) -> int:
-        """Add entries in place of the row that ended the log, and another row that ends it; return its link."""
+        """Replace the row that ended the log by entries and another row that ends it; return its link."""
         key = incarnation << NUMBER_BITS
         values: list[int | bytes | None] = []
         for number, payload in enumerate(payloads, first):

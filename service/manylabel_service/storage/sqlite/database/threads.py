@@ -17,7 +17,7 @@ R = TypeVar("R")
 
 
 class Threads:
-    """Two threads serve a store: one the database, one what waits long for the disk. What fails in them is raised as
+    """Two threads of a store: one for the database, one for long waits for the disk. Their failures are raised as
     `StorageGone`.
 
     Parameters

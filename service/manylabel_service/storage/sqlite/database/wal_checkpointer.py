@@ -8,7 +8,7 @@ import sqlite3
 PAGE_BYTES = 4096
 
 THRESHOLD_BYTES = 16 << 20
-"""Of write-ahead log after which a checkpoint is due. Measured at 250 appends of 15 kB a second on
+"""Bytes of write-ahead log after which a checkpoint is due. Measured at 250 appends of 15 kB a second on
 an ordinary disk: the append that meets one waits about 3 ms, and 12 to 60 ms when SQLite does it in
 the commit."""
 
@@ -18,7 +18,7 @@ class WalCheckpointer:
 
     SQLite's own way is to do it all in the commit that crosses the threshold, which then waits for
     the disk. Here the bulk is copied over another connection while appends go on. They make the log
-    longer meanwhile, and it begins anew only when all of it is copied: so the writer copies the
+    longer meanwhile, and it restarts only when all of it is copied: so the writer copies the
     short rest.
 
     Parameters
@@ -36,7 +36,7 @@ class WalCheckpointer:
         self._under_way = False
 
     def count(self, payload_bytes: int) -> None:
-        """Count a transaction that wrote so many bytes."""
+        """Count a transaction that wrote this payload."""
         # At least the page begun before and an inner page of the tree; the exact size is not to be had.
         self._log_bytes += payload_bytes + 2 * PAGE_BYTES
 
@@ -51,7 +51,7 @@ class WalCheckpointer:
     def copy(self) -> None:
         """Copy the bulk, beside the writer."""
         self._other.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
-        # SQLite leaves this to whoever copies the last page, which is the writer.
+        # SQLite leaves this to the connection that copies the last page, which is the writer.
         os.fsync(self._descriptor)
 
     def finish(self) -> None:

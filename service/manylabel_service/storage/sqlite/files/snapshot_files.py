@@ -33,8 +33,8 @@ class SnapshotFiles:
     def write(self, incarnation: int, position: str, data: Bytes) -> None:
         """Put a file in place, whole and safe from loss of power, or leave what was there.
 
-        What was written is read again and compared before it takes its place; raises OSError if it differs. Folders
-        that somebody has removed are made anew.
+        The written file is read again and compared before it takes its place; raises OSError if it differs. Removed
+        folders are created again.
         """
         folder = self._folder(incarnation)
         if not folder.is_dir():

@@ -4,9 +4,9 @@ const MOST = 4; // connections at once, of the six that a browser opens to a hos
 const FIRST_TRY_MS = 500;
 const MOST_TRY_MS = 10_000;
 const GATHER_MS = 100; // events are handed on together
-const SILENT_MS = 90_000; // a tab that was not heard of for so long is gone
+const SILENT_MS = 90_000; // a tab that has sent nothing for this time is gone
 const LOOK_MS = 30_000;
-const STEADY_MS = 5_000; // a connection that lasted so long was a good one: the next try comes soon
+const STEADY_MS = 5_000; // after a connection that lasted this long, the next try comes soon
 
 const streams = new Map(); // by address and key
 const ports = new Map(); // when each tab was heard of

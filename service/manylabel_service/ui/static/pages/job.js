@@ -1,4 +1,4 @@
-/** One job: how its training converges, what a search has tried, what came of it, and its log. */
+/** One job: how its training converges, the trials of a search, its result, and its log. */
 
 import { call } from '../core/api.js';
 import { h, link, replace, route } from '../core/dom.js';

@@ -1,4 +1,4 @@
-/** All jobs: what is trained, how far it is, and what came of it. */
+/** All jobs: what they train, their progress, and their results. */
 
 import '../parts/table.js';
 import { call } from '../core/api.js';

@@ -183,7 +183,7 @@ class Labelling {
     event.preventDefault();
   }
 
-  // -- what became of it -----------------------------------------------------------------------
+  // -- result of the labels --------------------------------------------------------------------
 
   _showPending() {
     const { pending } = this.outbox;
@@ -231,7 +231,7 @@ class Labelling {
       const { window, cumulative } = await call('GET', ofModel(this.name, 'metrics'), { signal: this.signal });
       this.curve.push(cumulative.examples, { 'the latest': window.micro_f1, baseline: window.baseline.micro_f1 });
     } catch (problem) {
-      if (problem.status !== 403) throw problem; // a key that may not read can label all the same
+      if (problem.status !== 403) throw problem; // a key that may not read can still label
     }
   }
 }

@@ -1,4 +1,4 @@
-/** Order a job: what it learns from, which trainer with which parameters, and what becomes of the result. */
+/** Submit a job: what it learns from, the trainer and its parameters, and where the result is published. */
 
 import { call } from '../core/api.js';
 import { h, replace, route, shown } from '../core/dom.js';
@@ -87,7 +87,8 @@ export async function render(parameters, { signal }) {
       h('div', { class: 'row' }, h('label', { for: 'trainer' }, 'Trainer'), trainer), hint, details)),
     section('Search', { signal, help: 'Parameters may be searched first, by cross-validation on the rows that are learnt from.' }, (body) => replace(body, searchPlace)),
     section('How it is measured', { signal, help: 'Rows that it does not learn from show how good the result is, beside a predictor that looks at no feature.' }, (body) => replace(body, holdout.element)),
-    section('What becomes of it', { signal, help: 'The result is the next version of a trained model, which is made if there is none.' }, (body) => replace(body, target.element)),
+    section('Result', { signal, help: 'The result is the next version of a trained model, which is created if it does
+    not exist.' }, (body) => replace(body, target.element)),
     problem, h('p', {}, send));
   return form;
 }

@@ -17,7 +17,7 @@ const MAX_DOT = 10;
  * instead, of areas by their counts of `count-title`. `marks = [{x, text}]` draws upright lines, as of drift. Attributes
  * `y-min`, `y-max`, `x-min` and `x-max` hold the ends of the axes, which else go by the curves that are shown;
  * `y-scale="log"` has it logarithmic, `diagonal` draws where y is x. Drawn once per frame at most, and not at all while
- * nobody can see it.
+  * the chart is out of view.
  */
 export class Line extends HTMLElement {
   constructor() {
@@ -357,7 +357,7 @@ export class Line extends HTMLElement {
     if (this._details.open) this._fillTable();
   }
 
-  /** Write the values down, at most so many, evenly chosen with the last one among them. */
+  /** Fill the table with at most a fixed number of values, evenly chosen, the last one included. */
   _fillTable() {
     const shown = [...this._series].filter(([, curve]) => !curve.hidden && curve.ring.length);
     const all = [...new Set(shown.flatMap(([, { ring }]) => Array.from({ length: ring.length }, (_, i) => ring.x(i))))];

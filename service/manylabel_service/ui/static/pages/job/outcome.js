@@ -1,4 +1,4 @@
-/** What came of a job: its version, how it compares with what is served and with the model that it learnt from. */
+/** The result of a job: its version, compared with the served version and with the model that it learnt from. */
 
 import '../../parts/table.js';
 import { call, ofModel } from '../../core/api.js';
@@ -12,7 +12,7 @@ import { promote } from '../model/promote.js';
 export function outcome(live) {
   const { signal } = live;
   const said = h('div', { 'aria-live': 'polite' });
-  const element = section('What came of it', { signal, hidden: true }, (body) => {
+  const element = section('Result', { signal, hidden: true }, (body) => {
     let drawn = null;
     live.on(({ result, data }) => {
       if (!result || drawn === result.version) return;

@@ -9,8 +9,9 @@ const MOST_PENDING = 5;
 /**
  * Sends labels of kept predictions in the order in which they were given.
  *
- * What was given less than ten seconds ago, at most five of them, can be taken back. What has not been sent when the page
- * is left is sent then: who chose labels and goes away meant them.
+  * Labels of the last ten seconds, at most five sets of them, can be taken back. Labels that have not been sent when
+  * the
+  * page is left are sent then: a user who chose labels and goes away meant them.
  */
 export class Outbox {
   /**

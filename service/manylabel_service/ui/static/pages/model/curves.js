@@ -33,7 +33,7 @@ export function curves(live) {
     let alarms = [];
     let turn = new AbortController();
 
-    /** Draw anew: the past, as the server keeps it; what comes is added by events. */
+    /** Draw from scratch: the history, as the server keeps it; events add the rest. */
     async function begin() {
       turn.abort();
       turn = new AbortController();

@@ -44,7 +44,7 @@ export class Live {
     this._events.add(listener);
   }
 
-  /** Ask for the status anew. */
+  /** Request the status again. */
   async look() {
     try {
       this._take(await call('GET', ofModel(this.name), { signal: this.signal }));

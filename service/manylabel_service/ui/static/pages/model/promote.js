@@ -18,7 +18,7 @@ export async function promote(model, version, differs = null) {
     title: `Serve version ${version} of ${model}?`,
     text: [h('p', {}, 'Predictions come from it from then on, on every server. The version before stays, and can be promoted again.'),
       differs && h('p', { class: 'warn' }, `It differs from the version served: ${differs}`)],
-    action: differs ? 'Promote all the same' : 'Promote', danger: Boolean(differs),
+    action: differs ? 'Promote anyway' : 'Promote', danger: Boolean(differs),
     run: async () => {
       try {
         await call('POST', ofModel(model, 'promote'), { body: { version, ...(differs ? { force: true } : {}) } });

@@ -32,7 +32,8 @@ export function dataFields({ datasets, online, from, unlabelled }) {
     required: ['stream', 'last'],
     properties: {
       stream: { type: 'string', enum: online.map(({ name }) => name), description: 'The model that learns online; it goes on learning.' },
-      last: { type: 'integer', minimum: 1, maximum: MOST_EXAMPLES, default: last, description: 'At most so many of the examples that it learnt, the latest.' },
+      last: { type: 'integer', minimum: 1, maximum: MOST_EXAMPLES, default: last, description: 'Maximum number of
+      examples, the latest that it learnt.' },
       minimum: { anyOf: [{ type: 'integer', minimum: 1, maximum: MOST_EXAMPLES }, { type: 'null' }], default: null, description: 'With fewer in the log the job fails. Null: with fewer than last, or than the model has learnt.' },
     },
   }, { value: from ? { stream: from.name } : {} });
@@ -65,7 +66,7 @@ export function searchFields(trainer) {
   };
   const grid = searched(trainer, shared, 'grid');
   const random = searched(trainer, {
-    trials: { type: 'integer', minimum: 1, maximum: 500, default: 20, description: 'So many combinations are drawn.' },
+    trials: { type: 'integer', minimum: 1, maximum: 500, default: 20, description: 'Number of combinations drawn.' },
     ...shared,
     ranges: { type: 'object', description: 'Ranges to draw from, as {"C": {"low": 0.001, "high": 1000, "log": true}}.' },
   }, 'random');

@@ -2,7 +2,7 @@
 
 import { ago } from '../../core/format.js';
 
-const LOOKS = 5; // a rate is that over so many looks
+const LOOKS = 5; // number of polls that a rate is averaged over
 const PREDICTIONS = /^manylabel_predictions_total\{model="([^"]+)"\} (\S+)$/gm;
 
 export class Rates {

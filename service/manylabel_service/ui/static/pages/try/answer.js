@@ -66,7 +66,8 @@ export function whyView(answer, x) {
   const explained = Object.entries(answer.explanations ?? {});
   if (!explained.length) return h('p', {}, 'No label is predicted, so there is nothing to explain: a model says why of what it predicts.');
   if (explained.every(([, why]) => why.for.length + why.against.length === 0)) {
-    return h('p', {}, 'No feature of this example says anything: none has a weight, or all are missing or at their mean. What is predicted is what is frequent.');
+    return h('p', {}, 'No feature of this example contributes: none has a weight, or all are missing or at their mean.
+    The prediction follows the label frequencies.');
   }
   return h('div', {},
     h('p', { class: 'quiet' }, 'What a feature adds to the score of a label (+, green) or takes from it (−, red). All of it together with the rest is the score; above 0 the label is predicted.'),

@@ -37,7 +37,7 @@ export function exampleEditor(x, texts, onchange) {
       if (mode === 'text' && typeof value !== 'string') value = '';
       if (mode === 'form' && typeof value === 'string') value = { text: value };
       show(mode, value);
-    } catch { // no JSON yet: it stays where it can be mended
+    } catch { // not valid JSON yet: the text stays where it can be corrected
       radios.get(shown.mode).checked = true;
       shown.element.querySelector('textarea')?.focus();
     }

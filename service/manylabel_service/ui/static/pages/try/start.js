@@ -9,7 +9,7 @@ const MAX_COLUMNS = 400;
 export function remember(model, x) {
   try {
     sessionStorage.setItem(LAST, JSON.stringify({ model, x }));
-  } catch { /* too long for the browser: it is tried all the same */ }
+  } catch { /* too long for the browser's storage: it is still tried */ }
 }
 
 /**
