@@ -1,7 +1,7 @@
-"""Errors that the service raises on purpose: each class has its code, its message and its facts.
+"""Errors of the service: each class has a code, a message and its fields.
 
 No error here knows HTTP: `api.web.problems` has the status of each code. A message says what the client or the
-operator shall do.
+operator should do.
 """
 
 import errno
@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import ClassVar, dataclass_transform
 
 DISK_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
-"""The numbers of an OSError that say there is no room."""
+"""errno values that mean that the disk or the quota is full."""
 
 
 @dataclass_transform(eq_default=False)
@@ -32,7 +32,7 @@ class ServiceError(Exception):
         return self.message.format(self=self)
 
     def answer(self) -> str:
-        """Return the message as a client gets it: without what only the operator needs."""
+        """Return the message for the client, without details that only the operator needs."""
         return str(self)
 
 
@@ -40,20 +40,21 @@ class ServiceError(Exception):
 
 
 class AccessError(ServiceError):
-    """The caller may not do what was asked for; nothing of it was done."""
+    """Base of the refusals for lack of permission; nothing was changed."""
 
 
 class KeyRequired(AccessError):
-    """The request came without a key."""
+    """A request without a key."""
 
     code = "key_required"
     message = (
-        "this needs a key: send it as Authorization: Bearer KEY, as the password of HTTP Basic, or as api-key: KEY"
+        "this request needs a key: send it as Authorization: Bearer KEY, as the password of HTTP Basic, or as "
+        "api-key: KEY"
     )
 
 
 class KeyInvalid(AccessError):
-    """The request came with a key that does not open anything."""
+    """A request with an unknown, revoked or expired key."""
 
     code = "key_invalid"
     message = "the key {self.detail}; ask the operator of the server for another"
@@ -61,43 +62,46 @@ class KeyInvalid(AccessError):
 
 
 class ScopeMissing(AccessError):
-    """The key is not for what was asked for."""
+    """A key that lacks the scope of the request."""
 
     code = "scope_missing"
-    message = "this needs a key with the scope {self.scope!r}, which yours has not"
+    message = "this request needs the scope {self.scope!r}, which your key lacks; use a key with that scope"
     scope: str
 
 
 class ModelNotAllowed(AccessError):
-    """The key is not for this model, or data set."""
+    """A key that does not include this model or data set."""
 
     code = "model_not_allowed"
-    message = "your key is not for {self.name!r}: it names other models"
+    message = "your key does not include {self.name!r}; use a key whose models match it"
     name: str
     """A name, or a pattern of names."""
 
 
 class BeyondOwnKey(AccessError):
-    """The caller would give a key more than the caller's own key has."""
+    """An attempt to create a key with more permissions than the caller's key."""
 
     code = "beyond_own_key"
-    message = "{self.field} {self.allowed}, as your own key: name such a value, or ask an admin whose key has more"
+    message = "{self.field} {self.allowed}, like your own key: send such a value, or ask an admin whose key has more"
     field: str
     """Path of the field in the request, with slashes, such as ``"rates/requests_per_second"``."""
     allowed: str
-    """What is allowed there."""
+    """Allowed values of the field, as ``"must be ..."``."""
 
 
 class JobNotAllowed(AccessError):
-    """The key is not for the model of this job. The error has no name: ids of jobs follow from idempotency keys."""
+    """A key that does not include the model of this job.
+
+    The message does not name the model: ids of jobs can be derived from idempotency keys.
+    """
 
     code = "model_not_allowed"
-    message = "your key is not for the model of job {self.id!r}"
+    message = "your key does not include the model of job {self.id!r}; use a key whose models match it"
     id: str
 
 
 class RateLimited(ServiceError):
-    """The key has asked for as much as it may, for now."""
+    """A request above the rate limits of its key."""
 
     code = "rate_limited"
     message = "{self.detail}: retry in {self.retry_after:.3g} s"
@@ -107,16 +111,16 @@ class RateLimited(ServiceError):
 
 
 class TooManyAttempts(AccessError):
-    """More wrong keys come from an address than are looked at."""
+    """Too many invalid keys from one address."""
 
     code = "too_many_attempts"
-    message = "too many wrong keys came from your address; retry with a right one, which is let in at any time"
+    message = "too many invalid keys from your address; send a valid key, which is always accepted"
     retry_after: float
-    """Seconds after which another wrong one is answered as such."""
+    """Seconds after which the server checks another key of the address."""
 
 
 class KeyNotFound(ServiceError):
-    """No key has this id."""
+    """An id that belongs to no key."""
 
     code = "key_not_found"
     message = "there is no key {self.id!r}; list the keys to see their ids"
@@ -124,29 +128,29 @@ class KeyNotFound(ServiceError):
 
 
 class KeysFull(ServiceError):
-    """There are as many keys as there may be, and none is revoked."""
+    """The limit of keys is reached, and none is revoked."""
 
     code = "limit_exceeded"
-    message = "there are {self.limit:,} keys, the limit: revoke one, or have the operator raise it"
+    message = "the limit of {self.limit:,} keys is reached: revoke a key, or ask the operator to raise max_keys"
     limit: int
 
 
 class HasKeys(ServiceError):
-    """The store has keys, so that the first one cannot be made."""
+    """The first key cannot be created, because the store has keys."""
 
     message = (
-        "the store has {self.count:,} keys already: make others with one of them (manylabel keys create), "
-        "or repeat with --another if none of them is known any more"
+        "the store already has {self.count:,} keys: create others with one of them (manylabel keys create), "
+        "or repeat with --another if all of them are lost"
     )
     count: int
 
 
 class CannotServeOpenly(ServiceError):
-    """Others than this machine would reach a server that asks nobody for a key."""
+    """Other machines could reach a server that has no keys."""
 
     message = (
-        "the server would listen on {self.host}, where others can reach it, and has no key yet: make the first one "
-        "with `manylabel keys init`, or say --insecure to let in everybody"
+        "refusing to listen on {self.host} without a key, because other machines can reach it: create the first key "
+        "with `manylabel keys init`, or start with --insecure to give every client full access"
     )
     host: str
 
@@ -155,7 +159,7 @@ class CannotServeOpenly(ServiceError):
 
 
 class ModelNotFound(ServiceError):
-    """No model has this name."""
+    """A name that belongs to no model."""
 
     code = "model_not_found"
     message = "there is no model named {self.name!r}; create it first, or check the name"
@@ -163,14 +167,14 @@ class ModelNotFound(ServiceError):
 
 
 class ModelGone(ModelNotFound):
-    """The model was deleted while the caller held it; one created since under its name is another model."""
+    """The model was deleted while the caller used it; a later model of this name is another one."""
 
     message = "model {self.name!r} (incarnation {self.incarnation}) has been deleted; look the name up again"
     incarnation: int
 
 
 class ModelExists(ServiceError):
-    """The name of a model to be created is taken."""
+    """The name of a new model is taken."""
 
     code = "model_exists"
     message = "a model named {self.name!r} exists; choose another name, or delete that model first"
@@ -178,34 +182,34 @@ class ModelExists(ServiceError):
 
 
 class ModelIsTrained(ServiceError):
-    """The model's versions are made by jobs; it learns nothing from single examples."""
+    """A trained model, which does not learn from single examples."""
 
     code = "model_is_trained"
     message = (
         "model {self.name!r} is trained by jobs and does not learn from single examples: to measure it, keep its "
         "predictions (predict?keep=true) and post their labels (POST /v1/models/{self.name}/labels); to have it learn, "
-        "train a new version, or create an online model that goes on from one (init_from)"
+        "train a new version, or create an online model from one (init_from)"
     )
     name: str
 
 
 class NoRollback(ModelIsTrained):
-    """The model's versions are made by jobs: there is another way back."""
+    """A trained model, which has versions instead of snapshots to go back to."""
 
     message = (
-        "model {self.name!r} is trained by jobs and has versions in place of snapshots: to go back, promote an earlier "
+        "model {self.name!r} is trained by jobs and has versions instead of snapshots: to go back, promote an earlier "
         "one (POST /v1/models/{self.name}/promote, manylabel models promote {self.name} VERSION)"
     )
 
 
 class NoReliability(ModelIsTrained):
-    """The model's versions are made by jobs; only scores are kept of what they answer."""
+    """A trained model, which keeps no probabilities of its predictions."""
 
-    message = "model {self.name!r} is trained by jobs: of its answers, scores are measured, and no probabilities"
+    message = "model {self.name!r} is trained by jobs: its scores are measured, but not its probabilities"
 
 
 class ModelIsOnline(ServiceError):
-    """The model learns from single examples; it has no versions."""
+    """An online model, which has no versions."""
 
     code = "model_is_online"
     message = "model {self.name!r} learns online and has no versions; choose the name of a trained model"
@@ -213,58 +217,58 @@ class ModelIsOnline(ServiceError):
 
 
 class NotReady(ServiceError):
-    """The server, or one model, cannot answer yet (restoring) or any more (draining)."""
+    """The server, or one model, is restoring or shutting down."""
 
     code = "not_ready"
     message = "{self.detail}; retry in {self.retry_after:g} s"
     detail: str
-    """Why not."""
+    """Reason, as a clause."""
     retry_after: float = 1.0
     """Seconds after which another attempt makes sense."""
 
 
 class ModelFailed(NotReady):
-    """The model cannot be had, or not be trusted, and no waiting mends that."""
+    """The model cannot be loaded or is inconsistent; retrying does not help."""
 
     message = "{self.detail}"
     retry_after: float | None = None  # type: ignore[assignment]  # there is none
 
 
 class IncompatibleRelease(NotReady):
-    """This release must not serve what others have made or still serve; another release can."""
+    """This release must not serve a model; another release can."""
 
 
 class ReleaseTooOld(IncompatibleRelease):
-    """A newer release has written what this one cannot read."""
+    """Data of a newer release that this release cannot read."""
 
     code = "release_too_old"
     message = "{self.detail}: run the newer release that wrote it"
 
 
 class FoldDiffers(IncompatibleRelease):
-    """This release learns other bits than the one that stored a snapshot, or could not be compared with it."""
+    """This release computes another state than the one that stored a snapshot, or could not be compared."""
 
     code = "fold_differs"
     message = "{self.detail}: this replica does not serve it; the others do"
 
 
 class QueueFull(ServiceError):
-    """More updates wait for the model than it may hold back."""
+    """The update queue of the model is full."""
 
     code = "queue_full"
     message = (
-        "model {self.name!r} has as much waiting as it may, {self.limit}: retry in {self.retry_after:g} s or send more "
+        "the update queue of model {self.name!r} is full ({self.limit}): retry in {self.retry_after:g} s or send more "
         "slowly"
     )
     name: str
     limit: str
-    """How much may wait, with its unit, as ``"100 examples"``."""
+    """Limit of the queue with its unit, such as ``"100 examples"``."""
     retry_after: float
     """Seconds after which another attempt makes sense."""
 
 
 class TooManyWatchers(ServiceError):
-    """The events of the model have as many watchers as they may."""
+    """The limit of clients that watch the events of the model is reached."""
 
     code = "queue_full"
     message = (
@@ -278,22 +282,23 @@ class TooManyWatchers(ServiceError):
 
 
 class LimitExceeded(ServiceError):
-    """The request would let something grow over its limit; nothing of it was done."""
+    """A request that would exceed a limit; nothing was changed."""
 
     code = "limit_exceeded"
     message = (
-        "{self.what} would grow to {self.size:,}, the limit is {self.limit:,}: send less, or have the operator raise it"
+        "{self.what} would reach {self.size:,}, above the limit of {self.limit:,}: send less, or ask the operator to "
+        "raise the limit"
     )
     what: str
-    """What would grow, as ``"labels of model 'tags'"``."""
+    """Quantity that is limited, such as ``"labels of model 'tags'"``."""
     size: int
-    """What it would grow to."""
+    """Value that it would reach."""
     limit: int
-    """In the same unit."""
+    """Maximum, in the same unit."""
 
 
 class SnapshotNotFound(ServiceError):
-    """The model has no snapshot at this position."""
+    """A position or name at which the model has no snapshot."""
 
     code = "snapshot_not_found"
     message = "model {self.name!r} has no snapshot {self.position!r}; list its snapshots to see which it has"
@@ -302,36 +307,36 @@ class SnapshotNotFound(ServiceError):
 
 
 class SnapshotExists(ServiceError):
-    """A snapshot of the model has this name, or this state another name."""
+    """Another snapshot of the model has this name, or the snapshot of this state has another name."""
 
     code = "snapshot_exists"
     message = "model {self.name!r} has a snapshot {self.snapshot!r} at position {self.position}; {self.action}"
     name: str
     snapshot: str
-    """The name that it has."""
+    """Name of the existing snapshot."""
     position: str
     action: str = "choose another name, or delete that one first"
 
 
 class SnapshotNeeded(ServiceError):
-    """Nobody asked for the snapshot: the server keeps it for itself."""
+    """The snapshot is automatic and cannot be deleted."""
 
     code = "snapshot_needed"
     message = (
-        "the snapshot of model {self.name!r} at position {self.position} is one that the server took for itself: it "
-        "goes by itself, when newer ones have taken its place"
+        "the snapshot of model {self.name!r} at position {self.position} is automatic and cannot be deleted: the "
+        "server removes it when newer snapshots replace it"
     )
     name: str
     position: str
 
 
 class SnapshotsFull(ServiceError):
-    """The model has as many snapshots that somebody asked for as it may."""
+    """The limit of manual snapshots of the model is reached."""
 
     code = "limit_exceeded"
     message = (
-        "model {self.name!r} has {self.limit:,} snapshots that stay until they are deleted, the limit: delete one, or "
-        "have the operator raise it"
+        "model {self.name!r} has {self.limit:,} manual snapshots, the limit: delete one, or ask the operator to raise "
+        "max_kept_snapshots"
     )
     name: str
     limit: int
@@ -341,56 +346,56 @@ class SnapshotsFull(ServiceError):
 
 
 class InvalidExample(ServiceError):
-    """An example cannot be used with this model; nothing of its request was learnt."""
+    """An example that the model cannot use; nothing of its request was learnt."""
 
     code = "invalid_request"
     message = "example {self.index}, {self.place}: {self.detail}"
     index: int
-    """Which example of the request, from 0."""
+    """Number of the example in the request, from 0."""
     path: tuple[str | int, ...]
-    """Keys into that example, outermost first, as ``("x", "indices")``."""
+    """Keys into that example, outermost first, such as ``("x", "indices")``."""
     detail: str
-    """What is allowed there."""
+    """Allowed values, as ``"must be ..."``."""
 
     @property
     def place(self) -> str:
-        """The path, with dots."""
+        """The path of the field, joined with dots."""
         return ".".join(map(str, self.path))
 
 
 class InvalidField(ServiceError):
-    """A field of a request has a value that it cannot have; nothing of the request was done."""
+    """A field of a request with a value that is not allowed; nothing was changed."""
 
     code = "invalid_request"
     message = "{self.place} {self.detail}"
     path: tuple[str | int, ...]
-    """Keys into the request, outermost first, as ``("data", "split")``."""
+    """Keys into the request, outermost first, such as ``("data", "split")``."""
     detail: str
-    """What is allowed there."""
+    """Allowed values, as ``"must be ..."``."""
 
     @property
     def place(self) -> str:
-        """The path, with slashes."""
+        """The path of the field, joined with slashes."""
         return "".join(f"/{part}" for part in self.path)
 
 
 class InvalidJob(InvalidField):
-    """A job cannot be done as it is described; nothing was queued."""
+    """A job with settings that are not allowed; nothing was queued."""
 
 
 class CannotWarmStart(InvalidField):
-    """A model that learns online cannot begin as a version of a trained one predicts."""
+    """An online model cannot be initialised from a version of a trained model."""
 
 
 class NoProbabilities(InvalidField):
-    """The model's predictions have no probabilities."""
+    """Probabilities of a model whose predictions have none."""
 
     path: tuple[str | int, ...] = ("probabilities",)
     detail: str = "must be false or left out: this model has no probabilities"
 
 
 class NotCalibrated(ServiceError):
-    """The model's predictions have no probabilities that could have come true."""
+    """Reliability of a model whose predictions have no probabilities."""
 
     code = "invalid_request"
     message = "model {self.name!r} has no probabilities: it was created with calibrate=false"
@@ -398,29 +403,29 @@ class NotCalibrated(ServiceError):
 
 
 class DurabilityUnavailable(ServiceError):
-    """A model asks for more than the store can promise."""
+    """A durability that the store does not support."""
 
     code = "invalid_request"
-    message = "this server's store cannot give the durability {self.durability!r}, only {self.choices}"
+    message = "this server's store does not support the durability {self.durability!r}, only {self.choices}"
     durability: str
     available: Collection[str]
 
     @property
     def choices(self) -> str:
-        """The durabilities that there are, by name."""
+        """The names of the supported durabilities."""
         return ", ".join(sorted(self.available))
 
 
 class KeyInFlight(ServiceError):
-    """The first request with this idempotency key has not been answered yet."""
+    """The first request with this idempotency key is still in progress."""
 
     code = "idempotency_in_flight"
-    message = "a request with the idempotency key {self.key!r} is still under way; retry when it is done"
+    message = "a request with the idempotency key {self.key!r} is still in progress; retry when it is done"
     key: str
 
 
 class KeyReused(ServiceError):
-    """The idempotency key came with another body or for another operation before."""
+    """An idempotency key that was used with another body or for another operation."""
 
     code = "idempotency_key_reused"
     message = "the idempotency key {self.key!r} was used for a different request; use a new key for each request"
@@ -428,28 +433,28 @@ class KeyReused(ServiceError):
 
 
 class LabelNotFound(ServiceError):
-    """The model has no such label, or has retired it."""
+    """A label that the model does not have, or has retired."""
 
     code = "label_not_found"
-    message = "the model knows no label {self.label!r}, or has retired it; look at the list of its labels"
+    message = "the model does not have the label {self.label!r}, or has retired it; list the labels to see their names"
     label: str
 
 
 class LabelExists(ServiceError):
-    """The name is that of another label, or an old name of one."""
+    """The name, or an old name, of another label."""
 
     code = "label_exists"
     message = (
-        "{self.label!r} is a name of a label of this model, or an old one; choose another name, or merge the labels"
+        "{self.label!r} is the name, or an old name, of a label of this model; choose another name, or merge the labels"
     )
     label: str
 
 
 class LabelsDeclared(ServiceError):
-    """The labels of a model were declared when it was created."""
+    """Labels that were declared when the model was created, and so cannot be renamed."""
 
     code = "labels_declared"
-    message = "the labels of model {self.name!r} were declared when it was created, and keep their names"
+    message = "the labels of model {self.name!r} were declared when it was created, and cannot be renamed"
     name: str
 
 
@@ -457,43 +462,46 @@ class LabelsDeclared(ServiceError):
 
 
 class PredictionError(ServiceError):
-    """A kept prediction cannot be labelled; nothing of the request was learnt."""
+    """Base of the errors of labelling stored predictions; nothing of the request was learnt."""
 
     id: str
 
 
 class PredictionNotFound(PredictionError):
-    """No prediction is kept under this id."""
+    """An id under which no prediction is stored."""
 
     code = "prediction_not_found"
-    message = "there is no kept prediction {self.id!r} of this model; predict with keep=true to get an id"
+    message = "this model has no stored prediction {self.id!r}; predict with keep=true to get an id"
 
 
 class PredictionExpired(PredictionError):
-    """The prediction was kept, and has expired."""
+    """A stored prediction that has expired."""
 
     code = "prediction_expired"
     message = "prediction {self.id!r} expired {self.detail}"
     detail: str
-    """When, or why."""
+    """Time, or reason."""
 
 
 class PredictionLabelled(PredictionError):
-    """The prediction has been given its labels before."""
+    """A prediction that already has labels."""
 
     code = "prediction_labelled"
     message = "prediction {self.id!r} {self.detail}"
-    detail: str = "has its labels already; they are learnt once"
+    detail: str = "already has labels; a prediction can be labelled once"
 
 
 class PredictionsFull(ServiceError):
-    """The model keeps as many predictions without labels as it may."""
+    """The limit of stored predictions without labels is reached."""
 
     code = "predictions_full"
-    message = "model {self.name!r} keeps {self.limit} already, its limit; they go when they expire"
+    message = (
+        "model {self.name!r} already stores {self.limit} without labels, the limit; label some, or wait until they "
+        "expire"
+    )
     name: str
     limit: str
-    """How much may be kept, with its unit, as ``"100 predictions"``."""
+    """Limit with its unit, such as ``"100 predictions"``."""
     retry_after: float = 60.0
     """Seconds after which another attempt makes sense."""
 
@@ -502,7 +510,7 @@ class PredictionsFull(ServiceError):
 
 
 class VersionNotFound(ServiceError):
-    """The model has no version of this number, or no longer."""
+    """A number of which the model has no version, or no longer."""
 
     code = "version_not_found"
     message = "model {self.name!r} has no version {self.version}; list its versions to see which it has"
@@ -511,7 +519,7 @@ class VersionNotFound(ServiceError):
 
 
 class VersionServed(ServiceError):
-    """The version is the one served, and stays."""
+    """The served version, which cannot be deleted."""
 
     code = "version_served"
     message = "version {self.version} of model {self.name!r} is served; promote another before you delete it"
@@ -520,12 +528,12 @@ class VersionServed(ServiceError):
 
 
 class VersionDiffers(ServiceError):
-    """The version takes other examples than the one served."""
+    """A version that accepts other examples than the served one."""
 
     code = "version_differs"
     message = (
         "version {self.version} of model {self.name!r} differs from version {self.served}, which is served: "
-        "{self.differences}; send force = true to serve it all the same"
+        '{self.differences}; send "force": true to serve it anyway'
     )
     name: str
     version: int
@@ -534,7 +542,7 @@ class VersionDiffers(ServiceError):
 
 
 class VersionDamaged(ServiceError):
-    """The contents of the version are not what was published."""
+    """A version whose contents differ from the published ones."""
 
     code = "version_damaged"
     message = "version {self.version} of model {self.name!r} cannot be loaded ({self.detail}); promote another"
@@ -555,7 +563,7 @@ class NoVersionServed(ServiceError):
 
 
 class DatasetNotFound(ServiceError):
-    """No data set has this name."""
+    """A name that belongs to no data set."""
 
     code = "dataset_not_found"
     message = "there is no data set named {self.name!r}; upload it first, or check the name"
@@ -563,7 +571,7 @@ class DatasetNotFound(ServiceError):
 
 
 class DatasetExists(ServiceError):
-    """The name of a data set to be added is taken."""
+    """The name of a new data set is taken."""
 
     code = "dataset_exists"
     message = "a data set named {self.name!r} exists; choose another name, or delete that one first"
@@ -571,7 +579,7 @@ class DatasetExists(ServiceError):
 
 
 class DatasetInUse(ServiceError):
-    """A job that has not ended needs the data set; it was not deleted."""
+    """A data set that a queued or running job needs; it was not deleted."""
 
     code = "dataset_in_use"
     message = "a job needs the data set {self.name!r}; delete it when the job has ended, or cancel the job first"
@@ -579,12 +587,12 @@ class DatasetInUse(ServiceError):
 
 
 class InvalidDataset(ServiceError):
-    """A data set cannot be made of what was given; nothing of it was kept."""
+    """An upload that is not a valid data set; nothing was stored."""
 
     code = "invalid_dataset"
     message = "the data set cannot be read: {self.detail}"
     detail: str
-    """What is wrong, where, and what is allowed."""
+    """The error, its location, and the allowed values."""
     line: int | None = None
     """Line of a text file, from 1."""
     row: int | None = None
@@ -597,37 +605,37 @@ class InvalidDataset(ServiceError):
 
 
 class JobNotFound(ServiceError):
-    """No job has this id."""
+    """An id that belongs to no job."""
 
     code = "job_not_found"
-    message = "there is no job {self.id!r}; those that ended long ago are forgotten"
+    message = "there is no job {self.id!r}; the server keeps the last 1,000 finished jobs"
     id: str
 
 
 class JobEnded(ServiceError):
-    """The job cannot be cancelled any more."""
+    """A job that can no longer be cancelled."""
 
     code = "job_ended"
     message = "job {self.id!r} cannot be cancelled: it {self.state}"
     id: str
     state: str
-    """What it is or has, as ``"has failed"``."""
+    """Its state as a predicate, such as ``"has failed"``."""
 
 
 class JobNotRetryable(ServiceError):
-    """The job has not failed, nor been cancelled."""
+    """A job that has neither failed nor been cancelled."""
 
     code = "job_not_retryable"
-    message = "job {self.id!r} is {self.state}; only one that failed or was cancelled can be tried again"
+    message = "job {self.id!r} is {self.state}; only a job that failed or was cancelled can be retried"
     id: str
     state: str
 
 
 class JobsFull(ServiceError):
-    """The server has as many jobs that wait or run as it may."""
+    """The limit of queued and running jobs is reached."""
 
     code = "jobs_full"
-    message = "{self.limit:,} jobs wait or run already, the limit: retry when some have ended, or cancel some"
+    message = "{self.limit:,} jobs are queued or running, the limit: retry when some have ended, or cancel some"
     limit: int
     retry_after: float = 30.0
     """Seconds after which another attempt makes sense."""
@@ -637,54 +645,54 @@ class JobsFull(ServiceError):
 
 
 class StorageError(ServiceError):
-    """Base of what storage raises."""
+    """Base of the errors of storage."""
 
     code = "storage_unavailable"
 
 
 class StorageGone(StorageError):
-    """Storage could not do what was asked. What had been acknowledged before is untouched."""
+    """Storage is unavailable. Acknowledged changes are not affected."""
 
     message = "storage is not available: {self.detail}; {self.outlook}"
     detail: str
-    """What failed, and what the operator shall do."""
+    """The failure, and what the operator should do."""
     heals: bool
-    """Whether the same call will succeed once the cause is gone (space was made, the connection is back), with no
-    restart; otherwise the operator has to act and start the server anew."""
+    """Whether the error is transient: the same call succeeds once the cause is gone (the disk has space, the connection
+    is back). Otherwise the operator has to fix the cause and restart the server."""
 
     @property
     def outlook(self) -> str:
-        """The outlook says whether it heals by itself, or what an operator has to do."""
-        return "it goes on by itself once that is mended; retry" if self.heals else "mend it and restart the server"
+        """Advice by `heals`: the server recovers automatically, or the operator has to restart it."""
+        return "it recovers once the cause is fixed; retry" if self.heals else "fix the cause and restart the server"
 
     def answer(self) -> str:
-        """Return what the client can do: paths, addresses and causes are for the server's log."""
+        """Return advice for the client; paths, addresses and causes are only in the server's log."""
         return f"storage is not available: {'retry later' if self.heals else 'the operator of the server has to act'}"
 
 
 class StorageFull(StorageGone):
-    """Storage has no room for what should be stored; nothing of it was."""
+    """Storage is full; nothing was stored."""
 
     code = "storage_full"
     heals: bool = True
 
     def answer(self) -> str:
-        """Return what the client can do, as of its base."""
-        return "storage has no room for this, and nothing of it was kept: retry when the operator has made room"
+        """Return advice for the client, as the base class does."""
+        return "storage is full, and nothing was stored: retry when the operator has freed space"
 
 
 class ModelDamaged(StorageError):
-    """A model is damaged in the store, so it answers no more; the others do."""
+    """A model that is damaged in the store and cannot be served; other models are not affected."""
 
     code = "model_damaged"
     message = "model {self.name!r} is damaged, {self.detail}: restore the store from a backup, or delete the model"
     name: str
     detail: str
-    """What does not match, and where."""
+    """The mismatch, and its location."""
 
 
 class DocumentDamaged(StorageError):
-    """A document is not what was put there."""
+    """A document that does not match its checksum."""
 
     code = "storage_damaged"
     message = "the document {self.name!r} of {self.kind} does not match its checksum: restore the store from a backup"
@@ -693,40 +701,40 @@ class DocumentDamaged(StorageError):
 
 
 class DocumentChanged(StorageError):
-    """A document is not at the revision that the caller knows; nothing was changed."""
+    """A document at another revision than the caller expected; nothing was changed."""
 
-    message = "the document {self.name!r} of {self.kind} {self.difference}; read it again, then decide anew"
+    message = "the document {self.name!r} of {self.kind} {self.difference}; read it again, and repeat the change"
     kind: str
     name: str
     expected: int | None
-    """The revision that the caller named; None where it must not have existed."""
+    """Revision that the caller expected; None if the document must not exist."""
     found: int | None
-    """The revision that it has; None where there is no such document."""
+    """Current revision; None if the document does not exist."""
 
     @property
     def difference(self) -> str:
-        """The revision found, and the one expected, as text."""
-        is_now = "is not there" if self.found is None else f"is at revision {self.found}"
+        """The found and the expected revision, as text."""
+        is_now = "does not exist" if self.found is None else f"is at revision {self.found}"
         return f"{is_now} and " + (
-            "must not exist" if self.expected is None else f"was to be at revision {self.expected}"
+            "must not exist" if self.expected is None else f"should be at revision {self.expected}"
         )
 
 
 class BlobNotFound(StorageError):
-    """There is no blob under this key."""
+    """A key under which no blob is stored."""
 
     message = "there is no blob under the key {self.key!r}"
     key: str
 
 
 class BlobGone(BlobNotFound):
-    """The blob was replaced or removed, or some of it was lost, while the caller read it."""
+    """A blob that was replaced or removed, or partly lost, while the caller read it."""
 
-    message = "the blob under the key {self.key!r} was replaced or removed while it was read; read it anew"
+    message = "the blob under the key {self.key!r} was replaced or removed while it was read; read it again"
 
 
 class BlobDamaged(StorageError):
-    """The bytes of a blob are not those that were put there."""
+    """A blob that does not match its checksum."""
 
     code = "storage_damaged"
     message = "the blob under the key {self.key!r} does not match its checksum: restore the store from a backup"
@@ -734,7 +742,7 @@ class BlobDamaged(StorageError):
 
 
 class LogTrimmed(StorageError):
-    """The log no longer holds all entries after the given position."""
+    """A log that no longer holds all entries after the requested position."""
 
     message = (
         "the log of model {self.name!r} is trimmed through position {self.trimmed} and cannot be read from "
@@ -742,7 +750,7 @@ class LogTrimmed(StorageError):
     )
     name: str
     after: str
-    """The position asked for."""
+    """The requested position."""
     trimmed: str
     """The last position that was removed: replay has to start from a snapshot at or after it."""
 
@@ -752,14 +760,14 @@ class LogLost(StorageError):
 
     message = (
         "the log of model {self.name!r} no longer has the entry at {self.position}: the store was restarted without "
-        "all of its data; what it has left is the truth now"
+        "all of its data; the server continues from what is left"
     )
     name: str
     position: str
 
 
 class StoreUnusable(StorageError):
-    """The store cannot be opened; nothing in it was changed. The three errors below are cases of their own."""
+    """A store that cannot be opened; nothing in it was changed. Special cases have separate errors below."""
 
     message = "{self.detail}"
     detail: str
@@ -769,20 +777,20 @@ class StoreLocked(StorageError):
     """Another process has the data directory open."""
 
     message = (
-        "the data directory {self.directory} is in use by {self.holder}: stop it, or give this server a directory of "
-        "its own"
+        "the data directory {self.directory} is in use by {self.holder}: stop that process, or choose another "
+        "directory for this server"
     )
     directory: Path
     pid: int | None
 
     @property
     def holder(self) -> str:
-        """The process that holds it, in words."""
+        """Text that names the process with the directory open."""
         return "another process" if self.pid is None else f"process {self.pid}"
 
 
 class StoreDamaged(StorageError):
-    """The file is not an intact database of this program; it was left as it is."""
+    """A file that is not an intact database of this program; it was not changed."""
 
     message = (
         "{self.path} cannot be used ({self.detail}): restore it from a backup, or give the server another data "
@@ -793,7 +801,7 @@ class StoreDamaged(StorageError):
 
 
 class StoreTooNew(StorageError):
-    """The store was written by a newer version of this program."""
+    """A store that was written by a newer version of this program."""
 
     message = (
         "{self.path} has schema version {self.found}, this program knows up to {self.known}: run the newer version "
@@ -805,4 +813,4 @@ class StoreTooNew(StorageError):
 
 
 class UnreadableEntry(Exception):
-    """A log entry is damaged, or was written by a newer version."""
+    """A log entry that is damaged, or was written by a newer version."""

@@ -1,7 +1,7 @@
 """The server's settings: one class, read from flags, environment and file.
 
-A flag (``--data-dir``) goes before an environment variable (``MANYLABEL_DATA_DIR``), that before a key of the
-TOML file named by ``--config`` or ``MANYLABEL_CONFIG`` (``data_dir = ...``), that before the default.
+A flag (``--data-dir``) overrides the environment variable (``MANYLABEL_DATA_DIR``), which overrides the key in the
+TOML file named by ``--config`` or ``MANYLABEL_CONFIG`` (``data_dir = ...``), which overrides the default.
 """
 
 import os
@@ -51,7 +51,7 @@ MAX_COLUMNS = 2**31 - 1
 
 
 def _split(value: object) -> object:
-    """Return the names in a text, or in a list of texts, where commas separate them."""
+    """Split a text, or the texts of a list, at commas into names."""
     if isinstance(value, str):
         return [name for part in value.split(",") if (name := part.strip())]
     if isinstance(value, list) and all(isinstance(item, str) for item in value):
@@ -84,11 +84,11 @@ def origin_of(address: str) -> str | None:
 
 
 Names = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split)]
-"""Names, separated by commas where they come from a flag or from the environment."""
+"""Names, separated by commas in a flag or an environment variable."""
 
 
 class Settings(BaseSettings):
-    """Settings of a ManyLabel server. A flag goes before MANYLABEL_<NAME>, that before the --config file."""
+    """Settings of a ManyLabel server. A flag overrides MANYLABEL_<NAME>, which overrides the --config file."""
 
     model_config = SettingsConfigDict(
         env_prefix="MANYLABEL_",
@@ -103,267 +103,277 @@ class Settings(BaseSettings):
     )
 
     config: Path | None = None
-    """A TOML file with any of these settings; its keys are the names with underscores."""
+    """Path of a TOML file with any of these settings; its keys are the names with underscores."""
 
     host: str = "127.0.0.1"
     """Address to listen on; 0.0.0.0 for every interface."""
 
     port: Annotated[int, Field(ge=0, le=65535)] = 8000
-    """Port to listen on; 0 takes a free one, which the line `serving` of the log then names."""
+    """Port to listen on; 0 takes a free port, which the log line `serving` reports."""
 
     insecure: CliImplicitFlag[bool] = False
-    """Serve without any key on an address that others can reach, and let in everybody; without it such a server does
-    not start before its store has a key (manylabel keys init)."""
+    """Serve without keys on an address that other machines can reach, and give every client full access. Without this
+    flag, such a server does not start before its store has a key (manylabel keys init)."""
 
     max_keys: PositiveInt = 1_000
-    """Most keys, with those that were revoked; beyond it the oldest of these are forgotten, and while there are none,
-    who makes a key is answered 507."""
+    """Maximum number of keys, including revoked ones. Above it, the oldest revoked keys are deleted; if none is
+    revoked, creating a key fails with 507."""
 
     tls_cert_file: Path | None = None
-    """Certificate of this server (PEM), with those between it and its authority: the server then speaks https alone.
-    Read again when it changes, as is the key; connections that are there go on."""
+    """Path of the certificate chain of this server (PEM): its certificate and the intermediate ones. The server then
+    accepts only https. The certificate and its key are reloaded when the files change; open connections continue."""
 
     tls_key_file: Annotated[Path | None, Field(validate_default=True)] = None
-    """Key of the certificate (PEM), not encrypted, in a file that only the server can read."""
+    """Path of the key of the certificate (PEM), not encrypted, in a file that only the server can read."""
 
     allowed_hosts: Names = ()
-    """Names of this server that requests may come under, besides localhost and the address that it listens on (and any
-    IP address where it listens on every interface); separated by commas, *.example.org for all below one, * for any.
-    Others are answered 421: a web page could have made a name of its own resolve to this server."""
+    """Host names that requests may use for this server, separated by commas: *.example.org for all names below one, *
+    for any. localhost and the listening address are always allowed, and any IP address if the server listens on every
+    interface. The server rejects other hosts with 421, against DNS rebinding."""
 
     trusted_proxies: Names = ()
-    """Addresses, or networks as 10.0.0.0/8, of balancers in front of this server, separated by commas. Where a request
-    comes from one of them, its address is what the header X-Forwarded-For says, the last that is none of theirs: for
-    the audit, and for the limit of wrong keys."""
+    """Addresses or networks, such as 10.0.0.0/8, of the load balancers in front of this server, separated by commas.
+    For a request from one of them, the client address is the last address in the header X-Forwarded-For that is not one
+    of theirs. The audit log and the limit of wrong keys use it."""
 
     allowed_origins: Names = ()
-    """Origins of web pages of other sites that may use this server, as https://tags.example.org, separated by commas;
-    * for any. Requests that a browser sends for other pages are answered 403."""
+    """Origins of web pages of other sites that may use this server, such as https://tags.example.org, separated by
+    commas; * for any. The server rejects requests that a browser sends for other pages with 403."""
 
     store: Annotated[str, Field(repr=False)] = EMBEDDED
-    """Where logs and snapshots live: sqlite is a file in the data directory of one process; any number of processes
-    share redis://[user:password@]host[:port][/database], or rediss:// with TLS."""
+    """Store of logs and snapshots: sqlite is a file in the data directory of one process; any number of processes share
+    redis://[user:password@]host[:port][/database], or rediss:// with TLS."""
 
     redis_password: SecretStr | None = None
-    """Password for Redis, where the address has none; better given by the environment than by a flag, which others on
-    the machine can see."""
+    """Password for Redis, if the address has none. Set it in the environment, not by a flag, which other users of the
+    machine can see."""
 
     redis_ca_file: Path | None = None
-    """Certificates (PEM) of the authorities trusted for rediss://, instead of those of the system."""
+    """Path of the certificates (PEM) of the authorities trusted for rediss://, instead of those of the system."""
 
     redis_cert_file: Path | None = None
-    """Certificate (PEM) that is shown to a Redis which asks for one, over rediss://."""
+    """Path of the client certificate (PEM) for a Redis that requires one, over rediss://."""
 
     redis_key_file: Annotated[Path | None, Field(validate_default=True)] = None
-    """Key (PEM) of that certificate, not encrypted."""
+    """Path of the key (PEM) of the client certificate, not encrypted."""
 
     redis_timeout_seconds: Annotated[float, Field(ge=0.1, le=300)] = 5.0
-    """How long to wait for a connection to Redis, and for an answer; a request that needs it is then answered 503."""
+    """Timeout in seconds for connecting to Redis, and for a response; a request that needs Redis then fails with
+    503."""
 
     workers: Annotated[int, Field(ge=1, le=256)] = 1
-    """Processes that answer on the port, each with all models in its memory; more than one needs a store that processes
-    share (redis://)."""
+    """Number of server processes that share the port, each with all models in its memory; more than one needs a store
+    that processes share (redis://)."""
 
     data_dir: Path = Path("manylabel-data")
-    """Directory of the embedded store; made if it is not there."""
+    """Directory of the embedded store; created if it does not exist."""
 
     durability: Durability = "log"
-    """What an update has survived when it is answered: log (a kill of the server) or fsync (loss of power too). A model
-    may have its own."""
+    """Durability of an acknowledged update: log survives a crash of the server, fsync also a loss of power. A model may
+    override it."""
 
     snapshot_every_updates: PositiveInt = 50_000
-    """A model is snapshotted after it has learnt this many examples since its last snapshot."""
+    """Number of examples learnt since the last snapshot of a model after which the next one is taken."""
 
     snapshot_every_seconds: PositiveFloat = 60.0
-    """A model that has learnt anything is snapshotted after this many seconds since its last snapshot."""
+    """Seconds since the last snapshot of a model after which the next one is taken, if the model has learnt
+    anything."""
 
     snapshots_kept: PositiveInt = 3
-    """Newest snapshots kept per model, besides the older ones that what is kept of the log begins at."""
+    """Number of recent snapshots retained per model, in addition to the older ones that the retained log starts
+    from."""
 
     log_keep_examples: NonNegativeInt = 100_000
-    """At least so many examples that a model has learnt stay in its log, for jobs that train from them (within
-    log_keep_bytes); with 0, and log_keep_hours 0 too, the log is trimmed behind the snapshots kept."""
+    """Minimum number of learnt examples that stay in the log of a model, for jobs that train from them (within
+    log_keep_bytes). If this and log_keep_hours are 0, the log is trimmed behind the retained snapshots."""
 
     log_keep_hours: NonNegativeFloat = 0.0
-    """At least what a model has learnt in so many hours stays in its log (within log_keep_bytes); both this and
-    log_keep_examples are kept."""
+    """Minimum hours for which learnt examples stay in the log of a model (within log_keep_bytes), in addition to
+    log_keep_examples; 0 for none."""
 
     log_keep_bytes: PositiveInt = 2**28
-    """Most bytes per model of what the last two keep, with the older snapshots needed for it; beyond it less is kept.
-    What the newest snapshots need stays anyway."""
+    """Maximum bytes per model of the log retained by log_keep_examples and log_keep_hours and of the older snapshots
+    that it needs; above it, less is retained. The log that the newest snapshots need is retained in any case."""
 
     max_connections: PositiveInt = 1_000
-    """Most connections at a time, of each process, as far as the system lets it have descriptors; beyond it one that
-    nobody uses is closed to make room, else the new one is answered 503."""
+    """Maximum concurrent connections per process, also capped by the open-file limit. At the limit an idle connection
+    is closed; if none is idle, the new one gets 503."""
 
     head_seconds: PositiveFloat = 10.0
-    """How long a request line and its headers may take to come, and the first of them on a new connection."""
+    """Timeout in seconds for receiving the request line and the headers, and for the first byte on a new connection."""
 
     body_seconds: PositiveFloat = 60.0
-    """How long a request body may take to come, and a second longer for every 32 KiB of it that have. A stream whose
-    answers have begun, and what comes slowly because the server reads slowly, may take longer."""
+    """Timeout in seconds for receiving a request body, plus a second for every 32 KiB received. It does not apply to a
+    stream whose responses have begun, nor to time in which the server reads slowly."""
 
     max_held_bytes: PositiveInt = 2**28
-    """Most bytes of all request bodies that have come in part, or wait to be read; beyond it those of 64 KiB or more
-    are answered 503. It is also the most of all answers that clients have not taken; beyond it the largest is cut
-    off."""
+    """Maximum bytes buffered for request bodies that are incomplete or wait to be parsed; above it, bodies of 64 KiB or
+    more get 503. Also the maximum of unsent response bytes; above it, the connection with the most is closed."""
 
     max_snapshot_bytes: PositiveInt = 2**35
-    """Most bytes of the snapshots of all models in the store; beyond it none is taken, and who asks for one is answered
-    507. Updates go on, and the log of a model without new snapshots grows."""
+    """Maximum bytes of the snapshots of all models in the store. Above it, no snapshot is taken, and requests for one
+    get 507; updates continue, and the log of a model without new snapshots grows."""
 
     max_kept_snapshots: PositiveInt = 20
-    """Most snapshots per model that somebody asked for: they stay until they are deleted; beyond it: 507."""
+    """Maximum number of manual snapshots per model, which stay until they are deleted; further ones get 507."""
 
     max_body_bytes: PositiveInt = 4 * 2**20
-    """Largest request body. Parsing holds the interpreter, so this bounds a prediction's wait as well."""
+    """Maximum bytes of a request body. Parsing a body blocks all other requests, so this also bounds the latency of
+    predictions."""
 
     max_batch_examples: PositiveInt = 10_000
-    """Most examples in one request."""
+    """Maximum number of examples in a request."""
 
     max_answer_scores: PositiveInt = 1_000_000
-    """Most scores (examples times labels) and probabilities in an answer; a batch that would have more: 413. Also most
-    contributions of explanations in an answer: 422."""
+    """Maximum number of scores (examples times labels) and probabilities in a response; a larger batch gets 413. Also
+    the maximum number of contributions of explanations in a response; more get 422."""
 
     max_scores: PositiveInt = 1_000
-    """Most labels that the scores of a prediction name, the best ones, where the request has no `top`."""
+    """Maximum number of labels in the scores of a prediction, those with the highest scores, if the request has no
+    `top`."""
 
     stream_idle_seconds: PositiveFloat = 60.0
-    """A stream, an upload or a download is ended when its client sends nothing, or takes nothing, for so long."""
+    """Seconds after which a stream, an upload or a download is ended if its client sends or receives nothing."""
 
     max_queue_examples: PositiveInt = 100_000
-    """Most examples waiting to be learnt, per model; beyond it updates are answered 429."""
+    """Maximum number of examples waiting to be learnt, per model; further updates get 429."""
 
     max_queue_seconds: PositiveFloat = 2.0
-    """Longest that a request waits for others, in all, from when its head was read: a body of 64 KiB or more for others
-    of that size, and an update for those before it. What has waited for so long, or would have to by how fast such were
-    done lately, is answered 429. Streams are held back instead."""
+    """Maximum seconds that a request may queue in total after its headers were read: a body of 64 KiB or more to be
+    parsed, an update to be learnt. A request that has waited this long, or is expected to, gets 429; streams get
+    backpressure instead."""
 
     max_models: PositiveInt = 1_000
-    """Most models on this server."""
+    """Maximum number of models on this server."""
 
     preload: bool = True
-    """Whether models are restored before the server is ready; otherwise each is when it is first asked for."""
+    """Whether models are restored before the server is ready; otherwise the first request for a model restores it."""
 
     evict_idle_seconds: NonNegativeFloat = 3600.0
-    """A model that nobody has asked for in so long leaves the memory until somebody does; 0 for never."""
+    """Seconds without a request after which a model is evicted from memory; 0 disables it."""
 
     max_resident_bytes: PositiveInt = 2**32
-    """Most memory for models; beyond it those that were asked for longest ago leave it."""
+    """Maximum bytes of memory for models; above it, the least recently used are evicted."""
 
     load_wait_seconds: PositiveFloat = 10.0
-    """How long a request waits for a model that is being loaded before it is answered 503."""
+    """Timeout in seconds of a request for a model that is being loaded; then it gets 503."""
 
     position_wait_seconds: PositiveFloat = 5.0
-    """How long a prediction waits for the position that it asks for before it is answered 503."""
+    """Timeout in seconds of a prediction that waits for the log position it requests; then it gets 503."""
 
     prediction_ttl_seconds: PositiveFloat = 86_400.0
-    """How long a prediction is kept for labels that come later."""
+    """Seconds for which a stored prediction waits for delayed labels."""
 
     max_kept_predictions: PositiveInt = 100_000
-    """Most predictions kept at a time, per model; beyond it they are answered 429."""
+    """Maximum number of stored predictions per model; further ones get 429."""
 
     max_kept_prediction_bytes: PositiveInt = 2**28
-    """Most bytes of the predictions kept at a time, features and scores, per model; beyond it they are answered 429."""
+    """Maximum bytes of the stored predictions per model, features and scores; further ones get 429."""
 
     label_studio_urls: Names = ()
-    """Addresses of the Label Studios whose annotations are read for "Start Training", separated by commas, each
-    scheme://host[:port], for example http://localhost:8080. Other addresses are never requested. Empty: "Start
-    Training" is off."""
+    """Addresses of the Label Studio servers whose annotations are read for "Start Training", separated by commas, each
+    scheme://host[:port], for example http://localhost:8080. The server sends no request to other addresses. If empty,
+    "Start Training" is off."""
 
     max_ranked_predictions: PositiveInt = 5_000
-    """Most kept predictions without labels, the newest, that are compared where the most uncertain are asked for."""
+    """Maximum number of stored predictions without labels, the newest, that are compared to find the most uncertain
+    ones."""
 
     max_features: Annotated[int, Field(ge=1, le=MAX_COLUMNS)] = 2**24
-    """Most features of a model; an index must be below it."""
+    """Maximum number of features of a model; an index must be below it."""
 
     max_record_characters: PositiveInt = 100_000
-    """Most characters of a record, in all its strings together; one with more is answered 422."""
+    """Maximum number of characters of all strings of a record together; the server rejects more with 422."""
 
     max_record_tokens: PositiveInt = 50_000
-    """Most tokens of the texts of a record, each as often as it occurs; one with more is answered 422."""
+    """Maximum number of tokens of all texts of a record, repeated tokens included; the server rejects more with 422."""
 
     max_record_depth: Annotated[int, Field(ge=1, le=100)] = 8
-    """Most objects inside one another in a record, itself included; one with more is answered 422."""
+    """Maximum depth of nested objects in a record, itself included; the server rejects more with 422."""
 
     max_record_fields: PositiveInt = 50_000
     """Maximum number of fields of a record, those of objects in it and strings of lists included; also of numbers of an
     example in a request, and of its labels. The server rejects more with 422."""
 
     max_labels: Annotated[int, Field(ge=1, le=MAX_COLUMNS)] = 10_000
-    """Most labels of a model."""
+    """Maximum number of labels of a model."""
 
     max_versions: PositiveInt = 100
-    """Most versions of a trained model; a job for a model that has as many is refused until some are deleted."""
+    """Maximum number of versions of a trained model; at the limit, jobs for the model are refused until versions are
+    deleted."""
 
     max_datasets: PositiveInt = 100
-    """Most data sets on this server."""
+    """Maximum number of data sets on this server."""
 
     max_dataset_bytes: PositiveInt = 2**28
-    """Largest upload of a data set, and the largest that its arrays may be; reading one takes up to six times as much
-    memory, in a process of its own."""
+    """Maximum bytes of an uploaded data set, and of its arrays; parsing one takes up to six times the memory, in a
+    separate process."""
 
     max_dataset_features: Annotated[int, Field(ge=1, le=MAX_COLUMNS)] = 500_000
-    """Most features of a data set, of all its views together."""
+    """Maximum number of features of a data set, of all its views together."""
 
     max_model_bytes: PositiveInt = 2**30
-    """Largest state of a model in memory; an update that would grow it further is answered 507."""
+    """Maximum bytes of a model in memory; an update that would exceed it gets 507."""
 
     job_runner: Literal["local", "rq"] = "local"
     """Where jobs train: in processes of this server, or on RQ workers (manylabel worker) over a redis:// store."""
 
     job_slots: Annotated[int, Field(ge=0, le=64)] = 1
-    """Fits that train at a time in processes of this server, or of each of its workers; 0 leaves them to others."""
+    """Number of concurrent training processes per server process; 0 runs none here."""
 
     job_threads: Annotated[int, Field(ge=1, le=256)] = 1
-    """Threads of a fit. Part of the job from its order on: a fit that is interrupted and gone on with gives the same
-    bits with the same number only."""
+    """Number of threads of a fit. A job keeps the number that it was submitted with: a fit that is interrupted and
+    resumed gives the same bits only with the same number."""
 
     job_niceness: Annotated[int, Field(ge=0, le=19)] = 19
-    """How much a training process gives way to others that want the processor; at 19 predictions hardly notice it."""
+    """Niceness of training processes, 0 to 19; at 19 they barely slow predictions."""
 
     job_memory_bytes: Annotated[int, Field(ge=2**28)] = 2**32
-    """Most memory of a training process, its libraries (about 200 MB) included; a fit that needs more fails."""
+    """Maximum bytes of memory of a training process, its libraries (about 200 MB) included; a fit that needs more
+    fails."""
 
     job_seconds: PositiveFloat = 86_400.0
-    """Longest that one fit, or one trial of a search, may train without a break; beyond it the job fails."""
+    """Maximum seconds that one fit, or one trial of a search, may train without interruption; then the job fails."""
 
     job_attempts: Annotated[int, Field(ge=1, le=100)] = 3
-    """How often a fit is begun whose process, or its supervisor, dies; then the job fails."""
+    """Maximum attempts to run a fit whose process or supervisor crashed; after that the job fails."""
 
     job_checkpoint_work: Annotated[float, Field(ge=1, le=1e15)] = 2e9
-    """Multiplications until the first checkpoint of a fit, roughly: some seconds. Later ones are further apart. A job
-    keeps the number that it began with, so that a fit which is interrupted and resumed gives the same bits."""
+    """Approximate number of multiplications before the first checkpoint of a fit, some seconds; later ones are further
+    apart. A job keeps the number that it was submitted with, so that a fit which is interrupted and resumed gives the
+    same bits."""
 
     max_queued_jobs: PositiveInt = 100
-    """Most jobs that wait or run; beyond it they are answered 429."""
+    """Maximum number of queued and running jobs; further ones get 429."""
 
     log_level: LogLevel = "info"
-    """Least severe log lines that are written; debug has one for every request."""
+    """Minimum severity of the log lines that are written; debug includes one for every request."""
 
     log_format: LogFormat = "json"
-    """Log lines as JSON objects or as text for a console."""
+    """Format of log lines: json, or console for text."""
 
     otel_endpoint: str | None = None
-    """Address of an OpenTelemetry collector that traces of requests are sent to, by OTLP over HTTP, as
-    http://localhost:4318/v1/traces; needs the extra: pip install 'manylabel[otel]'. Without it nothing is traced."""
+    """Address of an OpenTelemetry collector that receives traces of requests by OTLP over HTTP, such as
+    http://localhost:4318/v1/traces; needs the extra: pip install 'manylabel[otel]'. Without an address, tracing is
+    off."""
 
     otel_sample_ratio: Annotated[float, Field(ge=0, le=1)] = 1.0
-    """Share of the requests that are traced; of one that comes with a trace (header traceparent), that says whether."""
+    """Share of the requests that are traced; the header traceparent of a request overrides it."""
 
     audit_file: str | None = None
-    """File that calls which change or export anything are written to, and refused ones, a JSON line for each; several
-    servers of one machine may share it; none for no audit, stdout for standard output. If not given, it is audit.jsonl
-    in the data directory, and with a redis:// store there is none."""
+    """File of the audit log: a JSON line for each call that changes or exports anything, and for each refused call.
+    Servers on one machine may share it. none disables the audit log, stdout writes it to standard output. Default:
+    audit.jsonl in the data directory; with a redis:// store, none."""
 
     audit_file_bytes: PositiveInt = 2**26
-    """An audit file that would get larger is put aside, with a number behind its name, and a new one is begun."""
+    """Maximum bytes of an audit file; before it would grow larger, it is renamed with a number, and a new file is
+    started."""
 
     audit_files_kept: PositiveInt = 5
-    """Audit files put aside that are kept, the newest."""
+    """Number of full audit files retained, the newest."""
 
     drain_seconds: PositiveInt = 10
-    """How long a stopping server lets requests in flight finish before it takes the last snapshots."""
+    """Seconds for which a stopping server lets requests in progress finish before it takes the last snapshots."""
 
     @property
     def audit_place(self) -> Path | Literal["stdout"] | None:
@@ -376,7 +386,7 @@ class Settings(BaseSettings):
 
     @property
     def is_local(self) -> bool:
-        """True for a server that this machine alone can reach."""
+        """True if only this machine can reach the server."""
         try:
             return ip_address(self.host).is_loopback
         except ValueError:
@@ -400,14 +410,14 @@ class Settings(BaseSettings):
     @classmethod
     def _share_the_store(cls, workers: int, info: ValidationInfo) -> int:
         if workers > 1 and info.data.get("store") == EMBEDDED:
-            raise ValueError("must be 1 with store = sqlite, which one process has for itself; use a redis:// store")
+            raise ValueError("must be 1 with store = sqlite, which serves one process; use a redis:// store")
         return workers
 
     @field_validator("job_runner")
     @classmethod
     def _reach_the_workers(cls, runner: str, info: ValidationInfo) -> str:
         if runner == "rq" and not is_redis(info.data.get("store", EMBEDDED)):
-            raise ValueError("must be local unless the store is a redis:// address, which RQ workers share")
+            raise ValueError("must be local unless the store is a redis:// address, which RQ workers can share")
         return runner
 
     @field_validator("trusted_proxies")
@@ -417,7 +427,7 @@ class Settings(BaseSettings):
             try:
                 ip_network(proxy)
             except ValueError:
-                raise ValueError(f"must be addresses, or networks as 10.0.0.0/8, not {proxy!r}") from None
+                raise ValueError(f"must be addresses, or networks such as 10.0.0.0/8, not {proxy!r}") from None
         return proxies
 
     @field_validator("label_studio_urls")
@@ -434,7 +444,7 @@ class Settings(BaseSettings):
     def _have_the_extra(cls, endpoint: str | None) -> str | None:
         if endpoint is not None:
             if not endpoint.startswith(("http://", "https://")):
-                raise ValueError("must be an address, as http://localhost:4318/v1/traces")
+                raise ValueError("must be an address, such as http://localhost:4318/v1/traces")
             try:
                 import_module("opentelemetry.exporter.otlp.proto.http.trace_exporter")
             except ImportError:
@@ -465,17 +475,17 @@ class Settings(BaseSettings):
 
 
 PREFIX = "MANYLABEL_"
-"""Every setting may be an environment variable: this, and its name in capitals."""
+"""Prefix of the environment variables of the settings, before the name in capitals."""
 
 OTHER_VARIABLES = ("MANYLABEL_URL", "MANYLABEL_API_KEY", "MANYLABEL_API_KEY_FILE")
 """Variables of the clients and of the command."""
 
 TEST_PREFIX = "MANYLABEL_TEST_"
-"""Variables of the tests begin with this."""
+"""Prefix of the environment variables of the tests."""
 
 
 def _unknown_variables() -> dict[str, Any]:
-    """Return the environment variables with our prefix that nothing reads; `Settings` refuses them as extra fields."""
+    """Return the unknown environment variables with our prefix; `Settings` refuses them as extra fields."""
     return {
         name: value
         for name, value in os.environ.items()
@@ -487,7 +497,7 @@ def _unknown_variables() -> dict[str, Any]:
 
 
 def _suffix(variable: str) -> str:
-    """Return the name of a setting from that of its environment variable; any other name as it is."""
+    """Return the name of the setting of an environment variable; any other name unchanged."""
     return variable.lower().removeprefix(PREFIX.lower()) if variable.upper().startswith(PREFIX) else variable
 
 
@@ -505,7 +515,7 @@ class _ConfigFile(InitSettingsSource):
 
 
 class WorkerSettings(Settings):
-    """Settings of a ManyLabel worker. A flag goes before MANYLABEL_<NAME>, that before the --config file."""
+    """Settings of a ManyLabel worker. A flag overrides MANYLABEL_<NAME>, which overrides the --config file."""
 
     model_config = SettingsConfigDict(cli_prog_name="manylabel worker")
 
@@ -513,7 +523,7 @@ class WorkerSettings(Settings):
 def read_settings(arguments: Sequence[str], kind: type[Settings] = Settings, program: str | None = None) -> Settings:
     """Return the settings of a server, or of a process of another kind, started with these command-line arguments.
 
-    Errors name the `program`; None for that of the kind.
+    Errors name the `program`; None for the name that belongs to `kind`.
 
     Raises
     ------
@@ -545,20 +555,20 @@ def option_names() -> dict[str, bool]:
 
 
 def refuse_usage(program: str, message: str, options: Iterable[str]) -> NoReturn:
-    """Leave a program with status 2 and one line, for arguments that argparse refused with this message.
+    """Exit with status 2 and one line of error, for arguments that argparse refused with this message.
 
     Parameters
     ----------
     program : str
-        Its name.
+        Name of the program.
     message : str
         The message of argparse.
     options : iterable of str
-        The options that the program has.
+        Names of the options of the program.
     """
     if message.startswith(_UNKNOWN):
         option = message.removeprefix(_UNKNOWN).split()[0].partition("=")[0]
-        message = f"{option} is no option{_nearest(option, options)}"
+        message = f"unknown option {option}{_nearest(option, options)}"
     _refuse(program, [f"{message} (see {program} --help)"])
 
 
@@ -566,25 +576,25 @@ _SWITCH = get_args(CliImplicitFlag[bool])[1]
 """Mark of a field whose flag takes no value."""
 
 _USAGE, _UNKNOWN = "error parsing CLI: ", "unrecognized arguments: "
-"""The beginnings of messages of pydantic-settings and of argparse."""
+"""Beginnings of error messages of pydantic-settings and of argparse."""
 
 
 def _nearest(name: str, names: Iterable[str], prefix: str = "") -> str:
-    """Return a question for the most similar of some names; nothing if none is similar.
+    """Return a question with the most similar of some names; an empty text if none is similar.
 
-    With the prefix of environment variables, the question has the variable of that name.
+    With the prefix of environment variables, the question names the environment variable.
     """
     near = get_close_matches(name, names, n=1)
-    return "".join(f"; is it {prefix}{one.upper() if prefix else one}?" for one in near)
+    return "".join(f"; did you mean {prefix}{one.upper() if prefix else one}?" for one in near)
 
 
 def _said(error: ErrorDetails, kind: type[Settings]) -> str:
-    """Return what is wrong with a setting, in the words of this project."""
+    """Return the error message of a setting, in the wording of this project."""
     name = str(next(iter(error["loc"]), ""))
     if error["type"] == "extra_forbidden":
         prefix = PREFIX if name.upper().startswith(PREFIX) else ""
         known = [*kind.model_fields, *(_suffix(each) for each in OTHER_VARIABLES if prefix)]
-        return "is no setting" + _nearest(_suffix(name), known, prefix)
+        return "unknown setting" + _nearest(_suffix(name), known, prefix)
     said = error["msg"].removeprefix("Value error, ").replace("Input should be", "must be")
     said = said.partition(", unable to ")[0]
     secret = name in ("store", "redis_password")  # an address may have a password in it

@@ -71,7 +71,7 @@ def test_a_job_is_ordered_watched_compared_and_promoted(site: Site, watched: Wat
     (job,) = [each for each in site.client.jobs() if each.model == f"{name}-m3l"]
     assert job.result is not None
     assert (job.params["C"], job.holdout, job.promote, job.data) == (0.5, 0.2, "never", job.data)
-    outcome = section(page, "What came of it")
+    outcome = section(page, "Result")
     expect(outcome).to_contain_text("it is not served")
     row = outcome.get_by_role("row", name="Micro-F1")
     held_out = job.result.held_out
@@ -118,7 +118,7 @@ def test_a_job_learns_from_a_data_set_in_redis(
     page.get_by_label("promote").select_option("always")
     page.get_by_role("button", name="Order this job").click()
     expect(facts(page, "State")).to_have_text("succeeded", timeout=JOB_MS)
-    outcome = section(page, "What came of it")
+    outcome = section(page, "Result")
     expect(outcome).to_contain_text("it is served")
     expect(outcome).to_contain_text("Nothing was held out")
     assert site.client.model(name).predict({"a": 0, "b": 1}).labels == ["three"]

@@ -103,7 +103,7 @@ async def test_a_name_is_taken_once(store: Store, catalogue: Catalogue) -> None:
 async def test_as_many_as_allowed(sqlite_store: Store, catalogue: Catalogue) -> None:
     datasets = catalogue(sqlite_store, max_datasets=1)
     await add(datasets)
-    with pytest.raises(LimitExceeded, match="the number of data sets would grow to 2, the limit is 1"):
+    with pytest.raises(LimitExceeded, match="the number of data sets would reach 2, above the limit of 1"):
         await add(datasets, "more")
     with pytest.raises(DatasetExists):  # says more than that there are too many
         await add(datasets)

@@ -120,7 +120,7 @@ def test_wrong_usage_is_one_line_with_the_nearest_option(
         ("MANYLABEL_MAX_BODY_BYTE", "MANYLABEL_MAX_BODY_BYTES?"),
         ("manylabel_auditfile", "MANYLABEL_AUDIT_FILE?"),
         ("MANYLABEL_API_KEYFILE", "MANYLABEL_API_KEY_FILE?"),
-        ("MANYLABEL_QWERTYUIOP", "is no setting"),
+        ("MANYLABEL_QWERTYUIOP", "unknown setting"),
     ],
 )
 def test_a_variable_that_is_no_setting_is_refused_with_the_nearest(

@@ -87,8 +87,8 @@ def test_a_wrong_flag_is_refused_by_name(arguments: list[str], told: str, capsys
 @pytest.mark.parametrize(
     ("content", "told"),
     [
-        ("prot = 1\n", "prot: is no setting; is it port?"),
-        ("xyzzy = 1\n", "xyzzy: is no setting\n"),
+        ("prot = 1\n", "prot: unknown setting; did you mean port?"),
+        ("xyzzy = 1\n", "xyzzy: unknown setting\n"),
         ("port = one\n", "cannot read"),
         ('port = "many"\n', "port: "),
     ],

@@ -35,8 +35,8 @@ _EXAMPLE = {"name": "the tagging page", "scopes": ["predict"], "models": ["tags-
 @needs("admin")
 async def create_key(request: Request, context: ContextOf, access: AccessOf) -> Response:
     """The answer has the key, which is shown only once: the server keeps a hash of it. A key cannot have more
-    permissions, a later expiry or higher rates than the key it is made with. As soon as a key exists, every request
-    needs one. So the first key needs the scope `admin` for all models."""
+    permissions, a later expiry or higher rates than the key it is made with. Once a key exists, every request needs
+    one. So the first key needs the scope `admin` for all models."""
     document, _ = await read_json(request, context.settings.max_body_bytes)
     try:
         wanted = schemas.KeyRequest.model_validate(document)

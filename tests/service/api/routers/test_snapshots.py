@@ -375,7 +375,7 @@ def test_a_snapshot_that_was_asked_for_stays_until_it_is_deleted(
         assert (second["kept"], second["name"]) == (True, None)
         teach(client, model, 1)
         full = refused(client.post(f"{model}/snapshots"), 507, "limit_exceeded")
-        assert "has 2 snapshots that stay until they are deleted, the limit: delete one" in full["detail"]
+        assert "has 2 manual snapshots, the limit: delete one" in full["detail"]
 
         assert (
             client.get(f"{model}/snapshots/before-cleanup").content
