@@ -89,7 +89,7 @@ def test_a_server_that_goes_and_comes_back(watched: Watched, start_site: Callabl
     examples = fact(page, "Examples")
     expect(examples).to_contain_text("1")
     site.process.kill()
-    expect(page.locator(".bar.bad")).to_contain_text("The server does not answer")
+    expect(page.locator(".bar.bad")).to_contain_text("Server unreachable")
     site.process.start()
     expect(page.locator(".bar")).to_have_count(0)
     for _ in range(5):
@@ -101,7 +101,7 @@ def test_a_server_that_goes_and_comes_back(watched: Watched, start_site: Callabl
 
     page.route("**/ui/**", gone)  # as if it came back with another release
     site.process.kill()
-    expect(page.locator(".bar.bad")).to_contain_text("The server does not answer")
+    expect(page.locator(".bar.bad")).to_contain_text("Server unreachable")
     site.process.start()
     expect(page.get_by_text("The server was upgraded")).to_be_visible()
     page.unroute("**/ui/**")

@@ -80,13 +80,13 @@ def test_a_job_is_ordered_watched_compared_and_promoted(site: Site, watched: Wat
     window = site.client.model(name).metrics().window
     assert shown == [held_out["measures"]["micro_f1"], held_out["baseline"]["micro_f1"], window.micro_f1]
     converged = section(page, "How it converges")
-    expect(converged).to_contain_text("came to its end after")
+    expect(converged).to_contain_text("converged after")
     expect(section(page, "Log").get_by_role("listitem")).not_to_have_count(0)
     assert_accessible(page)
 
     outcome.get_by_role("button", name="Promote version 1").click()
     dialog = page.get_by_role("dialog")
-    expect(dialog).to_contain_text("Predictions come from it")
+    expect(dialog).to_contain_text("All servers then predict with it")
     dialog.get_by_role("button", name="Promote", exact=True).click()
     expect(outcome).to_contain_text("it is served")
     assert [each.served for each in site.client.model(f"{name}-m3l").versions()] == [True]
@@ -120,7 +120,7 @@ def test_a_job_learns_from_a_data_set_in_redis(
     expect(facts(page, "State")).to_have_text("succeeded", timeout=JOB_MS)
     outcome = section(page, "Result")
     expect(outcome).to_contain_text("it is served")
-    expect(outcome).to_contain_text("Nothing was held out")
+    expect(outcome).to_contain_text("No rows were held out")
     assert site.client.model(name).predict({"a": 0, "b": 1}).labels == ["three"]
 
 
@@ -160,7 +160,7 @@ def test_a_search_is_shown_while_it_runs_and_cancelled_and_tried_again(site: Sit
     expect(page.get_by_role("heading", name="Trials")).to_be_visible()
     page.get_by_role("button", name="Cancel this job").click()
     dialog = page.get_by_role("dialog")
-    expect(dialog).to_contain_text("nothing comes of it")
+    expect(dialog).to_contain_text("without a result")
     dialog.get_by_role("button", name="Cancel", exact=True).click()  # the dialog, not the job
     expect(page.get_by_role("dialog")).to_have_count(0)
     page.get_by_role("button", name="Cancel this job").click()

@@ -134,7 +134,7 @@ def test_an_empty_queue_says_how_it_is_filled(watched: Watched, site: Site, name
     assert_accessible(page)
     model.predict({"title": "a cat"}, keep=True)  # without the record
     page.get_by_role("button", name="Look again").click()
-    expect(page.get_by_text("only the features were kept")).to_be_visible()
+    expect(page.get_by_text("Only the features of this example were stored")).to_be_visible()
     assert_no_sideways_scrolling(page)
     assert_accessible(page)
 

@@ -164,7 +164,7 @@ def test_versions_of_a_trained_model(watched: Watched, site: Site, name: str) ->
     assert_accessible(page)
     versions.get_by_role("button", name="Promote version 2").click()
     dialog = page.get_by_role("dialog")
-    expect(dialog).to_contain_text("Predictions come from it")
+    expect(dialog).to_contain_text("All servers then predict with it")
     dialog.get_by_role("button", name="Promote").click()
     expect(versions.locator(".said")).to_contain_text("Version 2 is served")
     assert client.model(name).status().version == 2

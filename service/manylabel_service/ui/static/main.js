@@ -46,7 +46,7 @@ addEventListener('unhandledrejection', (event) => fail(event.reason));
 
 let takeAway = null;
 server.addEventListener('gone', () => {
-  takeAway ??= bar('bad', 'The server does not answer. This page tries again, and goes on by itself.');
+  takeAway ??= bar('bad', 'Server unreachable. Reconnecting …');
 });
 server.addEventListener('back', async () => {
   takeAway?.();
@@ -59,7 +59,7 @@ let offered = false;
 function offerReload() {
   if (offered) return;
   offered = true;
-  bar('note', 'The server was upgraded: this page is of another release. ',
+  bar('note', 'The server was upgraded. Reload to get the new version. ',
     h('button', { type: 'button', onclick: () => location.reload() }, 'Reload'));
 }
 
@@ -89,7 +89,7 @@ async function show() {
   replace(navigation, NAVIGATION.map(([hash, text]) =>
     h('a', { href: hash, 'aria-current': found?.entry === hash && 'page' }, text)));
   if (!found) {
-    replace(main, h('h1', {}, 'Nothing here'), h('p', {}, 'There is no such page. ', link('#/', 'All models')));
+    replace(main, h('h1', {}, 'Nothing here'), h('p', {}, 'This page does not exist. ', link('#/', 'All models')));
     return;
   }
   main.setAttribute('aria-busy', 'true');

@@ -71,7 +71,7 @@ async function send(method, url, used, body, headers, signal) {
   } catch (error) {
     if (signal?.aborted) throw error;
     lose();
-    throw new Problem({ status: 0, code: 'unreachable', title: 'Server out of reach', detail: 'The server does not answer.' });
+    throw new Problem({ status: 0, code: 'unreachable', title: 'Server unreachable', detail: 'The server does not answer.' });
   }
 }
 

@@ -46,7 +46,7 @@ function dialog(why) {
     const box = h('dialog', { class: 'key', 'aria-labelledby': 'key-title', onclose: end },
       h('form', { method: 'dialog', onsubmit: take },
         h('h2', { id: 'key-title' }, 'A key is needed'),
-        h('p', { id: 'key-why' }, why ? `${why}. ` : '', 'It is kept in this tab alone, until the tab is closed.'),
+        h('p', { id: 'key-why' }, why ? `${why}. ` : '', 'It is stored in this tab only, until the tab is closed.'),
         h('label', { for: 'key' }, 'Key'), field,
         h('div', { class: 'actions' },
           h('button', { type: 'button', onclick: () => box.close() }, 'Not now'),
@@ -69,7 +69,7 @@ function dialog(why) {
 export function keyButton() {
   const place = h('span', { class: 'key-state' });
   const draw = () => replace(place, key()
-    ? [h('code', { title: 'Id of the key that is used' }, key().split('_').slice(0, 2).join('_')),
+    ? [h('code', { title: 'ID of the key in use' }, key().split('_').slice(0, 2).join('_')),
       h('button', { type: 'button', onclick: () => { setKey(null); location.reload(); } }, 'Forget key')]
     : h('button', { type: 'button', onclick: async () => { if (await askForKey()) location.reload(); } }, 'Use a key'));
   onKeyChange(draw);

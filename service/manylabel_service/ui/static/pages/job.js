@@ -93,10 +93,10 @@ function since({ started, ended }) {
 
 function settings(job, signal) {
   const text = (given) => (given === null ? 'null' : typeof given === 'string' ? given : JSON.stringify(given));
-  return section('What was ordered', { signal, help: 'All settings, with the defaults of the trainer.' }, (body) => replace(body, facts([
+  return section('Job settings', { signal, help: 'All settings, with the defaults of the trainer.' }, (body) => replace(body, facts([
     ['Learns from', source(job.data)],
     ['Held out', job.holdout === null ? 'the split test, if the data are the split train' : text(job.holdout)],
-    ['Promote', { if_better: 'if it is not worse than the version served', always: 'always', never: 'never' }[job.promote]],
+    ['Promote', { if_better: 'if it is not worse than the served version', always: 'always', never: 'never' }[job.promote]],
     ['Search', job.search === null ? 'none' : h('code', {}, text(job.search))],
     ['Seed', value(job.seed)],
     ...Object.entries(job.params).map(([name, given]) => [name, h('code', {}, text(given))]),

@@ -20,7 +20,7 @@ export async function render(parameters, { signal }) {
   const state = h('select', { id: 'state', onchange: () => look().catch((error) => replace(said, shown(error))) },
     h('option', { value: '' }, 'in any state'), STATES.map((each) => h('option', { value: each }, each)));
   const none = h('div', { class: 'empty', hidden: true },
-    h('p', {}, 'No job yet. A job trains a model on a data set, or on the latest examples of a model that learns online. ',
+    h('p', {}, 'No job yet. A job trains a model on a data set, or on the latest examples of an online model. ',
       link('#/jobs/new', 'Order one'), ', or from a shell:'),
     command('manylabel jobs submit --stream demo --trainer m3l --model demo-m3l'));
 
@@ -53,7 +53,7 @@ export async function render(parameters, { signal }) {
     return '';
   }
 
-  return section('Training jobs', { signal, help: 'A job fits a model to many examples at once, as often as it takes; what it makes is a version of a trained model.' }, async (body) => {
+  return section('Training jobs', { signal, help: 'A job fits a model to many examples at once, in as many passes as needed; its result is a version of a trained model.' }, async (body) => {
     await look();
     replace(body,
       h('p', { class: 'row' }, h('a', { class: 'button primary', href: '#/jobs/new' }, 'Order a job'),

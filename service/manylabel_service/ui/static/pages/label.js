@@ -53,11 +53,11 @@ class Labelling {
       heading: 'How well it predicts what is labelled', 'x-title': 'examples learnt', 'y-title': 'micro-F1', 'y-min': 0, 'y-max': 1,
     });
     this.element = h('div', { class: 'label' },
-      h('p', {}, 'Examples that were predicted and wait for their labels, those first of which the model would learn most. ',
-        'Tick what is right, then send; all other labels count as not true.'),
+      h('p', {}, 'Stored predictions that wait for labels, the most uncertain first. ',
+        'Select the right labels, then send; all others count as false.'),
       this.place, this.problems, this.pending, this.facts,
-      h('section', {}, this.curve, h('p', { class: 'quiet' }, 'Each label counts by what the model had predicted before. The baseline predicts by how frequent labels are alone. '
-        + 'What it is least sure of comes first here, so the curve may dip before it rises.')));
+      h('section', {}, this.curve, h('p', { class: 'quiet' }, 'Each example is measured by the prediction before it was learnt. The baseline predicts from the label frequencies alone. '
+        + 'The most uncertain examples come first, so the curve may fall before it rises.')));
     document.addEventListener('keydown', (event) => this._press(event), { signal });
   }
 
@@ -103,7 +103,7 @@ class Labelling {
     replace(this.place,
       h('h2', { tabindex: -1 }, 'Which labels does this have?'),
       item.record === null || item.record === undefined
-        ? h('p', { class: 'empty' }, 'Of this one only the features were kept, not what it was posted as: predict with keep=record to see it here. Its id is ', h('code', {}, item.id), '.')
+        ? h('p', { class: 'empty' }, 'Only the features of this example were stored: predict with keep=record to see the example itself here. Its id is ', h('code', {}, item.id), '.')
         : readable(item.record),
       h('p', { class: 'quiet' }, 'Uncertainty ', value(item.uncertainty), ': at 1 the model may as well say the opposite of some label. Ticked is what it predicts.'),
       h('form', { onsubmit: (event) => { event.preventDefault(); this.send(); } }, this.picker.element,
@@ -119,7 +119,7 @@ class Labelling {
     const waits = this.outbox.pending.length ? ' What you have labelled is being sent.' : '';
     const example = `curl -X POST '${address(ofModel(this.name, 'predict'))}?keep=record' -H 'Content-Type: application/json' -d '${JSON.stringify({ x: this.example })}'`;
     return [h('h2', { tabindex: -1 }, 'Nothing waits for labels'),
-      h('p', {}, `Predictions wait here that were asked for with keep=record, until their labels are told or they expire.${waits}`),
+      h('p', {}, `Predictions made with keep=record wait here until they are labelled or expire.${waits}`),
       command(example),
       h('p', {}, h('button', { type: 'button', onclick: () => this._again() }, 'Look again'))];
   }
@@ -188,7 +188,7 @@ class Labelling {
   _showPending() {
     const { pending } = this.outbox;
     replace(this.pending, pending.length ? h('section', {}, h('h2', {}, 'About to be sent'),
-      h('p', { class: 'quiet' }, `Each is sent ${UNDO_SECONDS} seconds after you gave it, and when you leave this page.`),
+      h('p', { class: 'quiet' }, `Each is sent ${UNDO_SECONDS} seconds after you chose the labels, or when you leave this page.`),
       h('ol', {}, pending.map(({ y }) => h('li', {}, y.length ? y.join(', ') : 'no label'))),
       h('div', { class: 'row' },
         h('button', { type: 'button', onclick: () => this.undo() }, 'Undo the last ', h('kbd', {}, 'u')),

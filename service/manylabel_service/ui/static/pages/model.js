@@ -30,7 +30,7 @@ export async function render({ name }, { signal }) {
   return h('div', {},
     top,
     !trained && h('p', {}, h('a', { class: 'button', href: `#/jobs/new?model=${encodeURIComponent(name)}` }, 'Train another model on this stream'),
-      h('span', { class: 'quiet' }, ' M3L and others fit its latest examples at once, as often as it takes; then compare.')),
+      h('span', { class: 'quiet' }, ' Batch trainers such as M3L fit its latest examples in many passes; then compare the two models.')),
     trained && versions(live),
     trained && detail(live),
     curves(live),

@@ -85,8 +85,8 @@ export async function render(parameters, { signal }) {
     section('What it learns from', { signal }, (body) => replace(body, dataPlace)),
     section('Who trains', { signal }, (body) => replace(body,
       h('div', { class: 'row' }, h('label', { for: 'trainer' }, 'Trainer'), trainer), hint, details)),
-    section('Search', { signal, help: 'Parameters may be searched first, by cross-validation on the rows that are learnt from.' }, (body) => replace(body, searchPlace)),
-    section('How it is measured', { signal, help: 'Rows that it does not learn from show how good the result is, beside a predictor that looks at no feature.' }, (body) => replace(body, holdout.element)),
+    section('Search', { signal, help: 'Hyperparameter search by cross-validation on the training rows, before the fit.' }, (body) => replace(body, searchPlace)),
+    section('How it is measured', { signal, help: 'Held-out rows measure the result, next to a baseline that ignores the features.' }, (body) => replace(body, holdout.element)),
     section('Result', { signal, help: 'The result is the next version of a trained model, which is created if it does
     not exist.' }, (body) => replace(body, target.element)),
     problem, h('p', {}, send));

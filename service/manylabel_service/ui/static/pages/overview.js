@@ -24,8 +24,8 @@ export function render(_, { signal }) {
   const table = h('ml-table', { caption: 'Models', class: 'models' });
   table.set(COLUMNS, [], { key: 'name', sort: 'name', empty: 'No model yet.' });
   const models = h('section', { 'aria-label': 'All models' },
-    h('p', { class: 'quiet' }, 'Micro-F1: how well the latest examples of each model were predicted before they were learnt; 1 is without an error. ',
-      'Baseline: the same measure of a predictor that looks at no feature.'), table);
+    h('p', { class: 'quiet' }, 'Micro-F1 of the predictions for the latest examples of each model, before they were learnt; 1 means no error. ',
+      'Baseline: the same metric for a predictor that ignores the features.'), table);
   const empty = h('div', { hidden: true }, firstSteps());
   const jobs = section('Jobs', { signal }, fillJobs(signal));
   const server = section('Server', { signal }, fillServer(signal));
@@ -53,7 +53,7 @@ export function render(_, { signal }) {
     rates.notePredictions(await call('GET', 'metrics', { signal, quiet: true }).catch(() => ''));
   }, signal);
   return h('div', {}, top, empty, models,
-    h('p', { class: 'row' }, sampleButton(), h('span', { class: 'quiet' }, `The sample goes to a model of its own, ${SAMPLE}.`)),
+    h('p', { class: 'row' }, sampleButton(), h('span', { class: 'quiet' }, `The sample goes to a separate model, ${SAMPLE}.`)),
     h('div', { class: 'grid' }, jobs, server));
 }
 
@@ -61,9 +61,9 @@ const COLUMNS = [
   { key: 'name', title: 'Model', format: (name) => link(route('models', name), name) },
   { key: 'kind', title: 'Kind' },
   { key: 'f1', title: 'Micro-F1', numeric: true, format: (f1, row) => measured(f1, row), help: 'of the latest examples' },
-  { key: 'updates', title: 'Examples', numeric: true, format: count, help: 'learnt so far; of a trained model: answers whose labels came' },
+  { key: 'updates', title: 'Examples', numeric: true, format: count, help: 'learnt so far; for a trained model: predictions with delayed labels' },
   { key: 'rate', title: 'Learnt/s', numeric: true, format: short, help: 'examples a second' },
-  { key: 'predictions', title: 'Predicted/s', numeric: true, format: short, help: 'examples a second, by the server that was asked' },
+  { key: 'predictions', title: 'Predicted/s', numeric: true, format: short, help: 'examples per second, of the server that handled the request' },
   { key: 'labels', title: 'Labels', numeric: true, format: count },
   { key: 'drift', title: 'Drift', numeric: true, format: alarms, help: 'alarms of the detector of all labels' },
   { key: 'bytes', title: 'Memory', numeric: true, format: (size) => h('span', { title: `${value(size)} bytes` }, bytes(size)) },
@@ -117,11 +117,11 @@ function summary(models, rates) {
 function firstSteps() {
   const url = String(ROOT).replace(/\/$/, '');
   return section('Nothing has been learnt yet', {}, (body) => replace(body,
-    h('p', {}, 'A model learns from the first example on. Create one and send it an example: what it is about as ', h('code', {}, 'x'),
+    h('p', {}, 'A model learns from its first example. Create one and send it an example: its features as ', h('code', {}, 'x'),
       ', its labels as ', h('code', {}, 'y'), '.'),
     command(`curl -X POST ${url}/v1/models -H 'Content-Type: application/json' -d '{"name": "tags", "algorithm": "falt"}'`),
     command(`curl -X POST ${url}/v1/models/tags/update -H 'Content-Type: application/json' -d '{"x": "my invoice is wrong", "y": ["billing"]}'`),
-    h('p', {}, 'Or stream a sample: made-up messages to a help desk, whose topics the model learns within seconds.')));
+    h('p', {}, 'Or stream a sample: made-up help desk messages, whose topics the model learns within seconds.')));
 }
 
 /** Return what fills the section of jobs; its table stays, and with it the focus. */
@@ -131,7 +131,7 @@ function fillJobs(signal) {
     { key: 'what', title: 'Job', format: (text, { id }) => link(route('jobs', id), text) },
     { key: 'state', title: 'State', format: (state) => h('span', { class: `tag ${STATES[state] ?? ''}` }, state) },
     { key: 'when', title: 'Ordered' },
-  ], [], { key: 'id', empty: 'No model was trained by a job yet.' });
+  ], [], { key: 'id', empty: 'No training job yet.' });
   return async (body) => {
     const { jobs } = await call('GET', 'v1/jobs', { query: { limit: MOST_JOBS }, signal });
     table.update(jobs.map((job) => ({ id: job.id, what: `${job.trainer} for ${job.model}`, state: job.state, when: ago(job.created) })));

@@ -35,7 +35,7 @@ class Trying {
     this.keptId = start.id;
     this.editor = exampleEditor(start.x, status.text !== null || this.isTrained === false, () => { this.keptId = null; });
     this.problem = h('div');
-    this.answer = h('div', {}, h('p', { class: 'empty' }, 'Ask the model about the example: labels and their probabilities stand here.'));
+    this.answer = h('div', {}, h('p', { class: 'empty' }, 'Predict to see the labels and their probabilities here.'));
     this.why = h('div');
     this.teaching = h('div');
     this.button = h('button', { type: 'submit', class: 'primary' }, 'Predict');
@@ -95,7 +95,7 @@ class Trying {
     const likely = ranked(this.said).map(({ name }) => ({ name })); // their probabilities stand above
     const picker = labelPicker({
       legend: 'Which labels are right?', known: this.labels.map(({ label }) => label), likely, picked: this.said.labels,
-      ...(this.isTrained ? { note: 'A label that the model does not have counts as one that it missed.' } : {}),
+      ...(this.isTrained ? { note: 'A label that the model does not have counts as missed.' } : {}),
     });
     const problem = h('div');
     const button = h('button', { type: 'submit', class: 'primary' }, this.isTrained ? 'Count it' : 'Teach these labels');
@@ -116,7 +116,7 @@ class Trying {
       h('p', {}, this.isTrained
         ? ['A trained model does not learn from single examples: its answer is counted in ', link(route('models', this.name), 'its measures'),
           ' by the labels that you tick. To have it learn, ', link('#/jobs/new', 'order another training'), ', or teach the online model whose stream it was trained on.']
-        : 'Tick the labels that this example has; all others count as not true of it. The model learns at once.'),
+        : 'Select the labels of this example; all others count as false. The model learns it immediately.'),
       h('form', { onsubmit: send }, picker.element, problem, button), this.outcome);
   }
 

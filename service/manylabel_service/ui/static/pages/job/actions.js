@@ -22,7 +22,7 @@ export function source(data) {
 export async function cancel(job, done) {
   const yes = await ask({
     title: `Cancel ${job.trainer} for ${job.model}?`,
-    text: 'It stops within two seconds, and nothing comes of it. It can be tried again, from its last checkpoint.',
+    text: 'The job stops within 2 s without a result. You can retry it from its last checkpoint.',
     action: 'Cancel the job', danger: true,
     run: () => call('DELETE', `v1/jobs/${encodeURIComponent(job.id)}`),
   });
@@ -33,7 +33,7 @@ export async function cancel(job, done) {
 export async function retry(job, done) {
   const yes = await ask({
     title: `Try ${job.trainer} for ${job.model} again?`,
-    text: 'It is queued again, and goes on from its last checkpoint if it has one.', action: 'Try again',
+    text: 'The job is queued again, and resumes from its last checkpoint if it has one.', action: 'Try again',
     run: () => call('POST', `v1/jobs/${encodeURIComponent(job.id)}/retry`),
   });
   if (yes) await done('The job is queued again.');

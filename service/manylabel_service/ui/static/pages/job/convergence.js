@@ -9,7 +9,7 @@ import { section } from '../../core/section.js';
 export function convergence(live) {
   return section('How it converges', {
     signal: live.signal,
-    help: 'Objective: what the fit minimises or maximises. Gap: how far it is from the optimum at most, relatively; it ends below the tolerance. Each fold, and each trial of a search, is a fit of its own.',
+    help: 'Objective: what the fit minimises or maximises. Gap: upper bound of the relative distance from the optimum; the fit ends when it is below the tolerance. Each fold, and each trial of a search, is a separate fit.',
   }, async (body) => {
     const objective = h('ml-line', { heading: 'Objective', 'x-title': 'iteration', 'y-title': 'objective' });
     const gap = h('ml-line', { heading: 'Gap to the optimum', 'x-title': 'iteration', 'y-title': 'relative gap', 'y-scale': 'log' });
@@ -18,7 +18,7 @@ export function convergence(live) {
       const { convergence: course } = await call('GET', ofModel(model, 'detail'), { query: { version: result.version }, signal: live.signal });
       fill(objective, course.iteration, course.objective, 'objective');
       fill(gap, course.iteration, course.gap.map((each) => (each > 0 ? each : null)), 'gap');
-      replace(said, `${result.converged ? 'The fit of all rows came to its end' : 'The fit of all rows used up its iterations'} after ${course.iteration.at(-1) ?? 0} iterations.`);
+      replace(said, `${result.converged ? 'The fit of all rows converged' : 'The fit of all rows used up its iterations'} after ${course.iteration.at(-1) ?? 0} iterations.`);
     };
     const fit = { name: null, iteration: -1 };
     const add = (progress) => {

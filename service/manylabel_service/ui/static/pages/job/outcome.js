@@ -52,7 +52,7 @@ export function outcome(live) {
       const metrics = await call('GET', ofModel(data.stream, 'metrics'), { signal }).catch(() => null);
       if (metrics) sides.push([`${data.stream}, online`, metrics.window, `its latest ${counted(metrics.window.examples, 'example')}, each before it was learnt`]);
     }
-    if (sides.length === 0) return h('p', { class: 'empty' }, 'Nothing was held out, so there is nothing to compare. Order a job with a share held out.');
+    if (sides.length === 0) return h('p', { class: 'empty' }, 'No rows were held out, so there is nothing to compare. Submit a job with held-out rows.');
     const table = h('ml-table', { caption: 'Measures' });
     const names = Object.keys(MEASURES).filter((name) => sides.some(([, measures]) => measures[name] !== undefined));
     table.set([
@@ -60,7 +60,7 @@ export function outcome(live) {
       ...sides.map(([name], i) => ({ key: `side ${i}`, title: name, numeric: true, sortable: false, format: value })),
     ], names.map((name) => ({ name: MEASURES[name][0], ...Object.fromEntries(sides.map(([, measures], i) => [`side ${i}`, measures[name]])) })), { key: 'name' });
     const where = sides.map(([name, , on]) => `${name} on ${on}`).join('; ');
-    return [h('h3', {}, 'Side by side'), table, h('p', { class: 'quiet' }, `Measured: ${where}. The same measure is comparable as far as the examples are alike.`)];
+    return [h('h3', {}, 'Side by side'), table, h('p', { class: 'quiet' }, `Measured: ${where}. Values are comparable only if they were measured on similar examples.`)];
   }
 
   async function serve(result, data, body) {

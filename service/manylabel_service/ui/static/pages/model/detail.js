@@ -37,7 +37,7 @@ function views(weights) {
 function heat({ labels, values }) {
   const map = h('ml-heat', { heading: 'Correlation of labels', min: -1, max: 1 });
   map.set(labels, labels, values);
-  return h('div', {}, h('p', { class: 'quiet' }, 'How the weights of labels, and so their scores, go together.'), map);
+  return h('div', {}, h('p', { class: 'quiet' }, 'Correlations between the weights of the labels, and so between their scores.'), map);
 }
 
 function table(scores, decisions) {
@@ -48,7 +48,7 @@ function table(scores, decisions) {
       { key: 'f1', title: 'F1', numeric: true, format: value }, { key: 'precision', title: 'Precision', numeric: true, format: value },
       { key: 'recall', title: 'Recall', numeric: true, format: value }, { key: 'support', title: 'Rows', numeric: true, format: count },
     ] : []),
-    { key: 'threshold', title: 'Threshold', numeric: true, format: value, help: 'which its score has to exceed' },
+    { key: 'threshold', title: 'Threshold', numeric: true, format: value, help: 'score above which the label is predicted' },
     { key: 'slope', title: 'Slope', numeric: true, format: value, help: 'of the calibration' },
     { key: 'intercept', title: 'Intercept', numeric: true, format: value, help: 'of the calibration' },
   ];

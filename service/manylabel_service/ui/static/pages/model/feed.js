@@ -19,7 +19,7 @@ export function feed(live) {
     list.prepend(h('li', {}, h('time', { datetime: now.toISOString() }, now.toLocaleTimeString()), h('span', {}, told(kind, data))));
     while (list.children.length > MOST) list.lastChild.remove();
   });
-  return section('What happens', { signal: live.signal, help: 'Alarms of drift, new labels, rollbacks, promotions and versions that are held back, from now on.' },
+  return section('What happens', { signal: live.signal, help: 'Drift alarms, new labels, rollbacks, promotions and versions that are held back, from now on.' },
     (body) => body.replaceChildren(learnt, h('div', { tabindex: 0, role: 'region', 'aria-label': 'Events' }, list)));
 }
 

@@ -27,7 +27,7 @@ export function labels(live) {
   const choice = h('select', { id: 'over', onchange: () => { over = choice.value; draw(); } },
     h('option', { value: 'window' }, 'the latest examples'), h('option', { value: 'cumulative' }, 'all examples'));
   table.set(COLUMNS, [], { key: 'label', sort: 'frequency', descending: true, empty: live.trained ? 'No answer was labelled yet.' : 'No label was learnt yet.' });
-  return section('Labels', { signal: live.signal, help: 'A label is predicted from the probability on that stands at Threshold. Calibration makes probabilities of scores: slope times score plus intercept, in log-odds.' }, (body) => {
+  return section('Labels', { signal: live.signal, help: 'A label is predicted if its probability is at least Threshold. Calibration turns scores into probabilities: slope times score plus intercept, in log-odds.' }, (body) => {
     let failed = null;
     const look = async () => {
       if (seen === live.status.position && seen !== null && !live.trained) return;

@@ -16,7 +16,7 @@ export async function promote(model, version, differs = null) {
   let found = null;
   const done = await ask({
     title: `Serve version ${version} of ${model}?`,
-    text: [h('p', {}, 'Predictions come from it from then on, on every server. The version before stays, and can be promoted again.'),
+    text: [h('p', {}, 'All servers then predict with it. The previous version stays, and can be promoted again.'),
       differs && h('p', { class: 'warn' }, `It differs from the version served: ${differs}`)],
     action: differs ? 'Promote anyway' : 'Promote', danger: Boolean(differs),
     run: async () => {

@@ -9,7 +9,7 @@ const ELSEWHERE = ['metrics', 'measures', 'baseline', 'position', 'updates', 'la
 export function settings(live) {
   const { status, signal } = live;
   return h('div', { class: 'grid' },
-    section('Settings', { signal, help: 'As they were resolved when the model was made; they never change.' }, (body) => {
+    section('Settings', { signal, help: 'Settings as resolved when the model was created; they never change.' }, (body) => {
       const own = Object.entries(status).filter(([name]) => !ELSEWHERE.includes(name));
       replace(body, facts(own.flatMap(([name, value]) => entries(name, value)), 'pairs'));
     }),

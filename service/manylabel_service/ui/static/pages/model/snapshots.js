@@ -74,7 +74,7 @@ export function snapshots(live) {
     }
   }
 
-  return section('Snapshots', { signal, help: 'States of the model that are stored. The server takes them by itself and keeps a few; one that you keep stays.' }, async (body) => {
+  return section('Snapshots', { signal, help: 'Stored states of the model. The server takes snapshots automatically and keeps the latest; manual snapshots stay until they are deleted.' }, async (body) => {
     await look();
     replace(body, said, table, form);
     setTimeout(() => repeat(LOOK_MS, () => look().catch(() => null), signal), LOOK_MS);

@@ -20,7 +20,7 @@ export function versions(live) {
     { key: 'version', title: 'Version', numeric: true, format: value },
     { key: 'served', title: 'State', format: (served, row) => state(served, row) },
     { key: 'trainer', title: 'Trainer', format: (trainer, { params }) => h('span', { title: JSON.stringify(params) }, trainer) },
-    { key: 'micro', title: 'Micro-F1 held out', numeric: true, format: value, help: 'on rows that it has not learnt' },
+    { key: 'micro', title: 'Micro-F1 held out', numeric: true, format: value, help: 'on held-out rows' },
     { key: 'lowest', title: 'Baseline', numeric: true, format: value },
     { key: 'rows', title: 'Rows', numeric: true, format: count },
     { key: 'bytes', title: 'Size', numeric: true, format: (size) => h('span', { title: `${size} bytes` }, bytes(size)) },
@@ -53,7 +53,7 @@ export function versions(live) {
   }
 
   live.onEvent((kind) => { if (kind === 'promoted' || kind === 'held_back') look().catch(() => null); });
-  return section('Versions', { signal, help: 'What jobs have made of this model; one of them is served.' }, async (body) => {
+  return section('Versions', { signal, help: 'Versions created by training jobs. One of them serves predictions.' }, async (body) => {
     await look();
     replace(body, said, table, h('p', {}, link(`#/jobs/new?model=${encodeURIComponent(name)}`, 'Order another training')));
   });
@@ -62,7 +62,7 @@ export function versions(live) {
 function state(served, { held_back: heldBack, worse, converged }) {
   return [
     served ? h('span', { class: 'tag good' }, 'served') : h('span', { class: 'quiet' }, 'not served'), ' ',
-    !converged && h('span', { class: 'tag warn', title: 'it used up its iterations before it came to its end' }, 'not converged'),
+    !converged && h('span', { class: 'tag warn', title: 'the fit reached its maximum number of iterations' }, 'not converged'),
     heldBack && h('div', { class: 'quiet' }, `held back: ${heldBack}`), worse && h('div', { class: 'quiet' }, worse),
   ];
 }

@@ -8,7 +8,7 @@ import { key } from '../../core/session.js';
 
 /** Return the section. */
 export function archive(signal) {
-  return section('Archive', { signal, help: 'What a model has learnt, as a file: to keep it, or to go on from it under another name or on another server.' }, async (body) => {
+  return section('Archive', { signal, help: 'The state of a model as a file: a backup, or the start of a model with another name or on another server.' }, async (body) => {
     const { models } = await call('GET', 'v1/models', { signal });
     const online = models.filter(({ algorithm }) => algorithm !== 'trained').map(({ name }) => name);
     const said = h('div', { 'aria-live': 'polite' });
@@ -28,7 +28,7 @@ export function archive(signal) {
 
     const model = h('select', { id: 'archive-model' }, online.map((name) => h('option', {}, name)));
     const download = attempt(async () => {
-      const { position } = await call('POST', ofModel(model.value, 'snapshots'), { body: { note: 'taken to be downloaded' } });
+      const { position } = await call('POST', ofModel(model.value, 'snapshots'), { body: { note: 'taken for a download' } });
       const file = await (await ask('GET', ofModel(model.value, 'snapshots', position))).blob();
       const to = h('a', { href: URL.createObjectURL(file), download: `${model.value}-${position}.snapshot` });
       to.click();
@@ -47,11 +47,11 @@ export function archive(signal) {
     replace(body,
       online.length > 0
         ? h('form', { onsubmit: download }, h('p', { class: 'row' }, h('label', { for: 'archive-model' }, 'Model'), model, h('button', { type: 'submit' }, 'Download its state')))
-        : h('p', { class: 'empty' }, 'No model learns online yet.'),
+        : h('p', { class: 'empty' }, 'No online model yet.'),
       h('form', { onsubmit: upload }, h('p', { class: 'row' }, h('label', { for: 'archive-file' }, 'Snapshot'), file,
         h('label', { for: 'archive-name' }, 'New model'), named, h('button', { type: 'submit' }, 'Make a model of it'))),
       said,
-      h('p', { class: 'quiet' }, 'All of a store (logs, versions, data sets) goes into one file at the server itself, without this page:'),
+      h('p', { class: 'quiet' }, 'To export a whole store (logs, versions, data sets) to one file, run on the server:'),
       command('manylabel export all.zip'));
   });
 }

@@ -47,8 +47,8 @@ export function audit(signal) {
       await ask(null);
     } catch (error) {
       if (error.code !== 'audit_not_kept') throw error;
-      replace(body, h('p', { class: 'empty' }, 'This server keeps no audit file: it writes none, or to its standard output. ',
-        'The setting audit_file has it kept.'));
+      replace(body, h('p', { class: 'empty' }, 'This server has no audit file: the audit log is off, or goes to standard output. ',
+        'Set audit_file to have one.'));
       return;
     }
     replace(body, form, problem, table, more);

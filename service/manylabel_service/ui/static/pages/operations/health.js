@@ -10,7 +10,7 @@ const LOOK_MS = 5_000;
 
 /** Return the section. */
 export function health(signal) {
-  return section('This server', { signal, help: 'What the server that answers this page says of itself; behind a balancer it may be another one each time.' }, async (body) => {
+  return section('This server', { signal, help: 'Status of the server that handled this request; behind a load balancer it may change.' }, async (body) => {
     let before = null;
     const state = h('div', {});
     const numbers = h('div', {});
@@ -20,7 +20,7 @@ export function health(signal) {
       replace(numbers, draw(now, before));
       if (!before || now.at - before.at > LOOK_MS / 2) before = now;
     };
-    replace(body, state, numbers, h('p', { class: 'quiet' }, 'All of it, for Prometheus: ', h('a', { href: address('metrics') }, '/metrics')));
+    replace(body, state, numbers, h('p', { class: 'quiet' }, 'All metrics, for Prometheus: ', h('a', { href: address('metrics') }, '/metrics')));
     await look();
     repeat(LOOK_MS, () => look().catch(() => null), signal);
   });
@@ -30,7 +30,7 @@ function ok({ failed = [], storage_gone_seconds: gone }) {
   return [
     h('p', {}, h('span', { class: 'tag good' }, 'ready')),
     failed.length > 0 && h('p', { class: 'bad' }, `These models could not be restored: ${failed.join(', ')}. The server's log says why.`),
-    gone !== undefined && h('p', { class: 'bad' }, `The store has been out of reach for ${duration(gone)}. Predictions go on; nothing is learnt.`),
+    gone !== undefined && h('p', { class: 'bad' }, `The store has been unreachable for ${duration(gone)}. The server still predicts; nothing is learnt.`),
   ];
 }
 

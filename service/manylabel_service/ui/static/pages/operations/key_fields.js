@@ -9,9 +9,9 @@ const SCOPES = {
 };
 const RATE = { anyOf: [{ type: 'number', exclusiveMinimum: 0 }, { type: 'null' }], default: null };
 const CHANGEABLE = {
-  expires_at: { anyOf: [{ type: 'string' }, { type: 'null' }], default: null, description: 'As 2027-01-31T12:00:00Z; empty: it does not expire.' },
+  expires_at: { anyOf: [{ type: 'string' }, { type: 'null' }], default: null, description: 'A time such as 2027-01-31T12:00:00Z; empty: the key does not expire.' },
   note: { anyOf: [{ type: 'string' }, { type: 'null' }], default: null, description: 'For people.' },
-  requests_per_second: { ...RATE, description: 'Empty: without a limit, here and below; in each process of a server.' },
+  requests_per_second: { ...RATE, description: 'Per server process. Empty: no limit, here and below.' },
   examples_per_second: RATE,
   requests_at_a_time: { anyOf: [{ type: 'integer', minimum: 1 }, { type: 'null' }], default: null },
 };
@@ -20,8 +20,8 @@ const RATES = ['requests_per_second', 'examples_per_second', 'requests_at_a_time
 const NEW_KEY = {
   required: ['name'],
   properties: {
-    name: { type: 'string', description: 'Says whose key it is, or what for.' },
-    models: { type: 'array', items: { type: 'string' }, default: ['*'], description: 'Names of models, data sets and targets of jobs, or how names begin and *; * is all.' },
+    name: { type: 'string', description: 'Owner or purpose of the key.' },
+    models: { type: 'array', items: { type: 'string' }, default: ['*'], description: 'Names of models, data sets and targets of jobs, or prefixes that end in *; * means all.' },
     ...CHANGEABLE,
   },
 };

@@ -12,7 +12,7 @@ const COLOURS = { active: 'good', expired: 'warn', revoked: 'bad' };
 
 /** Return the section. */
 export function keys(signal) {
-  return section('Keys', { signal, help: 'Who may do what. A key is for calls of its scopes, and for the models that it names. The server keeps no more of it than a hash.' }, async (body) => {
+  return section('Keys', { signal, help: 'API keys and their permissions. A key allows the calls of its scopes, on the models that it names. The server stores only a hash of it.' }, async (body) => {
     const table = h('ml-table', { caption: 'Keys, the newest first' });
     const said = h('div', { 'aria-live': 'polite' });
     table.set([
@@ -25,7 +25,7 @@ export function keys(signal) {
       { key: 'created_at', title: 'Made', format: clock },
       { key: 'expires_at', title: 'Expires', format: (time) => (time === null ? 'never' : clock(time)) },
       { key: 'actions', title: 'Actions', sortable: false, format: (key) => actions(key) },
-    ], [], { key: 'id', sort: 'created_at', descending: true, empty: 'No key yet: the server lets in everybody on this machine. Make the first key below, with the scope admin; the page then asks for it.' });
+    ], [], { key: 'id', sort: 'created_at', descending: true, empty: 'No keys yet: anyone on this machine has access. Create the first key with the scope admin; this page will then ask for it.' });
 
     const look = async () => {
       const { keys: found } = await call('GET', 'v1/keys', { signal });
@@ -49,7 +49,7 @@ export function keys(signal) {
       const form = changeForm(key);
       const done = await ask({
         title: `Change ${key.name}`, action: 'Change',
-        text: [h('p', { class: 'quiet' }, 'For other scopes or models make another key.'), form.element],
+        text: [h('p', { class: 'quiet' }, 'To change scopes or models, create another key.'), form.element],
         run: () => submit(form, (value) => call('PATCH', `v1/keys/${encodeURIComponent(key.id)}`, { body: value })),
       });
       if (done) await changed(h('p', { class: 'good' }, `${key.name} is changed.`));
@@ -57,7 +57,7 @@ export function keys(signal) {
 
     async function revoke(key) {
       const done = await ask({
-        title: `Revoke ${key.name}?`, text: 'From then on it opens nothing, on any server of this store, and cannot be brought back. Requests under way with it end.',
+        title: `Revoke ${key.name}?`, text: 'All servers reject the key within 1 s and its open streams end. This cannot be undone.',
         action: 'Revoke', danger: true, run: () => call('DELETE', `v1/keys/${encodeURIComponent(key.id)}`),
       });
       if (done) await changed(h('p', { class: 'good' }, `${key.name} is revoked.`));
@@ -73,7 +73,7 @@ export function keys(signal) {
       try {
         const key = await submit(form, (value) => call('POST', 'v1/keys', { body: value }));
         await changed(h('div', { class: 'panel' }, h('h3', {}, `The key of ${key.name}`),
-          h('p', {}, 'Copy it now: it is shown this once, and cannot be looked up.'), command(key.key))).catch(() => null);
+          h('p', {}, 'Copy the key now; it will not be shown again.'), command(key.key))).catch(() => null);
         said.scrollIntoView({ block: 'nearest' });
       } catch (error) {
         replace(problem, shown(error));
@@ -91,7 +91,7 @@ export function keys(signal) {
 /** Send what a form has; errors are shown at its fields, those that none is for are thrown. */
 async function submit(form, send) {
   form.clear();
-  if (!form.check()) throw new Error('Some fields cannot be read: see there.');
+  if (!form.check()) throw new Error('Correct the highlighted fields.');
   try {
     return await send(forServer(form.value()));
   } catch (error) {

@@ -10,7 +10,7 @@ const LOOK_MS = 3_000;
 
 /** Return the section. */
 export function replicas(signal) {
-  return section('Replicas', { signal, help: 'Servers and workers that share the store. All follow one log for each model, and hold the same bits at the same position.' }, async (body) => {
+  return section('Replicas', { signal, help: 'Servers and workers that share the store. All follow the log of each model, and have identical states at the same position.' }, async (body) => {
     const versions = h('p', { class: 'quiet' });
     const table = h('ml-table', { caption: 'Servers and workers' });
     const positions = h('ml-table', { caption: 'Positions of models' });

@@ -20,7 +20,7 @@ function formAt(at, schema, options) {
 
 function ofDataset(datasets) {
   return {
-    dataset: { type: 'string', enum: datasets, description: 'Uploaded by manylabel datasets add, or POST /v1/datasets.' },
+    dataset: { type: 'string', enum: datasets, description: 'A data set uploaded with manylabel datasets add, or POST /v1/datasets.' },
     split: { anyOf: [{ type: 'string' }, { type: 'null' }], default: null, description: 'One of its splits, or all. Null: train, if it has train and test, else all rows.' },
   };
 }
@@ -31,17 +31,17 @@ export function dataFields({ datasets, online, from, unlabelled }) {
   const stream = formAt('/data', {
     required: ['stream', 'last'],
     properties: {
-      stream: { type: 'string', enum: online.map(({ name }) => name), description: 'The model that learns online; it goes on learning.' },
+      stream: { type: 'string', enum: online.map(({ name }) => name), description: 'The online model to take examples from; it continues to learn.' },
       last: { type: 'integer', minimum: 1, maximum: MOST_EXAMPLES, default: last, description: 'Maximum number of
       examples, the latest that it learnt.' },
-      minimum: { anyOf: [{ type: 'integer', minimum: 1, maximum: MOST_EXAMPLES }, { type: 'null' }], default: null, description: 'With fewer in the log the job fails. Null: with fewer than last, or than the model has learnt.' },
+      minimum: { anyOf: [{ type: 'integer', minimum: 1, maximum: MOST_EXAMPLES }, { type: 'null' }], default: null, description: 'Minimum number of examples in the log; with fewer the job fails. Null: last, or all that the model has learnt if that is less.' },
     },
   }, { value: from ? { stream: from.name } : {} });
   const rows = formAt('/data', {
     required: ['dataset'],
     properties: {
       ...ofDataset(datasets),
-      ...(unlabelled ? { unlabelled: { type: 'object', description: 'Further rows, whose labels are not looked at.', properties: ofDataset(datasets) } } : {}),
+      ...(unlabelled ? { unlabelled: { type: 'object', description: 'Additional rows, whose labels are ignored.', properties: ofDataset(datasets) } } : {}),
     },
   });
   return choice('Examples', [['the stream of a model', stream], ['a data set', rows]], from || datasets.length === 0 ? 0 : 1);
@@ -50,25 +50,25 @@ export function dataFields({ datasets, online, from, unlabelled }) {
 /** Return the fields of `holdout`. */
 export function holdoutFields(datasets, from) {
   const share = formAt('', { required: ['holdout'], properties: {
-    holdout: { type: 'number', exclusiveMinimum: 0, exclusiveMaximum: 1, default: 0.2, description: 'This share of the rows is not learnt from.' },
+    holdout: { type: 'number', exclusiveMinimum: 0, exclusiveMaximum: 1, default: 0.2, description: 'Share of the rows that are held out.' },
   } });
   const rows = formAt('/holdout', { required: ['dataset'], properties: ofDataset(datasets) });
   const ofRows = { ...rows, value: () => ({ holdout: rows.value() }) };
-  const none = { ...EMPTY, element: h('p', { class: 'quiet' }, 'On the split test, if the data are the split train of a data set; else not at all.'), value: () => ({}) };
+  const none = { ...EMPTY, element: h('p', { class: 'quiet' }, 'On the split test, if the data are the split train of a data set; otherwise not measured.'), value: () => ({}) };
   return choice('Held out', [['a share of the rows', share], ['rows of a data set', ofRows], ['nothing more', none]], from ? 0 : 2);
 }
 
 /** Return the fields of `search` of a trainer. */
 export function searchFields(trainer) {
   const shared = {
-    folds: { type: 'integer', minimum: 2, maximum: 20, default: 5, description: 'Parts of the rows, each predicted by a model of the others.' },
-    measure: { type: 'string', enum: MEASURES, default: 'micro_f1', description: 'Decides which parameters are best.' },
+    folds: { type: 'integer', minimum: 2, maximum: 20, default: 5, description: 'Number of folds of the cross-validation.' },
+    measure: { type: 'string', enum: MEASURES, default: 'micro_f1', description: 'Metric that selects the best parameters.' },
   };
   const grid = searched(trainer, shared, 'grid');
   const random = searched(trainer, {
     trials: { type: 'integer', minimum: 1, maximum: 500, default: 20, description: 'Number of combinations drawn.' },
     ...shared,
-    ranges: { type: 'object', description: 'Ranges to draw from, as {"C": {"low": 0.001, "high": 1000, "log": true}}.' },
+    ranges: { type: 'object', description: 'Ranges to draw from, such as {"C": {"low": 0.001, "high": 1000, "log": true}}.' },
   }, 'random');
   return choice('Search', [['none', EMPTY], ['every combination', grid], ['combinations at random', random]]);
 }

@@ -50,10 +50,10 @@ export function answerView(answer, thresholds) {
   const more = first.length < all.length && h('button', { type: 'button', onclick: () => { bars.set(all); more.remove(); } },
     `Show all ${all.length.toLocaleString('en')} labels`);
   return h('div', {},
-    all.length === 0 ? h('p', {}, 'The model knows no label yet. Teach it one below.')
+    all.length === 0 ? h('p', {}, 'The model has no labels yet. Teach it one below.')
       : h('p', { role: 'status' }, answer.labels.length ? ['Predicted: ', h('strong', {}, answer.labels.join(', ')), '.'] : 'No label is predicted.'),
     answer.unable.probabilities && all.length > 0 ? h('p', { class: 'quiet' }, `The bars are scores: predicted above 0. Probabilities ${answer.unable.probabilities}.`) : null,
-    answer.probabilities && all.length > 0 ? h('p', { class: 'quiet' }, 'Bars are probabilities. A label is predicted from its own threshold on',
+    answer.probabilities && all.length > 0 ? h('p', { class: 'quiet' }, 'Bars are probabilities. A label is predicted if its probability is at least its threshold',
       [...thresholds.values()].some((each) => each !== null) ? ' (the upright stroke)' : '', ', which the model chooses for its measure; it need not be a half.') : null,
     bars, more);
 }
@@ -64,13 +64,13 @@ export function whyView(answer, x) {
     return h('p', {}, `This model cannot say why: explain ${answer.unable.explain}.`);
   }
   const explained = Object.entries(answer.explanations ?? {});
-  if (!explained.length) return h('p', {}, 'No label is predicted, so there is nothing to explain: a model says why of what it predicts.');
+  if (!explained.length) return h('p', {}, 'No label is predicted, so there is nothing to explain: explanations are given for predicted labels.');
   if (explained.every(([, why]) => why.for.length + why.against.length === 0)) {
     return h('p', {}, 'No feature of this example contributes: none has a weight, or all are missing or at their mean.
     The prediction follows the label frequencies.');
   }
   return h('div', {},
-    h('p', { class: 'quiet' }, 'What a feature adds to the score of a label (+, green) or takes from it (−, red). All of it together with the rest is the score; above 0 the label is predicted.'),
+    h('p', { class: 'quiet' }, 'Contribution of each feature to the score of a label: positive (+, green) or negative (−, red). The score is their sum with all others; above 0 the label is predicted.'),
     h('div', { class: 'grid' }, explained.map(([label, why], i) => reasons(label, why, answer.scores[label], x, i < OPEN))));
 }
 
