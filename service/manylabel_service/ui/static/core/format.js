@@ -7,8 +7,8 @@ const UNITS = ['B', 'KiB', 'MiB', 'GiB', 'TiB'];
 const LONG_FRACTION = /^([+-]?\d+\.\d{4})(\d+)$/;
 
 /**
-  * Return a value as the API returns it; a dash for null. A long fraction shows its first four digits: all of them
-  * are in the text, for copying and for screen readers, and in the title.
+ * Return a value as the API returns it; a dash for null. A long fraction shows its first four digits: all of them
+ * are in the text, for copying and for screen readers, and in the title.
  */
 export function value(number) {
   return number == null ? '–' : digits(String(number));

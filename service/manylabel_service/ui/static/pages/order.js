@@ -87,8 +87,7 @@ export async function render(parameters, { signal }) {
       h('div', { class: 'row' }, h('label', { for: 'trainer' }, 'Trainer'), trainer), hint, details)),
     section('Search', { signal, help: 'Hyperparameter search by cross-validation on the training rows, before the fit.' }, (body) => replace(body, searchPlace)),
     section('How it is measured', { signal, help: 'Held-out rows measure the result, next to a baseline that ignores the features.' }, (body) => replace(body, holdout.element)),
-    section('Result', { signal, help: 'The result is the next version of a trained model, which is created if it does
-    not exist.' }, (body) => replace(body, target.element)),
+    section('Result', { signal, help: 'The result is the next version of a trained model, which is created if it does not exist.' }, (body) => replace(body, target.element)),
     problem, h('p', {}, send));
   return form;
 }

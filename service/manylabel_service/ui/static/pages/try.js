@@ -19,8 +19,7 @@ export async function render({ name }, { signal }) {
     call('GET', ofModel(name), { signal }),
     call('GET', ofModel(name, 'labels'), { query: { limit: MAX_LABELS }, signal }),
   ].map((each) => each.catch((problem) => {
-    if (problem.status === 403 || problem.code === 'no_version_served') return null; // a key that only predicts can
-    still try
+    if (problem.status === 403 || problem.code === 'no_version_served') return null; // a key that only predicts can still try
     throw problem;
   })));
   return new Trying(name, status ?? {}, labels?.labels ?? [], await startOf(name, status ?? {}, signal), signal).element;
@@ -133,14 +132,12 @@ class Trying {
     const changed = [...new Set([...y, ...before.labels, ...this.said.labels])];
     const said = (answer, label) => value((answer.probabilities ?? answer.scores)[label]);
     replace(this.outcome,
-      h('p', {}, h('strong', { class: 'good' }, 'Learnt.'), ` The model has learnt ${counted(learnt.updates,
-      'example')}. Its prediction for this example now:`),
+      h('p', {}, h('strong', { class: 'good' }, 'Learnt.'), ` The model has learnt ${counted(learnt.updates, 'example')}. Its prediction for this example now:`),
       h('div', { class: 'scroll', tabindex: 0, role: 'region', 'aria-label': 'Before and after' }, h('table', {},
         h('thead', {}, h('tr', {}, ['Label', 'Before', 'After', 'Predicted now'].map((each, i) => h('th', { scope: 'col', class: i === 1 || i === 2 ? 'number' : null }, each)))),
         h('tbody', {}, changed.map((label) => h('tr', {}, h('th', { scope: 'row' }, label), h('td', { class: 'number' }, said(before, label)),
           h('td', { class: 'number' }, said(this.said, label)), h('td', {}, this.said.labels.includes(label) ? 'yes' : 'no')))))),
-      h('p', { class: 'quiet' }, 'One example changes a model only a little; teach it again, or similar ones, for a
-      larger change.'));
+      h('p', { class: 'quiet' }, 'One example changes a model only a little; teach it again, or similar ones, for a larger change.'));
   }
 
   /** Have the measures of a trained model count what it says of the example. */

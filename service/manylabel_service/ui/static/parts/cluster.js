@@ -2,8 +2,8 @@
  * An order in which those alike stand together: the leaves of average linkage.
  *
  * The chain of nearest neighbours finds the same merges as looking for the closest pair each time does (average linkage
-  * is reducible) in time that grows with the square of n. Each of two merged clusters is turned so that the
-  * ends that meet are as close as they can be.
+ * is reducible) in time that grows with the square of n. Each of two merged clusters is turned so that the
+ * ends that meet are as close as they can be.
  *
  * @param {number[][]} likeness symmetric, n by n, as a correlation: the larger, the closer
  * @returns {number[]} the rows in their new order

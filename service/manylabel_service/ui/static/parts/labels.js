@@ -4,7 +4,7 @@ const AT_ONCE = 24;
 let pickers = 0;
 
 /**
-  * Boxes to select the labels of an example; any other label, also a new one, can be typed.
+ * Boxes to select the labels of an example; any other label, also a new one, can be typed.
  *
  * @param {Object} options `legend`; `known`: names of all labels; `likely`: those to show first, as `{name, text}`, a text or an element, with what
  *   is said beside them; `picked`: names; `keys`: the digits 1 to 9 stand at the first nine; `note`: what

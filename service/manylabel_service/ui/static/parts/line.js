@@ -17,7 +17,7 @@ const MAX_DOT = 10;
  * instead, of areas by their counts of `count-title`. `marks = [{x, text}]` draws upright lines, as of drift. Attributes
  * `y-min`, `y-max`, `x-min` and `x-max` hold the ends of the axes, which else go by the curves that are shown;
  * `y-scale="log"` has it logarithmic, `diagonal` draws where y is x. Drawn once per frame at most, and not at all while
-  * the chart is out of view.
+ * the chart is out of view.
  */
 export class Line extends HTMLElement {
   constructor() {

@@ -10,8 +10,7 @@ const AT_ONCE = 100;
 
 /** Return the section. */
 export function audit(signal) {
-  return section('Audit', { signal, help: 'Calls that changed or exported something, and calls refused because they had
-  no valid key or no scope, on the server that handles the request.' }, async (body) => {
+  return section('Audit', { signal, help: 'Calls that changed or exported something, and calls refused because they had no valid key or no scope, on the server that handles the request.' }, async (body) => {
     const table = h('ml-table', { caption: 'Calls, the newest first' });
     const problem = h('div', {});
     table.set([

@@ -32,8 +32,7 @@ export function dataFields({ datasets, online, from, unlabelled }) {
     required: ['stream', 'last'],
     properties: {
       stream: { type: 'string', enum: online.map(({ name }) => name), description: 'The online model to take examples from; it continues to learn.' },
-      last: { type: 'integer', minimum: 1, maximum: MOST_EXAMPLES, default: last, description: 'Maximum number of
-      examples, the latest that it learnt.' },
+      last: { type: 'integer', minimum: 1, maximum: MOST_EXAMPLES, default: last, description: 'Maximum number of examples, the latest that it learnt.' },
       minimum: { anyOf: [{ type: 'integer', minimum: 1, maximum: MOST_EXAMPLES }, { type: 'null' }], default: null, description: 'Minimum number of examples in the log; with fewer the job fails. Null: last, or all that the model has learnt if that is less.' },
     },
   }, { value: from ? { stream: from.name } : {} });

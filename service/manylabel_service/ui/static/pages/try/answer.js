@@ -66,8 +66,7 @@ export function whyView(answer, x) {
   const explained = Object.entries(answer.explanations ?? {});
   if (!explained.length) return h('p', {}, 'No label is predicted, so there is nothing to explain: explanations are given for predicted labels.');
   if (explained.every(([, why]) => why.for.length + why.against.length === 0)) {
-    return h('p', {}, 'No feature of this example contributes: none has a weight, or all are missing or at their mean.
-    The prediction follows the label frequencies.');
+    return h('p', {}, 'No feature of this example contributes: none has a weight, or all are missing or at their mean. The prediction follows the label frequencies.');
   }
   return h('div', {},
     h('p', { class: 'quiet' }, 'Contribution of each feature to the score of a label: positive (+, green) or negative (−, red). The score is their sum with all others; above 0 the label is predicted.'),
