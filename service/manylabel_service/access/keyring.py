@@ -61,7 +61,7 @@ class _Holder:
         self.token_key = token_text.key_of(self.digest)
         self.until_unix_ms = key.usable_until_unix_ms
         self.tokens: dict[str, Access] = {}
-        """Permissions of the tokens seen last, by token."""
+        """Permissions of the tokens seen last, by model."""
 
     def refusal(self) -> KeyInvalid | None:
         """Return why the key opens nothing; None if it does."""

@@ -1,8 +1,7 @@
 """The child process that reads an uploaded file.
 
 Files: the upload, the data set made of it, and further parts, which the request names: the labels of an ARFF file if
-they
-come as XML, and details of labels.
+they come as XML, and details of labels.
 """
 
 from __future__ import annotations

@@ -137,7 +137,6 @@ def model_versions(name: str, incarnation: int, updates: int) -> list[str]:
     """Return what versions of a model are called, from its first to the present one.
 
     Label Studio asks for the prediction of a task again when the version has changed: it changes each time the model
-    has
-    learnt enough to change its predictions.
+    has learnt enough to change its predictions.
     """
     return [f"{name}.{incarnation}.{reached}" for reached in milestones(updates)]

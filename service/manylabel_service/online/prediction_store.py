@@ -75,8 +75,7 @@ class PredictionStore:
         """Keep what was predicted from and what was answered, each under its id, until its time is over.
 
         The scores of a prediction are those of the first labels, in their order, unless `columns_of` gives their
-        columns,
-        -1 for none. `records`, if they are to be kept too, are of the examples, in JSON.
+        columns, -1 for none. `records`, if they are to be kept too, are of the examples, in JSON.
 
         Raises
         ------

@@ -1,9 +1,8 @@
 """HTTP on one connection, and what its client may hold of the server before the application sees a request.
 
 uvicorn's protocol parses and answers. It accepts heads, trailers and pipelined requests of any size, and waits for a
-head
-or a body without a timeout. This protocol limits the bytes and the time of a head, the time of a body, the number of
-pipelined requests, and the time for which an answer may stay unread. A client that exceeds a limit gets a problem
+head or a body without a timeout. This protocol limits the bytes and the time of a head, the time of a body, the number
+of pipelined requests, and the time for which an answer may stay unread. A client that exceeds a limit gets a problem
 document, and the connection ends.
 """
 

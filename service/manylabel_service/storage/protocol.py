@@ -275,8 +275,7 @@ class Snapshots(Protocol):
         It is listed, and can be read, only once all of it is in place, was read again and equals what was passed (or
         `StorageGone` is raised); if it is lost (by a loss of power), so is a `trim` that was requested
         later. Several processes that put a snapshot at one position put equal bytes. Raises `ModelGone`, and `LogLost`
-        as
-        `append` for a position that the log does not have, or `LogTrimmed` for one from before its start.
+        as `append` for a position that the log does not have, or `LogTrimmed` for one from before its start.
         """
         ...
 

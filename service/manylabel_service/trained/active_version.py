@@ -1,8 +1,7 @@
 """The active version predicts; its successor is on the way into memory.
 
 One task loads the version that the catalogue says is served, in a thread, while the version before answers. Then one
-step
-replaces it. The position moves with that step, so that it never claims what is not answered yet.
+step replaces it. The position moves with that step, so that it never claims what is not answered yet.
 """
 
 import asyncio

@@ -41,10 +41,8 @@ async def load(
     """Make the models and data sets of an archive; return how many of each.
 
     All files are checked, and all names, before anything is stored. After a later failure, the models and data sets
-    made
-    before it stay. A store without keys gets the keys of the archive before anything else: it never serves data openly
-    that
-    needed a key before.
+    made before it stay. A store without keys gets the keys of the archive before anything else: it never serves data
+    openly that needed a key before.
 
     Raises
     ------

@@ -152,8 +152,7 @@ class _Explaining(_Predicting):
     """These labels are not answered: names, or prefixes of names that end in `*`."""
     explain: Annotated[int, Field(strict=True, ge=0, le=MAX_EXPLAIN)] = 0
     """Number of features listed for each predicted label, of those with the largest positive contributions, and the
-    same
-    number of those with the largest negative ones; 0 lists none. For linear models."""
+    same number of those with the largest negative ones; 0 lists none. For linear models."""
 
 
 class PredictRequest(_Explaining, PredictItem):

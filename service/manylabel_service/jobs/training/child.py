@@ -3,8 +3,7 @@
 It is alone with the files of its request. It reports on its standard output, a JSON object a line.
 On its standard input it receives deadlines until which it may compute; after the last deadline, or when its supervisor
 has gone, it exits at once. So two processes never work at the same task: a supervisor counts as dead only after a
-longer
-time than that.
+longer time than that.
 """
 
 from __future__ import annotations

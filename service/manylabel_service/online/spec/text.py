@@ -23,8 +23,7 @@ class Text(BaseModel):
     """A string of more characters is a text in any field. Null takes 200 where no `fields` are named, else none is."""
     ngrams: int | _Span = [1, 1]
     """Lengths of the word n-grams that become tokens: from the first number to the second, 1 to 5; a number n stands
-    for 1
-    to n."""
+    for 1 to n."""
     chars: int | _Span | None = None
     """Lengths of the character n-grams inside a word that become tokens: from the first number to the second, 2 to 10;
     a number n stands for n alone. Null: none are."""

@@ -22,8 +22,7 @@ class PartialTruths:
     """Truths in parts, by the id of their prediction, in the order in which they were begun.
 
     A rollback does not undo the labels told, like all that is known of requests. It does undo `measured`, which goes
-    with
-    the measures. `versions` says which version of a trained model gave the prediction, if one did: the columns of
+    with the measures. `versions` says which version of a trained model gave the prediction, if one did: the columns of
     `measured` are then those of that version.
     """
 
