@@ -30,8 +30,6 @@ class HeldBodies:
         """Count n_bytes received of a body of body_bytes; raises a Problem server_busy if the buffer is full."""
         if self.n_bytes + n_bytes > self._max_bytes and body_bytes >= SMALL_BYTES:
             self._on_refused()
-            detail = (
-                f"bodies that are still coming have {self._max_bytes:,} bytes, the limit of this server; retry soon"
-            )
+            detail = f"incomplete request bodies fill the buffer of this server ({self._max_bytes:,} bytes); retry soon"
             raise Problem("server_busy", detail, headers={"Retry-After": "1"})
         self.n_bytes += n_bytes

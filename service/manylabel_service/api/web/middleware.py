@@ -142,7 +142,7 @@ def _request_id(scope: Scope) -> bytes:
 
 def _broken(error: Exception, scope: Scope) -> Problem:
     if isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE):
-        detail = "the server has as many files and connections open as it may; retry in a moment"
+        detail = "the server has reached its limit of open files and connections; retry in a moment"
         return Problem("server_busy", detail, headers={"Retry-After": "1"})
     if isinstance(error, OSError) and error.errno in DISK_FULL:
         return problem_of(StorageFull(str(error)))

@@ -44,7 +44,7 @@ def refuse_parameters(document: Any, model: type[Parameters]) -> None:
     """Refuse a body with a field that is a parameter of the query string; raises a Problem that says so."""
     for name in model.model_fields:
         if isinstance(document, dict) and name in document:
-            detail = f"is no field of the body, but a parameter of the address: ?{name}=..."
+            detail = f"is not a field of the body, but a parameter of the address: ?{name}=..."
             raise invalid((name,), detail)
 
 
