@@ -1,1 +1,1 @@
-"""What makes a site of the pages in docs: extensions of Sphinx, which docs/conf.py names."""
+"""Sphinx extensions that build the site from the pages in docs; docs/conf.py lists them."""
