@@ -149,6 +149,10 @@ def test_edits_lead_to_the_same_bits_as_the_last_titles() -> None:
     model, plain = titled(), titled()
     for each in (model, plain):
         each.partial_fit(X[:100], Y[:100])
+    shifted = titled()
+    shifted.set_titles({5: [5]})  # a place before those of other words
+    shifted.link([10, 11], [5, 5])
+    assert bits(shifted) == bits(titled(titles={**TITLES, 5: [5]}))
     model.set_titles({0: [3, 5, 250], 2: []})
     model.set_titles({0: [], 5: [1, 1]})
     model.set_titles({5: [], 2: TITLES[2][::-1] * 2, 0: TITLES[0]})

@@ -104,7 +104,7 @@ def test_however_titles_come_to_a_state_it_has_the_same_bits() -> None:
         return Update(tuple(Example(report(seed), Labels.all_of([f"a{seed % 3}"])) for seed in seeds), "log")
 
     changes = [
-        Describe({"a0": {"title": "Otter"}, "a5": {"title": "Marten"}}, "log"),
+        Describe({"a0": {"title": "Otter cub"}, "a5": {"title": "Marten"}}, "log"),
         update(*range(12)),
         Describe({"a1": {"title": "Heron", "description": "A bird"}, "a2": {"title": "Otter"}}, "log"),
         Relabel("a1", "b1", "log"),

@@ -1,11 +1,12 @@
-"""What the titles of labels say of an example: for every label 2 sqrt(cosine of the example and its title).
+"""Evidence from the titles of labels: 2 sqrt(cosine of an example and a title), for every label.
 
-Of a word k that C_k values of features were seen of, an example has z_f, as in `_centroid`, for each of its features f
-that is the word, and a title has (C_k + 2)^(-1/4), which differs from the factor of z_f by what all words share:
+A feature may be a word. An example has z_f of `_centroid` for each feature f; a title has (C_k + 2)^(-1/4) for each of its
+words k, where C_k counts the examples so far that had a feature that is the word, once for each such feature. With k the
+word of f,
 
     n_l = 2 sqrt(min(1, max(0, sum_f z_f (C_k + 2)^(-1/4)) / (|z| sqrt(S_l)))),      S_l = sum_k (C_k + 2)^(-1/2)
 
-over the words k of the title of l. S_l is a sum of whole numbers of 2^-40, so that it has the same bits in whichever
+over the words of the title of l. S_l is a sum of whole numbers of 2^-40, so that it has the same bits in whichever
 order words were counted, titles given and states restored. A row is looked up word by word; no loop is over all labels
 but that which writes zeros.
 
