@@ -1,8 +1,8 @@
 """Evidence from the titles of labels: 2 sqrt(cosine of an example and a title), for every label.
 
-A feature may be a word. An example has z_f of `_centroid` for each feature f; a title has (C_k + 2)^(-1/4) for each of its
-words k, where C_k counts the examples so far that had a feature that is the word, once for each such feature. With k the
-word of f,
+A feature may be a word. An example has z_f of `_centroid` for each feature f; a title has (C_k + 2)^(-1/4) for each of
+its words k, where C_k counts the examples so far that had a feature that is the word, once for each such feature. With
+k the word of f,
 
     n_l = 2 sqrt(min(1, max(0, sum_f z_f (C_k + 2)^(-1/4)) / (|z| sqrt(S_l)))),      S_l = sum_k (C_k + 2)^(-1/2)
 
