@@ -228,7 +228,7 @@ class Pipeline:
     def link(self, features: ArrayLike, words: ArrayLike) -> None:
         """Say which words features are; see `OnlineLearner.link`."""
         columns, own = np.asarray(features), _words("words", words, -1)
-        if columns.shape != own.shape or columns.dtype.kind not in "iu":
+        if columns.shape != own.shape or (columns.size and columns.dtype.kind not in "iu"):
             raise ValueError("features must have a column for each word")
         if len(columns) and not 0 <= columns.min() <= columns.max() < self.n_features:
             raise ValueError(f"features must be columns below {self.n_features}")
