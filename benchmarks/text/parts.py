@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from benchmarks.text import encoding, quality, stream
+from benchmarks.text import encoding, quality, stream, titles
 
-PARTS = {"encoding": encoding.run, "stream": stream.run, "quality": quality.run}
+PARTS = {"encoding": encoding.run, "stream": stream.run, "quality": quality.run, "titles": titles.run}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

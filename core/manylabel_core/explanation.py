@@ -11,6 +11,9 @@ from numpy.typing import NDArray
 NOT_LINEAR = "only linear models can be explained: this one has no weight for each feature and label"
 """The message where an explanation is asked of any other model."""
 
+TITLES_COUNT = "only linear models can be written as weights: this one also scores labels by the words of their titles"
+"""The message where the weights are asked of a model in which titles of labels count."""
+
 MAX_EXPLAINED_PARTS = 2**23
 """Most contributions that are looked through for one example: its features, times the labels explained."""
 
@@ -18,14 +21,14 @@ MAX_EXPLAINED_PARTS = 2**23
 class NotLinear(ValueError):
     """A model has no weight for each feature and label."""
 
-    def __init__(self) -> None:
-        super().__init__(NOT_LINEAR)
+    def __init__(self, message: str = NOT_LINEAR) -> None:
+        super().__init__(message)
 
 
 class Explanation(NamedTuple):
     """An explanation has the features that speak most for one label of one example, and against it.
 
-    The score is the sum of the contributions and of the rest, to rounding.
+    The score is the sum of the contributions, of the title and of the rest, to rounding.
 
     Attributes
     ----------
@@ -35,11 +38,14 @@ class Explanation(NamedTuple):
         How much each adds to the score, in this order: above 0, then below 0.
     rest : float
         All else: the constant, thresholds, the features that are not listed, and those that the example lacks.
+    title : float
+        What the words of the label's title add to the score; 0 where there is no title.
     """
 
     features: NDArray[np.int32]
     contributions: NDArray[np.float64]
     rest: float
+    title: float = 0.0
 
 
 class Scorer(NamedTuple):

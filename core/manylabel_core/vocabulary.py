@@ -91,6 +91,10 @@ class Vocabulary:
         columns = self._columns
         return [name for name in names if name not in columns]
 
+    def newest(self, n: int) -> list[str]:
+        """Return the last n names, in the order of their columns."""
+        return list(itertools.islice(reversed(self._columns), n))[::-1]
+
     def add(self, names: Iterable[str]) -> list[int]:
         """Return the columns of `names`; those not seen before are appended, in the order given.
 

@@ -41,7 +41,7 @@ def portable_online(model: str, snapshot: bytes) -> Portable:
     Raises
     ------
     CannotExport
-        It is not linear, hashes its features, or has learnt nothing.
+        It is not linear, hashes its features, has learnt nothing, or has labels with titles that count.
     manylabel_core.state.DamagedState
         The bytes are no snapshot.
     """
@@ -58,7 +58,11 @@ def portable_online(model: str, snapshot: bytes) -> Portable:
         **spec["params"], scaling=spec["scaling"], missing=spec["missing"]
     )
     learner.restore(_group(arrays, "learner"))
-    weights, intercept, slope, offset, bend = learner.linear_form()
+    try:
+        weights, intercept, slope, offset, bend = learner.linear_form()
+    except NotLinear as error:
+        advice = "to export a copy without them, create it from a snapshot and remove titles and descriptions there"
+        raise CannotExport(f"{model}: {error}; {advice}") from error
     labels = _texts(_group(arrays, "labels"))
     hidden = {*arrays["retired"].tolist(), *arrays["paused"].tolist()}
     kept = [column for column in range(len(labels)) if column not in hidden]

@@ -251,7 +251,7 @@ class OnlineLearner(Estimator, metaclass=ABCMeta):
         """
         return (self._pipeline or self._in_use()).learn(rows, targets, probabilities)
 
-    def score(self, rows: Rows) -> NDArray[np.float64]:
+    def score(self, rows: Rows, new_words: NDArray[np.int64] | None = None) -> NDArray[np.float64]:
         """Score examples, given as index arrays, without learning.
 
         Parameters
@@ -259,13 +259,76 @@ class OnlineLearner(Estimator, metaclass=ABCMeta):
         rows : Rows of n_samples examples
             Columns of `n_features_` and above are features never learnt: they have no weight, and count in
             the norm of an example.
+        new_words : ndarray of shape (n_new,), int64, optional
+            Which words of titles the columns from `n_features_` on are, -1 for none, as `link` would say it.
 
         Returns
         -------
         ndarray of shape (n_samples, 1 + n_labels), float64
             Scores, threshold first: the same bits that `learn` would give for that example next.
+
+        Raises
+        ------
+        ValueError
+            If words are given to a learner that takes no titles.
         """
-        return (self._pipeline or self._in_use()).score(rows)
+        return (self._pipeline or self._in_use()).score(rows, new_words)
+
+    @property
+    def takes_titles(self) -> bool:
+        """Return whether titles of labels count: they do with step="stacked"."""
+        return self._stacked
+
+    def set_titles(self, titles: Mapping[int, ArrayLike]) -> None:
+        """Give labels the words of their titles, in place of those that they had.
+
+        An example that has words of a label's title speaks for the label, by as much as the titles of all labels have
+        turned out to be worth: a label can be predicted before its first example.
+
+        Parameters
+        ----------
+        titles : Mapping of int to array-like of shape (n_words,), int64
+            By the column of a label the words of its title, at most 100: numbers of your choice, from 0 to 2^63 - 1.
+            None takes the title away.
+
+        Raises
+        ------
+        ValueError
+            If there is no such label, or these are no words; if the learner takes no titles. Nothing has changed then.
+
+        Examples
+        --------
+        >>> from manylabel_core import FALT
+        >>> from manylabel_core.rows import as_rows
+        >>> cat, dog = 0, 1
+        >>> model = FALT()
+        >>> model.grow(2, 2)
+        >>> model.set_titles({0: [cat], 1: [dog]})
+        >>> model.link([0, 1], [cat, dog])
+        >>> rows, _ = as_rows([[1.0, 0.0], [0.0, 1.0]])
+        >>> model.score(rows)[:, 1:].argmax(axis=1).tolist()
+        [0, 1]
+        """
+        self._in_use().set_titles(titles)
+
+    def link(self, features: ArrayLike, words: ArrayLike) -> None:
+        """Say which words features are; words that are in no title are left out.
+
+        Bits depend on what is linked, and not on when, as long as it is before a feature's first example.
+
+        Parameters
+        ----------
+        features : array-like of shape (n_linked,), int
+            Columns below `n_features_`, each once.
+        words : array-like of shape (n_linked,), int64
+            The word of each, as in `set_titles`; -1 for none.
+
+        Raises
+        ------
+        ValueError
+            As `set_titles`; if there is no such feature.
+        """
+        self._in_use().link(features, words)
 
     def probabilities(self, scores: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the probabilities of the labels, given what `score` gave at the present state.
@@ -285,7 +348,9 @@ class OnlineLearner(Estimator, metaclass=ABCMeta):
         """
         return self._in_use().probabilities(scores)
 
-    def explain(self, row: Rows, labels: Sequence[int], k: int) -> list[Explanation]:
+    def explain(
+        self, row: Rows, labels: Sequence[int], k: int, new_words: NDArray[np.int64] | None = None
+    ) -> list[Explanation]:
         """Say which features of an example speak for some labels, and which against them.
 
         A score is that of `decision_function`. A feature contributes its value as the model sees it times the weight
@@ -299,6 +364,8 @@ class OnlineLearner(Estimator, metaclass=ABCMeta):
         labels : columns of labels, below `n_labels_`
         k : int
             The most features listed for a label, and the most against it.
+        new_words : ndarray of shape (n_new,), int64, optional
+            As for `score`.
 
         Returns
         -------
@@ -323,7 +390,7 @@ class OnlineLearner(Estimator, metaclass=ABCMeta):
         >>> model.explain(row, [0], 1)[0].features
         array([0, 2], dtype=int32)
         """
-        return self._in_use().explain(row, labels, k)
+        return self._in_use().explain(row, labels, k, new_words)
 
     def curves(self) -> Curves | None:
         """Return how the probabilities of labels are made, and where they are cut; None with calibrate=False."""
@@ -397,7 +464,7 @@ class OnlineLearner(Estimator, metaclass=ABCMeta):
         Raises
         ------
         manylabel_core.explanation.NotLinear
-            If the model is not linear.
+            If the model is not linear, or titles of labels count.
         NotFittedError
             If nothing has been learnt yet.
         """

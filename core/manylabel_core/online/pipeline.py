@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from manylabel_core.explanation import Explanation, NotLinear, Scorer, explain_scores
+from manylabel_core.explanation import TITLES_COUNT, Explanation, NotLinear, Scorer, explain_scores
 from manylabel_core.online._examples import PROBLEMS, find_problem
 from manylabel_core.online.calibration.calibration import Calibration, Curves
 from manylabel_core.online.drift.detectors import Alarms, Detectors
 from manylabel_core.online.models.model import Model
+from manylabel_core.online.models.stack.model import Stack
+from manylabel_core.online.models.stack.titles import MAX_TITLE_WORDS, NO_WORDS, NewWords
 from manylabel_core.rows import Rows, Targets, as_weights
 from manylabel_core.scaling.scaling import Scaling
 
@@ -171,6 +174,7 @@ class Pipeline:
             self.model.forget(column - 1)
             if self._calibration is not None:
                 self._calibration.forget(column - 1)
+                self._note_title(column - 1)
 
     @property
     def _rows_at_once(self) -> int:
@@ -180,41 +184,87 @@ class Pipeline:
             return n_rows
         return min(n_rows, self._detectors.n_until_check)
 
-    def score(self, rows: Rows) -> NDArray[np.float64]:
+    def score(self, rows: Rows, new_words: NDArray[np.int64] | None = None) -> NDArray[np.float64]:
         """Score examples without learning; see `OnlineLearner.score`."""
         rows = self._plain(rows)
         n_samples = len(rows.indptr) - 1
         scores = np.empty((n_samples, 1 + self.n_labels), dtype=np.float64)
+        score = self.model.score if new_words is None else partial(self._stack.score, new=self._new(new_words))
         if n_samples == 1 or n_samples <= self._scaling.rows_at_once:
-            self.model.score(self._scaling.score(rows), scores)
+            score(self._scaling.score(rows), scores)
         else:
             for first, last in _parts(n_samples, lambda: self._scaling.rows_at_once):
-                self.model.score(self._scaling.score(rows.part(first, last)), scores[first:last])
+                score(self._scaling.score(rows.part(first, last)), scores[first:last])
         if self._calibration is not None:
             self._calibration.decide(scores)
         return scores
 
-    def explain(self, row: Rows, labels: Sequence[int], k: int) -> list[Explanation]:
+    @property
+    def _stack(self) -> Stack:
+        """The model, which takes titles of labels; raises ValueError for another."""
+        if not isinstance(self.model, Stack):
+            raise ValueError("step must be 'stacked' for titles of labels")
+        return self.model
+
+    def _new(self, words: NDArray[np.int64] | None) -> NewWords:
+        return NO_WORDS if words is None else NewWords(self.n_features, words)
+
+    def set_titles(self, titles: Mapping[int, ArrayLike]) -> None:
+        """Give labels the words of their titles; see `OnlineLearner.set_titles`."""
+        words = {label: _words(f"titles[{label}]", own, 0) for label, own in titles.items()}
+        for label, own in words.items():
+            if not 0 <= label < self.n_labels:
+                raise ValueError(f"titles[{label}] is of no label: there are {self.n_labels}")
+            if len(own) > MAX_TITLE_WORDS:
+                raise ValueError(f"titles[{label}] must have at most {MAX_TITLE_WORDS} words, not {len(own)}")
+        self._stack.set_titles(words)
+        for label in words:
+            self._note_title(label)
+
+    def _note_title(self, label: int) -> None:
+        if self._calibration is not None and isinstance(self.model, Stack):
+            self._calibration.note_title(label, self.model.has_title(label))
+
+    def link(self, features: ArrayLike, words: ArrayLike) -> None:
+        """Say which words features are; see `OnlineLearner.link`."""
+        columns, own = np.asarray(features), _words("words", words, -1)
+        if columns.shape != own.shape or (columns.size and columns.dtype.kind not in "iu"):
+            raise ValueError("features must have a column for each word")
+        if len(columns) and not 0 <= columns.min() <= columns.max() < self.n_features:
+            raise ValueError(f"features must be columns below {self.n_features}")
+        self._stack.link(columns.astype(np.int32), own)
+
+    def explain(
+        self, row: Rows, labels: Sequence[int], k: int, new_words: NDArray[np.int64] | None = None
+    ) -> list[Explanation]:
         """Explain the scores of one example; see `OnlineLearner.explain`."""
         self._check_linear()
-        row = self._plain(row)
-        columns, values = self._scaling.score(row).row(0)
+        scaled = self._scaling.score(self._plain(row))
+        columns, values = scaled.row(0)
         known = columns < self.n_features
         columns, values = columns[known], values[known]
         offsets, slopes = np.zeros(self.n_labels), np.ones(self.n_labels)
         if self._calibration is not None:
             self._calibration.set_offsets(offsets, slopes)
 
+        of_titles = np.zeros(self.n_labels)
+        if isinstance(self.model, Stack):
+            of_titles = slopes * self.model.title_parts(scaled, self.n_labels, self._new(new_words))
+
         def scorer(label: int) -> Scorer:
             weights, constant = self.model.scorer(columns, label)
             return Scorer(slopes[label] * weights, float(slopes[label] * (constant - offsets[label])))
 
         given = row.indices[~np.isnan(row.values)]
-        return explain_scores(given, (columns, values), scorer, labels, k)
+        explained = explain_scores(given, (columns, values), scorer, labels, k)
+        parts = of_titles[list(labels)].tolist()
+        return [each._replace(title=part) for each, part in zip(explained, parts, strict=True)]
 
     def linear_form(self) -> LinearForm:
-        """Return how scores come from features now; raises `NotLinear` for a kernel model."""
+        """Return how scores come from features now; raises `NotLinear` for a kernel model, or where titles count."""
         self._check_linear()
+        if isinstance(self.model, Stack) and self.model.counts_titles:
+            raise NotLinear(TITLES_COUNT)
         columns = np.arange(self.n_features, dtype=np.int32)
         weights, intercept = np.empty((self.n_features, self.n_labels)), np.empty(self.n_labels)
         for label in range(self.n_labels):
@@ -282,6 +332,14 @@ class Pipeline:
         if writeable and values.dtype == self._dtype:
             return rows
         return Rows(np.array(indptr), np.array(indices), np.array(values, dtype=self._dtype))
+
+
+def _words(name: str, words: ArrayLike, least: int) -> NDArray[np.int64]:
+    """Return words as an array, or raise ValueError if they are none."""
+    found = np.asarray(words)
+    if found.ndim != 1 or (found.size and (found.dtype.kind not in "iu" or found.min() < least)):
+        raise ValueError(f"{name} must be whole numbers from {least} to 2^63 - 1")
+    return found.astype(np.int64)
 
 
 def _parts(n_samples: int, size: Callable[[], int]) -> Iterator[tuple[int, int]]:

@@ -27,10 +27,14 @@ class Part(NamedTuple):
 
 
 class LabelExplanation(NamedTuple):
-    """The parts of one label's score, from what speaks most for it to what speaks most against it, and the rest."""
+    """The parts of one label's score, from what speaks most for it to what speaks most against it, and the rest.
+
+    `title` is what the words of the label's title add.
+    """
 
     parts: list[Part]
     rest: float
+    title: float = 0.0
 
 
 Explanations = dict[str, LabelExplanation]
@@ -88,6 +92,7 @@ class Explainer:
                     for column, contribution in zip(each.features.tolist(), each.contributions.tolist(), strict=True)
                 ],
                 each.rest,
+                each.title,
             )
             for label, each in zip(labels, found, strict=True)
         }

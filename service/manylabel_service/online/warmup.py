@@ -14,7 +14,7 @@ from manylabel_service.online.spec.params import PARAMS, Params
 from manylabel_service.online.spec.spec import ModelSpec
 from manylabel_service.online.state.fold import Fold, LogEntry
 from manylabel_service.online.state.label_table import label_page
-from manylabel_service.online.state.log_entries import Update
+from manylabel_service.online.state.log_entries import Change, Describe, Update
 from manylabel_service.online.state.model import OnlineModel
 
 _ID = prediction_ids.make(0, bytes(prediction_ids.N_RANDOM_BYTES))
@@ -52,8 +52,12 @@ def _exercise(**spec: object) -> None:
     update = Update(examples, "log", want_predictions=True, want_probabilities=model.learner.calibrate)
     parts = [Labels((label,), np.array([1], dtype=np.int8), complete=False) for label in "cd"]
     late = [Update((Example(examples[0].x, y),), "log", prediction_ids=(_ID,), served=(np.zeros(1),)) for y in parts]
-    log = [LogEntry(str(at), change) for at, change in enumerate([update, update, *late], 1)]
-    Fold(model, log).step(max_examples=2 * len(examples) + len(late))
+    title = Describe({"c": {"title": "title"}}, "log")
+    changes: list[Change] = [update, title, update, *late]
+    log = [LogEntry(str(at), change) for at, change in enumerate(changes, 1)]
+    folding = Fold(model, log)
+    while folding.step(max_examples=2 * len(examples) + len(late)):
+        pass
     model.predict([examples[0].x], model.learner.calibrate)
     OnlineModel.from_bytes(model.to_bytes())
     model.measures()

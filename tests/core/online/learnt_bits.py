@@ -34,8 +34,17 @@ OPTIONS: dict[str, Callable[[], OnlineLearner]] = {
     "falt-standard": partial(LEARNERS["falt-stacked"], scaling="standard"),
     "falt-restart": partial(LEARNERS["falt-stacked"], on_drift="restart"),
     "kernel-falt": partial(LEARNERS["kernel-falt-stacked"], gamma=None),
+    "falt-titles": lambda: titled(LEARNERS["falt-stacked"](drift="adwin")),
 }
 """Learners of the catalogue with other options that compute."""
+
+
+def titled(learner: OnlineLearner) -> OnlineLearner:
+    """Return the learner with titles of some labels: features are words."""
+    learner.grow(9, 5)
+    learner.set_titles({0: [0, 1], 1: [1, 2, 3], 3: [4]})
+    learner.link(np.arange(9), np.arange(9) % 5)
+    return learner
 
 
 def make_streams(n_samples: int) -> Arrays:

@@ -128,8 +128,10 @@ def print_explanations(prediction: Prediction) -> None:
     for label, explanation in (prediction.explanations or {}).items():
         parts = [*explanation.for_, *reversed(explanation.against)]
         rows = [(str(part.feature), f"{part.value:.4g}", f"{part.contribution:+.4f}") for part in parts]
+        if explanation.title:
+            rows.append(("the title", "", f"{explanation.title:+.4f}"))
         rows.append(("the rest", "", f"{explanation.rest:+.4f}"))
-        score = sum(part.contribution for part in parts) + explanation.rest
+        score = sum(part.contribution for part in parts) + explanation.title + explanation.rest
         rows.append(("score - threshold", "", f"{prediction.scores.get(label, score):+.4f}"))
         print_table((label, "value", "contribution"), rows)
 

@@ -26,7 +26,7 @@ class FeaturePart:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """An explanation says why a label was predicted: the score is the sum of all contributions and of the rest."""
+    """An explanation says why a label was predicted: the score is the sum of contributions, of title and of rest."""
 
     for_: list[FeaturePart]
     """The features that speak most for the label, the one that does so most first."""
@@ -34,6 +34,8 @@ class Explanation:
     """Those that speak most against it."""
     rest: float
     """All else: the constant, thresholds, and the other features."""
+    title: float = 0.0
+    """What the words of the label's title and description add."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +146,10 @@ def _explanations(answer: Mapping[str, Any] | None) -> dict[str, Explanation] | 
         return None
     return {
         label: Explanation(
-            [FeaturePart(**part) for part in one["for"]], [FeaturePart(**part) for part in one["against"]], one["rest"]
+            [FeaturePart(**part) for part in one["for"]],
+            [FeaturePart(**part) for part in one["against"]],
+            one["rest"],
+            one.get("title", 0.0),
         )
         for label, one in answer.items()
     }

@@ -9,9 +9,10 @@ with a threshold of 0 a label is predicted everywhere. They are slowly forgotten
 In scores, a decision threshold is an offset that is subtracted before the comparison with the learnt threshold. It
 grows from 0, the learnt threshold itself, as the label is seen true: to its full size after many times, to half of it
 after `patience`. Without patience it is there from the first time on: log-odds of labels are then cut at one place, and
-those of a label without an example at 0, a probability of 1/2. The difference is then multiplied by the slope of the
-label's curve and divided by that of a new label. It becomes half of the log-odds above those of the threshold, so that
-labels of different slopes are ranked about by their probabilities; the score of a new label does not change.
+those of a label with neither an example nor a title at 0, a probability of 1/2. The difference is then multiplied by
+the slope of the label's curve and divided by that of a new label. It becomes half of the log-odds above those of the
+threshold, so that labels of different slopes are ranked about by their probabilities; the score of a new label does not
+change.
 
 See Eqs. (16) to (18) of docs/mathematics.md.
 """
@@ -40,6 +41,12 @@ PATIENCE = 20.0
 MIN_POSITIVES = 1e-300
 """Divisors below are taken for it: without patience, a label that was never seen true has no offset."""
 
+TITLED = MIN_POSITIVES
+"""Examples of a label that has none, but a title: it has the offset of others once the total is above SETTLED."""
+
+SETTLED = 20.0
+"""Until the total is above it, labels that have a title and no example are cut at a probability of 1/2."""
+
 COMMON = 5.0
 """Total at which a label's own F weighs as much as the common one, for the macro-F1."""
 
@@ -57,10 +64,12 @@ MAX_OFFSET = 2.0**20
 def find_offsets(slope, intercept, positives, counts, measure, patience, offsets, slopes):  # type: ignore[no-untyped-def]
     """Write the offset of every label, and its slope over that of a new label, above 0, for `subtract_offsets`."""
     _find_logits(counts, measure, offsets)
+    least = 0.0 if measure != HAMMING and counts[TOTAL, 0] > SETTLED else TITLED
     for label in range(len(offsets)):
         steep = max(slope[label], MIN_SLOPE)
         full = (offsets[label] - intercept[label]) / steep
         trust = positives[label] / max(positives[label] + patience, MIN_POSITIVES)
+        trust = trust if positives[label] > least else 0.0
         offsets[label] = min(max(trust * full, -MAX_OFFSET), MAX_OFFSET)
         slopes[label] = steep / START[SLOPE]
 

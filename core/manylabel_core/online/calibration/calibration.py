@@ -161,6 +161,14 @@ class Calibration:
         if self._measure == _thresholds.MACRO_F1:
             self._counts[:, 1 + label] = 0.0
 
+    def note_title(self, label: int, has_title: bool) -> None:
+        """Note whether a label has a title: then its threshold needs no example of it."""
+        positives = self._labels[_logistic.POSITIVES]
+        if has_title:
+            positives[label] = max(positives[label], _thresholds.TITLED)
+        elif positives[label] == _thresholds.TITLED:
+            positives[label] = 0.0
+
     def nbytes(self, n_labels: int, n_samples: int) -> int:
         """Return the bytes of the state for this number of labels, after any number of examples."""
         return (

@@ -21,12 +21,14 @@ class FeaturePart(Answer):
 
 
 class Explanation(Answer):
-    """The score of a label is the sum of these contributions and of the rest, to rounding."""
+    """The score of a label is the sum of these contributions, of the title and of the rest, to rounding."""
 
     for_: list[FeaturePart] = Field(alias="for")
     """These features speak most for the label, the one that does so most first; all are above 0."""
     against: list[FeaturePart]
     """These features speak most against it, the one that does so most first; all are below 0."""
+    title: float | None = None
+    """The words of the label's title and description add so much; left out where they add nothing."""
     rest: float
     """All else: the constant, thresholds, and the other features."""
 

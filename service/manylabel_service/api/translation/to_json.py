@@ -139,8 +139,9 @@ def reliability(found: Reliability) -> dict[str, Any]:
 
 
 def _explanation(explanation: LabelExplanation) -> dict[str, Any]:
-    """Return an explanation as a value of JSON: what speaks for the label, against it, and the rest."""
+    """Return an explanation as a value of JSON: what speaks for the label, against it, its title and the rest."""
     parts = [part._asdict() for part in explanation.parts]
     above = [part for part in parts if part["contribution"] > 0]
     below = [part for part in reversed(parts) if part["contribution"] < 0]
-    return {"for": above, "against": below, "rest": explanation.rest}
+    title = {"title": explanation.title} if explanation.title else {}
+    return {"for": above, "against": below, **title, "rest": explanation.rest}

@@ -247,11 +247,14 @@ class Fold:
     def learn(self) -> None:
         """Learn what was taken."""
         model, block = self._model, self._block
+        n_known = model.learner.n_features_
         if not len(block):
             if len(model.labels) > model.learner.n_labels_:  # a description has declared some
-                model.learner.grow(model.learner.n_features_, len(model.labels))
+                model.learner.grow(n_known, len(model.labels))
+                model.give_titles(n_known)
         else:
             model.learner.grow(model.features.n_columns, len(model.labels))
+            model.give_titles(n_known)
             self._learnt = model.learner.learn(as_rows(block.columns), block.targets, model.learner.calibrate)
 
     def finish(self) -> bool:

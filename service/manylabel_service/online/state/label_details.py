@@ -53,6 +53,10 @@ class DetailsOfLabels:
     def __getitem__(self, column: int) -> LabelDetails:
         return self._details.get(column, NO_DETAILS)
 
+    def by_column(self) -> Mapping[int, LabelDetails]:
+        """Return the details of the labels that have some."""
+        return self._details
+
     @property
     def nbytes(self) -> int:
         """The estimated bytes of memory."""

@@ -35,6 +35,7 @@ from manylabel_service.online.state.label_table import LabelFacts, drift_to_json
 from manylabel_service.online.state.labelled_ids import LabelledIds
 from manylabel_service.online.state.old_names import OldNames
 from manylabel_service.online.state.stream_offsets import StreamOffsets
+from manylabel_service.online.state.title_words import TitleWords
 from manylabel_service.online.state.unseen_words import UnseenWords
 from manylabel_service.storage import SEED, START, position_key
 
@@ -83,6 +84,7 @@ class OnlineModel:
     paused : the labels that are not learnt and predicted until they are resumed.
     renamed : the columns of labels that have had another name.
     details : titles, descriptions and URIs of labels.
+    titles : the words of titles and descriptions, which the learner takes for evidence; None if they do not count.
     old_names : names that labels had before they were renamed or merged.
     relabels : how often this process has applied that a label was renamed, merged or retired.
     rollbacks : the position of each rollback and of the snapshot it went back to, in log order. To replay the
@@ -111,6 +113,7 @@ class OnlineModel:
         self.renamed: set[int] = set()
         self.old_names = OldNames()
         self.details = DetailsOfLabels()
+        self.titles = TitleWords.of(spec, self.learner)
         self.relabels = 0
         self.position = START
         self.updates = self.scaled_before = 0
@@ -120,7 +123,7 @@ class OnlineModel:
         """The bytes of memory that the state takes."""
         learnt = (self.learner, self.features, self.labels, self.old_names, self.details, self.prequential)
         requests = (self.keys, self.labelled, self.streams)
-        answers = 0 if self.answers is None else self.answers.nbytes
+        answers = sum(part.nbytes for part in (self.answers, self.titles) if part is not None)
         return answers + sum(part.nbytes for part in (*learnt, *requests))
 
     def nbytes_after(self, n_features: int, n_labels: int, n_examples: int, n_values: int) -> int:
@@ -133,7 +136,7 @@ class OnlineModel:
 
         The examples must have passed `features.check`; probabilities only of a learner that calibrates.
         """
-        scores = self.learner.score(as_rows([self.features.find(x) for x in xs]))
+        scores = self._score(xs)
         names = self.labels.names
         likely = self.learner.probabilities(scores) if probabilities else repeat(None)
         hidden = self.hidden
@@ -141,17 +144,42 @@ class OnlineModel:
 
     def explain(self, x: Features, labels: Sequence[str], explainer: Explainer) -> Explanations:
         """Return why labels are predicted for an example by the present state; raises InvalidField."""
-        row, columns = as_rows([self.features.find(x)]), self.labels.lookup(labels)
+        (row, words), columns = self._rows([x]), self.labels.lookup(labels)
         learner, name_of = self.learner, self.features.name_in(x)
         assert isinstance(learner, OnlineLearner)
-        return explainer.explain(x, labels, lambda k: learner.explain(row, columns, k), name_of)
+        return explainer.explain(x, labels, lambda k: learner.explain(row, columns, k, words), name_of)
+
+    def _score(self, xs: Sequence[Features]) -> NDArray[np.float64]:
+        rows, words = self._rows(xs)
+        if words is None or not isinstance(self.learner, OnlineLearner):
+            return self.learner.score(rows)
+        return self.learner.score(rows, words)
+
+    def _rows(self, xs: Sequence[Features]) -> tuple[Rows, NDArray[np.int64] | None]:
+        """Return examples to be predicted; if titles count, with the words of features that were never learnt.
+
+        Such a feature has a column for each example that has it then, because it is another one in each.
+        """
+        found = [self.features.find(x) for x in xs]
+        if not self.titles:
+            return as_rows(found), None
+        first, names, new = self.learner.n_features_, self.features.names, list[str]()
+        for place, (x, (columns, values)) in enumerate(zip(xs, found, strict=True)):
+            known = int(np.searchsorted(columns, first))
+            if known == len(columns):
+                continue
+            unknown = [] if x.names is None else [*names.newest(len(names) - first), *names.unknown(x.names)]
+            at = first + len(new) + np.arange(len(columns) - known, dtype=np.int32)
+            new += [unknown[column] if column < len(unknown) else "" for column in (columns[known:] - first).tolist()]
+            found[place] = np.concatenate([columns[:known], at]), values
+        return as_rows(found), self.titles.numbers(new)
 
     def uncertainties(self, xs: Sequence[Features]) -> list[float]:
         """Return how uncertain the model is of examples, as `uncertainty`; NaN of those that do not fit it."""
         fitting = [place for place, x in enumerate(xs) if self.features.fits(x)]
         found = np.full(len(xs), np.nan)
         if fitting:
-            scores = self.learner.score(as_rows([self.features.find(xs[place]) for place in fitting]))
+            scores = self._score([xs[place] for place in fitting])
             seen = self.prequential.labels().relevant
             examples = np.zeros(scores.shape[1] - 1, dtype=np.int64)
             examples[: len(seen)] = seen  # labels that were only declared have not been
@@ -218,6 +246,9 @@ class OnlineModel:
         has_features = target.updates > 0 or target.learner.n_features_ > 0
         target.learner.grow(self.features.n_columns if has_features else 0, len(self.labels))
         self.learner, self.prequential = target.learner, target.prequential
+        if self.titles is not None:
+            self.titles.give_all(self.details.by_column(), len(self.labels))
+            self.give_titles(len(self.features.names))
         self.labelled.parts.roll_back(target.labelled.parts)
         self.features.ignored, self.ignored_labels = target.features.ignored, target.ignored_labels
         self.words = target.words
@@ -285,7 +316,7 @@ class OnlineModel:
     def describe(self, edits: Mapping[str, Edit]) -> list[str]:
         """Change titles, descriptions and URIs of labels; return the labels that this declares.
 
-        The learner has no columns for the new labels before it grows.
+        The learner has no columns for the new labels before it grows, and has to be given titles by `give_titles` then.
 
         Raises
         ------
@@ -303,8 +334,18 @@ class OnlineModel:
         if (limit := self.limits.labels) is not None and (room := limit.most - len(self.labels)) < len(new):
             raise InvalidField(("labels", new[room]), f"is one label more than the {limit.most} of this model")
         for column, edit in zip(self.labels.add(edits), edits.values(), strict=True):
+            before = self.details[column]
             self.details.edit(column, edit)
+            if self.titles is not None:
+                self.titles.change(column, before, self.details[column])
+        if self.learner.n_labels_ == len(self.labels):
+            self.give_titles(len(self.features.names))
         return new
+
+    def give_titles(self, n_known: int) -> None:
+        """Give the learner titles that have changed, and the words of its features from `n_known` on."""
+        if self.titles is not None and isinstance(self.learner, OnlineLearner):
+            self.titles.give(self.learner, self.features.names, n_known)
 
     def _live_column(self, label: str) -> int:
         """Return the column of a label that is not retired; raises LabelNotFound."""
@@ -473,6 +514,8 @@ class OnlineModel:
         model.renamed = set(_columns_of("renamed", arrays, model.labels)) if requests else set()
         model.old_names = OldNames.from_state(_group("old_names", arrays), len(model.labels))
         model.details = DetailsOfLabels.from_array(arrays["details"], len(model.labels))
+        if model.titles is not None:
+            model.titles.restore(model.details.by_column())
         model.prequential.restore(_group("prequential", arrays))
         model.position = header["position"]
         if model.answers is not None:

@@ -100,6 +100,7 @@ class Admission:
         self._check_size(model, growth)
         _, n_labels = grown_columns(model, growth)
         nbytes = model.nbytes_after(model.features.n_columns, n_labels, 0, 0) + nbytes_of(edits.values())
+        nbytes += 0 if model.titles is None else model.titles.nbytes_of(edits.values())
         check_limit(f"bytes of model {self._name!r}", nbytes, self._settings.max_model_bytes)
 
     def _check_room(self, model: OnlineModel, growth: SizeDelta, waiting: SizeDelta) -> None:

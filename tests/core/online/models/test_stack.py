@@ -87,25 +87,37 @@ def learn(
 
 
 def plain_stack(
-    margins: list[Array], Y: NDArray[np.int64], known: NDArray[np.bool_], weights: Array
+    margins: list[Array],
+    Y: NDArray[np.int64],
+    known: NDArray[np.bool_],
+    weights: Array,
+    evidence: Array | None = None,
+    titled: list[int] | None = None,
 ) -> tuple[Array, Array]:
-    """Log-odds before each example, and the margins that are shown with thresholds for micro-F1."""
+    """Log-odds before each example, and the margins that are shown with thresholds for micro-F1.
+
+    `evidence` is that of titles; `titled` are the labels that have one.
+    """
     n_labels, E = Y.shape[1], len(margins)
-    start = np.array([-1.0, *[2.0 / E] * E, 0.0])
-    shared_ridge, ridge = 2.0 * np.eye(E + 2), 5.0 * np.eye(E + 2)
+    start = np.array([-1.0, *[2.0 / E] * E, 0.0, *([] if evidence is None else [0.5])])
+    n_shared = len(start)
+    shared_ridge, ridge = 2.0 * np.eye(n_shared), 5.0 * np.eye(E + 2)
     g, v = start.copy(), np.zeros((n_labels, E + 2))
-    Hg, H = np.zeros((E + 2, E + 2)), np.zeros((n_labels, E + 2, E + 2))
+    Hg, H = np.zeros((n_shared, n_shared)), np.zeros((n_labels, E + 2, E + 2))
     recent, bend, hits, total = np.zeros(n_labels), PlainBend(), 0.25, 1.0
     seen, logits, shown = np.zeros(n_labels), np.full(Y.shape, np.nan), np.full(Y.shape, np.nan)
     for i in range(len(Y)):
         old = [label for label in range(n_labels) if not np.isnan(margins[0][i, label])]
-        phi, p, w = np.zeros((n_labels, E + 2)), np.zeros(n_labels), weights[i]
+        phi, p, w = np.zeros((n_labels, n_shared)), np.zeros(n_labels), weights[i]
+        settled = np.isin(np.arange(n_labels), titled or []) * (total > 20.0)
         for label in old:
-            phi[label] = [1.0, *(margin[i, label] for margin in margins), 2.0 * np.sqrt(recent[label])]
-            logits[i, label] = (g + v[label]) @ phi[label]
-            phi[label, 1:-1] = np.clip(phi[label, 1:-1], -16.0, 16.0)
+            phi[label, : E + 2] = [1.0, *(margin[i, label] for margin in margins), 2.0 * np.sqrt(recent[label])]
+            phi[label, E + 2 :] = 0.0 if evidence is None else evidence[i, label]
+            logits[i, label] = g @ phi[label] + v[label] @ phi[label, : E + 2]
+            phi[label, 1 : E + 1] = np.clip(phi[label, 1 : E + 1], -16.0, 16.0)
             p[label] = 1.0 / (1.0 + np.exp(-logits[i, label]))
-            shown[i, label] = 0.5 * (logits[i, label] - seen[label] * np.log(hits / (total - hits)))
+            cut = max(seen[label], settled[label]) * np.log(hits / (total - hits))
+            shown[i, label] = 0.5 * (logits[i, label] - cut)
         learnt = [label for label in old if known[i, label]]
         rate = 0.35 * w / (0.65 + 0.35 * w)
         there = np.arange(n_labels) < n_labels - (i < LATE)
@@ -118,17 +130,18 @@ def plain_stack(
         total = 0.999 * total + w * sum(likely[label] + predicted[label] for label in learnt)
         bend.learn(logits[i, learnt], Y[i, learnt], w)
         Hg *= 0.9995
-        gradient, moved = np.zeros(E + 2), v.copy()
+        gradient, moved = np.zeros(n_shared), v.copy()
         for label in learnt:
             curvature = w * p[label] * (1.0 - p[label]) * np.outer(phi[label], phi[label])
             error = w * (p[label] - Y[i, label]) * phi[label]
             Hg, gradient = Hg + curvature, gradient + error
-            H[label] = 0.9995 * H[label] + curvature
-            moved[label] -= np.linalg.solve(H[label] + ridge, error + 0.0005 * ridge @ v[label])
+            H[label] = 0.9995 * H[label] + curvature[: E + 2, : E + 2]
+            moved[label] -= np.linalg.solve(H[label] + ridge, error[: E + 2] + 0.0005 * ridge @ v[label])
         g = g - np.linalg.solve(Hg + shared_ridge, gradient + 0.001 * (g - start))
-        g[1:-1] = np.maximum(g[1:-1], 0.0)
+        g[1 : E + 1] = np.maximum(g[1 : E + 1], 0.0)
+        g[E + 2 :] = np.maximum(g[E + 2 :], 0.0)
         v = moved
-        v[old, 1:-1] = np.maximum(v[old, 1:-1], -g[1:-1])
+        v[old, 1:-1] = np.maximum(v[old, 1:-1], -g[1 : E + 1])
     return logits, shown
 
 

@@ -365,6 +365,24 @@ def test_labels_are_described_when_a_model_is_created(
         refused(answer, 422, "invalid_request", place)
 
 
+def test_a_label_is_predicted_by_its_title_before_its_first_example(
+    client: TestClient, create: Callable[..., str]
+) -> None:
+    animals = ["otter", "heron", "beaver", "lynx", "kestrel"]
+    labels = [{"name": f"a{place}", "title": f"The {name}"} for place, name in enumerate(animals)]
+    address = create(client, "titled", labels=labels, text={"fields": ["text"]})
+    reports = [{"x": {"text": f"{animals[n % 4]} on day {n}"}, "y": [f"a{n % 4}"]} for n in range(100)]
+    client.post(f"{address}/update", json={"examples": reports}).raise_for_status()
+    found = client.post(f"{address}/predict", json={"x": {"text": "a Kestrel"}, "explain": 3, "top": 1}).json()
+    assert (found["labels"], list(found["scores"])) == (["a4"], ["a4"])
+    why = found["explanations"]["a4"]
+    assert why["title"] > 0
+    parts = sum(part["contribution"] for part in [*why["for"], *why["against"]])
+    assert parts + why["title"] + why["rest"] == pytest.approx(found["scores"]["a4"])
+    client.patch(f"{address}/labels", json={"labels": {"a4": {"title": None}}}).raise_for_status()
+    assert client.post(f"{address}/predict", json={"x": {"text": "a Kestrel"}}).json()["labels"] != ["a4"]
+
+
 def test_a_model_keeps_the_titles_of_its_labels_when_it_is_downloaded_and_created_again(
     client: TestClient, create: Callable[..., str]
 ) -> None:

@@ -38,6 +38,11 @@ class Centroid(Model):
         self._labels = enlarged(self._labels, (2, n_labels))
         self._labels[_centroid.WEIGHT, before:] = 1.0
 
+    @property
+    def seen(self) -> NDArray[np.float64]:
+        """The number of examples, and of those that had each feature, with room for more."""
+        return self._seen
+
     def learn(self, rows: Rows, targets: Targets, scores: NDArray[np.float64]) -> None:
         learn_centroid(self._table, self._labels, self._seen, *rows, *targets, scores)
 

@@ -4,6 +4,9 @@ What is known of a label l is described by the vector
 
     phi = (1, margin of each expert, 2 sqrt(recent share)),      p = sigmoid((g + v_l) . phi)
 
+and, once a label of the model has a title, by what the titles say (`_titles`) as one element more. All labels share
+its coefficient; v_l has none for it.
+
 The log-odds are linear in the margins. The steps below cut margins at -16 and 16, so that one example moves the
 coefficients by a bounded amount. The coefficients g are shared by all labels, and v_l are what the label has of its
 own; so a label that was hardly seen is judged as the others are. Both move after each example by a Newton step on the
@@ -13,9 +16,9 @@ log loss, with all the curvature seen so far, slowly forgotten, and a ridge that
     H_l <- KEPT H_l + p (1 - p) phi phi'           v_l <- v_l - inv(H_l + R_l) [(p - y) phi + (1 - KEPT) R_l v_l]
 
 Sums are over the labels whose truth is known. Both steps are by the same p. After a step a coefficient of a margin
-below 0 becomes 0, in g and in g + v_l: an expert that was wrong is ignored and never inverted, because it will learn
-better. The recent share of a label is the mean of its truth, known ones only, each example with 1 - RECENT of the
-weight.
+below 0 becomes 0, in g and in g + v_l, and so does that of the titles: an expert that was wrong is ignored and never
+inverted, because it will learn better. The recent share of a label is the mean of its truth, known ones only, each
+example with 1 - RECENT of the weight.
 
 A table of labels has a column for each of them: v_l, the lower triangle of H_l row by row, and the recent share. The
 table of what is shared has one column, without the last row. Everything is written in loops over labels without
@@ -40,8 +43,8 @@ MAX_MARGIN = 16.0
 RECENT = 0.65
 """Share of a label's recent share kept from one example to the next: it follows bursts of labels."""
 
-START_INTERCEPT, START_MARGINS = -1.0, 2.0
-"""Coefficients at the start: of the 1, and of all the margins together; that of the recent share is 0."""
+START_INTERCEPT, START_MARGINS, START_TITLES = -1.0, 2.0, 0.5
+"""Coefficients at the start: of the 1, of all the margins together, and of titles; that of the recent share is 0."""
 
 SHARED_RIDGE, OWN_RIDGE = 2.0, 5.0
 """Ridges of the shared coefficients, and of a label's own ones."""
@@ -51,7 +54,7 @@ MAX_COEFFICIENT = 2.0**20
 
 
 @compiled
-def score_stack(shared, labels, margins, scores):  # type: ignore[no-untyped-def]
+def score_stack(shared, labels, margins, evidence, scores):  # type: ignore[no-untyped-def]
     """Write the log-odds of every label of rows, and 0 for the threshold.
 
     Parameters
@@ -60,52 +63,68 @@ def score_stack(shared, labels, margins, scores):  # type: ignore[no-untyped-def
     labels : array of shape (n_coefficients + n_curvatures + 1, >= n_labels), float64
     margins : array of shape (n_experts, n_samples, 1 + n_labels), float64
         Scores of each expert, threshold first.
+    evidence : array of shape (n_samples, 1 + n_labels), or (0, 0) without titles, float64
+        What the titles of labels say, threshold first.
     scores : array of shape (n_samples, 1 + n_labels), float64
         Result.
     """
-    n_labels = scores.shape[1] - 1
-    phi = np.empty((len(margins) + 2, n_labels))
+    n_labels, titled = scores.shape[1] - 1, int(len(evidence) > 0)
+    phi = np.empty((len(margins) + 2 + titled, n_labels))
     for i in range(len(scores)):
-        _describe(labels, margins, i, phi)
+        _describe(labels, margins, evidence, i, phi)
         scores[i, 0] = 0.0
-        _find_logits(shared, labels, phi, scores[i, 1:])
+        _find_logits(shared, labels, phi, len(margins) + 2, scores[i, 1:])
 
 
 @compiled
 def learn_stack(  # type: ignore[no-untyped-def]
-    shared, labels, existing, margins, listed_indptr, listed, listed_signs, complete, n_labels, weights, scores
+    shared,
+    labels,
+    existing,
+    margins,
+    evidence,
+    listed_indptr,
+    listed,
+    listed_signs,
+    complete,
+    n_labels,
+    weights,
+    scores,
 ):
     """Learn rows in order; write the log-odds of each row before it was learnt, 0 for labels that did not exist.
 
     `existing`, of length 1, is the number of labels so far. A label does not count in the example that brings it: it is
     there because it is true. The others are as in `score_stack`.
     """
-    width, n_coefficients = scores.shape[1] - 1, len(margins) + 2
+    width, n_own = scores.shape[1] - 1, len(margins) + 2
+    n_coefficients = n_own + int(len(evidence) > 0)
     n_curvatures = n_coefficients * (n_coefficients + 1) // 2
     phi, work = np.empty((n_coefficients, width)), np.empty((n_curvatures, width))
-    step, signs = np.empty((n_coefficients, width)), np.empty(1 + width, np.int8)
+    step, signs = np.empty((n_own, width)), np.empty(1 + width, np.int8)
+    n_own_curvatures = n_own * (n_own + 1) // 2
     known, error = np.empty(width), np.empty(width)
     for i in range(len(scores)):
         now, old = n_labels[i], min(n_labels[i], existing[0])
         existing[0] = max(existing[0], now)
-        _describe(labels, margins, i, phi[:, :now])
+        _describe(labels, margins, evidence, i, phi[:, :now])
         scores[i, 0], scores[i, 1 + now :] = 0.0, 0.0
-        _find_logits(shared, labels, phi[:, :now], scores[i, 1 : 1 + now])
+        _find_logits(shared, labels, phi[:, :now], n_own, scores[i, 1 : 1 + now])
         truth = slice(listed_indptr[i], listed_indptr[i + 1])
         set_signs(listed[truth], listed_signs[truth], complete[i], signs[: 1 + now])
         weight = weight_of(weights, i)
         if signs[1 : 1 + old].any():
             own = slice(0, old)
-            _cut_margins(phi[1:-1, own])
+            _cut_margins(phi[1 : n_own - 1, own])
             _find_errors(scores[i, 1 : 1 + old], signs[1 : 1 + old], weight, known[own], error[own], work[0, own])
             _set_products(phi[:, own], work[0, own], work[:, own])
-            _learn_shared(shared, phi[:, own], error[own], work[:, own])
-            _learn_own(shared, labels[:, own], phi[:, own], known[own], error[own], work[:, own], step[:, own])
+            _learn_shared(shared, phi[:, own], n_own, error[own], work[:, own])
+            products = work[:n_own_curvatures, own]
+            _learn_own(shared, labels[:, own], phi[:n_own, own], known[own], error[own], products, step[:, own])
         _follow(labels[len(labels) - 1], signs[1 : 1 + now], weight)
 
 
 @compiled
-def _describe(labels, margins, i, phi):  # type: ignore[no-untyped-def]
+def _describe(labels, margins, evidence, i, phi):  # type: ignore[no-untyped-def]
     """Write what is known of each label in row i."""
     n_experts, recent = len(margins), len(labels) - 1
     for label in range(phi.shape[1]):
@@ -115,15 +134,21 @@ def _describe(labels, margins, i, phi):  # type: ignore[no-untyped-def]
             phi[1 + q, label] = margins[q, i, 1 + label] - margins[q, i, 0]
     for label in range(phi.shape[1]):
         phi[1 + n_experts, label] = 2.0 * np.sqrt(labels[recent, label])
+    if len(evidence) > 0:
+        for label in range(phi.shape[1]):
+            phi[2 + n_experts, label] = evidence[i, 1 + label]
 
 
 @compiled
-def _find_logits(shared, labels, phi, logits):  # type: ignore[no-untyped-def]
-    """Write the log-odds of labels that are described by phi."""
+def _find_logits(shared, labels, phi, n_own, logits):  # type: ignore[no-untyped-def]
+    """Write the log-odds of labels that are described by phi, of which labels have coefficients for the first n_own."""
     logits[:] = 0.0
-    for k in range(len(phi)):
+    for k in range(n_own):
         for label in range(len(logits)):
             logits[label] += (shared[k, 0] + labels[k, label]) * phi[k, label]
+    for k in range(n_own, len(phi)):
+        for label in range(len(logits)):
+            logits[label] += shared[k, 0] * phi[k, label]
 
 
 @compiled
@@ -155,7 +180,7 @@ def _set_products(phi, curvature, products):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def _learn_shared(shared, phi, error, products):  # type: ignore[no-untyped-def]
+def _learn_shared(shared, phi, n_own, error, products):  # type: ignore[no-untyped-def]
     """Take the shared coefficients' step."""
     n = len(phi)
     step, work = np.empty((n, 1)), np.empty((len(products), 1))
@@ -166,20 +191,22 @@ def _learn_shared(shared, phi, error, products):  # type: ignore[no-untyped-def]
     for k in range(n):
         for label in range(phi.shape[1]):
             own[label] = error[label] * phi[k, label]
-        away = shared[k, 0] - start_of(k, n)
+        away = shared[k, 0] - start_of(k, n_own)
         step[k, 0] = ordered_sum(own) + (1.0 - KEPT) * SHARED_RIDGE * away
     _solve(work, SHARED_RIDGE, step)
     for k in range(n):
-        least = 0.0 if 0 < k < n - 1 else -MAX_COEFFICIENT
+        least = -MAX_COEFFICIENT if k == 0 or k == n_own - 1 else 0.0
         shared[k, 0] = min(max(shared[k, 0] - step[k, 0], least), MAX_COEFFICIENT)
 
 
 @compiled
-def start_of(k, n_coefficients):  # type: ignore[no-untyped-def]
-    """Return the shared coefficient k at the start."""
+def start_of(k, n_own):  # type: ignore[no-untyped-def]
+    """Return the shared coefficient k at the start; `n_own` is the number without that of titles."""
     if k == 0:
         return START_INTERCEPT
-    return START_MARGINS / (n_coefficients - 2) if k < n_coefficients - 1 else 0.0
+    if k == n_own:
+        return START_TITLES
+    return START_MARGINS / (n_own - 2) if k < n_own - 1 else 0.0
 
 
 @compiled

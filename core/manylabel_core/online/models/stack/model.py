@@ -6,15 +6,25 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from manylabel_core.explanation import Scorer
+from manylabel_core.online.models.linear.centroid import Centroid
 from manylabel_core.online.models.model import Model
-from manylabel_core.online.models.stack._stack import MAX_COEFFICIENT, learn_stack, score_stack, start_of
+from manylabel_core.online.models.stack._stack import (
+    MAX_COEFFICIENT,
+    START_TITLES,
+    learn_stack,
+    score_stack,
+    start_of,
+)
+from manylabel_core.online.models.stack.titles import NO_WORDS, PARTS, NewWords, Titles
 from manylabel_core.online.updates._update import Update
 from manylabel_core.rows import Rows, Targets
 from manylabel_core.scaling.scaling import MAX_SCALED_VALUES
 from manylabel_core.storage import check_range, enlarged
+
+_NO_EVIDENCE = np.zeros((0, 0))
 
 MAX_CURVATURE = 1e15
 """More than the curvatures of any number of examples come to, with a million labels, whatever they weigh."""
@@ -43,13 +53,14 @@ class Stack(Model):
     def __init__(self, first: Model, others: Mapping[str, Model]) -> None:
         self.first, self._others = first, dict(others)
         self._experts = [first, *self._others.values()]
+        self._titles = Titles()
         self.is_linear = all(expert.is_linear for expert in self._experts)
         self._existing = np.zeros(1, dtype=np.int64)
         n = self._n_coefficients = len(self._experts) + 2
-        n_rows = n + n * (n + 1) // 2
-        self._shared = np.zeros((n_rows, 1))
+        self._n_rows = n + n * (n + 1) // 2
+        self._shared = np.zeros((self._n_rows, 1))
         self._shared[:n, 0] = [start_of(k, n) for k in range(n)]
-        self._labels = np.zeros((n_rows + 1, 0))
+        self._labels = np.zeros((self._n_rows + 1, 0))
 
     def set_update(self, update: Update) -> None:
         for expert in self._experts:
@@ -66,11 +77,12 @@ class Stack(Model):
             last = min(first + size, len(scores))
             own, truth = rows.part(first, last), targets.part(first, last)
             margins = np.empty((len(self._experts), last - first, scores.shape[1]))
+            evidence = self._evidence(own, NO_WORDS, scores.shape[1], learning=True)
             for expert, margin in zip(self._experts, margins, strict=True):
                 expert.learn(own, truth, margin)
-            learn_stack(self._shared, self._labels, self._existing, margins, *truth, scores[first:last])
+            learn_stack(self._shared, self._labels, self._existing, margins, evidence, *truth, scores[first:last])
 
-    def score(self, rows: Rows, scores: NDArray[np.float64]) -> None:
+    def score(self, rows: Rows, scores: NDArray[np.float64], new: NewWords = NO_WORDS) -> None:
         size = self._rows_at_once(scores)
         for first in range(0, len(scores), size):
             last = min(first + size, len(scores))
@@ -78,7 +90,58 @@ class Stack(Model):
             margins = np.empty((len(self._experts), last - first, scores.shape[1]))
             for expert, margin in zip(self._experts, margins, strict=True):
                 expert.score(own, margin)
-            score_stack(self._shared, self._labels, margins, scores[first:last])
+            evidence = self._evidence(own, new, scores.shape[1])
+            score_stack(self._shared, self._labels, margins, evidence, scores[first:last])
+
+    @property
+    def _has_titles(self) -> bool:
+        """True once a label has had a title: then there is a coefficient for titles."""
+        return len(self._shared) > self._n_rows
+
+    @property
+    def _seen(self) -> NDArray[np.float64]:
+        """The number of examples, and of those that had each feature."""
+        centroid = self._others["centroid"]
+        assert isinstance(centroid, Centroid)
+        return centroid.seen
+
+    def _evidence(self, rows: Rows, new: NewWords, n_scores: int, learning: bool = False) -> NDArray[np.float64]:
+        """Return what the titles of labels say of rows, threshold first; (0, 0) without titles."""
+        if not self._has_titles:
+            return _NO_EVIDENCE
+        evidence = np.empty((len(rows.indptr) - 1, n_scores))
+        self._titles.write(self._seen, rows, new, learning, evidence)
+        return evidence
+
+    def set_titles(self, titles: Mapping[int, ArrayLike]) -> None:
+        """Give labels the words of their titles."""
+        self._titles.set_titles(titles, self._seen)
+        if len(self._titles) and not self._has_titles:
+            n = self._n_coefficients
+            parts = self._shared[:n, 0], [START_TITLES], self._shared[n:, 0], np.zeros(n + 1)
+            self._shared = np.concatenate(parts)[:, np.newaxis]
+
+    def has_title(self, label: int) -> bool:
+        """Return whether the title of a label has words."""
+        return label in self._titles
+
+    def link(self, features: NDArray[np.int32], words: NDArray[np.int64]) -> None:
+        """Say which words of titles features are."""
+        self._titles.link(features, words, self._seen)
+
+    def title_parts(self, row: Rows, n_labels: int, new: NewWords) -> NDArray[np.float64]:
+        """Return what titles add to the log-odds of each label for one row."""
+        if not self._has_titles:
+            return np.zeros(n_labels)
+        parts: NDArray[np.float64] = (
+            self._shared[self._n_coefficients, 0] * self._evidence(row, new, 1 + n_labels)[0, 1:]
+        )
+        return parts
+
+    @property
+    def counts_titles(self) -> bool:
+        """True if titles have an influence on scores."""
+        return self._has_titles and len(self._titles) > 0 and bool(self._shared[self._n_coefficients, 0])
 
     def _rows_at_once(self, scores: NDArray[np.float64]) -> int:
         """Return how many rows the margins of the experts are held for at a time."""
@@ -110,11 +173,13 @@ class Stack(Model):
         for name, expert in self._others.items():
             arrays |= {f"{name}.{key}": array for key, array in expert.arrays(n_features, n_labels).items()}
         own = {"existing": self._existing, "shared": self._shared[:, 0], "labels": self._labels[:, :n_labels]}
+        own |= {f"titles.{name}": array for name, array in self._titles.arrays(n_features, n_labels).items()}
         return {**arrays, **{f"stack.{name}": array for name, array in own.items()}}
 
     def nbytes_after(self, n_features: int, n_labels: int, n_samples: int, n_values: int) -> int:
         """Return the most bytes of the experts and the tables."""
         own = self._existing.nbytes + self._shared.nbytes + 8 * len(self._labels) * n_labels
+        own += self._titles.nbytes_after(n_features, n_labels)
         return own + sum(each.nbytes_after(n_features, n_labels, n_samples, n_values) for each in self._experts)
 
     def restore(self, arrays: dict[str, NDArray[Any]]) -> tuple[int, int]:
@@ -125,8 +190,10 @@ class Stack(Model):
             if expert.restore(own) != size:
                 raise ValueError(f"state must hold {name} arrays for the features and labels of its size")
         existing, shared, labels = (arrays[f"stack.{name}"] for name in ("existing", "shared", "labels"))
-        if existing.shape != (1,) or shared.shape != (len(self._shared),):
-            raise ValueError(f"state must hold one stack.existing and {len(self._shared)} numbers of stack.shared")
+        n_titled = self._n_rows + self._n_coefficients + 2
+        if existing.shape != (1,) or len(shared) not in (self._n_rows, n_titled):
+            wanted = f"{self._n_rows} numbers of stack.shared, or {n_titled} with titles"
+            raise ValueError(f"state must hold one stack.existing and {wanted}")
         if labels.shape != (len(self._labels), size[1]):
             raise ValueError(f"state must hold {len(self._labels)} rows of n_labels stack.labels")
         check_range("stack.existing", existing, 0, size[1])
@@ -134,11 +201,14 @@ class Stack(Model):
         self._check_table("stack.labels", labels[:-1])
         check_range("stack.labels (recent share)", labels[-1], 0.0, 1.0)
         self._existing, self._shared, self._labels = existing, shared[:, np.newaxis], labels
+        self._titles.restore({name: arrays[f"stack.titles.{name}"] for name in PARTS}, size, self._seen)
+        if len(self._titles) and not self._has_titles:
+            raise ValueError(f"state must hold {n_titled} numbers of stack.shared: labels have titles")
         return size
 
     def _check_table(self, name: str, table: NDArray[np.float64]) -> None:
         """Raise ValueError if these are no coefficients, or if a curvature is negative in any direction."""
-        n = self._n_coefficients
+        n = self._n_coefficients + int(len(table) == self._n_rows + self._n_coefficients + 2)
         check_range(f"{name} (coefficients)", table[:n], -MAX_COEFFICIENT, MAX_COEFFICIENT)
         check_range(f"{name} (curvatures)", table[n:], -MAX_CURVATURE, MAX_CURVATURE)
         matrices = np.zeros((table.shape[1], n, n))

@@ -65,7 +65,7 @@ export function whyView(answer, x) {
   }
   const explained = Object.entries(answer.explanations ?? {});
   if (!explained.length) return h('p', {}, 'No label is predicted, so there is nothing to explain: explanations are given for predicted labels.');
-  if (explained.every(([, why]) => why.for.length + why.against.length === 0)) {
+  if (explained.every(([, why]) => why.for.length + why.against.length === 0 && !why.title)) {
     return h('p', {}, 'No feature of this example contributes: none has a weight, or all are missing or at their mean. The prediction follows the label frequencies.');
   }
   return h('div', {},
@@ -78,6 +78,7 @@ function reasons(label, why, score, x, open) {
   const bars = h('ml-bars', { signed: true, 'name-title': 'Feature', 'value-title': 'Adds to the score' });
   bars.set([
     ...parts.map(({ feature, value, contribution }) => ({ name: [feature, ' (', written(value), ')'], value: contribution })),
+    ...(why.title ? [{ name: 'the title of the label', value: why.title }] : []),
     { name: 'all the rest', value: why.rest },
   ]);
   const hasText = typeof x === 'string' || Object.values(x ?? {}).some((each) => typeof each === 'string');

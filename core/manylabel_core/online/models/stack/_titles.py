@@ -1,0 +1,124 @@
+"""Evidence from the titles of labels: 2 sqrt(cosine of an example and a title), for every label.
+
+A feature may be a word. An example has z_f of `_centroid` for each feature f; a title has (C_k + 2)^(-1/4) for each of
+its words k, where C_k counts the examples so far that had a feature that is the word, once for each such feature. With
+k the word of f,
+
+    n_l = 2 sqrt(min(1, max(0, sum_f z_f (C_k + 2)^(-1/4)) / (|z| sqrt(S_l)))),      S_l = sum_k (C_k + 2)^(-1/2)
+
+over the words of the title of l. S_l is a sum of whole numbers of 2^-40, so that it has the same bits in whichever
+order words were counted, titles given and states restored. A row is looked up word by word; no loop is over all labels
+but that which writes zeros.
+
+See Eq. (10e) of docs/mathematics.md.
+"""
+
+import numpy as np
+
+from manylabel_core.compiled import compiled
+from manylabel_core.online.models.linear._centroid import rarity
+
+UNIT = 2.0**40
+"""S_l counts in parts of 1 / UNIT."""
+
+
+@compiled
+def square(count):  # type: ignore[no-untyped-def]
+    """Return what a word with this count adds to S_l, in whole units."""
+    return np.int64(UNIT / np.sqrt(count + 2.0))
+
+
+@compiled
+def write_evidence(  # type: ignore[no-untyped-def]
+    seen,
+    word_of,
+    first_new,
+    new_words,
+    word_ends,
+    word_labels,
+    counts,
+    squares,
+    indptr,
+    indices,
+    values,
+    learning,
+    evidence,
+):
+    """Write n_l of each row; with `learning`, each is counted before the next.
+
+    Parameters
+    ----------
+    seen : array of shape (>= 1 + n_features,), float64
+        Examples that had each feature; first the number of all. It is as before afterwards: the centroid counts.
+    word_of : array of shape (<= n_features,), int32
+        1 + the word of each feature, 0 for none; those beyond are none.
+    first_new : int
+    new_words : array of shape (n_new,), int32
+        The same of the columns from `first_new` on, which were never learnt.
+    word_ends : array of shape (1 + n_words,), int64
+        Word k is in the titles of the labels `word_labels[word_ends[k]:word_ends[k + 1]]`.
+    counts : array of shape (n_words,), float64
+        C_k.
+    squares : array of shape (>= n_labels,), int64
+        S_l.
+    evidence : array of shape (n_samples, 1 + n_labels), float64
+        Result; 0 for the threshold.
+    """
+    n_rows = len(indptr) - 1
+    found, last = np.empty(evidence.shape[1], np.int64), np.full(evidence.shape[1], -1)
+    evidence[:] = 0.0
+    for i in range(n_rows):
+        sums, norm, n_found = evidence[i], 0.0, 0
+        for p in range(indptr[i], indptr[i + 1]):
+            feature = indices[p]
+            z = values[p] * rarity(seen[0], seen[1 + feature] if 1 + feature < len(seen) else 0.0)
+            norm += z * z
+            word = _word(word_of, first_new, new_words, feature)
+            if word >= 0:
+                part = z / np.sqrt(np.sqrt(counts[word] + 2.0))
+                for at in range(word_ends[word], word_ends[word + 1]):
+                    label = word_labels[at]
+                    if last[label] < i:
+                        last[label] = i
+                        found[n_found] = label
+                        n_found += 1
+                    sums[1 + label] += part
+        for at in range(n_found):
+            label = found[at]
+            sums[1 + label] = _evidence(sums[1 + label], norm, squares[label] / UNIT)
+        if learning:
+            seen[0] += 1.0
+            for p in range(indptr[i], indptr[i + 1]):
+                seen[1 + indices[p]] += 1.0
+                word = _word(word_of, first_new, new_words, indices[p])
+                _count(word, word_ends, word_labels, counts, squares)
+    if learning:
+        seen[0] -= n_rows
+        for p in range(indptr[0], indptr[n_rows]):
+            seen[1 + indices[p]] -= 1.0
+
+
+@compiled
+def _word(word_of, first_new, new_words, feature):  # type: ignore[no-untyped-def]
+    """Return the word that a feature is, -1 for none."""
+    if feature >= first_new:
+        return new_words[feature - first_new] - 1 if feature - first_new < len(new_words) else -1
+    return word_of[feature] - 1 if feature < len(word_of) else -1
+
+
+@compiled
+def _evidence(total, norm, own):  # type: ignore[no-untyped-def]
+    """Return n_l, given the sum of products, |z|^2 and S_l."""
+    if not total > 0.0:
+        return 0.0
+    return 2.0 * np.sqrt(min(1.0, total / np.sqrt(norm * own)))
+
+
+@compiled
+def _count(word, word_ends, word_labels, counts, squares):  # type: ignore[no-untyped-def]
+    """Count a word, if there is one, for itself and for the labels that have it in their titles."""
+    if word >= 0:
+        more = square(counts[word] + 1.0) - square(counts[word])
+        counts[word] += 1.0
+        for at in range(word_ends[word], word_ends[word + 1]):
+            squares[word_labels[at]] += more

@@ -1,0 +1,149 @@
+"""Titles of labels, as an index from words to labels."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from manylabel_core.online.models.stack._titles import UNIT, write_evidence
+from manylabel_core.rows import MAX_COLUMNS, Rows
+from manylabel_core.storage import check_range
+
+MAX_TITLE_WORDS = 100
+"""Most words of a title."""
+
+PARTS = ("words", "ends", "places", "features")
+"""Names of the arrays of a state."""
+
+
+class NewWords(NamedTuple):
+    """The words of features that were never learnt.
+
+    Attributes
+    ----------
+    first : int
+        Column of the first of them.
+    words : ndarray of shape (n_new,), int64
+        The word of each, -1 for none; columns beyond are none.
+    """
+
+    first: int
+    words: NDArray[np.int64]
+
+
+NO_WORDS = NewWords(MAX_COLUMNS, np.zeros(0, np.int64))
+"""None of them is a word of a title."""
+
+
+class Titles:
+    """The words of the titles of labels, and the features that are these words; see `_titles`.
+
+    A word is a number of the caller's choice, from 0 to 2^63 - 1. Here it has a place: the words of all titles, in
+    ascending order, are counted from 0. What is counted follows from the titles and from what the centroid has counted.
+    """
+
+    def __init__(self) -> None:
+        self._words = np.zeros(0, np.int64)
+        self._labels, self._places = np.zeros((2, 0), np.int32)
+        """For every word of every title, label by label, the label and the place of the word."""
+        self._word_of = np.zeros(0, np.int32)
+        self._index(np.zeros(1))
+
+    def __len__(self) -> int:
+        return len(self._words)
+
+    def __contains__(self, label: int) -> bool:
+        return label < len(self._squares) and self._squares[label] > 0
+
+    def set_titles(self, titles: Mapping[int, ArrayLike], seen: NDArray[np.float64]) -> None:
+        """Give labels the words of their titles in place of those they had; `seen` is that of the centroid."""
+        kept = ~np.isin(self._labels, list(titles))
+        own = [np.unique(np.asarray(words, np.int64)) for words in titles.values()]
+        labels = np.repeat(np.array(list(titles), np.int32), [len(words) for words in own])
+        labels = np.concatenate([self._labels[kept], labels])
+        words = np.concatenate([self._words[self._places[kept]], *own])
+        order = np.lexsort((words, labels))
+        before = self._words
+        self._labels = labels[order]
+        self._words, places = np.unique(words[order], return_inverse=True)
+        self._places = places.astype(np.int32)
+        moved = np.concatenate([np.zeros(1, np.int32), 1 + self._found(before)])
+        self._word_of = moved[self._word_of]
+        self._index(seen)
+
+    def link(self, features: NDArray[np.int32], words: NDArray[np.int64], seen: NDArray[np.float64]) -> None:
+        """Say which words features are, -1 for none; `seen` is that of the centroid."""
+        known = len(self._word_of)
+        needed = max(known, 1 + int(features.max(initial=-1)))
+        self._word_of = np.concatenate([self._word_of, np.zeros(needed - known, np.int32)])
+        self._word_of[features] = 1 + self._found(words)
+        if seen[1 + features].any():
+            self._index(seen)
+
+    def write(
+        self, seen: NDArray[np.float64], rows: Rows, new: NewWords, learning: bool, evidence: NDArray[np.float64]
+    ) -> None:
+        """Write n_l of rows, shape (n_samples, 1 + n_labels); with `learning`, take them in."""
+        index = self._word_ends, self._word_labels, self._counts, self._squares
+        write_evidence(seen, self._word_of, new.first, 1 + self._found(new.words), *index, *rows, learning, evidence)
+
+    def _found(self, words: NDArray[np.int64]) -> NDArray[np.int32]:
+        """Return the places of words, -1 for those of no title."""
+        places = np.searchsorted(self._words, words)
+        places[places == len(self._words)] = 0
+        found = self._words[places] == words if len(self._words) else np.zeros(len(words), np.bool_)
+        return np.where(found, places, -1).astype(np.int32)
+
+    def _index(self, seen: NDArray[np.float64]) -> None:
+        """Make of the titles what is looked up, and count."""
+        n_words = len(self._words)
+        self._word_ends = _ends(self._places, n_words)
+        self._word_labels = self._labels[np.argsort(self._places, kind="stable")]
+        linked = np.flatnonzero(self._word_of)
+        counts = np.bincount(self._word_of[linked] - 1, weights=seen[1 + linked], minlength=n_words)
+        self._counts = counts.astype(np.float64)
+        units = (UNIT / np.sqrt(self._counts + 2.0)).astype(np.int64)
+        self._squares = np.zeros(1 + self._labels.max(initial=-1), np.int64)
+        np.add.at(self._squares, self._labels, units[self._places])
+
+    def arrays(self, n_features: int, n_labels: int) -> dict[str, NDArray[Any]]:
+        """Return the words, the end of each label among the places of its words, these, and the words of features."""
+        if not len(self):
+            return dict(zip(PARTS, (self._words, np.zeros(0, np.int64), *np.zeros((2, 0), np.int32)), strict=True))
+        features = np.zeros(n_features, np.int32)
+        features[: len(self._word_of)] = self._word_of
+        return dict(zip(PARTS, (self._words, _ends(self._labels, n_labels)[1:], self._places, features), strict=True))
+
+    def nbytes_after(self, n_features: int, n_labels: int) -> int:
+        """Return the bytes of memory with so many features and labels."""
+        return 4 * n_features + 16 * n_labels + 24 * len(self._words) + 12 * len(self._places) if len(self) else 0
+
+    def restore(self, arrays: Mapping[str, NDArray[Any]], size: tuple[int, int], seen: NDArray[np.float64]) -> None:
+        """Take over what `arrays` gave, of a model of that size; raise ValueError if it is none."""
+        words, ends, places, features = (arrays[name] for name in PARTS)
+        n_words = len(words)
+        if (len(ends), len(features)) != ((size[1], size[0]) if n_words else (0, 0)):
+            raise ValueError("state must hold titles of which each label has an end, and each feature a word or none")
+        check_range("titles (words)", words, 0, np.iinfo(np.int64).max)
+        check_range("titles (ends)", ends, 0, len(places))
+        check_range("titles (places)", places, 0, n_words - 1)
+        check_range("titles (features)", features, 0, n_words)
+        lengths = np.diff(ends, prepend=0)
+        if len(places) != (ends[-1] if len(ends) else 0) or lengths.min(initial=0) < 0:
+            raise ValueError("state must hold titles whose ends rise to the number of their words")
+        if lengths.max(initial=0) > MAX_TITLE_WORDS:
+            raise ValueError(f"state must hold titles of at most {MAX_TITLE_WORDS} words")
+        labels = np.repeat(np.arange(len(ends), dtype=np.int32), lengths)
+        ascending = (np.diff(places) > 0) | (np.diff(labels) > 0)
+        if not (ascending.all() and (words[1:] > words[:-1]).all() and len(np.unique(places)) == n_words):
+            raise ValueError("state must hold titles of ascending words, each the word of a label")
+        self._words, self._labels, self._places, self._word_of = words, labels, places, features
+        self._index(seen)
+
+
+def _ends(items: NDArray[np.int32], n_items: int) -> NDArray[np.int64]:
+    """Return where each of n_items numbers ends among them in ascending order, with 0 in front."""
+    return np.concatenate([np.zeros(1, np.int64), np.cumsum(np.bincount(items, minlength=n_items))])

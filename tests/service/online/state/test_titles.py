@@ -1,0 +1,169 @@
+"""Titles of labels that the learner takes for evidence: how words meet features, and that the log alone decides."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.service.online.folds import append, fold, learn, new_model, sparse
+
+from manylabel_core.records import RecordEncoder, TextSettings
+from manylabel_service.hosting.examples import Example, Features, Labels
+from manylabel_service.online.state.fold import LogEntry
+from manylabel_service.online.state.log_entries import Describe, Relabel, Rollback, Update
+from manylabel_service.online.state.model import OnlineModel
+
+FIELDS = {"text": {"fields": ["title", "text"]}}
+ANIMALS = ("otter", "heron", "beaver", "lynx", "plover", "marten", "osprey", "vole")
+
+
+def record(text: str, title: str = "", **settings: Any) -> Features:
+    x = RecordEncoder(TextSettings(fields=["title", "text"], **settings)).encode({"title": title, "text": text})
+    return Features(tuple(x), None, np.array(list(x.values()), dtype=np.float32))
+
+
+def described(model: OnlineModel, **edits: dict[str, str | None]) -> None:
+    append(model, Describe(edits, "log"))
+
+
+def titled(n: int = 200, **spec: Any) -> OnlineModel:
+    """A model of labels that are animals, whose names texts have; the last two have not been seen."""
+    model = new_model(**FIELDS, **spec)
+    described(model, **{f"a{place}": {"title": name.title()} for place, name in enumerate(ANIMALS)})
+    for seed in range(n):
+        learn(model, (report(seed), [f"a{seed % (len(ANIMALS) - 2)}"]))
+    return model
+
+
+def report(seed: int) -> Features:
+    rng = np.random.default_rng(seed)
+    animal = ANIMALS[seed % (len(ANIMALS) - 2)]
+    noise = " ".join(f"w{number}" for number in rng.integers(0, 60, 8))
+    return record(f"{noise} {animal}" if rng.random() < 0.6 else noise, animal if rng.random() < 0.5 else "")
+
+
+def best(model: OnlineModel, x: Features) -> str:
+    (found,) = model.predict([x])
+    return max(found.scores, key=found.scores.__getitem__)
+
+
+def test_a_label_that_was_never_seen_is_found_by_the_words_of_its_title() -> None:
+    model = titled()
+    assert best(model, record("w1 w2 osprey")) == "a6"
+    assert best(model, record("w1 w2", "A vole")) == "a7"
+    assert model.predict([record("w1 osprey osprey")])[0].labels == ["a6"]
+    described(model, a7={"title": "Short tails", "description": "A marsh bird, the Bittern"}, a6={"title": None})
+    assert best(model, record("w1 bittern")) == "a7"
+    assert not model.predict([record("w1 osprey osprey")])[0].labels
+
+
+def test_a_prediction_is_that_of_the_example_learnt_next_with_words_that_are_new() -> None:
+    """In a request for several, words that are new stand in columns of their own."""
+    model = titled(60)
+    xs = [record("osprey w1 vole nobody"), record("else vole w2", "Osprey"), record("w3"), record("vole", "vole")]
+    together = model.predict(xs, probabilities=True)
+    assert together == [model.predict([x], probabilities=True)[0] for x in xs]
+    for x, found in zip(xs, together, strict=True):
+        again = OnlineModel.from_bytes(model.to_bytes())
+        answer = learn(again, (x, ["a6"]), want_predictions=True).answer
+        threshold, *scores = answer.scores[0].tolist()
+        assert [score - threshold for score in scores] == list(found.scores.values())
+
+
+@pytest.mark.parametrize(
+    ("spec", "title", "x", "meets"),
+    [
+        ({}, "Otters", {"text=otters": 1.0}, True),
+        ({}, "Otters", {"otters": 1.0}, True),
+        ({}, "Otters", {"body=otters": 1.0}, False),
+        (FIELDS, "Otters", {"title=otters": 1.0}, True),
+        (FIELDS, "Otters", {"otters": 1.0}, False),
+        (FIELDS, "Otters", {"section=otters": 1.0}, False),
+        ({"text": {"fields": ["title"], "chars": 5}}, "Otters", {"title=*tters": 1.0}, True),
+        ({"text": {"fields": ["title"], "ngrams": 2}}, "River otters", {"title=river otters": 1.0}, True),
+        ({"features": ["otters", "b"]}, "Otters", {"otters": 1.0}, True),
+        ({"features": 2}, "Otters", {}, False),
+        ({"limits": {"features": {"most": 9, "policy": "hash"}}}, "Otters", {"otters": 1.0}, False),
+        ({"algorithm": "kernel_falt", "params": {"budget": 4}}, "Otters", {"otters": 1.0}, True),
+        ({"algorithm": "passive_aggressive"}, "Otters", {"otters": 1.0}, False),
+    ],
+)
+def test_which_features_a_word_meets(spec: dict[str, Any], title: str, x: dict[str, float], meets: bool) -> None:
+    model = new_model(**spec)
+    described(model, p={"title": title}, q={"title": "Herons"})
+    given = Features(tuple(x), None, np.ones(len(x), np.float32)) if x else sparse(1)
+    for example in (given, given):  # before it was learnt, and after
+        scores = model.predict([example])[0].scores
+        assert (scores["p"] > scores["q"]) == meets
+        learn(model, (example, []))
+
+
+def test_however_titles_come_to_a_state_it_has_the_same_bits() -> None:
+    """Titles before and after the features, in one entry or in many, changed and renamed on the way."""
+
+    def update(*seeds: int) -> Update:
+        return Update(tuple(Example(report(seed), Labels.all_of([f"a{seed % 3}"])) for seed in seeds), "log")
+
+    changes = [
+        Describe({"a0": {"title": "Otter cub"}, "a5": {"title": "Marten"}}, "log"),
+        update(*range(12)),
+        Describe({"a1": {"title": "Heron", "description": "A bird"}, "a2": {"title": "Otter"}}, "log"),
+        Relabel("a1", "b1", "log"),
+        update(*range(12, 20)),
+        Describe({"a2": {"title": "Beaver and plover"}, "a0": {"title": None}, "new": {"title": "Osprey"}}, "log"),
+        update(20),
+        Relabel("a5", "b1", "log", merges=True),
+        Describe({"a0": {"title": "Otter"}}, "log"),
+        update(*range(21, 40)),
+        Rollback("7", "log"),
+        update(*range(40, 44)),
+        Relabel("a2", None, "log"),
+        update(*range(44, 50)),
+    ]
+    log = [LogEntry(str(at), change) for at, change in enumerate(changes, 1)]
+    restored, states = new_model(**FIELDS), dict[str, bytes]()
+    for entry in log:
+        fold(restored, [entry], states=states)
+        restored = OnlineModel.from_bytes(restored.to_bytes())
+        states[entry.position] = restored.to_bytes()
+    for size in (1, 5, 100):
+        model = new_model(**FIELDS)
+        fold(model, log, size, states)
+        assert model.to_bytes() == restored.to_bytes()
+        assert model.nbytes > 0
+        assert model.titles is not None
+        assert restored.titles is not None
+        assert model.titles.nbytes == restored.titles.nbytes
+    seed = OnlineModel.from_bytes(model.seed("seed"), requests=False)
+    assert seed.predict([report(7)]) == model.predict([report(7)])
+    assert best(model, record("w1 osprey")) == "new"
+    words = model.learner.arrays()["stack.titles.words"]
+    assert len(words) == len({"otter", "marten", "heron", "bird", "beaver", "and", "plover", "osprey"})
+
+
+def test_a_rollback_keeps_the_titles_of_now_and_their_words() -> None:
+    model = titled(40)
+    states = {model.position: model.to_bytes()}
+    described(model, a6={"title": "Kite"}, a7={"title": None})
+    learn(model, (record("kite w1"), ["a0"]))
+    append(model, Rollback(next(iter(states)), "log"), states)
+    assert best(model, record("kite")) == "a6"
+    assert OnlineModel.from_bytes(model.to_bytes()).predict([record("kite")]) == model.predict([record("kite")])
+    fresh = new_model(**FIELDS)
+    start = {fresh.position: fresh.to_bytes()}
+    learn(fresh, (record("kite"), ["p"]))
+    described(fresh, p={"title": "Kite"}, q={"title": "Vole"})
+    append(fresh, Rollback(next(iter(start)), "log"), start)
+    scores = fresh.predict([record("kite")])[0].scores
+    assert scores["p"] > scores["q"]
+
+
+def test_the_words_of_titles_are_counted_in_the_bytes_and_bounded() -> None:
+    model = titled(10)
+    assert model.titles is not None
+    before, learner = model.nbytes, model.learner.nbytes
+    edit: dict[str, str | None] = {"description": " ".join(f"word{number}" for number in range(400))}
+    most = model.titles.nbytes_of([edit])
+    described(model, a0=edit)
+    assert learner + 100 * 24 < model.learner.nbytes < learner + most
+    assert model.nbytes > before + 100 * 36
+    assert len(model.learner.arrays()["stack.titles.words"]) == len(ANIMALS) + 99
