@@ -43,10 +43,10 @@ from manylabel_service.online.snapshots.room import SnapshotRoom
 from manylabel_service.online.snapshots.snapshotter import Snapshotter
 from manylabel_service.online.spec.release import InUse
 from manylabel_service.online.spec.trained import read_spec
+from manylabel_service.online.state import groups as label_groups
 from manylabel_service.online.state.answer import Answer, UpdateResult
 from manylabel_service.online.state.answers import VersionMeasures
 from manylabel_service.online.state.fold import ApplyResult
-from manylabel_service.online.state import groups as label_groups
 from manylabel_service.online.state.label_details import Edit
 from manylabel_service.online.state.label_table import measured
 from manylabel_service.online.state.log_entries import (

@@ -2,9 +2,10 @@
 
 An entry is a msgpack array, [form, kind, durability, key, digest, ...]. A rollback goes on [to], a relabel [label,
 to, merges], with `paused` behind it if the label is paused or resumed, a describe [{label: {field: text or null}}], a
-regroup [[[name, labels, choose], ...], {child: parent}], an update [want_predictions, want_probabilities, origin, examples]. An origin is null or [prediction ids, scores served,
-stream key, stream lines], with [[versions, [version, label names], ...]] behind it if versions of a trained model have
-answered. An example is [names, indices, values, label names, signs, complete], with its weight behind it if that is not
+regroup [[[name, labels, choose], ...], {child: parent}], an update [want_predictions, want_probabilities, origin,
+examples]. An origin is null or [prediction ids, scores served, stream key, stream lines], with [[versions, [version,
+label names], ...]] behind it if versions of a trained model have answered. An example is [names, indices, values, label
+names, signs, complete], with its weight behind it if that is not
 1. The form is one of `FORMS`, which differ in nothing so far.
 
 Numbers are little-endian float32 (values), int32 (indices) and int8 (signs), so that an entry replays to the

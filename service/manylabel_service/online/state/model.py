@@ -142,7 +142,7 @@ class OnlineModel:
         likely = self.learner.probabilities(scores) if probabilities else repeat(None)
         if (shown := self.groups.shown) is not None:
             shown.decide(scores)
-            if probabilities:
+            if not isinstance(likely, repeat):
                 shown.agree(likely)
         hidden = self.hidden
         return [prediction(row, names, own, hidden) for row, own in zip(scores, likely, strict=False)]
@@ -396,7 +396,7 @@ class OnlineModel:
         if self.groups.all is None:
             return Truth(columns, signs, complete)
         implied, all_signs = self.groups.all.imply(columns, signs, complete)
-        if id in self.labelled.parts and (told := set(self.labelled.parts.repeated(id, implied))):
+        if id is not None and id in self.labelled.parts and (told := set(self.labelled.parts.repeated(id, implied))):
             kept = [place for place, column in enumerate(implied) if column not in told]
             implied, all_signs = [implied[place] for place in kept], all_signs[kept]
         return Truth(implied, all_signs, complete)
