@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 
 from manylabel_core.label_structure import Group
-
 from manylabel_core.records._json_pieces import next_cut
 from manylabel_core.scaling.choices import SCALINGS
 from manylabel_service import ulid as prediction_ids
