@@ -30,6 +30,9 @@ ONLINE = {
 
 Portable = dict[str, Any]
 
+_NO_GROUPS = b"\x92\x90\x90"
+"""How a state writes that there are neither groups nor parents."""
+
 
 class CannotExport(ValueError):
     """The model cannot be written to such a file; the message says why."""
@@ -41,7 +44,7 @@ def portable_online(model: str, snapshot: bytes) -> Portable:
     Raises
     ------
     CannotExport
-        It is not linear, hashes its features, has learnt nothing, or has labels with titles that count.
+        It is not linear, hashes its features, has learnt nothing, or has groups, parents or titles of labels that count.
     manylabel_core.state.DamagedState
         The bytes are no snapshot.
     """
@@ -52,6 +55,8 @@ def portable_online(model: str, snapshot: bytes) -> Portable:
     limit = (spec.get("limits") or {}).get("features") or {}
     if limit.get("policy") == "hash":
         raise CannotExport(f"{model} hashes its features: they have no names to go by")
+    if arrays["groups"].tobytes() != _NO_GROUPS:
+        raise CannotExport(f"{model} has groups or parents of labels, which the exported program does not know")
     if not header["updates"]:
         raise CannotExport(f"{model} has learnt nothing yet")
     learner: OnlineLearner = ONLINE[spec["algorithm"]](

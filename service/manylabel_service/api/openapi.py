@@ -41,6 +41,7 @@ _BODIES: tuple[type[BaseModel], ...] = (
     schemas.TrainedRequest,
     schemas.TrainedBatch,
     schemas.DescribeRequest,
+    schemas.GroupsRequest,
     schemas.RenameRequest,
     schemas.RetireRequest,
     schemas.PauseRequest,

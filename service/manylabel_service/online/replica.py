@@ -15,6 +15,7 @@ from typing import IO, Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from manylabel_core.label_structure import Group
 from manylabel_core.records import RecordEncoder
 from manylabel_service.errors import (
     DurabilityUnavailable,
@@ -42,6 +43,7 @@ from manylabel_service.online.snapshots.room import SnapshotRoom
 from manylabel_service.online.snapshots.snapshotter import Snapshotter
 from manylabel_service.online.spec.release import InUse
 from manylabel_service.online.spec.trained import read_spec
+from manylabel_service.online.state import groups as label_groups
 from manylabel_service.online.state.answer import Answer, UpdateResult
 from manylabel_service.online.state.answers import VersionMeasures
 from manylabel_service.online.state.fold import ApplyResult
@@ -50,6 +52,7 @@ from manylabel_service.online.state.label_table import measured
 from manylabel_service.online.state.log_entries import (
     Answered,
     Describe,
+    Regroup,
     Relabel,
     Rollback,
     StreamPart,
@@ -165,6 +168,7 @@ class Replica(HostedModel):
             "position": model.position,
             "updates": model.updates,
             "labels": len(model.labels),
+            **model.groups.to_json(model.labels.names),
             "features": len(model.features),
             "bytes": model.nbytes,
             "ignored": model.ignored,
@@ -544,7 +548,27 @@ class Replica(HostedModel):
             describe = Describe(edits, self.durability, key)
             return self._answer(await self.queue.put(describe, self._encoded(describe), None))
 
-    def _encoded(self, change: Rollback | Relabel | Describe) -> bytes:
+    async def regroup(
+        self, groups: Sequence[Group], parents: Mapping[str, str], key: IdempotencyKey | None = None
+    ) -> UpdateResult:
+        """Replace the groups and parents of labels, and declare labels not known yet, as an entry of the log.
+
+        Raises
+        ------
+        InvalidField, LimitExceeded
+        NotReady, KeyInFlight, KeyReused, QueueFull, StorageGone, ModelGone
+        """
+        self.check_changeable()
+        if (earlier := await self.replayed(key)) is not None:
+            return earlier
+        label_groups.check_written(groups, parents)
+        with self._keys.hold(key):
+            names = dict.fromkeys(label for label, _ in label_groups.places(groups, parents))
+            self._admission.check_declared(self.model, names, label_groups.nbytes_of(len(names)))
+            regroup = Regroup(tuple(groups), parents, self.durability, key)
+            return self._answer(await self.queue.put(regroup, self._encoded(regroup), None))
+
+    def _encoded(self, change: Rollback | Relabel | Describe | Regroup) -> bytes:
         return encode(change, self._in_use.versions.form)
 
     def measured(self, version: int) -> VersionMeasures:

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from manylabel_core.label_structure import Group
 from manylabel_core.records._json_pieces import next_cut
 from manylabel_core.scaling.choices import SCALINGS
 from manylabel_service import ulid as prediction_ids
@@ -14,7 +15,7 @@ from manylabel_service.online.spec.params import PARAMS, Params
 from manylabel_service.online.spec.spec import ModelSpec
 from manylabel_service.online.state.fold import Fold, LogEntry
 from manylabel_service.online.state.label_table import label_page
-from manylabel_service.online.state.log_entries import Change, Describe, Update
+from manylabel_service.online.state.log_entries import Change, Describe, Regroup, Update
 from manylabel_service.online.state.model import OnlineModel
 
 _ID = prediction_ids.make(0, bytes(prediction_ids.N_RANDOM_BYTES))
@@ -28,6 +29,7 @@ def warm_up() -> None:
     for algorithm, params in PARAMS.items():
         for variant in _variants(params):
             _exercise(algorithm=algorithm, params=variant)
+    _exercise_groups()
     next_cut(np.frombuffer(b"[1,2]", dtype=np.uint8), 0, 1, np.zeros(1, dtype=np.uint8), 0)
 
 
@@ -62,6 +64,14 @@ def _exercise(**spec: object) -> None:
     OnlineModel.from_bytes(model.to_bytes())
     model.measures()
     label_page(model.label_facts, "name", descending=False, offset=0, limit=1)
+
+
+def _exercise_groups() -> None:
+    model = OnlineModel(ModelSpec.model_validate({"name": "warm-up", "algorithm": "falt"}))
+    regroup = Regroup((Group("group", ("c", "d"), "one"),), {"c": "e", "d": "e"}, "log")
+    update = Update((Example(_named(a=1), Labels.all_of(["c"])),), "log")
+    Fold(model, [LogEntry("1", regroup), LogEntry("2", update)]).step(max_examples=2)
+    model.predict([update.examples[0].x], probabilities=True)
 
 
 def _named(**values: float) -> Features:

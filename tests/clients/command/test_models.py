@@ -323,6 +323,21 @@ def test_labels_get_titles(manylabel: Command, client: Client, tags: str, tmp_pa
         assert manylabel("models", "describe-labels", tags, *usage).status == 2
 
 
+def test_groups_are_given_by_a_file(manylabel: Command, client: Client, name: str, tmp_path: Path) -> None:
+    file = tmp_path / "groups.json"
+    group = {"name": "priority", "labels": ["low", "high"], "choose": "one"}
+    file.write_text(json.dumps({"groups": [group], "parents": {"refund": "billing"}}))
+    assert manylabel("models", "create", name, "--groups", str(file)).status == 0
+    assert (client.model(name).status().groups, client.model(name).status().parents) == ([group], {"refund": "billing"})
+    file.write_text(json.dumps({"parents": {"late": "billing"}}))
+    changed = manylabel("models", "set-groups", name, str(file))
+    assert (changed.status, changed.out) == (0, f"{name} has 0 groups and 1 labels with a parent now\n")
+    assert (client.model(name).status().groups, client.model(name).status().parents) == ([], {"late": "billing"})
+    for wrong in ("{", "[]", '{"group": []}', '{"groups": [1]}', '{"parents": []}'):
+        file.write_text(wrong)
+        assert manylabel("models", "set-groups", name, str(file)).status == 2
+
+
 def test_many_labels_are_described_in_several_requests(client: Client, tags: str) -> None:
     many = {f"l{n}": f"Title {n}" for n in range(1_001)}
     updated = client.model(tags).describe_labels(many, key="described")

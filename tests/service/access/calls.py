@@ -37,6 +37,7 @@ SCOPES: dict[tuple[str, str], tuple[str, ...]] = {
     ("post", f"{MODEL}/labels"): ("learn",),
     ("post", f"{MODEL}/stream"): ("learn",),
     ("patch", f"{MODEL}/labels"): ("admin",),
+    ("put", f"{MODEL}/groups"): ("admin",),
     ("post", f"{MODEL}/labels/rename"): ("admin",),
     ("post", f"{MODEL}/labels/merge"): ("admin",),
     ("post", f"{MODEL}/labels/retire"): ("admin",),

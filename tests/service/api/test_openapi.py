@@ -28,6 +28,7 @@ OPERATIONS = {
     ("get", "/v1/models/{name}/metrics/reliability"): {404, 409, 422, 503},
     ("get", "/v1/models/{name}/labels"): {404, 409, 422, 503},
     ("patch", "/v1/models/{name}/labels"): {400, 404, 409, 413, 415, 422, 429, 503, 507},
+    ("put", "/v1/models/{name}/groups"): {400, 404, 409, 413, 415, 422, 429, 503, 507},
     ("post", "/v1/models/{name}/labels/rename"): {400, 404, 409, 413, 415, 422, 429, 503, 507},
     ("post", "/v1/models/{name}/labels/merge"): {400, 404, 409, 413, 415, 422, 429, 503, 507},
     ("post", "/v1/models/{name}/labels/retire"): {400, 404, 409, 413, 415, 422, 429, 503},

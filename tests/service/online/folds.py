@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
+from manylabel_core.label_structure import Group
 from manylabel_service import ulid as prediction_ids
 from manylabel_service.hosting.examples import Example, Features, Labels
 from manylabel_service.idempotency import IdempotencyKey
@@ -15,6 +16,7 @@ from manylabel_service.online.state.fold import ApplyResult, Fold, LogEntry
 from manylabel_service.online.state.log_entries import (
     Change,
     Describe,
+    Regroup,
     Relabel,
     Rollback,
     StreamPart,
@@ -145,6 +147,12 @@ def updates(draw: st.DrawFn) -> Update:
     )
 
 
+SOME_GROUPS: list[tuple[tuple[Group, ...], dict[str, str]]] = [
+    ((), {}),
+    ((Group("g", ("a", "b"), "one"),), {"c": "a", "d": "a"}),
+    ((Group("g", ("c", "d"), "at_most_one"),), {"c": "a", "d": "a", "a": "e"}),
+]
+regroups = st.builds(lambda drawn, key: Regroup(*drawn, "log", key), st.sampled_from(SOME_GROUPS), keys)
 pauses = st.builds(Relabel, letters, st.none(), st.just("log"), keys, paused=st.booleans())
 
 
@@ -158,7 +166,7 @@ def logs(draw: st.DrawFn) -> Log:
         relabels = st.builds(Relabel, letters, st.none() | letters, st.just("log"), keys) | pauses
         edits = st.dictionaries(letters, st.dictionaries(st.sampled_from(["title", "uri"]), st.none() | letters))
         describes = st.builds(Describe, edits, st.just("log"), keys)
-        log.append(LogEntry(str(position), draw(updates() | updates() | rollbacks | relabels | describes)))
+        log.append(LogEntry(str(position), draw(updates() | updates() | rollbacks | relabels | describes | regroups)))
     return log
 
 

@@ -1,7 +1,8 @@
-"""Commands of `manylabel models` about labels: list, describe, rename, merge, retire, pause and resume them."""
+"""Commands of `manylabel models` about labels: list, describe, group, rename, merge, retire, pause and resume them."""
 
+import json
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import click
 
@@ -13,6 +14,7 @@ from manylabel_clients.command.output.tables import print_table
 from manylabel_clients.command.output.text import print_as
 from manylabel_clients.http.resources.labels import LabelPage, LabelStatus
 
+GROUPS_HELP = "JSON: groups, each with name, labels and choose (one or at_most_one), and parents, by child."
 COLUMNS = ("label", "examples", "frequency", "first", "last", "F1", "window F1", "threshold", "alarms")
 
 
@@ -65,6 +67,38 @@ def describe_labels(
     with connect(url, api_key) as client:
         client.model(name).describe_labels(edits)
     click.echo(f"{len(edits):,} {'label' if len(edits) == 1 else 'labels'} described")
+
+
+def set_groups(
+    name: ModelName,
+    file: Annotated[Path, Argument(exists=True, dir_okay=False, help=GROUPS_HELP)],
+    url: Url = DEFAULT_URL,
+    api_key: ApiKeyFile = None,
+) -> None:
+    """Replace the groups and parents of a model's labels. Labels that the model does not know are declared.
+
+    Example: `manylabel models set-groups tags groups.json`
+    """
+    given = read_groups(file)
+    with connect(url, api_key) as client:
+        client.model(name).set_groups(given["groups"], given["parents"])
+    click.echo(f"{name} has {len(given['groups']):,} groups and {len(given['parents']):,} labels with a parent now")
+
+
+def read_groups(file: Path) -> dict[str, Any]:
+    """Return the groups and parents that a file has."""
+    try:
+        given = json.loads(file.read_bytes())
+    except ValueError as error:
+        raise click.UsageError(f"{file} must be JSON: {error}") from error
+    if not isinstance(given, dict) or not given.keys() <= {"groups", "parents"}:
+        raise click.UsageError(f"{file} must be an object with groups, parents, or both")
+    groups, parents = given.get("groups", []), given.get("parents", {})
+    if not isinstance(groups, list) or not all(isinstance(group, dict) for group in groups):
+        raise click.UsageError(f"{file}: groups must be a list of objects")
+    if not isinstance(parents, dict):
+        raise click.UsageError(f"{file}: parents must be an object")
+    return {"groups": groups, "parents": parents}
 
 
 def rename_label(

@@ -1,5 +1,6 @@
 """`manylabel models`: list, create, show, delete."""
 
+from pathlib import Path
 from typing import Annotated, Any
 
 import click
@@ -32,6 +33,7 @@ def register(app: Commands) -> None:
     models.add(delete)
     models.add(labels_command.labels)
     models.add(labels_command.describe_labels)
+    models.add(labels_command.set_groups)
     models.add(labels_command.rename_label)
     models.add(labels_command.merge_label)
     models.add(labels_command.retire_label)
@@ -72,6 +74,7 @@ def create(
     labels: Annotated[
         str | None, Option(metavar="A,B,...", help="The only labels accepted. Default: as they come.")
     ] = None,
+    groups: Annotated[Path | None, Option(exists=True, dir_okay=False, help=labels_command.GROUPS_HELP)] = None,
     features: Annotated[
         str | None,
         Option(metavar="N|A,B,...", help="Number or names of the only features. Default: as they come."),
@@ -122,6 +125,7 @@ def create(
             old_names=old_names,
             window=window,
             limits=_limits(limit),
+            **({} if groups is None else labels_command.read_groups(groups)),
         )
         status = model.status()
     print_as(as_json, status, lambda _: click.echo(f"created {name}"))

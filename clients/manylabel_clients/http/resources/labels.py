@@ -147,6 +147,34 @@ class LabelRequests(Requests):
             response = yield from self._post(path, body, f"{key}-{begin}" if begin else key, "PATCH")
         return read(response, lambda answer: updated(answer, is_replay(response)))
 
+    def set_groups(
+        self,
+        groups: Sequence[Mapping[str, Any]] = (),
+        parents: Mapping[str, str] | None = None,
+        *,
+        key: str | None = None,
+    ) -> Exchange[Updated]:
+        """Replace all groups and parents of labels on every server; labels not known yet are declared.
+
+        Parameters
+        ----------
+        groups : sequence of mapping
+            Groups of labels that exclude each other, as
+            ``{"name": "priority", "labels": ["low", "mid", "high"], "choose": "one"}``, or ``"at_most_one"``.
+        parents : mapping of str, optional
+            The parent of each child, as ``{"refund": "billing"}``: a true label implies its parent.
+        key : str, optional
+            Idempotency key.
+
+        Raises
+        ------
+        ServerError
+            If groups overlap, parents make a cycle, or a label was retired or is not one of those declared.
+        """
+        body = encode({"groups": [dict(group) for group in groups], "parents": dict(parents or {})})
+        response = yield from self._post(f"{self._path}/groups", body, new_key(key), "PUT")
+        return read(response, lambda answer: updated(answer, is_replay(response)))
+
     def rename_label(self, label: str, to: str, *, key: str | None = None) -> Exchange[Updated]:
         """Rename a label on every server. The model keeps what it learnt, and updates may still use the old name.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -44,6 +44,10 @@ class ModelStatus(ModelSummary):
     bytes: int
     """Size of its state in memory."""
     metrics: Metrics
+    groups: Sequence[dict[str, Any]] = field(default=(), kw_only=True)
+    """Groups of labels that exclude each other, each with "name", "labels" and "choose"."""
+    parents: Mapping[str, str] = field(default_factory=dict, kw_only=True)
+    """The parent of each label that has one."""
     ignored: dict[str, int] = field(default_factory=dict, kw_only=True)
     """How many features and labels its limits have left out of examples, each time that one was."""
     unseen_words: float | None = field(default=None, kw_only=True)

@@ -43,6 +43,8 @@ class ServerRequests(Requests):
         old_names: str | None = None,
         window: int | None = None,
         limits: Mapping[str, Any] | None = None,
+        groups: Sequence[Mapping[str, Any]] | None = None,
+        parents: Mapping[str, str] | None = None,
         init_from: str | Mapping[str, Any] | None = None,
         exist_ok: bool = False,
     ) -> Exchange[str]:
@@ -79,6 +81,11 @@ class ServerRequests(Requests):
         limits : mapping, optional
             Maximum number of features and labels, and how more are handled: such as
             ``{"features": {"most": 10_000, "policy": "hash"}, "labels": {"most": 200, "policy": "ignore"}}``.
+        groups : sequence of mapping, optional
+            Groups of labels that exclude each other, as
+            ``{"name": "priority", "labels": ["low", "mid", "high"], "choose": "one"}``, or ``"at_most_one"``.
+        parents : mapping of str, optional
+            The parent of each child, as ``{"refund": "billing"}``: a true label implies its parent.
         init_from : str or mapping, optional
             A model that a job has trained, or a version of it, ``{"model": name, "version": number}``: the new model
             begins as that predicts, and goes on from there.
@@ -106,6 +113,8 @@ class ServerRequests(Requests):
             "old_names": old_names,
             "window": window,
             "limits": limits,
+            "groups": groups,
+            "parents": parents,
             "init_from": {"model": init_from} if isinstance(init_from, str) else init_from,
         }
         given = {part: value for part, value in spec.items() if value is not None}

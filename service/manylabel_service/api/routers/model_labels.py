@@ -1,4 +1,4 @@
-"""GET and PATCH /v1/models/{name}/labels, and POST to change one label: rename, merge, retire, pause and resume."""
+"""GET and PATCH /v1/models/{name}/labels, POST to change one label: rename, merge, retire, pause and resume; groups."""
 
 import re
 from collections.abc import Awaitable
@@ -181,6 +181,39 @@ async def describe_labels(request: Request, context: ContextOf, name: str) -> Re
         raise invalid_body(error, (), _path_of_edit, {(): schemas.DescribeRequest}) from error
     edits = {label: edit.model_dump(exclude_unset=True) for label, edit in wanted.labels.items()}
     updated = await context.registry.ask(replica, lambda replica: replica.describe(edits, key))
+    return json_answer(receipt(updated, request.scope), headers=[idempotency.REPLAYED] if updated.replayed else [])
+
+
+@router.put(
+    "/v1/models/{name}/groups",
+    summary="Set the groups and parents of labels",
+    response_model=schemas.UpdateAnswer,
+    responses=problems(*(code for code in _CHANGING if code != "label_not_found"), "limit_exceeded"),
+    openapi_extra={
+        **body(
+            schemas.GroupsRequest,
+            example={
+                "groups": [{"name": "priority", "labels": ["low", "mid", "high"], "choose": "one"}],
+                "parents": {"refund": "billing"},
+            },
+        ),
+        **idempotency.PARAMETER,
+    },
+)
+@needs("admin")
+async def set_groups(request: Request, context: ContextOf, name: str) -> Response:
+    """All groups and parents that the model had are replaced, from this point of the log on, on every server. Its
+    predictions satisfy them, and truths that contradict them are refused. A label that the model does not know is
+    declared, unless the labels were declared when the model was created. What was learnt before stays."""
+    replica = online(await context.registry.get(name))
+    document, raw = await read_large_json(request, context.settings.max_body_bytes)
+    key = idempotency.idempotency_key(request, "groups", raw)
+    try:
+        wanted = schemas.GroupsRequest.model_validate(document)
+    except ValidationError as error:
+        raise invalid_body(error, (), _path_of_edit, {(): schemas.GroupsRequest}) from error
+    groups = [each.group for each in wanted.groups]
+    updated = await context.registry.ask(replica, lambda replica: replica.regroup(groups, wanted.parents, key))
     return json_answer(receipt(updated, request.scope), headers=[idempotency.REPLAYED] if updated.replayed else [])
 
 

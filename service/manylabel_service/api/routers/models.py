@@ -73,7 +73,8 @@ _EXAMPLE = {"name": "tags", "algorithm": "falt", "params": {"eta": 0.5, "passes_
 async def create_model(request: Request, context: ContextOf, access: AccessOf) -> Response:
     """The new model has learnt nothing, or goes on from a trained one. Its address is in the header Location."""
     document, raw = await read_large_json(request, context.settings.max_body_bytes)
-    check_all_known(document, ())
+    names_of_clients = isinstance(document, dict) and isinstance(document.get("parents"), dict)
+    check_all_known({**document, "parents": None} if names_of_clients else document, ())
     _check_count(document, context.settings)
     try:
         # Names by the hundred thousand hold the interpreter for long.
@@ -85,11 +86,14 @@ async def create_model(request: Request, context: ContextOf, access: AccessOf) -
     access.require_names(spec.name, *([] if wanted.init_from is None else [wanted.init_from.model]))
     if wanted.init_from is not None:
         state = await _begin(context, spec, wanted.init_from, wanted.leaves_scaling, wanted.leaves_text)
-    elif wanted.details:
+    elif wanted.details or wanted.groups or wanted.parents:
         state = OnlineModel(spec)
     else:
         return created(await context.registry.create(spec))
     state.describe(wanted.details)
+    if wanted.groups or wanted.parents:
+        state.regroup([each.group for each in wanted.groups], wanted.parents)
+        state.learner.grow(state.learner.n_features_, len(state.labels))
     return created(await context.registry.create(state.online_spec, state))
 
 

@@ -332,6 +332,15 @@ class _Spec(Answer):
     durability: Durability
 
 
+class GroupOfLabels(Answer):
+    """A group of labels that exclude each other."""
+
+    name: str
+    labels: list[str]
+    choose: Literal["one", "at_most_one"]
+    """`one`: exactly one of them is true wherever their parent is, or always if they have none."""
+
+
 class ModelStatus(At, _Spec):
     """A model as it is now."""
 
@@ -339,6 +348,10 @@ class ModelStatus(At, _Spec):
     """Number of examples that the model has learnt."""
     labels: int
     """Number of labels that the model knows."""
+    groups: list[GroupOfLabels]
+    """Groups of labels of which one is true, or at most one."""
+    parents: dict[str, str]
+    """The parent of each label that has one."""
     features: int
     """Number of features that the model knows."""
     bytes: int

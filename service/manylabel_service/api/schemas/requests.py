@@ -1,7 +1,7 @@
 """Bodies of requests, which are validated by these models."""
 
 import re
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
     AfterValidator,
@@ -19,12 +19,14 @@ from pydantic import (
 )
 
 from manylabel_core.datasets.label_details import MAX_CHARACTERS
+from manylabel_core.label_structure import Group
 from manylabel_core.records.forms import form_of, form_of_numbers
 from manylabel_core.rows import MAX_EXAMPLE_WEIGHT, MAX_MAGNITUDE
 from manylabel_service import names, ulid
 from manylabel_service.hosting.explanations import MAX_EXPLAIN
 from manylabel_service.hosting.selection import MAX_NAMES, MAX_TOP
 from manylabel_service.online.spec.spec import MAX_NAME_BYTES, LabelName, ModelSpec, no_repeats
+from manylabel_service.online.state.groups import MAX_GROUP_NAME, MAX_GROUPED, MAX_GROUPS
 from manylabel_service.online.state.label_details import MAX_DESCRIBED, Edit
 from manylabel_service.storage import POSITION
 
@@ -349,6 +351,36 @@ class DescribedLabel(LabelEdit):
     """Name of the label."""
 
 
+class LabelGroup(_Request):
+    """A group of labels that exclude each other."""
+
+    name: Annotated[str, Field(strict=True, min_length=1, max_length=MAX_GROUP_NAME)]
+    """Name of the group."""
+    labels: Annotated[list[LabelName], Field(min_length=2, max_length=MAX_GROUPED, fail_fast=True)]
+    """Labels of the group, all children of one label, or all without a parent. A label is in one group at most."""
+    choose: Literal["one", "at_most_one"]
+    """`one`: exactly one of them is true wherever their parent is, or always if they have none."""
+
+    @property
+    def group(self) -> Group:
+        """The group."""
+        return Group(self.name, tuple(self.labels), self.choose)
+
+
+_Groups = Annotated[list[LabelGroup], Field(max_length=MAX_GROUPS)]
+_Parents = Annotated[dict[LabelName, LabelName], Field(max_length=MAX_GROUPED)]
+
+
+class GroupsRequest(_Request):
+    """All groups and parents of the labels of a model, in place of those before."""
+
+    groups: _Groups = Field(default_factory=list)
+    """Groups of labels of which one is true, or at most one."""
+    parents: _Parents = Field(default_factory=dict)
+    """The parent of each child: a true label implies its parent. A label that the model does not know yet is
+    declared."""
+
+
 class RollbackRequest(_Request):
     """A rollback goes back to a snapshot."""
 
@@ -441,12 +473,18 @@ class ModelRequest(ModelSpec):
     init_from: LinearSource | None = None
     """Null: the model has learnt nothing. Otherwise it begins as this version predicts: a linear one, for `falt`, with
     features scaled as that version scales them where no `scaling` is given."""
+    groups: _Groups = Field(default_factory=list)
+    """Groups of labels of which one is true, or at most one."""
+    parents: _Parents = Field(default_factory=dict)
+    """The parent of each child: a true label implies its parent."""
 
     @property
     def spec(self) -> ModelSpec:
         """The spec of the model."""
         names = None if self.labels is None else [x if isinstance(x, str) else x.name for x in self.labels]
-        return ModelSpec.model_validate({**self.model_dump(exclude={"init_from", "labels"}), "labels": names})
+        return ModelSpec.model_validate(
+            {**self.model_dump(exclude={"init_from", "labels", "groups", "parents"}), "labels": names}
+        )
 
     @property
     def details(self) -> dict[str, Edit]:

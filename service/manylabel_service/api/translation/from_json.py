@@ -266,4 +266,6 @@ def path_in_spec(location: Sequence[str | int]) -> Path:
         return ("features", *(part for part in location[1:] if not isinstance(part, str)))
     if location and location[0] == "labels":
         return (*location[:2], *location[3:])
+    if location and location[0] == "parents":
+        return tuple(part for part in location if part != "[key]")
     return tuple(location)

@@ -21,11 +21,11 @@ from manylabel_service.idempotency import IdempotencyKey
 from manylabel_service.online.state.answer import Answer
 from manylabel_service.online.state.dry_run import Checked, DryRun
 from manylabel_service.online.state.feature_space import Columns
-from manylabel_service.online.state.log_entries import Change, Describe, Relabel, Rollback, Update
+from manylabel_service.online.state.log_entries import Change, Describe, Regroup, Relabel, Rollback, Update
 from manylabel_service.online.state.model import OnlineModel, as_rows
 from manylabel_service.storage import START
 
-Kind = Literal["update", "rollback", "relabel", "describe"]
+Kind = Literal["update", "rollback", "relabel", "describe", "regroup"]
 """Kind of a log entry."""
 
 
@@ -34,6 +34,7 @@ _KINDS: dict[type[Change], Kind] = {
     Rollback: "rollback",
     Relabel: "relabel",
     Describe: "describe",
+    Regroup: "regroup",
 }
 
 
@@ -110,7 +111,7 @@ class _Relabel(NamedTuple):
     """A change of labels that waits for its turn."""
 
     position: str
-    relabel: Relabel | Describe
+    relabel: Relabel | Describe | Regroup
 
 
 class _Block:
@@ -146,7 +147,10 @@ class _Block:
         model.words.count(example.x.names, model.features.names)
         self.columns.append(model.features.add(example.x))
         labels, signs = model.take_labels(example.y)
-        truth = model.without_paused(labels, signs, example.y.complete)
+        ids = entry.update.prediction_ids
+        id = None if ids is None else ids[entry.taken - 1]
+        labels, signs, complete = model.implied(labels, signs, example.y.complete, id)
+        truth = model.without_paused(labels, signs, complete)
         self._labels.extend(truth.columns)
         self._signs.append(truth.signs)
         self._complete.append(truth.complete)
@@ -154,9 +158,9 @@ class _Block:
         self._n_labels.append(len(model.labels))
         if len(model.labels) > self.n_known[-1]:
             entry.new_labels += model.labels.names[self.n_known[-1] :]
-        if (ids := entry.update.prediction_ids) is not None:
+        if id is not None:
             self.has_late = True
-            model.labelled.add(ids[entry.taken - 1], None if example.y.complete else labels)
+            model.labelled.add(id, None if complete else labels)
 
     @cached_property
     def targets(self) -> Targets:
@@ -249,7 +253,7 @@ class Fold:
         model, block = self._model, self._block
         n_known = model.learner.n_features_
         if not len(block):
-            if len(model.labels) > model.learner.n_labels_:  # a description has declared some
+            if len(model.labels) > model.learner.n_labels_:  # a description, or groups, have declared some
                 model.learner.grow(n_known, len(model.labels))
                 model.give_titles(n_known)
         else:
@@ -311,6 +315,9 @@ class Fold:
                     new = tuple(model.describe(relabel.edits))
                     described = tuple(label for label in relabel.edits if label not in new)
                     outcome = ApplyResult(answer, False, kind, 0, (), previous, new, described=described)
+                elif isinstance(relabel, Regroup):
+                    new = tuple(model.regroup(relabel.groups, relabel.parents))
+                    outcome = ApplyResult(answer, False, kind, 0, (), previous, new)
                 else:
                     _relabel(model, relabel)
                     outcome = ApplyResult(answer, kind=kind, previous_position=previous, relabelled=relabel)
@@ -374,6 +381,12 @@ class Fold:
         """Hand what was predicted just before, and the alarms, to the measures and to the entries."""
         model = self._model
         n_given = model.prequential.given
+        if (shown := model.groups.shown) is not None:
+            scores = np.array(scores, dtype=np.float64)
+            shown.decide(scores)
+            if probabilities is not None:
+                probabilities = probabilities.copy()
+                shown.agree(probabilities)
         _measure(model, block, scores, probabilities, block.targets)
         for row, (n_known, entry) in enumerate(zip(block.n_known, block.entries, strict=True)):
             if entry.update.want_predictions:
@@ -465,7 +478,7 @@ def _relabel(model: OnlineModel, relabel: Relabel) -> None:
 
 def _under_way(entry: LogEntry) -> _Entry | _Rollback | _Relabel:
     change = entry.change
-    if isinstance(change, Relabel | Describe):
+    if isinstance(change, Relabel | Describe | Regroup):
         return _Relabel(entry.position, change)
     return _Rollback(entry.position, change) if isinstance(change, Rollback) else _Entry(entry, change)
 

@@ -1,10 +1,11 @@
-"""Log entries: what happened to a model, an Update, a Rollback, a Relabel or a Describe, as bytes and back.
+"""Log entries: what happened to a model, an Update, a Rollback, a Relabel, a Describe or a Regroup, as bytes and back.
 
 An entry is a msgpack array, [form, kind, durability, key, digest, ...]. A rollback goes on [to], a relabel [label,
-to, merges], with `paused` behind it if the label is paused or resumed, a describe [{label: {field: text or null}}], an
-update [want_predictions, want_probabilities, origin, examples]. An origin is null or [prediction ids, scores served,
-stream key, stream lines], with [[versions, [version, label names], ...]] behind it if versions of a trained model have
-answered. An example is [names, indices, values, label names, signs, complete], with its weight behind it if that is not
+to, merges], with `paused` behind it if the label is paused or resumed, a describe [{label: {field: text or null}}], a
+regroup [[[name, labels, choose], ...], {child: parent}], an update [want_predictions, want_probabilities, origin,
+examples]. An origin is null or [prediction ids, scores served, stream key, stream lines], with [[versions, [version,
+label names], ...]] behind it if versions of a trained model have answered. An example is [names, indices, values, label
+names, signs, complete], with its weight behind it if that is not
 1. The form is one of `FORMS`, which differ in nothing so far.
 
 Numbers are little-endian float32 (values), int32 (indices) and int8 (signs), so that an entry replays to the
@@ -20,15 +21,17 @@ import msgpack
 import numpy as np
 from numpy.typing import NDArray
 
+from manylabel_core.label_structure import Group
 from manylabel_core.rows import MAX_EXAMPLE_WEIGHT
-from manylabel_service.errors import ReleaseTooOld, UnreadableEntry
+from manylabel_service.errors import InvalidField, ReleaseTooOld, UnreadableEntry
 from manylabel_service.hosting.examples import Example, Features, Labels
 from manylabel_service.idempotency import MAX_KEY_BYTES, IdempotencyKey
 from manylabel_service.online.spec.release import FORMS
+from manylabel_service.online.state.groups import check_written
 from manylabel_service.online.state.label_details import MAX_DESCRIBED, Edit, check_edit
 
 _UPDATE, _ROLLBACK, _RELABEL = 0, 1, 2
-_DESCRIBE = 3
+_DESCRIBE, _REGROUP = 3, 4
 
 
 class StreamPart(NamedTuple):
@@ -122,7 +125,17 @@ class Describe:
     key: IdempotencyKey | None = None
 
 
-Change = Update | Rollback | Relabel | Describe
+@dataclass(frozen=True, slots=True)
+class Regroup:
+    """A fifth kind of log entry: groups and parents of labels are replaced; labels not known yet are declared."""
+
+    groups: tuple[Group, ...]
+    parents: Mapping[str, str]
+    durability: str
+    key: IdempotencyKey | None = None
+
+
+Change = Update | Rollback | Relabel | Describe | Regroup
 """A change of a model that a log entry holds."""
 
 
@@ -130,15 +143,17 @@ def encode(change: Change, form: int = FORMS[0]) -> bytes:
     """Return the entry of a change, in one of `FORMS`; raise as `encode_head`."""
     if isinstance(change, Update):
         return encode_head(change, form) + b"".join(map(encode_example, change.examples))
-    facts: tuple[str | bool | Mapping[str, Edit] | None, ...]
+    facts: tuple[Any, ...]
     if isinstance(change, Rollback):
         kind, facts = _ROLLBACK, (change.to,)
     elif isinstance(change, Relabel):
         kind, facts = _RELABEL, (change.label, change.to, change.merges)
         if change.paused is not None:
             facts = (*facts, change.paused)
-    else:
+    elif isinstance(change, Describe):
         kind, facts = _DESCRIBE, (change.edits,)
+    else:
+        kind, facts = _REGROUP, (change.groups, change.parents)
     packed: bytes = msgpack.packb((form, kind, change.durability, *_packed_key(change.key), *facts))
     return packed
 
@@ -258,11 +273,26 @@ def _describe(durability: str, key: str | None, digest: bytes | None, edits: dic
     return Describe(edits, durability, _key(key, digest))
 
 
+def _regroup(
+    durability: str, key: str | None, digest: bytes | None, groups: list[list[Any]], parents: dict[str, str]
+) -> Regroup:
+    try:
+        found = tuple(Group(name, tuple(labels), choose) for name, labels, choose in groups)
+        names = [*parents, *parents.values(), *(label for group in found for label in group.labels)]
+        if not all(isinstance(label, str) for label in names):
+            raise ValueError("expected names of labels")
+        check_written(found, parents)
+    except (InvalidField, AttributeError) as error:
+        raise ValueError(str(error)) from error
+    return Regroup(found, parents, durability, _key(key, digest))
+
+
 _READERS: dict[int, Callable[..., Change]] = {
     _UPDATE: _update,
     _ROLLBACK: _rollback,
     _RELABEL: _relabel,
     _DESCRIBE: _describe,
+    _REGROUP: _regroup,
 }
 
 

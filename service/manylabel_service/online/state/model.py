@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from manylabel_core import Prequential, Vocabulary
+from manylabel_core.label_structure import Group
 from manylabel_core.online.learner import OnlineLearner
 from manylabel_core.records import TextSettings
 from manylabel_core.rows import Rows
@@ -28,6 +29,7 @@ from manylabel_service.online.spec.spec import MAX_NAME_BYTES, ModelSpec
 from manylabel_service.online.spec.trained import TRAINED, TrainedSpec
 from manylabel_service.online.state.answers import Answers, NothingLearnt
 from manylabel_service.online.state.feature_space import Columns, FeatureSpace
+from manylabel_service.online.state.groups import Groups, check_written, places
 from manylabel_service.online.state.idempotency_window import IdempotencyWindow
 from manylabel_service.online.state.integrity import check_names, check_position, check_rollbacks
 from manylabel_service.online.state.label_details import DetailsOfLabels, Edit
@@ -85,8 +87,9 @@ class OnlineModel:
     renamed : the columns of labels that have had another name.
     details : titles, descriptions and URIs of labels.
     titles : the words of titles and descriptions, which the learner takes for evidence; None if they do not count.
+    groups : groups and parents of labels; like names, they do not go back with a rollback.
     old_names : names that labels had before they were renamed or merged.
-    relabels : how often this process has applied that a label was renamed, merged or retired.
+    relabels : how often this process has applied that a label was renamed, merged or retired, or that groups changed.
     rollbacks : the position of each rollback and of the snapshot it went back to, in log order. To replay the
         log from before a rollback, that snapshot is needed.
     """
@@ -114,6 +117,7 @@ class OnlineModel:
         self.old_names = OldNames()
         self.details = DetailsOfLabels()
         self.titles = TitleWords.of(spec, self.learner)
+        self.groups = Groups()
         self.relabels = 0
         self.position = START
         self.updates = self.scaled_before = 0
@@ -121,7 +125,7 @@ class OnlineModel:
     @property
     def nbytes(self) -> int:
         """The bytes of memory that the state takes."""
-        learnt = (self.learner, self.features, self.labels, self.old_names, self.details, self.prequential)
+        learnt = (self.learner, self.features, self.labels, self.old_names, self.details, self.groups, self.prequential)
         requests = (self.keys, self.labelled, self.streams)
         answers = sum(part.nbytes for part in (self.answers, self.titles) if part is not None)
         return answers + sum(part.nbytes for part in (*learnt, *requests))
@@ -139,6 +143,10 @@ class OnlineModel:
         scores = self._score(xs)
         names = self.labels.names
         likely = self.learner.probabilities(scores) if probabilities else repeat(None)
+        if (shown := self.groups.shown) is not None:
+            shown.decide(scores)
+            if not isinstance(likely, repeat):
+                shown.agree(likely)
         hidden = self.hidden
         return [prediction(row, names, own, hidden) for row, own in zip(scores, likely, strict=False)]
 
@@ -180,6 +188,8 @@ class OnlineModel:
         found = np.full(len(xs), np.nan)
         if fitting:
             scores = self._score([xs[place] for place in fitting])
+            if self.groups.shown is not None:
+                self.groups.shown.decide(scores)
             seen = self.prequential.labels().relevant
             examples = np.zeros(scores.shape[1] - 1, dtype=np.int64)
             examples[: len(seen)] = seen  # labels that were only declared have not been
@@ -281,6 +291,7 @@ class OnlineModel:
         self.renamed.add(column)
         if label in self.paused:
             self.paused = self.paused - {label} | {to}
+        self.groups.build(self.labels.names, self.paused)
         self.relabels += 1
 
     def merge(self, label: str, into: str) -> None:
@@ -288,19 +299,20 @@ class OnlineModel:
 
         Raises
         ------
-        LabelNotFound, LabelExists, LimitExceeded
+        LabelNotFound, LabelExists, LimitExceeded, InvalidField
             Nothing has changed then.
         """
         column, other = self._live_column(label), self._live_column(into)
         if column == other:
             raise LabelExists(into)
+        self._check_ungrouped(label, column)
         self.old_names.check(label, other)
         self.old_names.merge(label, column, other)
         self.retire(label)
 
     def retire(self, label: str) -> None:
-        """Retire a label; raises LabelNotFound."""
-        self._live_column(label)
+        """Retire a label; raises LabelNotFound, and InvalidField if a group or a parent names it."""
+        self._check_ungrouped(label, self._live_column(label))
         self.retired.add(label)
         self.paused.discard(label)
         self.relabels += 1
@@ -312,6 +324,41 @@ class OnlineModel:
             self.paused.add(label)
         else:
             self.paused.discard(label)
+        self.groups.build(self.labels.names, self.paused)
+
+    def _check_ungrouped(self, label: str, column: int) -> None:
+        if column in self.groups.columns:
+            raise InvalidField(("label",), f"{label!r} is named by groups or parents: take it out of these first")
+
+    def regroup(self, groups: Sequence[Group], parents: Mapping[str, str]) -> list[str]:
+        """Replace the groups and parents of labels; return the labels that this declares.
+
+        The learner has no columns for the new labels before it grows.
+
+        Raises
+        ------
+        InvalidField
+            Nothing has changed then.
+        """
+        check_written(groups, parents)
+        new: dict[str, None] = {}
+        for label, path in places(groups, parents):
+            if label in self.retired:
+                raise InvalidField(path, f"{label!r} is a label that was retired")
+            if label in self.labels:
+                continue
+            if label in self.old_names:
+                raise InvalidField(path, f"{label!r} is an old name: use the label's present name")
+            if self.spec.labels is not None:
+                raise InvalidField(path, f"{label!r} is not one of the labels declared for this model")
+            new[label] = None
+            if (limit := self.limits.labels) is not None and len(self.labels) + len(new) > limit.most:
+                raise InvalidField(path, f"{label!r} is one label more than the {limit.most} of this model")
+        self.labels.add(new)
+        self.groups.set(groups, parents, self.labels)
+        self.groups.build(self.labels.names, self.paused)
+        self.relabels += 1
+        return list(new)
 
     def describe(self, edits: Mapping[str, Edit]) -> list[str]:
         """Change titles, descriptions and URIs of labels; return the labels that this declares.
@@ -382,6 +429,19 @@ class OnlineModel:
         self.ignored_labels += len(y.names) - len(columns)
         return columns, signs
 
+    def implied(self, columns: list[int], signs: NDArray[np.int8], complete: bool, id: str | None = None) -> Truth:
+        """Return a truth with what follows from it by groups and parents.
+
+        Of the truth of a kept prediction, named by its id, what parts before have told is left out of what follows.
+        """
+        if self.groups.all is None:
+            return Truth(columns, signs, complete)
+        implied, all_signs = self.groups.all.imply(columns, signs, complete)
+        if id is not None and id in self.labelled.parts and (told := set(self.labelled.parts.repeated(id, implied))):
+            kept = [place for place, column in enumerate(implied) if column not in told]
+            implied, all_signs = [implied[place] for place in kept], all_signs[kept]
+        return Truth(implied, all_signs, complete)
+
     def without_paused(self, columns: list[int], signs: NDArray[np.int8], complete: bool) -> Truth:
         """Return the truth of an example about to be learnt, with that of the paused labels as unknown."""
         if not self.paused:
@@ -408,7 +468,7 @@ class OnlineModel:
         seed.features, seed.labels, seed.words = self.features, self.labels, self.words
         seed.ignored_labels, seed.updates = self.ignored_labels, self.updates
         seed.retired, seed.paused = self.retired, self.paused
-        seed.old_names, seed.details = self.old_names, self.details
+        seed.old_names, seed.details, seed.groups = self.old_names, self.details, self.groups
         seed.scaled_before = self.scaled_before
         seed.position = SEED
         return seed.to_buffer(form)
@@ -437,6 +497,7 @@ class OnlineModel:
             "renamed": np.array(sorted(self.renamed), dtype=np.int32),
             **_prefixed("old_names", self.old_names.state()),
             "details": self.details.to_array(),
+            "groups": self.groups.to_array(),
             "keys": self.keys.to_array(),
             "labelled": self.labelled.to_array(),
             "parts": self.labelled.parts.to_array(),
@@ -516,6 +577,7 @@ class OnlineModel:
         model.details = DetailsOfLabels.from_array(arrays["details"], len(model.labels))
         if model.titles is not None:
             model.titles.restore(model.details.by_column())
+        model.groups = Groups.from_array(arrays["groups"], model.labels.names, (model.paused, model.retired))
         model.prequential.restore(_group("prequential", arrays))
         model.position = header["position"]
         if model.answers is not None:

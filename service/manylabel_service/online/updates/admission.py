@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from manylabel_service.errors import InvalidExample, LimitExceeded, QueueFull, ServiceError
@@ -96,11 +96,15 @@ class Admission:
 
     def check_described(self, model: OnlineModel, edits: Mapping[str, Edit]) -> None:
         """Raise LimitExceeded if the model would get too large by descriptions of labels, of which some may be new."""
-        growth = SizeDelta(labels=len(model.labels.unknown(edits)))
+        words = 0 if model.titles is None else model.titles.nbytes_of(edits.values())
+        self.check_declared(model, edits, nbytes_of(edits.values()) + words)
+
+    def check_declared(self, model: OnlineModel, names: Iterable[str], added_bytes: int) -> None:
+        """Raise LimitExceeded if the model would get too large by labels, of which some may be new, and these bytes."""
+        growth = SizeDelta(labels=len(model.labels.unknown(names)))
         self._check_size(model, growth)
         _, n_labels = grown_columns(model, growth)
-        nbytes = model.nbytes_after(model.features.n_columns, n_labels, 0, 0) + nbytes_of(edits.values())
-        nbytes += 0 if model.titles is None else model.titles.nbytes_of(edits.values())
+        nbytes = model.nbytes_after(model.features.n_columns, n_labels, 0, 0) + added_bytes
         check_limit(f"bytes of model {self._name!r}", nbytes, self._settings.max_model_bytes)
 
     def _check_room(self, model: OnlineModel, growth: SizeDelta, waiting: SizeDelta) -> None:

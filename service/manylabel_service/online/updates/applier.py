@@ -364,7 +364,7 @@ def _events(result: ApplyResult) -> Iterator[Event]:
         name = relabel.to or relabel.label
         yield Event("label", position, {**data, "label": name, "change": relabel.change, "before": relabel.label})
         return
-    if result.kind == "describe":
+    if result.kind in ("describe", "regroup"):
         changes = [*((name, "new") for name in result.new_labels), *((name, "described") for name in result.described)]
         for left, (name, change) in zip(reversed(range(len(changes))), changes, strict=True):
             resume = result.previous_position if left else None

@@ -1,0 +1,150 @@
+"""The compiled passes over a forest of labels: the best consistent set, its probabilities, and what a truth implies.
+
+Nodes are labels, parents before children. Those of a unit stand together: a unit is a group, or a label alone, of which
+at most one is true. All nodes of a unit have the same parent.
+
+columns    int32 (n_nodes,)      column of each node's label
+ends       int32 (n_units,)      the node behind the last of each unit
+parents    int32 (n_units,)      node that is the parent of a unit's nodes, -1 for none
+exact      bool (n_units,)       whether one of them is true wherever the parent is
+"""
+
+import numpy as np
+
+from manylabel_core.compiled import compiled
+
+
+@compiled
+def decide(scores, columns, ends, parents, exact):  # type: ignore[no-untyped-def]
+    """Replace the scores of nodes, so that those above the threshold (column 0) are the best consistent set.
+
+    A margin becomes the total of the best consistent set with the label, less that of the best one without it.
+    """
+    n_nodes, n_units = len(columns), len(ends)
+    best = np.empty(n_nodes)  # of each node, the best total of its subtree, given that it is true
+    margin = np.empty(n_nodes)
+    chosen = np.empty(n_nodes, dtype=np.bool_)
+    first, second = np.empty(n_units), np.empty(n_units)
+    at = np.empty(n_units, dtype=np.int32)
+    for i in range(len(scores)):
+        row = scores[i]
+        threshold = row[0]
+        for node in range(n_nodes):
+            best[node] = row[1 + columns[node]] - threshold
+        for unit in range(n_units - 1, -1, -1):
+            begin = ends[unit - 1] if unit > 0 else 0
+            first[unit], second[unit], at[unit] = -np.inf, -np.inf, begin
+            for node in range(begin, ends[unit]):
+                if best[node] > first[unit]:
+                    second[unit] = first[unit]
+                    first[unit], at[unit] = best[node], node
+                elif best[node] > second[unit]:
+                    second[unit] = best[node]
+            if parents[unit] >= 0:
+                best[parents[unit]] += first[unit] if exact[unit] else max(first[unit], 0.0)
+        for unit in range(n_units):
+            begin, parent = ends[unit - 1] if unit > 0 else 0, parents[unit]
+            above = margin[parent] if parent >= 0 else np.inf
+            for node in range(begin, ends[unit]):
+                other = second[unit] if node == at[unit] else first[unit]
+                if not exact[unit]:
+                    other = max(other, 0.0)
+                gain = best[node] - other
+                holds = node == at[unit] and (exact[unit] or best[node] > 0.0)
+                chosen[node] = holds and (parent < 0 or chosen[parent])
+                own = min(gain, above) if holds else gain + min(above, 0.0)
+                if own == np.inf:  # it has no alternative
+                    own = abs(best[node])
+                margin[node] = own
+                value = threshold + own
+                if chosen[node] and not value > threshold:
+                    value = np.nextafter(threshold, np.inf)
+                elif not chosen[node] and value > threshold:
+                    value = threshold
+                row[1 + columns[node]] = value
+
+
+@compiled
+def agree(likely, columns, ends, parents, exact):  # type: ignore[no-untyped-def]
+    """Make probabilities agree, in place: a parent's is raised to its children's, then units share their parent's."""
+    n_units = len(ends)
+    for i in range(len(likely)):
+        row = likely[i]
+        for unit in range(n_units - 1, -1, -1):
+            parent = parents[unit]
+            if parent >= 0:
+                for node in range(ends[unit - 1] if unit > 0 else 0, ends[unit]):
+                    row[columns[parent]] = max(row[columns[parent]], row[columns[node]])
+        for unit in range(n_units):
+            begin, parent = ends[unit - 1] if unit > 0 else 0, parents[unit]
+            above = row[columns[parent]] if parent >= 0 else 1.0
+            total = 0.0
+            for node in range(begin, ends[unit]):
+                total += row[columns[node]]
+            if not exact[unit] and total <= above:
+                continue
+            for node in range(begin, ends[unit]):
+                share = row[columns[node]] / total if total > 0.0 else 1.0 / (ends[unit] - begin)
+                row[columns[node]] = min(share * above, above)
+
+
+@compiled
+def imply(signs, causes, complete, ends, parents, exact):  # type: ignore[no-untyped-def]
+    """Add what a truth implies, in place; return two nodes that contradict each other, and the unit where (-1: none).
+
+    `signs` (int8, of nodes) has 1 for true, -1 for false, 0 for unknown; `causes` (int32) the node that was given and
+    from which it follows, its own index at first. Of a complete truth all unknown ones become false. (-1, -1, -1) is
+    the answer to a truth without a contradiction; a second node of -1 says that a unit has no label that can be true.
+    """
+    n_units = len(ends)
+    for unit in range(n_units - 1, -1, -1):  # a true label has true ancestors
+        begin, parent = ends[unit - 1] if unit > 0 else 0, parents[unit]
+        true = -1
+        for node in range(begin, ends[unit]):
+            if signs[node] > 0:
+                if true >= 0:
+                    return causes[node], causes[true], unit
+                true = node
+        if true < 0:
+            continue
+        for node in range(begin, ends[unit]):
+            if signs[node] == 0:
+                signs[node], causes[node] = -1, causes[true]
+        if parent >= 0:
+            if signs[parent] < 0:
+                return causes[true], causes[parent], unit
+            if signs[parent] == 0:
+                signs[parent], causes[parent] = 1, causes[true]
+    if complete:
+        for node in range(len(signs)):
+            if signs[node] == 0:
+                signs[node] = -1
+    for unit in range(n_units - 1, -1, -1):  # where none can be true, the parent is false
+        if not exact[unit]:
+            continue
+        begin, parent = ends[unit - 1] if unit > 0 else 0, parents[unit]
+        possible, last = False, begin
+        for node in range(begin, ends[unit]):
+            possible = possible or signs[node] >= 0
+            last = max(last, causes[node])
+        if possible:
+            continue
+        if parent < 0 or signs[parent] > 0:
+            return causes[parent] if parent >= 0 else last, -1, unit
+        if signs[parent] == 0:
+            signs[parent], causes[parent] = -1, last
+    for unit in range(n_units):  # a false label has false descendants; the last one possible of a unit is true
+        begin, parent = ends[unit - 1] if unit > 0 else 0, parents[unit]
+        if parent >= 0 and signs[parent] < 0:
+            for node in range(begin, ends[unit]):
+                if signs[node] == 0:
+                    signs[node], causes[node] = -1, causes[parent]
+        elif exact[unit] and (parent < 0 or signs[parent] > 0):
+            unknown, left, true = 0, -1, False
+            for node in range(begin, ends[unit]):
+                true = true or signs[node] > 0
+                if signs[node] == 0:
+                    unknown, left = unknown + 1, node
+            if unknown == 1 and not true:
+                signs[left] = 1
+    return -1, -1, -1

@@ -1,0 +1,212 @@
+"""A label structure: groups of which one label is true, or at most one, and labels that imply their parent."""
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from manylabel_core.label_structure import _passes
+
+Choose = Literal["one", "at_most_one"]
+CHOICES: tuple[Choose, ...] = ("one", "at_most_one")
+"""How many labels of a group are true."""
+
+
+class InvalidStructure(ValueError):
+    """Groups and parents do not make a structure. `path` says where, outermost first; `detail` ends a sentence."""
+
+    def __init__(self, path: tuple[str | int, ...], detail: str) -> None:
+        super().__init__(f"{'/'.join(map(str, path))} {detail}")
+        self.path, self.detail = path, detail
+
+
+class Contradiction(ValueError):
+    """A truth contradicts the structure.
+
+    Attributes
+    ----------
+    column : of the label that was given and is at fault; None: a complete truth lacks one.
+    detail : what is wrong, as the end of a sentence.
+    """
+
+    def __init__(self, column: int | None, detail: str) -> None:
+        super().__init__(detail)
+        self.column, self.detail = column, detail
+
+
+class Group(NamedTuple):
+    """A group of labels: exactly one of them is true, or at most one."""
+
+    name: str
+    labels: Sequence[str]
+    choose: Choose
+
+
+class LabelStructure:
+    """A structure of labels: disjoint groups, and a forest of parents.
+
+    A set of labels is consistent if it has the parent of each of its labels, at most one label of each group, and, of a
+    group that chooses one, exactly one wherever it has the parent of the group's labels, or they have none. All labels
+    of a group have the same parent, or none of them has one: "one leaf of a tree" is a group of the roots and one of
+    the children of each label.
+
+    Parameters
+    ----------
+    groups : disjoint, each with at least two labels, all children of one label or all without a parent.
+    parents : the parent of each child, without cycles.
+    column_of : the column of each label that they name.
+    hidden : labels left out. The children of a hidden label become those of its parent, and a group of them that
+        chooses one chooses at most one: whether their parent is true is not known.
+
+    Raises
+    ------
+    InvalidStructure
+    """
+
+    def __init__(
+        self,
+        groups: Sequence[Group],
+        parents: Mapping[str, str],
+        column_of: Mapping[str, int],
+        hidden: Collection[str] = (),
+    ) -> None:
+        depths = check(groups, parents)
+        self.groups, self.parents = tuple(groups), dict(parents)
+        units: list[tuple[int, list[str], bool]] = []
+        grouped = {label for group in groups for label in group.labels}
+        for group in groups:
+            labels = [label for label in group.labels if label not in hidden]
+            exact = group.choose == "one" and parents.get(group.labels[0]) not in hidden
+            units.append((depths[group.labels[0]], labels, exact))
+        singles = (label for label in depths if label not in grouped and label not in hidden)
+        units += [(depths[label], [label], False) for label in singles]
+        units = [unit for unit in sorted(units, key=lambda unit: unit[0]) if unit[1]]
+        nodes = [label for _, labels, _ in units for label in labels]
+        self._names = nodes
+        self._units = [labels for _, labels, _ in units]
+        self._node_of_column = {column_of[label]: node for node, label in enumerate(nodes)}
+        node_of = {label: node for node, label in enumerate(nodes)}
+        self._arrays = (
+            np.array([column_of[label] for label in nodes], dtype=np.int32),
+            np.cumsum([len(labels) for labels in self._units], dtype=np.int32),
+            np.array([node_of.get(_above(labels[0], parents, hidden), -1) for labels in self._units], dtype=np.int32),
+            np.array([exact for _, _, exact in units], dtype=np.bool_),
+        )
+
+    def decide(self, scores: NDArray[np.float64]) -> None:
+        """Make raw scores consistent, in place: the labels above the threshold are the best consistent set.
+
+        It is the set with the largest total of margins (score less threshold). The margin of a label becomes the total
+        of the best consistent set with it, less that of the best one without it; of labels that tie in a group, the
+        first wins. That is one pass from the leaves up, and one down.
+
+        Parameters
+        ----------
+        scores : ndarray of shape (n_samples, 1 + n_labels), float64
+            Finite; column 0 the threshold.
+        """
+        _passes.decide(scores, *self._arrays)
+
+    def agree(self, probabilities: NDArray[np.float64]) -> None:
+        """Make probabilities agree with the structure, in place.
+
+        From the leaves up, a parent's is raised to the highest of its children. Then, from the roots down, those of a
+        group that chooses one are scaled to sum to that of their parent, or to 1 without one; those of a group that
+        chooses at most one, and of a label alone, are scaled so if their sum is above it.
+
+        Parameters
+        ----------
+        probabilities : ndarray of shape (n_samples, n_labels), float64
+        """
+        _passes.agree(probabilities, *self._arrays)
+
+    def imply(
+        self, columns: Sequence[int], signs: NDArray[np.int8], complete: bool
+    ) -> tuple[list[int], NDArray[np.int8]]:
+        """Return a truth with all that follows from it: labels that have the same value in every set it allows.
+
+        Parameters
+        ----------
+        columns, signs : of the labels told, 1 for true and -1 for false (int8); -1 is the column of an unknown label.
+        complete : whether all other labels are false, but for the ancestors of true ones.
+
+        Returns
+        -------
+        columns, signs : likewise, those given first.
+
+        Raises
+        ------
+        Contradiction
+        """
+        nodes = [self._node_of_column.get(column, -1) for column in columns]
+        told = np.zeros(len(self._names), dtype=np.int8)
+        causes = np.arange(len(told), dtype=np.int32)
+        for node, sign in zip(nodes, signs.tolist(), strict=True):
+            if node >= 0:
+                told[node] = sign
+        one, other, unit = _passes.imply(told, causes, complete, *self._arrays[1:])
+        if unit >= 0:
+            raise self._contradiction(one, other, unit, nodes, columns)
+        relevant = told > 0 if complete else told != 0
+        relevant[[node for node in nodes if node >= 0]] = False
+        new = np.flatnonzero(relevant)
+        if not len(new):
+            return list(columns), signs
+        return [*columns, *self._arrays[0][new].tolist()], np.concatenate([signs, told[new]])
+
+    def _contradiction(
+        self, one: int, other: int, unit: int, nodes: Sequence[int], columns: Sequence[int]
+    ) -> Contradiction:
+        given = dict(zip(nodes, columns, strict=True))
+        labels = ", ".join(map(repr, self._units[unit][:5])) + (", ..." if len(self._units[unit]) > 5 else "")
+        if other < 0:
+            return Contradiction(given.get(one), f"contradicts the groups: exactly one of {labels} is true")
+        if other == one or one not in given:
+            one, other = other, one
+        detail = f"contradicts {self._names[other]!r}: of {labels} at most one is true"
+        if len(self._units[unit]) == 1 or self._names[one] not in self._units[unit]:
+            detail = f"contradicts {self._names[other]!r}: a label implies its parent, and a group has one label"
+        return Contradiction(given.get(one), detail)
+
+
+def _above(label: str, parents: Mapping[str, str], hidden: Collection[str]) -> Any:
+    """Return the nearest ancestor that is not hidden, or None."""
+    above = parents.get(label)
+    while above is not None and above in hidden:
+        above = parents.get(above)
+    return above
+
+
+def check(groups: Sequence[Group], parents: Mapping[str, str]) -> dict[str, int]:
+    """Return the depth of each label that groups and parents name, 0 for roots; raises InvalidStructure."""
+    depths: dict[str, int] = {}
+    for child in parents:
+        path = [child]
+        while (label := path[-1]) not in depths and label in parents:
+            path.append(parents[label])
+            if len(path) > len(parents) + 1:
+                raise InvalidStructure(("parents", child), "is its own ancestor, or a child of a label that is")
+        depth = depths.get(path[-1], 0)
+        for above, label in enumerate(reversed(path)):
+            depths[label] = depth + above
+    seen: dict[str, str] = {}
+    names: set[str] = set()
+    for at, (name, labels, choose) in enumerate(groups):
+        if name in names:
+            raise InvalidStructure(("groups", at, "name"), "is the name of another group too")
+        names.add(name)
+        if choose not in CHOICES:
+            raise InvalidStructure(("groups", at, "choose"), f"must be {' or '.join(CHOICES)}")
+        if len(labels) < 2:
+            raise InvalidStructure(("groups", at, "labels"), "must have at least 2 labels")
+        for place, label in enumerate(labels):
+            path_of = ("groups", at, "labels", place)
+            if label in seen:
+                raise InvalidStructure(path_of, f"is in the group {seen[label]!r} already")
+            seen[label] = name
+            if parents.get(label) != parents.get(labels[0]):
+                detail = f"must have the same parent as {labels[0]!r}: all labels of a group have one parent, or none"
+                raise InvalidStructure(path_of, detail)
+            depths.setdefault(label, 0)
+    return depths

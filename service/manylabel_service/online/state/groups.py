@@ -1,0 +1,138 @@
+"""The groups of a model's labels, and their parents: how they are written, checked and kept."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any
+
+import msgpack
+import numpy as np
+from numpy.typing import NDArray
+
+from manylabel_core import Vocabulary
+from manylabel_core.label_structure import Group, InvalidStructure, LabelStructure
+from manylabel_service.errors import InvalidField
+
+MAX_GROUPS = 1_000
+"""Most groups of a model."""
+MAX_GROUPED = 10_000
+"""Most labels in groups, and most labels with a parent."""
+MAX_GROUP_NAME = 256
+"""Most characters of the name of a group."""
+_LABEL_BYTES = 500
+"""Estimated bytes of memory of a label in a group or with a parent."""
+
+Path = tuple[str | int, ...]
+
+
+class Groups:
+    """Groups and parents of labels, by column, so that they follow a label that is renamed.
+
+    Attributes
+    ----------
+    all, shown : the structure of all labels, and that without those paused; None without groups and parents.
+    """
+
+    def __init__(self) -> None:
+        self._groups: list[tuple[str, str, list[int]]] = []
+        self._parents: dict[int, int] = {}
+        self.all: LabelStructure | None = None
+        self.shown: LabelStructure | None = None
+
+    @property
+    def nbytes(self) -> int:
+        """The estimated bytes of memory."""
+        return nbytes_of(sum(len(columns) for _, _, columns in self._groups) + len(self._parents))
+
+    @property
+    def columns(self) -> set[int]:
+        """The columns of the labels that are named."""
+        grouped = (column for _, _, columns in self._groups for column in columns)
+        return {*self._parents, *self._parents.values(), *grouped}
+
+    def set(self, groups: Sequence[Group], parents: Mapping[str, str], labels: Vocabulary) -> None:
+        """Replace all groups and parents; their labels are known."""
+        self._groups = [(name, choose, labels.lookup(names)) for name, names, choose in groups]
+        self._parents = dict(zip(labels.lookup(parents), labels.lookup(parents.values()), strict=True))
+
+    def build(self, names: Sequence[str], paused: Collection[str]) -> None:
+        """Take in the names of the labels, and which are paused; raises InvalidStructure, but not after `set`."""
+        self.all = self.shown = None
+        if not (self._groups or self._parents):
+            return
+        groups, parents = self._named(names)
+        column_of = {names[column]: column for column in self.columns}
+        self.all = self.shown = LabelStructure(groups, parents, column_of)
+        if not column_of.keys().isdisjoint(paused):
+            self.shown = LabelStructure(groups, parents, column_of, paused)
+
+    def _named(self, names: Sequence[str]) -> tuple[list[Group], dict[str, str]]:
+        groups = [Group(name, [names[column] for column in columns], choose) for name, choose, columns in self._groups]  # type: ignore[arg-type]
+        return groups, {names[child]: names[parent] for child, parent in self._parents.items()}
+
+    def to_json(self, names: Sequence[str]) -> dict[str, Any]:
+        """Return groups and parents by the names of labels, as they are given."""
+        groups, parents = self._named(names)
+        return {"groups": [{**group._asdict(), "labels": list(group.labels)} for group in groups], "parents": parents}
+
+    def to_array(self) -> NDArray[np.uint8]:
+        """Return all of it as bytes."""
+        return np.frombuffer(msgpack.packb([self._groups, list(self._parents.items())]), dtype=np.uint8)
+
+    @classmethod
+    def from_array(cls, packed: NDArray[np.uint8], names: Sequence[str], hidden: Sequence[Collection[str]]) -> Groups:
+        """Read what `to_array` wrote, for a model with labels of these names; `hidden` are those paused and retired.
+
+        Raises
+        ------
+        ValueError
+            The bytes are not what it wrote, or name labels that there are not.
+        """
+        found = cls()
+        paused, retired = hidden
+        try:
+            groups, parents = msgpack.unpackb(packed.tobytes())
+            found._groups = [(name, choose, columns) for name, choose, columns in groups]
+            found._parents = dict(parents)
+            if len(found._parents) != len(parents):
+                raise ValueError("expected one parent of each child")
+            for column in found.columns:
+                if type(column) is not int or not 0 <= column < len(names) or names[column] in retired:
+                    raise ValueError("expected columns of labels")
+            check_written(*found._named(names))
+            found.build(names, paused)
+        except (ValueError, TypeError, msgpack.UnpackException, InvalidField) as error:
+            raise ValueError(f"groups: {error}") from error
+        return found
+
+
+def nbytes_of(n_named: int) -> int:
+    """Return the bytes of memory of groups and parents that name so many labels."""
+    return _LABEL_BYTES * n_named
+
+
+def places(groups: Sequence[Group], parents: Mapping[str, str]) -> Iterator[tuple[str, Path]]:
+    """Yield each label that is named, and where it stands in a request."""
+    for at, group in enumerate(groups):
+        for place, label in enumerate(group.labels):
+            yield label, ("groups", at, "labels", place)
+    for child, parent in parents.items():
+        yield child, ("parents", child)
+        yield parent, ("parents", child)
+
+
+def check_written(groups: Sequence[Group], parents: Mapping[str, str]) -> None:
+    """Raise InvalidField unless these are groups and parents within their bounds, whatever labels there are."""
+    if len(groups) > MAX_GROUPS:
+        raise InvalidField(("groups",), f"must have at most {MAX_GROUPS:,} groups, has {len(groups):,}")
+    if (count := sum(len(group.labels) for group in groups)) > MAX_GROUPED:
+        raise InvalidField(("groups",), f"must have at most {MAX_GROUPED:,} labels together, has {count:,}")
+    if len(parents) > MAX_GROUPED:
+        raise InvalidField(("parents",), f"must have at most {MAX_GROUPED:,} labels, has {len(parents):,}")
+    for at, group in enumerate(groups):
+        if not isinstance(group.name, str) or not 1 <= len(group.name) <= MAX_GROUP_NAME:
+            raise InvalidField(("groups", at, "name"), f"must have 1 to {MAX_GROUP_NAME} characters")
+    try:
+        LabelStructure(groups, parents, {label: place for place, (label, _) in enumerate(places(groups, parents))})
+    except InvalidStructure as error:
+        raise InvalidField(error.path, error.detail) from error
