@@ -44,7 +44,7 @@ def portable_online(model: str, snapshot: bytes) -> Portable:
     Raises
     ------
     CannotExport
-        It is not linear, hashes its features, has learnt nothing, or has groups, parents or titles of labels that count.
+        It is not linear, hashes its features, has learnt nothing, or has groups, parents or titles that count.
     manylabel_core.state.DamagedState
         The bytes are no snapshot.
     """

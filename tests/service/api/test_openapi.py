@@ -177,6 +177,7 @@ def test_idempotency_keys_are_described_where_they_count(document: dict[str, Any
     }
     assert with_key == {f"/v1/models/{{name}}/{call}" for call in KEYED} | {
         "/v1/jobs",
+        "/v1/models/{name}/groups",
         "/annif/v1/projects/{name}/learn",
     }
 
