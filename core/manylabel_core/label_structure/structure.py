@@ -99,7 +99,7 @@ class LabelStructure:
 
         It is the set with the largest total of margins (score less threshold). The margin of a label becomes the total
         of the best consistent set with it, less that of the best one without it; of labels that tie in a group, the
-        first wins. That is one pass from the leaves up, and one down.
+        first wins. It takes one pass from the leaves up, and one down.
 
         Parameters
         ----------

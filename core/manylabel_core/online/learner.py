@@ -280,7 +280,7 @@ class OnlineLearner(Estimator, metaclass=ABCMeta):
         return self._stacked
 
     def set_titles(self, titles: Mapping[int, ArrayLike]) -> None:
-        """Give labels the words of their titles, in place of those that they had.
+        """Replace the words of titles of labels.
 
         An example that has words of a label's title speaks for the label, by as much as the titles of all labels have
         turned out to be worth: a label can be predicted before its first example.

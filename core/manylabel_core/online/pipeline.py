@@ -102,7 +102,7 @@ class Pipeline:
         self._on_drift, self._dtype = on_drift, np.dtype(dtype)
 
     def grow(self, n_features: int, n_labels: int) -> None:
-        """Grow to at least so many features and labels."""
+        """Grow to at least these numbers of features and labels."""
         self.reserve(n_features, n_labels)
         if n_features > self.n_features or n_labels > self.n_labels:
             self.n_features = max(n_features, self.n_features)
@@ -112,7 +112,7 @@ class Pipeline:
                 part.grow(self.n_labels)
 
     def reserve(self, n_features: int, n_labels: int, touch: bool = False) -> None:
-        """Take the memory for so many features and labels, changing nothing else; `touch` as `Model.enlarge`."""
+        """Allocate memory for this many features and labels, changing nothing else; `touch` as `Model.enlarge`."""
         n_features, n_labels = max(n_features, self.n_features), max(n_labels, self.n_labels)
         if n_features > self.n_features or n_labels > self.n_labels:
             self._scaling.reserve(n_features)
@@ -121,7 +121,7 @@ class Pipeline:
             self.model.enlarge(n_features, n_labels, touch)
 
     def nbytes_after(self, n_features: int, n_labels: int, n_samples: int, n_values: int) -> int:
-        """Return the most bytes of the state once so many columns, and so many more examples, are learnt."""
+        """Return the maximum bytes of the state with these columns, after this many further examples."""
         n_scaled = self._scaling.values_after(n_features, n_samples, n_values)
         model = self.model.nbytes_after(n_features, n_labels, n_samples, n_scaled)
         labels = sum(part.nbytes(n_labels, n_samples) for part in self._of_labels)

@@ -26,8 +26,8 @@ class AutomaticScaling(Scaling):
     A dense feature that an example lacks stands at its mean, and does not count in its statistics; or it is a 0, with
     `missing="zero"`. Any other feature that is missing is a 0.
 
-    An example is divided by its Euclidean norm. That alone would discard the size of a few quantities: with one to ten
-    dense features, and no more others in the example, it is divided by the square root of the number of dense ones,
+    An example is divided by its Euclidean norm. The norm alone would discard the size of a few quantities: with one to
+    ten dense features, and no more others in the example, it is divided by the square root of the number of dense ones,
     which is what their norm usually is.
 
     At most twice as many features are dense as an example has values on average, so that an example costs time and

@@ -21,7 +21,7 @@ def mcp(
     model: Annotated[str | None, Option("--model", help="Name of the model where a call of a tool names none.")] = None,
     http: Annotated[
         str | None,
-        Option("--http", metavar="HOST:PORT", help="Serve over HTTP, at /mcp, in place of standard input and output."),
+        Option("--http", metavar="HOST:PORT", help="Serve over HTTP, at /mcp, instead of standard input and output."),
     ] = None,
     url: Url = DEFAULT_URL,
     api_key: ApiKeyFile = None,

@@ -35,7 +35,7 @@ class Explanation:
     rest: float
     """All else: the constant, thresholds, and the other features."""
     title: float = 0.0
-    """What the words of the label's title and description add."""
+    """Contribution of the words of the label's title and description."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,7 +27,7 @@ class Model(Protocol):
     is_linear: bool = False
 
     def enlarge(self, n_features: int, n_labels: int, touch: bool = False) -> None:
-        """Make room for at least so many features and labels, changing nothing else.
+        """Allocate room for at least these numbers of features and labels, changing nothing else.
 
         With `touch`, the system has to give large memory now, and not when it is first written to.
         """
@@ -60,10 +60,10 @@ class Model(Protocol):
         return
 
     def arrays(self, n_features: int, n_labels: int) -> dict[str, NDArray[Any]]:
-        """Return the state of so many features and labels; views where possible."""
+        """Return the state of these numbers of features and labels; views where possible."""
 
     def nbytes_after(self, n_features: int, n_labels: int, n_samples: int, n_values: int) -> int:
-        """Return the most bytes of the state once so many columns, and so many more examples and values, are learnt."""
+        """Return the maximum bytes of the state with these columns, after this many further examples and values."""
 
     def restore(self, arrays: dict[str, NDArray[Any]]) -> tuple[int, int]:
         """Take over a state into an empty model; return the numbers of features and labels.

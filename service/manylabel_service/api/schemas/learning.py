@@ -28,7 +28,7 @@ class Explanation(Answer):
     against: list[FeaturePart]
     """These features speak most against it, the one that does so most first; all are below 0."""
     title: float | None = None
-    """The words of the label's title and description add so much; left out where they add nothing."""
+    """Contribution of the words of the label's title and description; left out where they add nothing."""
     rest: float
     """All else: the constant, thresholds, and the other features."""
 

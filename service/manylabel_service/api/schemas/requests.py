@@ -372,7 +372,7 @@ _Parents = Annotated[dict[LabelName, LabelName], Field(max_length=MAX_GROUPED)]
 
 
 class GroupsRequest(_Request):
-    """All groups and parents of the labels of a model, in place of those before."""
+    """All groups and parents of the labels of a model; they replace those before."""
 
     groups: _Groups = Field(default_factory=list)
     """Groups of labels of which one is true, or at most one."""

@@ -107,7 +107,7 @@ class Groups:
 
 
 def nbytes_of(n_named: int) -> int:
-    """Return the bytes of memory of groups and parents that name so many labels."""
+    """Return the bytes of memory of groups and parents that name this number of labels."""
     return _LABEL_BYTES * n_named
 
 

@@ -33,7 +33,7 @@ class TitleWords:
 
     A word is a token of a title or a description, read as the texts of the model's records are. A feature is the word
     when it is that token of one of the text fields; for a model without named fields, of a bare text, or when it has
-    the token for its name. The learner sees a number in place of a word: 63 bits of its digest.
+    the token for its name. The learner sees a number instead of a word: 63 bits of its digest.
 
     All of it follows from the titles and from the names of features, so it is not part of a state.
 
@@ -88,7 +88,7 @@ class TitleWords:
             self._count(self._words(each), 1)
 
     def give_all(self, details: Mapping[int, LabelDetails], n_labels: int) -> None:
-        """Have the learner told all titles anew, by `give`: it is another one."""
+        """Let `give` pass all titles to the learner again, because it is a new one."""
         self._changed = {column: [] for column in range(n_labels)}
         self._changed |= {column: self._words(each) for column, each in details.items()}
 

@@ -2,7 +2,7 @@
 
 Weights stand feature by feature, `table[1 + feature, 0, column]`, so that an example touches one contiguous run
 of weights for each of its values. Row 0 belongs to a constant feature, the intercept (0 if there is none), and
-column 0 to the threshold. What a learner keeps for every weight stands in further planes, `table[1 + feature, plane,
+column 0 to the threshold. Values kept for every weight are in further planes, `table[1 + feature, plane,
 column]`, and the last plane, where means are kept, is the accumulator of the weights.
 
 The accumulator U gives the running mean of a weight W without touching it with every example (lazy averaging; Daume,
@@ -52,9 +52,9 @@ def score_linear(table, n_seen, constant, indptr, indices, values, scores):  # t
 
 @compiled
 def padded(table, n_columns):  # type: ignore[no-untyped-def]
-    """Return how many columns loops should run over: so many, rounded up to `PADDING` within the table.
+    """Return how many columns loops should run over: this number, rounded up to `PADDING` within the table.
 
-    Loops over a multiple of it are twice as fast for few labels. What they write beyond the columns of an example must
+    Loops over a multiple of it are twice as fast for few labels. Values written beyond the columns of an example must
     be what was there.
     """
     return min(table.shape[2], (n_columns + PADDING - 1) // PADDING * PADDING)

@@ -1,6 +1,6 @@
 """Stacking of experts: the probability of a label from the margins that several models give it.
 
-What is known of a label l is described by the vector
+A label l is described by the vector
 
     phi = (1, margin of each expert, 2 sqrt(recent share)),      p = sigmoid((g + v_l) . phi)
 

@@ -42,7 +42,7 @@ class Titles:
     """The words of the titles of labels, and the features that are these words; see `_titles`.
 
     A word is a number of the caller's choice, from 0 to 2^63 - 1. Here it has a place: the words of all titles, in
-    ascending order, are counted from 0. What is counted follows from the titles and from what the centroid has counted.
+    ascending order, are counted from 0. The counts follow from the titles and from what the centroid has counted.
     """
 
     def __init__(self) -> None:
@@ -59,7 +59,7 @@ class Titles:
         return label < len(self._squares) and self._squares[label] > 0
 
     def set_titles(self, titles: Mapping[int, ArrayLike], seen: NDArray[np.float64]) -> None:
-        """Give labels the words of their titles in place of those they had; `seen` is that of the centroid."""
+        """Replace the words of titles of labels; `seen` is that of the centroid."""
         kept = ~np.isin(self._labels, list(titles))
         own = [np.unique(np.asarray(words, np.int64)) for words in titles.values()]
         labels = np.repeat(np.array(list(titles), np.int32), [len(words) for words in own])
@@ -118,7 +118,7 @@ class Titles:
         return dict(zip(PARTS, (self._words, _ends(self._labels, n_labels)[1:], self._places, features), strict=True))
 
     def nbytes_after(self, n_features: int, n_labels: int) -> int:
-        """Return the bytes of memory with so many features and labels."""
+        """Return the bytes of memory with these numbers of features and labels."""
         return 4 * n_features + 16 * n_labels + 24 * len(self._words) + 12 * len(self._places) if len(self) else 0
 
     def restore(self, arrays: Mapping[str, NDArray[Any]], size: tuple[int, int], seen: NDArray[np.float64]) -> None:
