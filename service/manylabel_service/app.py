@@ -48,6 +48,8 @@ from manylabel_service.audit.files import AuditFiles
 from manylabel_service.audit.log import AuditLog
 from manylabel_service.audit.output import AuditOutput
 from manylabel_service.datasets.dataset_store import DatasetStore
+from manylabel_service.integrations.annif import router as annif
+from manylabel_service.integrations.annif import schemas as annif_schemas
 from manylabel_service.jobs.job_service import open_jobs
 from manylabel_service.label_studio.connection import Connections
 from manylabel_service.lifespan import lifespan
@@ -64,6 +66,7 @@ _PARTS = (
     labels,
     stream,
     open_inference,
+    annif,
     models,
     model_labels,
     snapshots,
@@ -130,7 +133,7 @@ def create_app(
     held = HeldBodies(settings.max_held_bytes, lambda: telemetry.refused("memory"))
     app.state.held_bodies, app.state.turns = held, Turns(held, settings.max_queue_seconds)
     telemetry.watch_bodies(lambda: held.n_bytes)
-    app.openapi = lambda: describe(app)  # type: ignore[method-assign]
+    app.openapi = lambda: describe(app, annif_schemas.BODIES)  # type: ignore[method-assign]
     app.add_middleware(CompressionMiddleware, held=held)
     app.add_middleware(AccessMiddleware, access=keyring.access)
     if settings.allowed_origins:

@@ -1,5 +1,6 @@
 """The description of the interface at /openapi.json."""
 
+from collections.abc import Iterable
 from typing import Any
 
 from fastapi import FastAPI
@@ -81,12 +82,12 @@ _IN_PATHS: dict[str, dict[str, Any]] = {
 """What the parameters in addresses are: by their names, since they are the same everywhere."""
 
 
-def describe(app: FastAPI) -> dict[str, Any]:
-    """Return the OpenAPI document of an application; made once."""
+def describe(app: FastAPI, further: Iterable[type[BaseModel]] = ()) -> dict[str, Any]:
+    """Return the OpenAPI document of an application; made once. It has `further` schemas of bodies."""
     if app.openapi_schema is None:
         document = get_openapi(title=app.title, version=app.version, description=_DESCRIPTION, routes=app.routes)
         _, bodies = models_json_schema(
-            [(model, "validation") for model in _BODIES], ref_template="#/components/schemas/{model}"
+            [(model, "validation") for model in (*_BODIES, *further)], ref_template="#/components/schemas/{model}"
         )
         schemas = document["components"]["schemas"]
         schemas.update(_any_of(bodies["$defs"]))

@@ -72,6 +72,13 @@ OPERATIONS = {
     ("post", "/v1/label-studio/{name}/predict"): {400, 404, 409, 413, 415, 422, 503},
     ("post", "/v1/label-studio/{name}/webhook"): {400, 404, 409, 413, 415, 422, 429, 503, 507},
     ("get", "/v1/label-studio/{name}/versions"): {404, 409, 503},
+    ("get", "/annif/v1/"): set(),
+    ("get", "/annif/v1/projects"): {503},
+    ("get", "/annif/v1/projects/{name}"): {404, 503},
+    ("get", "/annif/v1/vocabs"): {503},
+    ("post", "/annif/v1/projects/{name}/suggest"): {400, 404, 409, 413, 415, 429, 503},
+    ("post", "/annif/v1/projects/{name}/suggest-batch"): {400, 404, 409, 413, 415, 429, 503},
+    ("post", "/annif/v1/projects/{name}/learn"): {400, 403, 404, 409, 413, 415, 422, 429, 503, 507},
     ("get", "/v2"): set(),
     ("get", "/v2/health/live"): set(),
     ("get", "/v2/health/ready"): {503},
@@ -167,7 +174,7 @@ def test_idempotency_keys_are_described_where_they_count(document: dict[str, Any
         for (_, path), operation in operations(document).items()
         if any(p["name"] == "Idempotency-Key" for p in operation.get("parameters", []))
     }
-    assert with_key == {f"/v1/models/{{name}}/{call}" for call in KEYED} | {"/v1/jobs"}
+    assert with_key == {f"/v1/models/{{name}}/{call}" for call in KEYED} | {"/v1/jobs", "/annif/v1/projects/{name}/learn"}
 
 
 def test_the_examples_given_work(client: TestClient, document: dict[str, Any]) -> None:

@@ -29,10 +29,12 @@ OPEN_INFERENCE = re.compile("/v2(/|$)")
 STATUS_AND_TITLE: Mapping[str, tuple[int, str]] = {
     "malformed_request": (400, "Malformed HTTP request"),
     "malformed_json": (400, "Malformed JSON"),
+    "bad_request": (400, "Bad request"),
     "key_required": (401, "Key required"),
     "key_invalid": (401, "Key invalid"),
     "scope_missing": (403, "Scope missing"),
     "model_not_allowed": (403, "Model not allowed"),
+    "learning_not_allowed": (403, "Learning not allowed"),
     "beyond_own_key": (403, "Beyond own key"),
     "origin_not_allowed": (403, "Origin not allowed"),
     "not_found": (404, "Nothing at this address"),

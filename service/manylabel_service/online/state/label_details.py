@@ -67,6 +67,10 @@ class DetailsOfLabels:
             self._details[column] = after
             self._nbytes += after.nbytes
 
+    def columns_by_uri(self) -> dict[str, int]:
+        """Return the columns of the labels with a URI, by the URI; of labels with the same URI, the last column."""
+        return {of.uri: column for column, of in sorted(self._details.items()) if of.uri is not None}
+
     @classmethod
     def of(cls, details: Mapping[str, Edit], labels: Vocabulary) -> DetailsOfLabels:
         """Return the details of those labels that are known."""

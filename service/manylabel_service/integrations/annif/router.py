@@ -1,0 +1,256 @@
+"""/annif/v1: Annif's REST interface, for annif-client, Annif's backend `http`, and programs made for Annif."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from functools import wraps
+from importlib.metadata import version as release_of
+from typing import Any
+
+from fastapi import APIRouter
+from starlette.requests import Request
+from starlette.responses import Response
+
+from manylabel_service.api.context import Context, ContextOf, context_of
+from manylabel_service.api.translation.model_access import counting_refusals, online
+from manylabel_service.api.translation.to_json import check_numbers, receipt
+from manylabel_service.api.web import idempotency
+from manylabel_service.api.web.access import OPEN, AccessOf, access_of, needs
+from manylabel_service.api.web.bodies import read_body
+from manylabel_service.api.web.large_json import read_large_json
+from manylabel_service.api.web.parameters import described, read_parameters
+from manylabel_service.api.web.problems import Problem, invalid, problem_of
+from manylabel_service.api.web.routes import GuardedRoute, body, json_answer, problems
+from manylabel_service.api.web.turns import LARGE_BYTES
+from manylabel_service.api.web.validation import Path
+from manylabel_service.errors import InvalidExample, ServiceError
+from manylabel_service.hosting.hosted_model import HostedModel
+from manylabel_service.hosting.signature import Signature
+from manylabel_service.hosting.slices import Pace
+from manylabel_service.integrations.annif import schemas
+from manylabel_service.integrations.annif.translation import (
+    DocumentReader,
+    project,
+    read_form,
+    suggestions,
+    validated,
+    vocabulary,
+)
+from manylabel_service.online.replica import Replica
+from manylabel_service.online.state.answer import UpdateResult
+
+router = APIRouter(route_class=GuardedRoute, tags=["Annif"])
+
+_FORM = "application/x-www-form-urlencoded"
+_LISTING = ("not_ready", "storage_unavailable")
+_SENDING = (
+    *(*_LISTING, "model_not_found", "bad_request", "body_too_large", "batch_too_large", "unsupported_media_type"),
+    "queue_full",
+)
+_SUGGESTING = (*_SENDING, "no_version_served", "version_damaged")
+_LEARNING = (
+    *(*_SENDING, "malformed_json", "learning_not_allowed", "limit_exceeded"),
+    *("idempotency_in_flight", "idempotency_key_reused"),
+)
+_STATUS_OF_ANNIF = {"invalid_request": "bad_request", "model_is_trained": "learning_not_allowed"}
+
+Endpoint = Callable[..., Awaitable[Response]]
+
+
+def _as_annif(endpoint: Endpoint) -> Endpoint:
+    """Have an endpoint raise problems with the status that Annif has for them."""
+
+    @wraps(endpoint)
+    async def call(*args: Any, **kwargs: Any) -> Response:
+        try:
+            return await endpoint(*args, **kwargs)
+        except (Problem, ServiceError) as error:
+            problem = error if isinstance(error, Problem) else problem_of(error)
+            code = _STATUS_OF_ANNIF.get(problem.code, problem.code)
+            raise Problem(code, problem.detail, problem.errors, problem.headers) from error
+
+    return call
+
+
+@router.get("/annif/v1/", summary="Describe the interface", response_model=schemas.AnnifInfo, responses=problems())
+@OPEN
+async def annif_info() -> Response:
+    """Names the interface and the release."""
+    return json_answer({"title": "Annif REST API of ManyLabel", "version": release_of("manylabel")})
+
+
+@router.get(
+    "/annif/v1/projects",
+    summary="List models as projects",
+    response_model=schemas.AnnifProjects,
+    responses=problems(*_LISTING),
+)
+@needs("read")
+async def annif_projects(context: ContextOf, access: AccessOf) -> Response:
+    """Lists the models by name that the caller may see, but for damaged ones."""
+    return json_answer({"projects": list(map(project, (await context.registry.list(access.may_see))[0]))})
+
+
+@router.get(
+    "/annif/v1/projects/{name}",
+    summary="Show a model as a project",
+    response_model=schemas.AnnifProject,
+    responses=problems(*_LISTING, "model_not_found"),
+)
+@needs("read")
+async def annif_project(context: ContextOf, name: str) -> Response:
+    """Shows the model; one that is not in memory is loaded."""
+    return json_answer(project((await context.registry.get(name)).status()))
+
+
+@router.get(
+    "/annif/v1/vocabs",
+    summary="List labels of models as vocabularies",
+    response_model=schemas.AnnifVocabularies,
+    responses=problems(*_LISTING),
+)
+@needs("read")
+async def annif_vocabularies(context: ContextOf, access: AccessOf) -> Response:
+    """Lists a vocabulary for each model that the caller may see: its labels."""
+    return json_answer({"vocabs": list(map(vocabulary, (await context.registry.list(access.may_see))[0]))})
+
+
+@router.post(
+    "/annif/v1/projects/{name}/suggest",
+    summary="Suggest subjects for a text",
+    response_model=schemas.AnnifSuggestions,
+    responses=problems(*_SUGGESTING),
+    openapi_extra={
+        **body(schemas.AnnifText, media_type=_FORM, example={"text": "a fox"}),
+        "parameters": described(schemas.AnnifLimits),
+    },
+)
+@needs("predict")
+@_as_annif
+async def annif_suggest(request: Request, context: ContextOf, name: str) -> Response:
+    """Predicts one document. `limit` and `threshold` may also stand in the address, for programs that send a text
+    alone, such as the backend `http` of Annif."""
+    limits = read_parameters(request, schemas.AnnifLimits)
+    hosted = await context.registry.get(name)
+    raw = await read_body(request, None, context.settings.max_body_bytes)
+    async with request.app.state.turns.turn(raw):
+        small = len(raw) < LARGE_BYTES
+        sent, metadata = read_form(raw, limits) if small else await asyncio.to_thread(read_form, raw, limits)
+    document = schemas.AnnifDocument.model_construct(text=sent.text, metadata=metadata)
+    return json_answer({"results": (await _suggest(request, hosted, [document], sent, ()))[0]})
+
+
+@router.post(
+    "/annif/v1/projects/{name}/suggest-batch",
+    summary="Suggest subjects for documents",
+    response_model=list[schemas.AnnifDocumentSuggestions],
+    responses=problems(*_SUGGESTING, "malformed_json"),
+    openapi_extra={
+        **body(schemas.AnnifDocuments, example={"documents": [{"text": "a fox", "document_id": "1"}]}),
+        "parameters": described(schemas.AnnifLimits),
+    },
+)
+@needs("predict")
+@_as_annif
+async def annif_suggest_batch(request: Request, context: ContextOf, name: str) -> Response:
+    """Predicts up to 32 documents, in their order."""
+    limits = read_parameters(request, schemas.AnnifLimits)
+    hosted = await context.registry.get(name)
+    document, _ = await read_large_json(request, context.settings.max_body_bytes)
+    documents = validated(schemas.AnnifDocuments, document).documents
+    found = await _suggest(request, hosted, documents, limits, ("documents",))
+    ids = (each.document_id for each in documents)
+    return json_answer([{"document_id": id, "results": each} for id, each in zip(ids, found, strict=True)])
+
+
+@router.post(
+    "/annif/v1/projects/{name}/learn",
+    summary="Learn documents with their subjects",
+    status_code=204,
+    responses=problems(*_LEARNING),
+    openapi_extra={
+        **body(schemas.AnnifIndexedDocuments, example=[{"text": "a fox", "subjects": [{"uri": "animals"}]}]),
+        **idempotency.PARAMETER,
+    },
+)
+@needs("learn")
+@_as_annif
+async def annif_learn(request: Request, context: ContextOf, name: str) -> Response:
+    """Learns documents in their order, all or none, as `update` does. The header `Position` says where in the log."""
+    replica = online(await context.registry.get(name))
+    with counting_refusals(context, name):
+        updated = await _learn(request, context, replica)
+    response = Response(status_code=204, headers={"Position": receipt(updated, request.scope)["position"]})
+    if updated.replayed:
+        response.raw_headers.append(idempotency.REPLAYED)
+    return response
+
+
+async def _suggest(
+    request: Request,
+    hosted: HostedModel,
+    documents: list[schemas.AnnifDocument],
+    wanted: schemas.AnnifLimits,
+    at: Path,
+) -> list[list[Any]]:
+    context, started, pace = context_of(request), time.perf_counter(), Pace()
+
+    async def sign(model: HostedModel) -> Signature:
+        return model.signature()
+
+    signature = await context.registry.ask(hosted, sign)
+    if signature.records is None or not signature.has_probabilities:
+        raise invalid((), "cannot be answered by this model: it takes no texts, or has no probabilities")
+    check_numbers(len(documents), 2 * len(documents) * len(signature.labels), context)
+    access_of(request).charge(len(documents))
+    reader, xs = DocumentReader(signature.records, context.settings.max_features), []
+    for index, each in enumerate(documents):
+        xs.append(reader.features(each.text, each.metadata, (*at, index) if at else ()))
+        await pace.rest()
+
+    async def ask(model: HostedModel) -> list[list[Any]]:
+        predicted = await model.predict(xs, probabilities=True)
+        found = []
+        for prediction in predicted.predictions:
+            found.append(suggestions(model, prediction, predicted.version, wanted))
+            await pace.rest()
+        return found
+
+    try:
+        found = await context.registry.ask(hosted, ask)
+    except InvalidExample as error:
+        raise invalid((*at, error.index) if at else (), error.detail) from error
+    context.telemetry.predicted(hosted.name, len(documents), time.perf_counter() - started)
+    return found
+
+
+async def _learn(request: Request, context: Context, replica: Replica) -> UpdateResult:
+    settings = context.settings
+    deadline = time.monotonic() + settings.max_queue_seconds
+    replica.check_wait()
+    items, raw = await read_large_json(request, settings.max_body_bytes)
+    key = idempotency.idempotency_key(request, "annif-learn", raw)
+    if not isinstance(items, list) or not items:
+        raise invalid((), "must be a list of documents, at least one")
+    if len(items) > settings.max_batch_examples:
+        raise Problem("batch_too_large", f"the list has more than {settings.max_batch_examples:,} documents")
+    started, pace = time.perf_counter(), Pace()
+    reader = DocumentReader(replica.records, settings.max_features)
+    names = replica.model.labels.names
+    labels = {uri: names[column] for uri, column in replica.model.details.columns_by_uri().items()}
+    examples = []
+    for index, item in enumerate(items):
+        examples.append(reader.example(item, labels, (index,)))
+        await pace.rest()
+    access_of(request).charge(len(examples))
+
+    def ask(replica: Replica) -> Awaitable[UpdateResult]:
+        return replica.update(examples, key=key, deadline=deadline)
+
+    try:
+        updated = await context.registry.ask(replica, ask)
+    except InvalidExample as error:
+        raise invalid((error.index,), error.detail) from error
+    learnt = 0 if updated.replayed else len(examples)
+    context.telemetry.updated(replica.name, learnt, time.perf_counter() - started, updated.alarms)
+    return updated

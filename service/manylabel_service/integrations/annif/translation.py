@@ -1,0 +1,129 @@
+"""Documents and subjects of Annif as the records and labels that models take, and back."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, TypeVar
+from urllib.parse import parse_qsl
+
+import numpy as np
+from pydantic import BaseModel, TypeAdapter, ValidationError
+
+from manylabel_core.records import RecordEncoder
+from manylabel_service.api.schemas.requests import LabelsBody
+from manylabel_service.api.translation.from_json import check_count, record_features, to_labels
+from manylabel_service.api.web.problems import invalid
+from manylabel_service.api.web.validation import Path, invalid_body
+from manylabel_service.hosting.examples import Example, Features
+from manylabel_service.hosting.hosted_model import HostedModel
+from manylabel_service.hosting.predictions import Prediction
+from manylabel_service.integrations.annif import schemas
+from manylabel_service.online.replica import Replica
+from manylabel_service.online.state.label_details import LabelDetails
+from manylabel_service.trained.model import TrainedModel
+
+TEXT = "text"
+METADATA = "metadata_"
+MAX_FORM_FIELDS = 110
+
+_LABELS: TypeAdapter[list[str] | dict[str, bool]] = TypeAdapter(LabelsBody)
+
+M = TypeVar("M", bound=BaseModel)
+
+
+def validated(kind: type[M], document: Any, at: Path = ()) -> M:
+    """Return a part of a body, which stands at the path `at`; raises a Problem with the place."""
+    try:
+        return kind.model_validate(document)
+    except ValidationError as error:
+        raise invalid_body(error, at, tuple, {(): kind}) from error
+
+
+def read_form(raw: bytes, limits: schemas.AnnifLimits) -> tuple[schemas.AnnifText, dict[str, str]]:
+    """Return a text with its limits, or else those of the address, and its metadata by name; raises a Problem."""
+    try:
+        pairs = parse_qsl(raw.decode(), keep_blank_values=True, errors="strict", max_num_fields=MAX_FORM_FIELDS)
+    except ValueError as error:
+        raise invalid((), f"must be a form of at most {MAX_FORM_FIELDS} fields, in UTF-8") from error
+    form = dict(pairs)
+    if len(form) < len(pairs):
+        raise invalid((), "must have each field once")
+    metadata = {name.removeprefix(METADATA): form[name] for name in form if name.startswith(METADATA)}
+    return validated(schemas.AnnifText, {**limits.model_dump(exclude_unset=True), **form}), metadata
+
+
+class DocumentReader:
+    """Makes features of documents as a model reads records.
+
+    The text becomes the only text field of the model, or else the field `text`; metadata become fields beside it.
+    """
+
+    def __init__(self, records: RecordEncoder, max_features: int) -> None:
+        known = records.text.fields or ()
+        self._field = known[0] if len(known) == 1 else TEXT
+        if self._field not in known:
+            records = RecordEncoder(replace(records.text, fields=(*known, TEXT)), records.limits)
+        self._records, self._max_features = records, max_features
+
+    def features(self, text: str, metadata: Mapping[str, str] | None, at: Path) -> Features:
+        """Return the features of a document; raises a Problem with the place."""
+        if metadata and self._field in metadata:
+            raise invalid((*at, "metadata", self._field), "must not be there: the text of the document has this name")
+        return record_features({self._field: text, **(metadata or {})}, at, self._max_features, self._records)
+
+    def example(self, item: Any, labels: Mapping[str, str], at: Path) -> Example:
+        """Return a document to learn; `labels` has names of labels by URI. Raises a Problem with the place."""
+        if isinstance(item, dict):
+            check_count(item.get("subjects"), (*at, "subjects"), self._records.limits.fields)
+        document = validated(schemas.AnnifIndexed, item, at)
+        names = dict.fromkeys(labels.get(subject.uri, subject.uri) for subject in document.subjects)
+        try:
+            y = to_labels(_LABELS.validate_python(list(names)), (*at, "subjects"))
+        except ValidationError as error:
+            raise invalid(
+                (*at, "subjects"), "has a uri that is no label yet, and too long for one: at most 256 bytes"
+            ) from error
+        return Example(self.features(document.text, document.metadata, at), y)
+
+
+def suggestions(hosted: HostedModel, of: Prediction, version: int | None, wanted: schemas.AnnifLimits) -> list[Any]:
+    """Return the subjects of a prediction with probabilities, the most probable first."""
+    likely = of.probabilities or {}
+    values = np.fromiter(likely.values(), dtype=np.float64, count=len(likely))
+    order = np.argsort(-values, kind="stable")
+    order = order[(values[order] > 0) & (values[order] >= wanted.threshold)][: wanted.limit]
+    labels = list(likely)
+    names = [labels[place] for place in order.tolist()]
+    return [
+        {"uri": about.uri or name, "label": about.title or name, "notation": None, "score": likely[name]}
+        for name, about in zip(names, _details(hosted, names, version), strict=True)
+    ]
+
+
+def _details(hosted: HostedModel, names: Sequence[str], version: int | None) -> list[LabelDetails]:
+    if isinstance(hosted, Replica):
+        return [hosted.model.details[column] for column in hosted.model.labels.lookup(names)]
+    assert isinstance(hosted, TrainedModel)
+    known = {} if version is None else hosted.label_details(version)
+    return [LabelDetails(**known.get(name, {})) for name in names]
+
+
+def vocabulary(status: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the labels of a model by its status."""
+    loaded = status.get("loaded", True)
+    size = status["labels"] if loaded else None
+    return {"vocab_id": status["name"], "languages": ["und"], "size": size, "loaded": loaded}
+
+
+def project(status: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a model by its status."""
+    learnt = status.get("updates") or status.get("version")
+    return {
+        "project_id": status["name"],
+        "name": status["name"],
+        "backend": {"backend_id": status["algorithm"]},
+        "language": "und",
+        "vocab": vocabulary(status),
+        "vocab_language": "und",
+        "modification_time": None,
+        "is_trained": bool(learnt) if status.get("loaded", True) else None,
+    }
