@@ -17,6 +17,7 @@ EXTRAS: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "river": ("river and the core", (*_CORE, "river")),
     "server": ("the server", (*_CORE, *_SERVER)),
     "onnx": ("onnx and the core", (*_CORE, "onnx")),
+    "mcp": ("the SDK of the Model Context Protocol", ("mcp",)),
     "plots": ("matplotlib", ("numpy", "matplotlib")),
     "all": ("the server and river", (*_CORE, *_SERVER, "river", "matplotlib")),
 }

@@ -77,6 +77,7 @@ def test_the_client_loads_the_light_part_only() -> None:
         (["import", "a.zip"], "server"),
         (["keys", "init"], "server"),
         (["demo"], "server,river"),
+        (["mcp"], "mcp"),
         (["train", __file__], "core"),
         (["models", "plot", "m"], "plots"),
         (["export-model", "m", "--to", "onnx", "-o", "m.onnx"], "onnx"),

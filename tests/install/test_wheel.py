@@ -22,6 +22,7 @@ WORKS = {
     "river": "from manylabel_clients.river import FALT, RemoteModel",
     "server": "import manylabel_service.app",
     "onnx": "from manylabel_clients.export.as_onnx import onnx_file",
+    "mcp": "from manylabel_clients.integrations.mcp import server",
     "plots": "from manylabel_clients.plots import save",
     "all": "import manylabel_service.app; from manylabel_clients.river import FALT; import manylabel_clients.plots",
 }
@@ -31,6 +32,7 @@ LACKS = {
     "river": {"manylabel_service": "server", "manylabel_clients.plots": "plots"},
     "server": {"manylabel_clients.river": "river"},
     "onnx": {"manylabel_service": "server"},
+    "mcp": {"manylabel_core": "core", "manylabel_service": "server"},
     "plots": {"manylabel_core": "core"},
     "all": {},
 }

@@ -2,20 +2,23 @@
 
 import json
 import sys
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import click
 
 from manylabel_clients.command.declaring import Argument, Option
 from manylabel_clients.command.failures import Failure
-from manylabel_clients.http.client import Client
+from manylabel_clients.http.client import AsyncClient, Client
 from manylabel_clients.http.errors import ApiError, ManyLabelError
 from manylabel_clients.http.transport.connections import DEFAULT_TIMEOUT_SECONDS
 from manylabel_clients.http.transport.connections import DEFAULT_URL as DEFAULT_URL
 from manylabel_clients.http.transport.credentials import Secret
 from manylabel_clients.http.transport.retry import Retry
+
+C = TypeVar("C", Client, AsyncClient)
 
 
 def _checked_url(url: str) -> str:
@@ -92,6 +95,17 @@ _REASONS = {"storage_unavailable": "the store is unavailable", "not_ready": "the
 
 def connect(url: str, api_key_file: Path | None = None, retry: Retry = _IMPATIENT) -> Client:
     """Return a client that soon gives up, since a person is waiting, or after the ``--timeout`` of the command."""
+    return _connect(Client, url, api_key_file, retry)
+
+
+def connect_async(url: str, api_key_file: Path | None = None, headers: Mapping[str, str] | None = None) -> AsyncClient:
+    """Return an asynchronous client, as `connect`, which sends these headers too."""
+    return _connect(AsyncClient, url, api_key_file, _IMPATIENT, headers)
+
+
+def _connect(
+    kind: type[C], url: str, api_key_file: Path | None, retry: Retry, headers: Mapping[str, str] | None = None
+) -> C:
     context = click.get_current_context(silent=True)
     seconds = None if context is None else context.meta.get(_TIMEOUT)
     if seconds is not None:
@@ -99,7 +113,7 @@ def connect(url: str, api_key_file: Path | None = None, retry: Retry = _IMPATIEN
     timeout = min(DEFAULT_TIMEOUT_SECONDS, retry.patience_seconds)
     api_key = None if api_key_file is None else read_key(api_key_file)
     try:
-        return Client(url, timeout=timeout, retry=replace(retry, on_retry=_report), api_key=api_key)
+        return kind(url, timeout=timeout, retry=replace(retry, on_retry=_report), api_key=api_key, headers=headers)
     except ValueError as error:  # of the key: the address has been looked at
         raise Failure(str(error)) from None
 

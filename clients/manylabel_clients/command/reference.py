@@ -19,7 +19,7 @@ HEAD = """\
 Commands that work on this machine need an extra, and name it if it is missing: `serve`, `worker`, `export`, `import`
 and `keys init` need `manylabel[server]`, `train` and files of CSV need `manylabel[core]`, `feed` and `evaluate FILE`
 need `manylabel[river]`, `export-model` needs `manylabel[core]` or `manylabel[onnx]`, `models plot` needs
-`manylabel[plots]`, `demo` needs `manylabel[river,server]`.
+`manylabel[plots]`, `mcp` needs `manylabel[mcp]`, `demo` needs `manylabel[river,server]`.
 
 Tables are as wide as the terminal, or as `COLUMNS` says; to a file or another program they are as wide as they must be.
 `--json` prints one object a line, for scripts.
@@ -35,6 +35,7 @@ MORE = {
     "worker": "[its settings](operations.md#settings), [training](operations.md#training)",
     "export": "[moving to another store](operations.md#moving-to-another-store)",
     "import": "[moving to another store](operations.md#moving-to-another-store)",
+    "mcp": "[tools for agents](mcp.md)",
     "label": "[what to label next](http.md#get-v1modelsmpredictions)",
     "export-model": "[the files](export.md)",
     "evaluate": "[the measures](http.md#get-v1modelsmmetrics)",

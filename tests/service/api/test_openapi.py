@@ -174,7 +174,10 @@ def test_idempotency_keys_are_described_where_they_count(document: dict[str, Any
         for (_, path), operation in operations(document).items()
         if any(p["name"] == "Idempotency-Key" for p in operation.get("parameters", []))
     }
-    assert with_key == {f"/v1/models/{{name}}/{call}" for call in KEYED} | {"/v1/jobs", "/annif/v1/projects/{name}/learn"}
+    assert with_key == {f"/v1/models/{{name}}/{call}" for call in KEYED} | {
+        "/v1/jobs",
+        "/annif/v1/projects/{name}/learn",
+    }
 
 
 def test_the_examples_given_work(client: TestClient, document: dict[str, Any]) -> None:

@@ -1,0 +1,195 @@
+"""Tools for agents (Model Context Protocol): classify, teach, explain, list labels, and what to review next."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import asdict
+from functools import wraps
+from ipaddress import ip_address
+from typing import Annotated, Any, ParamSpec
+
+from manylabel_clients.http.client import AsyncClient
+from manylabel_clients.http.errors import ManyLabelError
+from manylabel_clients.http.resources.models import AsyncModel
+from manylabel_extras import require
+
+require(__name__, "mcp")
+
+from mcp.server.mcpserver import Context, MCPServer
+from mcp.server.mcpserver.exceptions import ToolError
+from mcp_types import ToolAnnotations
+from pydantic import Field
+
+Connect = Callable[[Mapping[str, str] | None], AbstractAsyncContextManager[AsyncClient]]
+"""Returns a client of the server, by the headers of a request to a tool; None on standard input and output."""
+
+P = ParamSpec("P")
+Document = dict[str, Any]
+
+ModelName = Annotated[str, Field(description="Name of the model; may be left out if the server was started for one.")]
+Record = Annotated[str | Document, Field(description="The example: a text, or an object of fields.")]
+Count = Annotated[int, Field(ge=1, le=100)]
+
+INSTRUCTIONS = (
+    "Models that learn to give records any number of labels. `classify` predicts labels. `teach` tells true labels, "
+    "which are learnt at once. `explain` says why labels are predicted. `list_labels` has labels with their meaning. "
+    "`review_next` has kept predictions, those first that teach most; answer them by `teach` with their id."
+)
+
+
+def _telling(tool: Callable[P, Awaitable[Document]]) -> Callable[P, Awaitable[Document]]:
+    """Have a tool answer errors of the server, and of arguments, as errors with their message."""
+
+    @wraps(tool)
+    async def call(*args: P.args, **kwargs: P.kwargs) -> Document:
+        try:
+            return await tool(*args, **kwargs)
+        except (ManyLabelError, ValueError, TypeError) as error:
+            raise ToolError(str(error)) from error
+
+    return call
+
+
+class Tools:
+    """The tools of one server.
+
+    Parameters
+    ----------
+    connect : Connect
+    model : name of the model where a call names none; None if each call has to.
+    """
+
+    def __init__(self, connect: Connect, model: str | None = None) -> None:
+        self._connect = connect
+        self._model = model
+
+    @asynccontextmanager
+    async def _asked(self, context: Context, name: str) -> AsyncIterator[AsyncModel]:
+        async with self._connect(context.headers) as client:
+            chosen = name or self._model
+            if not chosen:
+                names = ", ".join(sorted(status.name for status in await client.models()))
+                raise ToolError(f"name a model, one of: {names}" if names else "the server has no models")
+            yield client.model(chosen)
+
+    @_telling
+    async def classify(
+        self,
+        record: Record,
+        context: Context,
+        model: ModelName = "",
+        top: Annotated[Count, Field(description="Number of labels with scores, the best first.")] = 10,
+        probabilities: Annotated[bool, Field(description="Say how likely each label is; not every model can.")] = True,
+        keep: Annotated[bool, Field(description="Keep the prediction, for `review_next` and `teach`.")] = False,
+    ) -> Document:
+        """Predict the labels of a record, with the scores of the best labels (above 0: predicted)."""
+        async with self._asked(context, model) as asked:
+            found = await asked.predict(record, top=top, probabilities=probabilities, keep="record" if keep else False)
+        shown = ("labels", "scores", "probabilities", "id", "expires", "position")
+        return {name: value for name in shown if (value := getattr(found, name)) is not None}
+
+    @_telling
+    async def teach(
+        self,
+        labels: Annotated[list[str], Field(description="All true labels; every other label counts as false.")],
+        context: Context,
+        record: Annotated[Record | None, Field(description="The example; or else give `id`.")] = None,
+        id: Annotated[str | None, Field(description="Id of a kept prediction.")] = None,
+        model: ModelName = "",
+    ) -> Document:
+        """Tell the true labels of a record, or of a kept prediction. They are learnt when this returns."""
+        async with self._asked(context, model) as asked:
+            if id is not None and record is None:
+                told = await asked.label(id, labels)
+            elif record is not None and id is None:
+                told = await asked.update(record, labels)
+            else:
+                raise ToolError("give either record or id")
+        return {"updates": told.updates, "position": told.position}
+
+    @_telling
+    async def explain(
+        self,
+        record: Record,
+        context: Context,
+        model: ModelName = "",
+        features: Annotated[Count, Field(description="Number of features for each label, and against it.")] = 5,
+    ) -> Document:
+        """Say for each label predicted of a record which features speak for it, and which against it."""
+        async with self._asked(context, model) as asked:
+            found = await asked.predict(record, explain=features)
+        why = {label: asdict(each) for label, each in (found.explanations or {}).items()}
+        return {"labels": found.labels, "explanations": {name: {"for": e.pop("for_"), **e} for name, e in why.items()}}
+
+    @_telling
+    async def list_labels(
+        self,
+        context: Context,
+        model: ModelName = "",
+        limit: Annotated[Count, Field(description="Number of labels, the most frequent first.")] = 100,
+        offset: Annotated[int, Field(ge=0, description="Number of labels to leave out before the first.")] = 0,
+    ) -> Document:
+        """List the labels of a model with title, meaning and number of examples."""
+        async with self._asked(context, model) as asked:
+            page = await asked.labels(limit=limit, offset=offset)
+        shown = ("label", "title", "description", "examples", "retired", "paused")
+        return {"labels": [{name: getattr(each, name) for name in shown} for each in page.labels], "total": page.total}
+
+    @_telling
+    async def review_next(
+        self,
+        context: Context,
+        model: ModelName = "",
+        limit: Annotated[Count, Field(description="Number of predictions.")] = 5,
+    ) -> Document:
+        """List kept predictions that wait for their true labels, those first that would teach the model most."""
+        async with self._asked(context, model) as asked:
+            page = await asked.predictions(order="uncertainty", limit=limit)
+        return {"predictions": [asdict(each) for each in page.predictions]}
+
+
+def server(connect: Connect, model: str | None = None) -> MCPServer:
+    """Return the server of the tools; parameters as of `Tools`."""
+    made = MCPServer("manylabel", instructions=INSTRUCTIONS, log_level="WARNING")
+    tools = Tools(connect, model)
+    for tool in (tools.classify, tools.explain, tools.list_labels, tools.review_next):
+        made.add_tool(tool, annotations=ToolAnnotations(read_only_hint=tool is not tools.classify))
+    made.add_tool(tools.teach, annotations=ToolAnnotations(read_only_hint=False, destructive_hint=False))
+    return made
+
+
+def with_one_key(client: AsyncClient) -> Connect:
+    """Return what has every call made by this client."""
+
+    @asynccontextmanager
+    async def connect(_: Mapping[str, str] | None) -> AsyncIterator[AsyncClient]:
+        yield client
+
+    return connect
+
+
+def with_keys_of_callers(make: Callable[[Mapping[str, str]], AsyncClient], needed: bool) -> Connect:
+    """Return what has each call made with the key of its caller, who sends it in the header Authorization.
+
+    Parameters
+    ----------
+    make : returns a client that sends these headers.
+    needed : whether calls without a key are refused here, rather than left to the server.
+    """
+
+    @asynccontextmanager
+    async def connect(headers: Mapping[str, str] | None) -> AsyncIterator[AsyncClient]:
+        sent = (headers or {}).get("authorization")
+        if sent is None and needed:
+            raise ToolError("a key of the server is needed: send the header Authorization: Bearer KEY")
+        async with make({} if sent is None else {"Authorization": sent}) as client:
+            yield client
+
+    return connect
+
+
+def is_loopback(host: str) -> bool:
+    """Return whether only programs on the same machine reach an address."""
+    try:
+        return host == "localhost" or ip_address(host).is_loopback
+    except ValueError:
+        return False

@@ -1,0 +1,162 @@
+"""The tools for agents, called by the public client of the Model Context Protocol against a real server."""
+
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+from mcp import Client, StdioServerParameters
+from mcp.client.streamable_http import streamable_http_client
+from tests.support.server_process import ServerProcess, free_port
+from tests.support.waiting import eventually
+
+COMMAND = ["-c", "from manylabel_clients.command import main; main()"]
+TOOLS = {"classify", "teach", "explain", "list_labels", "review_next"}
+FOX, DOG = {"text": "a quick fox runs"}, {"text": "a lazy dog sleeps"}
+
+
+@pytest.fixture(scope="module")
+def server(server_process: Callable[..., ServerProcess]) -> Iterator[ServerProcess]:
+    with server_process() as server:
+        yield server.start()
+
+
+@pytest.fixture(scope="module")
+def keys(server: ServerProcess) -> dict[str, str]:
+    """The keys of an admin, of one who teaches `animals`, and of one who only predicts with it."""
+    with httpx2.Client(base_url=server.url, timeout=120) as http:
+        asked = {"name": "admin", "scopes": ["admin"], "models": ["*"]}
+        keys = {"admin": http.post("/v1/keys", json=asked).json()["key"]}
+        http.headers["Authorization"] = f"Bearer {keys['admin']}"
+        for name in ("animals", "plants"):
+            spec = {"name": name, "algorithm": "falt", "text": {"fields": ["text"]}}
+            http.post("/v1/models", json=spec).raise_for_status()
+        titles = {"labels": {"fox": {"title": "Foxes", "description": "Red and quick"}}}
+        http.patch("/v1/models/animals/labels", json=titles).raise_for_status()
+        for name, scopes in (("teacher", ["predict", "learn", "read"]), ("reader", ["predict"])):
+            asked = {"name": name, "scopes": scopes, "models": ["animals"]}
+            keys[name] = http.post("/v1/keys", json=asked).json()["key"]
+    return keys
+
+
+def over_stdio(server: ServerProcess, key: str, *arguments: str) -> StdioServerParameters:
+    environment = {"MANYLABEL_API_KEY": key, "MANYLABEL_URL": server.url}
+    return StdioServerParameters(command=sys.executable, args=[*COMMAND, "mcp", *arguments], env=environment)
+
+
+async def call(client: Client, tool: str, **arguments: Any) -> dict[str, Any]:
+    result = await client.call_tool(tool, arguments)
+    assert not result.is_error, result.content
+    found: dict[str, Any] = result.structured_content
+    return found
+
+
+async def error_of(client: Client, tool: str, **arguments: Any) -> str:
+    result = await client.call_tool(tool, arguments)
+    assert result.is_error
+    text: str = result.content[0].text
+    return text
+
+
+async def test_an_agent_teaches_asks_and_reviews(server: ServerProcess, keys: dict[str, str]) -> None:
+    async with Client(over_stdio(server, keys["teacher"], "--model", "animals")) as agent:
+        listed = {tool.name: tool for tool in (await agent.list_tools()).tools}
+        assert listed.keys() == TOOLS
+        assert all(tool.description and "context" not in tool.input_schema["properties"] for tool in listed.values())
+        for _ in range(5):
+            await call(agent, "teach", record=FOX, labels=["fox", "wild"])
+            taught = await call(agent, "teach", record=DOG, labels=["dog"])
+        with httpx2.Client(base_url=server.url, headers={"Authorization": f"Bearer {keys['teacher']}"}) as http:
+            status = http.get("/v1/models/animals").json()
+            due = http.post("/v1/models/animals/predict", json={"x": FOX, "probabilities": True, "top": 2}).json()
+        assert taught == {"updates": 10, "position": status["position"]}
+
+        found = await call(agent, "classify", record=FOX, top=2, keep=True)
+        assert {name: found[name] for name in ("labels", "scores", "probabilities")} == {
+            name: due[name] for name in ("labels", "scores", "probabilities")
+        }
+        assert set(found["labels"]) == {"fox", "wild"}
+
+        why = await call(agent, "explain", record=FOX, features=2)
+        assert why["labels"] == found["labels"]
+        assert why["explanations"]["fox"]["for"][0]["feature"].startswith("text=")
+
+        labels = await call(agent, "list_labels", limit=2)
+        assert (labels["total"], len(labels["labels"])) == (3, 2)
+        (fox,) = (each for each in (await call(agent, "list_labels"))["labels"] if each["label"] == "fox")
+        assert (fox["title"], fox["description"], fox["examples"]) == ("Foxes", "Red and quick", 5)
+
+        (waiting,) = (await call(agent, "review_next"))["predictions"]
+        assert (waiting["id"], waiting["record"]) == (found["id"], FOX)
+        assert (await call(agent, "teach", id=waiting["id"], labels=["fox"]))["updates"] == 11
+        assert (await call(agent, "review_next"))["predictions"] == []
+
+
+async def test_errors_have_the_message_of_the_server(server: ServerProcess, keys: dict[str, str]) -> None:
+    async with Client(over_stdio(server, keys["teacher"])) as agent:
+        assert "name a model, one of: animals" in await error_of(agent, "classify", record=FOX)
+        assert "(403 model_not_allowed)" in await error_of(agent, "classify", record=FOX, model="plants")
+        assert "1 to 256 bytes" in await error_of(agent, "teach", record=FOX, labels=["a" * 300], model="animals")
+        assert "either record or id" in await error_of(agent, "teach", labels=["a"], model="animals")
+        assert "(410 prediction_expired)" in await error_of(agent, "teach", id="0" * 26, labels=["a"], model="animals")
+        assert "less than or equal to 100" in await error_of(agent, "classify", record=FOX, model="animals", top=1000)
+        assert "valid string" in await error_of(agent, "classify", record=3, model="animals")
+    async with Client(over_stdio(server, keys["reader"], "--model", "animals")) as agent:
+        assert (await call(agent, "classify", record=FOX))["position"]
+        for tool, arguments in (("teach", {"record": FOX, "labels": ["fox"]}), ("list_labels", {})):
+            assert "(403 scope_missing)" in await error_of(agent, tool, **arguments)
+
+
+@contextmanager
+def over_http(server: ServerProcess, tmp_path: Path, host: str) -> Iterator[str]:
+    """The address of the tools, served by a process that has an admin's key in its environment."""
+    port = free_port()
+    arguments = [sys.executable, *COMMAND, "mcp", "--http", f"{host}:{port}", "--url", server.url]
+    with (tmp_path / "log").open("wb") as log, subprocess.Popen(arguments, stderr=log) as process:
+        try:
+            url = f"http://127.0.0.1:{port}/mcp"
+            eventually(lambda: listens(port), seconds=60)
+            yield url
+        finally:
+            process.terminate()
+
+
+def listens(port: int) -> bool:
+    with socket.socket() as tried:
+        return tried.connect_ex(("127.0.0.1", port)) == 0
+
+
+async def called_with(url: str, key: str | None) -> str:
+    """What a call of classify says is wrong; empty if nothing is."""
+    headers = {} if key is None else {"Authorization": f"Bearer {key}"}
+    async with (
+        httpx2.AsyncClient(headers=headers, timeout=60) as http,
+        Client(streamable_http_client(url, http_client=http)) as agent,
+    ):
+        result = await agent.call_tool("classify", {"record": FOX, "model": "animals"})
+        return str(result.content[0].text) if result.is_error else ""
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "0.0.0.0"])
+async def test_over_http_each_caller_has_the_own_key(
+    server: ServerProcess, keys: dict[str, str], tmp_path: Path, host: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MANYLABEL_API_KEY", keys["admin"])
+    with over_http(server, tmp_path, host) as url:
+        assert await called_with(url, keys["reader"]) == ""
+        assert "(401 key_invalid)" in await called_with(url, "ml_wrong")
+        assert ("401 key_required" if host == "127.0.0.1" else "send the header Authorization") in (
+            await called_with(url, None)
+        )
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1", ":80", "127.0.0.1:0", "127.0.0.1:x", "127.0.0.1:70000"])
+def test_an_address_that_is_none_is_refused(address: str) -> None:
+    done = subprocess.run([sys.executable, *COMMAND, "mcp", "--http", address], capture_output=True, text=True)
+    assert done.returncode == 2
+    assert "must be HOST:PORT" in done.stderr
