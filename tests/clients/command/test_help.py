@@ -39,7 +39,7 @@ def test_the_commands_are_these() -> None:
         "models retire-label", "models pause-label", "models resume-label", "models describe-labels", "compare",
         "keys", "keys list", "keys create", "keys show", "keys change", "keys revoke", "keys token", "keys init",
         "train", "datasets", "datasets add", "datasets show", "datasets delete", "worker", "audit", "replicas",
-        "export-model",
+        "export-model", "mcp",
         "jobs", "jobs submit", "jobs show", "jobs watch", "jobs log", "jobs cancel", "jobs retry", "jobs trainers",
     }  # fmt: skip
 
