@@ -132,9 +132,13 @@ def test_errors_have_the_status_and_the_form_that_annif_has(annif: Any, project:
     plain = {"name": "scores", "algorithm": "falt", "params": {"calibrate": False, "optimise": "none"}}
     http.post("/v1/models", json=plain).raise_for_status()
     at = f"/annif/v1/projects/{project}"
+    unnamed = {"text": "a", "metadata": {"": "b"}}
     wrong: list[tuple[str, dict[str, Any], int, str]] = [
         (f"{at}/suggest", {"data": {"txt": "a"}}, 400, "/text"),
         (f"{at}/suggest", {"data": {"text": "a", "limit": "-1"}}, 400, "/limit"),
+        (f"{at}/suggest", {"data": {"text": "a", "limit": "x"}}, 400, "/limit"),
+        (f"{at}/suggest", {"data": {"text": "a", "metadata_": "b"}}, 400, "/metadata/"),
+        (f"{at}/suggest-batch", {"json": {"documents": [unnamed]}}, 400, "/documents/0/metadata/"),
         (f"{at}/suggest", {"data": {"text": "a", "threshold": "nan"}}, 400, "/threshold"),
         (f"{at}/suggest", {"content": b"text=%ff"}, 400, ""),
         (f"{at}/suggest", {"content": b"text=a&text=b"}, 400, ""),

@@ -28,6 +28,8 @@ _WORDS = {
     "finite_number": "must be a finite number",
     "int_type": "must be an integer",
     "int_from_float": "must be an integer",
+    "int_parsing": "must be an integer",
+    "float_parsing": "must be a number",
     "string_type": "must be a string",
     "bool_type": "must be true or false",
     "list_type": "must be a list",

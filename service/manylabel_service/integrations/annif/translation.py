@@ -8,9 +8,9 @@ from urllib.parse import parse_qsl
 import numpy as np
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
-from manylabel_core.records import RecordEncoder
+from manylabel_core.records import RecordEncoder, RecordError
 from manylabel_service.api.schemas.requests import LabelsBody
-from manylabel_service.api.translation.from_json import check_count, record_features, to_labels
+from manylabel_service.api.translation.from_json import check_count, to_labels
 from manylabel_service.api.web.problems import invalid
 from manylabel_service.api.web.validation import Path, invalid_body
 from manylabel_service.hosting.examples import Example, Features
@@ -19,6 +19,7 @@ from manylabel_service.hosting.predictions import Prediction
 from manylabel_service.integrations.annif import schemas
 from manylabel_service.online.replica import Replica
 from manylabel_service.online.state.label_details import LabelDetails
+from manylabel_service.trained.inputs import as_features
 from manylabel_service.trained.model import TrainedModel
 
 TEXT = "text"
@@ -68,7 +69,15 @@ class DocumentReader:
         """Return the features of a document; raises a Problem with the place."""
         if metadata and self._field in metadata:
             raise invalid((*at, "metadata", self._field), "must not be there: the text of the document has this name")
-        return record_features({self._field: text, **(metadata or {})}, at, self._max_features, self._records)
+        try:
+            features = self._records.encode({self._field: text, **(metadata or {})})
+        except RecordError as error:
+            field = error.path[:1]
+            place = () if not field else ("text",) if field == (self._field,) else ("metadata", *error.path)
+            raise invalid((*at, *place), error.detail) from error
+        if len(features) > self._max_features:
+            raise invalid(at, f"must have at most {self._max_features:,} features, the limit of this server")
+        return as_features(features)
 
     def example(self, item: Any, labels: Mapping[str, str], at: Path) -> Example:
         """Return a document to learn; `labels` has names of labels by URI. Raises a Problem with the place."""
