@@ -99,7 +99,7 @@ def test_labels_may_come_later(client: Client, name: str) -> None:
     receipt = model.label(kept.id, ["a"])
     assert receipt.updates == 1
     assert model.predict({"f": 1}, at_least=receipt.position).labels == ["a"]
-    with pytest.raises(Conflict, match="labels already"):
+    with pytest.raises(Conflict, match="already has labels"):
         model.label(kept.id, ["a"])
     many = model.predict_many([{"f": i} for i in range(5)], batch_size=2, keep=True)
     assert model.label_many([(one.id or "", {"b": True}) for one in many], batch_size=3).updates == 6

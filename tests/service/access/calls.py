@@ -97,8 +97,8 @@ PLACES = {"name": "absent", "position": "7", "version": "7", "id": "0" * 26, "ke
 """What stands in addresses: nothing that is there, so that whoever is let in changes nothing."""
 REFUSALS = {"key_required", "key_invalid", "scope_missing", "model_not_allowed"}
 IN_WORDS = {
-    "this needs a key with": "scope_missing",
-    "this needs a key": "key_required",
+    "this request needs the scope": "scope_missing",
+    "this request needs a key": "key_required",
     "the key": "key_invalid",
     "your key": "model_not_allowed",
 }

@@ -911,7 +911,7 @@ async def test_a_kept_snapshot_is_not_deleted_until_it_is_let_go(new_store: NewS
     with pytest.raises(SnapshotExists, match="'first' at position"):
         await store.snapshots.keep(record, two, Kept("first", None), 2)
     assert await store.snapshots.keep(record, two, Kept(None, None), 2)
-    with pytest.raises(SnapshotsFull, match="has 2 snapshots"):
+    with pytest.raises(SnapshotsFull, match="has 2 manual snapshots"):
         await store.snapshots.keep(record, three, Kept(None, None), 2)
     assert await store.snapshots.keep(record, two, Kept("second", None), 2), "it is one of the two"
     await store.snapshots.put(record, one, b"again")

@@ -84,7 +84,7 @@ def files_limited_to(size_bytes: int) -> Iterator[None]:
 
 async def test_a_second_opener_is_told_who_has_it(directory: Path) -> None:
     async with opened(directory):
-        with pytest.raises(StoreLocked, match="stop it") as caught:
+        with pytest.raises(StoreLocked, match="stop that process") as caught:
             await SQLiteStore(directory).open()
         assert (caught.value.directory, caught.value.pid) == (directory, os.getpid())
         assert str(directory) in str(caught.value)

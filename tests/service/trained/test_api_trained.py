@@ -227,7 +227,7 @@ class TestVersions:
             ("none", True, None, None),
         ]
         detail = refused(served.post(f"{ONE}/promote", json={"version": number}), 409, "version_differs")["detail"]
-        assert "its scaling is auto, not none; send force = true" in detail
+        assert 'its scaling is auto, not none; send "force": true' in detail
         answer = served.post(f"{ONE}/promote", json={"version": number, "force": True})
         assert (answer.status_code, answer.json()["previous"]) == (200, 1)
         assert served.get(ONE).json()["converged"] is True

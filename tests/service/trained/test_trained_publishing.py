@@ -534,7 +534,7 @@ class TestWhatIsServedWithoutBeingTold:
         model = await registry.get("m")
         await model.sync()
         with pytest.raises(
-            VersionDiffers, match=r"version 3 of model 'm' differs .* its features are others; send force"
+            VersionDiffers, match=r"version 3 of model 'm' differs .* its features are others; send \"force\": true"
         ):
             await model.promote(3)
         with pytest.raises(VersionDiffers, match="its scaling is auto, not none"):

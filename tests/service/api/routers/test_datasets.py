@@ -274,7 +274,7 @@ def test_as_many_uploads_as_are_taken_at_a_time(client: TestClient, refused: Cal
 def test_a_full_disk(client: TestClient, refused: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(helper.tempfile, "TemporaryFile", lambda dir: io.FileIO("/dev/full", "r+"))
     problem = refused(upload(client, b"1 1:1\n" * 300_000), 507, "storage_full")
-    assert "no room" in problem["detail"]
+    assert "storage is full" in problem["detail"]
     monkeypatch.undo()
     assert names(client) == []
     upload(client).raise_for_status()

@@ -99,6 +99,6 @@ async def test_those_that_wait_are_held() -> None:
     turned = Turned(max_bytes=3 * LARGE_BYTES)
     async with turned.waiting(3):
         assert turned.held.n_bytes == 3 * LARGE_BYTES
-        with pytest.raises(Problem, match="limit"):
+        with pytest.raises(Problem, match="fill the buffer"):
             await turned.convert(0.1)
     assert turned.held.n_bytes == 0
