@@ -1,4 +1,4 @@
-"""What titles of labels are worth: each text is predicted, then learnt, without titles, with them, and with wrong ones.
+"""The effect of titles of labels: prequential metrics without titles, with titles, and with wrong titles.
 
 All labels are there from the start. Titles are the names of the labels (on yso_titles_en with their other names); wrong
 ones are those of other labels.

@@ -39,7 +39,7 @@ class Explanation(NamedTuple):
     rest : float
         All else: the constant, thresholds, the features that are not listed, and those that the example lacks.
     title : float
-        What the words of the label's title add to the score; 0 where there is no title.
+        Contribution of the words of the label's title to the score; 0 without a title.
     """
 
     features: NDArray[np.int32]

@@ -93,8 +93,8 @@ def imply(signs, causes, complete, ends, parents, exact):  # type: ignore[no-unt
     """Add what a truth implies, in place; return two nodes that contradict each other, and the unit where (-1: none).
 
     `signs` (int8, of nodes) has 1 for true, -1 for false, 0 for unknown; `causes` (int32) the node that was given and
-    from which it follows, its own index at first. Of a complete truth all unknown ones become false. (-1, -1, -1) is
-    the answer to a truth without a contradiction; a second node of -1 says that a unit has no label that can be true.
+    from which it follows, its own index at first. In a complete truth all unknown labels become false.
+    (-1, -1, -1) means no contradiction; a second node of -1 means that no label of the unit can be true.
     """
     n_units = len(ends)
     for unit in range(n_units - 1, -1, -1):  # a true label has true ancestors

@@ -360,12 +360,12 @@ class OnlineLearner(Estimator, metaclass=ABCMeta):
         Parameters
         ----------
         row : Rows of one example
-            As for `score`.
+            The same as for `score`.
         labels : columns of labels, below `n_labels_`
         k : int
             The most features listed for a label, and the most against it.
         new_words : ndarray of shape (n_new,), int64, optional
-            As for `score`.
+            The same as for `score`.
 
         Returns
         -------

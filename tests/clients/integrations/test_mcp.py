@@ -132,7 +132,7 @@ def listens(port: int) -> bool:
 
 
 async def called_with(url: str, key: str | None) -> str:
-    """What a call of classify says is wrong; empty if nothing is."""
+    """The error message of a call of classify; empty if it succeeds."""
     headers = {} if key is None else {"Authorization": f"Bearer {key}"}
     async with (
         httpx2.AsyncClient(headers=headers, timeout=60) as http,

@@ -292,7 +292,7 @@ class ModelRequests(LabelRequests, SnapshotRequests, VersionRequests):
         Parameters
         ----------
         examples, key, first, batch_size
-            As of `stream`.
+            The same as for `stream`.
 
         Raises
         ------

@@ -204,7 +204,7 @@ async def describe_labels(request: Request, context: ContextOf, name: str) -> Re
 async def set_groups(request: Request, context: ContextOf, name: str) -> Response:
     """All groups and parents that the model had are replaced, from this point of the log on, on every server. Its
     predictions satisfy them, and truths that contradict them are refused. A label that the model does not know is
-    declared, unless the labels were declared when the model was created. What was learnt before stays."""
+    declared, unless the labels were declared when the model was created. The model keeps what it has learnt."""
     replica = online(await context.registry.get(name))
     document, raw = await read_large_json(request, context.settings.max_body_bytes)
     key = idempotency.idempotency_key(request, "groups", raw)

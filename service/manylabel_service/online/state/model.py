@@ -432,7 +432,7 @@ class OnlineModel:
     def implied(self, columns: list[int], signs: NDArray[np.int8], complete: bool, id: str | None = None) -> Truth:
         """Return a truth with what follows from it by groups and parents.
 
-        Of the truth of a kept prediction, named by its id, what parts before have told is left out of what follows.
+        For a stored prediction, named by its id, labels that earlier parts have submitted are left out of the result.
         """
         if self.groups.all is None:
             return Truth(columns, signs, complete)

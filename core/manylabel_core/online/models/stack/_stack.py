@@ -64,7 +64,7 @@ def score_stack(shared, labels, margins, evidence, scores):  # type: ignore[no-u
     margins : array of shape (n_experts, n_samples, 1 + n_labels), float64
         Scores of each expert, threshold first.
     evidence : array of shape (n_samples, 1 + n_labels), or (0, 0) without titles, float64
-        What the titles of labels say, threshold first.
+        Evidence n_l of the titles of labels, threshold first.
     scores : array of shape (n_samples, 1 + n_labels), float64
         Result.
     """
