@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from manylabel_core.online.calibration._logistic import POSITIVES, SLOPE, START
 from manylabel_core.online.margin import LinearThresholdingLearner
+from manylabel_core.online.models.linear.weight_table import dense_state
 from manylabel_core.online.parameters import GRADIENT, STACKED, Documentation
 
 if TYPE_CHECKING:
@@ -162,7 +163,7 @@ class FALT(LinearThresholdingLearner):
         table = np.zeros((1 + coef.shape[1], 1 + len(coef)))
         table[0, 1:] = intercept / learner.intercept_scaling
         table[1:, 1:] = coef.T
-        state = {**learner.state(), "weights": table.astype(learner.dtype)}
+        state = {**learner.state(), **dense_state("weights", table.astype(learner.dtype))}
         if learner._stacked:
             slope = 1.0 if learner._resolved_optimise() == "none" else START[SLOPE]
             state["stack.shared"][: len(FIRST_ALONE)] = [slope * of for of in FIRST_ALONE]

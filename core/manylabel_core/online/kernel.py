@@ -155,5 +155,5 @@ class KernelLearner(MarginLearner):
             return Expansion(update, settings, Strategy())
         if strategy in EXPANSIONS:
             return Expansion(update, settings, EXPANSIONS[strategy](settings, budget))
-        linear = LinearModel(update, self._constant, average, self.dtype)
+        linear = LinearModel(update, self._constant, average, self.dtype, can_be_sparse=False)
         return FeatureModel(FEATURES[strategy](settings, budget), linear)

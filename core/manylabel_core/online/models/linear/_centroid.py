@@ -16,6 +16,13 @@ See Eq. (10) of docs/mathematics.md.
 import numpy as np
 
 from manylabel_core.compiled import compiled
+from manylabel_core.online.models.linear._sparse_table import (
+    BLOCK,
+    add_products,
+    add_to_columns,
+    divide_column,
+    missing_room,
+)
 from manylabel_core.online.models.linear._table import longest_row, padded, score_plane
 from manylabel_core.online.updates._targets import weight_of
 
@@ -75,22 +82,97 @@ def learn_centroid(  # type: ignore[no-untyped-def]
         features = indices[row]
         scores[i, 1 + now :] = 0.0
         _score_example(table, labels, seen, features, values[row], z, sums, scores[i, : 1 + now])
-        norm = 0.0
-        for p in range(len(features)):
-            norm += z[p] * z[p]
-            seen[1 + features[p]] += 1.0
-        seen[0] += 1.0
+        norm = _count(seen, features, z)
         for at in range(listed_indptr[i], listed_indptr[i + 1]):
             if listed_signs[at] > 0:
                 label = listed[at]
-                own = weight * labels[WEIGHT, label]
-                squared = labels[SQUARE, label] + own * (2.0 * sums[1 + label] + own * norm)
-                labels[SQUARE, label] = max(squared, 0.0)
-                labels[WEIGHT, label] += GROWTH * own
+                own = _grow(labels[:, label], weight, sums[1 + label], norm)
                 for p in range(len(features)):
                     table[1 + features[p], 0, 1 + label] += table.dtype.type(own * z[p])
                 if labels[WEIGHT, label] > MAX_WEIGHT:
-                    _shrink(table[:, 0, 1 + label], labels[:, label])
+                    for row in range(len(table)):
+                        table[row, 0, 1 + label] /= table.dtype.type(MAX_WEIGHT)
+                    _shrink(labels[:, label])
+
+
+@compiled
+def score_sparse_centroid(table, labels, seen, indptr, indices, values, scores):  # type: ignore[no-untyped-def]
+    """Write the scores of rows as `score_centroid`, with a sparse table."""
+    z, sums = np.empty(longest_row(indptr)), np.empty(_width(scores))
+    for i in range(len(indptr) - 1):
+        row = slice(indptr[i], indptr[i + 1])
+        _score_sparse_example(table, labels, seen, indices[row], values[row], z, sums, scores[i])
+
+
+@compiled
+def learn_sparse_centroid(  # type: ignore[no-untyped-def]
+    table,
+    labels,
+    seen,
+    first,
+    indptr,
+    indices,
+    values,
+    listed_indptr,
+    listed,
+    listed_signs,
+    complete,
+    n_labels,
+    weights,
+    scores,
+):
+    """Learn rows as `learn_centroid`, to the bit, with a sparse table.
+
+    Begins with row `first`. Returns the first row that was not learnt, and the room in the pool that it may take; nothing
+    of the row has been learnt then.
+    """
+    z, sums = np.empty(longest_row(indptr)), np.empty(_width(scores))
+    for i in range(first, len(indptr) - 1):
+        row, now, weight = slice(indptr[i], indptr[i + 1]), n_labels[i], weight_of(weights, i)
+        features, true = indices[row], slice(listed_indptr[i], listed_indptr[i + 1])
+        scores[i, 1 + now :] = 0.0
+        _score_sparse_example(table, labels, seen, features, values[row], z, sums, scores[i, : 1 + now])
+        columns = 1 + np.sort(listed[true][listed_signs[true] > 0])
+        room = missing_room(table, features, len(columns))
+        if room > 0:
+            return i, room
+        norm, shares = _count(seen, features, z), np.empty(len(columns))
+        for at, column in enumerate(columns):
+            shares[at] = _grow(labels[:, column - 1], weight, sums[column], norm)
+        for p in range(len(features)):
+            add_to_columns(table, features[p], z[p], shares, columns)
+        for column in columns:
+            if labels[WEIGHT, column - 1] > MAX_WEIGHT:
+                divide_column(table, column, MAX_WEIGHT)
+                _shrink(labels[:, column - 1])
+    return len(indptr) - 1, 0
+
+
+@compiled
+def _width(scores):  # type: ignore[no-untyped-def]
+    """Return the number of columns of all blocks."""
+    return (scores.shape[1] + BLOCK - 1) // BLOCK * BLOCK
+
+
+@compiled
+def _count(seen, features, z):  # type: ignore[no-untyped-def]
+    """Count an example and its features; return |z|^2."""
+    norm = 0.0
+    for p in range(len(features)):
+        norm += z[p] * z[p]
+        seen[1 + features[p]] += 1.0
+    seen[0] += 1.0
+    return norm
+
+
+@compiled
+def _grow(label, weight, score, norm):  # type: ignore[no-untyped-def]
+    """Let the weight and the squared norm of a label follow an example; return the example's weight in the sum."""
+    own = weight * label[WEIGHT]
+    squared = label[SQUARE] + own * (2.0 * score + own * norm)
+    label[SQUARE] = max(squared, 0.0)
+    label[WEIGHT] += GROWTH * own
+    return own
 
 
 @compiled
@@ -102,20 +184,39 @@ def rarity(n, n_feature):  # type: ignore[no-untyped-def]
 @compiled
 def _score_example(table, labels, seen, features, values, z, sums, scores):  # type: ignore[no-untyped-def]
     """Write z, the sums C.z with that of the threshold in front, and the scores."""
-    known = np.searchsorted(features, len(table) - 1)
-    for p in range(known):
-        z[p] = values[p] * rarity(seen[0], seen[1 + features[p]])
+    known = _weigh(seen, features, values, z)
     own = sums[: padded(table, len(scores))]
     score_plane(table, 0, 0.0, features[:known], z, own)
-    scores[0] = 0.0
-    for label in range(len(scores) - 1):
-        scores[1 + label] = own[1 + label] / np.sqrt(max(labels[SQUARE, label], MIN_SQUARE))
+    _normalise(labels, own, scores)
 
 
 @compiled
-def _shrink(sums, label):  # type: ignore[no-untyped-def]
-    """Divide the sum of a label and its weight by MAX_WEIGHT."""
-    for row in range(len(sums)):
-        sums[row] /= sums.dtype.type(MAX_WEIGHT)
+def _score_sparse_example(table, labels, seen, features, values, z, sums, scores):  # type: ignore[no-untyped-def]
+    known = _weigh(seen, features, values, z)
+    sums[:] = 0.0
+    add_products(table, features[:known], z, sums)
+    _normalise(labels, sums, scores)
+
+
+@compiled
+def _weigh(seen, features, values, z):  # type: ignore[no-untyped-def]
+    """Write z; return how many features were learnt."""
+    known = np.searchsorted(features, len(seen) - 1)
+    for p in range(known):
+        z[p] = values[p] * rarity(seen[0], seen[1 + features[p]])
+    return known
+
+
+@compiled
+def _normalise(labels, sums, scores):  # type: ignore[no-untyped-def]
+    """Write the scores by the sums C.z, of which the first is that of the threshold."""
+    scores[0] = 0.0
+    for label in range(len(scores) - 1):
+        scores[1 + label] = sums[1 + label] / np.sqrt(max(labels[SQUARE, label], MIN_SQUARE))
+
+
+@compiled
+def _shrink(label):  # type: ignore[no-untyped-def]
+    """Divide the weight of a label by MAX_WEIGHT, as its sum."""
     label[WEIGHT] /= MAX_WEIGHT
     label[SQUARE] /= MAX_WEIGHT * MAX_WEIGHT

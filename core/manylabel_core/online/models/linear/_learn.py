@@ -13,6 +13,13 @@ from manylabel_core.compiled import compiled
 from manylabel_core.online.models.linear._adaptive_implicit import adaptive_implicit_update
 from manylabel_core.online.models.linear._adaptive_multipass import adaptive_multipass_update
 from manylabel_core.online.models.linear._metric import MIN_DELTA
+from manylabel_core.online.models.linear._sparse_table import (
+    BLOCK,
+    add_to_row,
+    add_products,
+    list_blocks,
+    missing_room,
+)
 from manylabel_core.online.models.linear._table import (
     accumulate,
     add_outer,
@@ -122,6 +129,79 @@ def learn_linear(  # type: ignore[no-untyped-def]
                 _add_squares(feature_squares, here, own_x, weight)
         for column in range(min(n_columns, len(n_seen))):
             n_seen[column] += 1
+
+
+@compiled
+def learn_sparse(  # type: ignore[no-untyped-def]
+    table,
+    intercept,
+    first,
+    feature_squares,
+    constant,
+    update,
+    indptr,
+    indices,
+    values,
+    listed_indptr,
+    listed,
+    listed_signs,
+    complete,
+    n_labels,
+    weights,
+    scores,
+):
+    """Learn rows as `learn_linear`, to the bit, with a sparse table; there are neither metrics of weights nor means.
+
+    Begins with row `first`. Returns the first row that was not learnt, and the room in the pool that it may take; nothing
+    of the row has been learnt then. `intercept`, of shape (1, 1, width), is row 0 of a dense table.
+    """
+    width, longest = padded(intercept, scores.shape[1]), longest_row(indptr)
+    present, squares = np.empty(width), np.empty(longest if len(feature_squares) > 0 else 0)
+    rows, x, direction = np.empty(longest, np.int64), np.empty(longest, intercept.dtype), np.empty(longest, intercept.dtype)
+    all_signs, tau = np.empty(width, np.int8), np.empty(width, intercept.dtype)
+    order, moves, work = np.empty(width, np.int32), np.empty(width, np.int32), np.empty((SCRATCH, width))
+    blocks, missing = np.empty((2, 1 + width // BLOCK), np.int64)
+    for i in range(first, len(indptr) - 1):
+        row, truth = slice(indptr[i], indptr[i + 1]), slice(listed_indptr[i], listed_indptr[i + 1])
+        features, given, weight, n_columns = indices[row], values[row], weight_of(weights, i), 1 + n_labels[i]
+        signs = all_signs[:n_columns]
+        score_sparse_example(table, intercept, constant, features, given, present)
+        scores[i, :n_columns], scores[i, n_columns:] = present[:n_columns], 0.0
+        set_signs(listed[truth], listed_signs[truth], complete[i], signs)
+        size = set_example(constant, features, given, rows, x)
+        tau[n_columns:] = 0.0
+        here, own_x = rows[:size], x[:size]
+        k = _set_direction(feature_squares, constant, given, here, own_x, direction, squares)
+        if run_update(update, weight, n_labels[i], k, present[:n_columns], signs, tau[:n_columns], order, moves, work):
+            moved = blocks[: list_blocks(tau, blocks)]
+            room = missing_room(table, features, len(moved))
+            if room > 0:
+                return i, room
+            add_outer(intercept, here[: size - len(features)], direction, tau)
+            for p in range(len(features)):
+                value = direction[size - len(features) + p]
+                if value != 0 and len(moved) > 0:
+                    add_to_row(table, features[p], value, tau, moved, missing)
+            _add_squares(feature_squares, here, own_x, weight)
+    return len(indptr) - 1, 0
+
+
+@compiled
+def score_sparse(table, intercept, constant, indptr, indices, values, scores):  # type: ignore[no-untyped-def]
+    """Write the scores (n_samples, 1 + n_labels) of rows; features without weights count as 0."""
+    present = np.empty(padded(intercept, scores.shape[1]))
+    for i in range(len(indptr) - 1):
+        row = slice(indptr[i], indptr[i + 1])
+        score_sparse_example(table, intercept, constant, indices[row], values[row], present)
+        scores[i] = present[: scores.shape[1]]
+
+
+@compiled
+def score_sparse_example(table, intercept, constant, features, values, scores):  # type: ignore[no-untyped-def]
+    """Write the scores of one example for all columns of the blocks."""
+    for column in range(len(scores)):
+        scores[column] = constant * intercept[0, 0, column]
+    add_products(table, features, values, scores)
 
 
 @compiled

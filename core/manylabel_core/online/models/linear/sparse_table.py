@@ -1,0 +1,192 @@
+"""A table of weights by feature and column that holds the blocks which are not all 0."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from manylabel_core.online.models.linear._sparse_table import (
+    BLOCK,
+    FREE,
+    HELD,
+    N_CLASSES,
+    NONE,
+    clear_column,
+    count_blocks,
+    gather,
+    pack_blocks,
+    room_of,
+    unpack_blocks,
+)
+from manylabel_core.storage import enlarged
+
+DENSE_BYTES = 1 << 26
+"""A dense table is not larger than this, if it can be sparse."""
+
+MIN_SPARSE_BLOCKS = 8
+"""A table with fewer blocks of columns is dense: its rows are short."""
+
+PARTS = ("ends", "blocks", "values")
+"""Names of the arrays of a state."""
+
+MIN_GROWTH, MAX_GROWTH = 1 << 14, 1 << 18
+"""Least and most blocks by which the pool becomes longer at a time, if one row needs no more."""
+
+GROWTH_PARTS = 16
+"""Between these bounds the pool becomes longer by one part of so many."""
+
+MAX_PLACES = 2**31 - 1
+"""Most blocks of the pool: places are counted in int32."""
+
+Parts = tuple[NDArray[np.int64], NDArray[np.int32], NDArray[Any]]
+"""For every row the end of its blocks; the numbers of blocks; their weights, shape (n_blocks, 8)."""
+
+
+def is_sparse(n_features: int, n_columns: int, itemsize: int) -> bool:
+    """Return whether a table of this size is sparse: it depends on nothing else."""
+    return n_blocks(n_columns) >= MIN_SPARSE_BLOCKS and itemsize * n_features * n_columns > DENSE_BYTES
+
+
+def n_blocks(n_columns: int) -> int:
+    """Return how many blocks have these columns."""
+    return -(-n_columns // BLOCK)
+
+
+class SparseTable:
+    """A sparse table; see `_sparse_table`.
+
+    Parameters
+    ----------
+    dtype : str
+        Type of the weights.
+
+    Attributes
+    ----------
+    parts : tuple
+        What compiled functions take.
+    """
+
+    def __init__(self, dtype: Any) -> None:
+        book = np.zeros(FREE + N_CLASSES, np.int64)
+        book[FREE:] = NONE
+        pool = np.zeros(0, np.int32), np.zeros((0, BLOCK), dtype)
+        self.parts: Any = np.zeros((0, 3), np.int32), book, *pool
+
+    def enlarge(self, n_rows: int) -> None:
+        """Have at least this many rows."""
+        self.parts = (enlarged(self.parts[0], (n_rows, 3)), *self.parts[1:])
+
+    def reserve(self, n_blocks: int) -> None:
+        """Make the pool longer by at least so many blocks, but for 0; not beside another function of the table.
+
+        Raises
+        ------
+        MemoryError
+            If the pool cannot be longer.
+        """
+        if n_blocks == 0:
+            return
+        size = len(self.parts[-1])
+        size += max(n_blocks, min(size // GROWTH_PARTS, MAX_GROWTH), MIN_GROWTH)
+        if size > MAX_PLACES:
+            raise MemoryError(f"a table of weights has at most {MAX_PLACES:,} blocks")
+        heads, book, *pool = self.parts
+        self.parts = None
+        self.parts = heads, book, _longer(pool, size), _longer(pool, size)
+
+    def dense(self, n_rows: int, n_columns: int) -> NDArray[Any]:
+        """Return the first rows and columns as a dense table."""
+        ends, numbers, weights = self.pack(n_rows)
+        table = np.zeros((n_rows, n_blocks(n_columns), BLOCK), self._dtype)
+        table[np.repeat(np.arange(n_rows), np.diff(ends, prepend=0)), numbers] = weights
+        return table.reshape(n_rows, n_blocks(n_columns) * BLOCK)[:, :n_columns]
+
+    @property
+    def held(self) -> int:
+        """Blocks of all rows."""
+        return int(self.parts[1][HELD])
+
+    def nbytes_after(self, n_rows: int, n_columns: int, n_values: int) -> int:
+        """Return the most bytes of a state with these rows and columns, after this many rows have changed."""
+        most = min(n_rows * n_blocks(n_columns), self.held + n_values * n_blocks(n_columns))
+        return 8 * n_rows + self.block_bytes * most
+
+    @property
+    def block_bytes(self) -> int:
+        """Bytes of a block."""
+        return 4 + BLOCK * self._dtype.itemsize
+
+    def column(self, rows: NDArray[np.int32], column: int) -> NDArray[np.float64]:
+        """Return the weights of rows in a column."""
+        values = np.empty(len(rows))
+        gather(self.parts, rows, column, values)
+        return values
+
+    def clear(self, column: int) -> None:
+        """Set the weights of a column to 0."""
+        clear_column(self.parts, column)
+
+    def pack(self, n_rows: int) -> Parts:
+        """Return the state of the first rows, copied; blocks that are all 0 are not in it."""
+        ends = np.empty(n_rows, np.int64)
+        count_blocks(self.parts, ends)
+        size = int(ends[-1]) if n_rows else 0
+        numbers, weights = np.empty(size, np.int32), np.empty((size, BLOCK), self._dtype)
+        pack_blocks(self.parts, n_rows, numbers, weights)
+        return ends, numbers, weights
+
+    @classmethod
+    def of(cls, parts: Parts) -> SparseTable:
+        """Return the table of checked parts."""
+        table = cls(parts[2].dtype)
+        table.enlarge(len(parts[0]))
+        table.reserve(int(room_of(parts[0])))
+        unpack_blocks(table.parts, *parts)
+        return table
+
+
+def empty_parts(dtype: Any) -> Parts:
+    """Return the parts of a state without rows."""
+    return np.zeros(0, np.int64), np.zeros(0, np.int32), np.zeros((0, BLOCK), dtype)
+
+
+def dense_parts(dense: NDArray[Any]) -> Parts:
+    """Return the parts of a table that was dense; its columns are a multiple of those of a block."""
+    blocks = dense.reshape(len(dense), dense.shape[1] // BLOCK, BLOCK)
+    stored = blocks.any(axis=2)
+    return np.cumsum(stored.sum(axis=1)), np.nonzero(stored)[1].astype(np.int32), blocks[stored]
+
+
+def check_parts(name: str, parts: Parts, n_columns: int) -> None:
+    """Raise ValueError if these are no parts of a table with so many columns, as compiled functions rely on them."""
+    ends, numbers, weights = parts
+    counts = np.diff(ends, prepend=0)
+    if counts.min(initial=0) < 0 or len(numbers) != (ends[-1] if len(ends) else 0):
+        raise ValueError(f"state must hold {name}.ends that rise to the number of {name}.blocks")
+    if weights.shape != (len(numbers), BLOCK):
+        raise ValueError(f"state must hold {BLOCK} {name}.values for each of {name}.blocks")
+    rows = np.repeat(np.arange(len(ends)), counts)
+    ascending = (np.diff(numbers) > 0) | (np.diff(rows) > 0)
+    if not ascending.all() or (numbers < 0).any() or (numbers >= n_blocks(n_columns)).any():
+        raise ValueError(f"state must hold {name}.blocks that ascend in each row, below {n_blocks(n_columns)}")
+    beyond = n_columns % BLOCK
+    if beyond and weights[numbers == n_blocks(n_columns) - 1, beyond:].any():
+        raise ValueError(f"state must hold {name}.values of 0 beyond the last label")
+
+
+def _longer(arrays: list[NDArray[Any]], length: int) -> NDArray[Any]:
+    """Take the first of some arrays, and return one of a greater length that begins with it.
+
+    The system moves the memory where it can, so that there is no second copy of it on the way.
+    """
+    array = arrays.pop(0)
+    shape = length, *array.shape[1:]
+    try:
+        array.resize(shape)
+    except ValueError:  # somebody else holds the array
+        longer = np.empty(shape, array.dtype)
+        longer[: len(array)] = array
+        return longer
+    return array

@@ -1,0 +1,141 @@
+"""A table of weights by feature and column: dense while it is small, and sparse when it is large."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from manylabel_core.online.models.linear._table import PADDING
+from manylabel_core.online.models.linear.sparse_table import (
+    PARTS,
+    SparseTable,
+    check_parts,
+    dense_parts,
+    empty_parts,
+    is_sparse,
+)
+from manylabel_core.storage import MAX_WEIGHT, check_range, enlarged
+
+
+class WeightTable:
+    """A table has a row for each feature, after one for the constant feature, and a column for each label.
+
+    Column 0 is that of the threshold. A sparse table has the row of the constant feature in a dense one.
+
+    Parameters
+    ----------
+    dtype : str
+        Type of the weights.
+    n_planes : int, default=1
+        Numbers for each feature and column. A table of several planes is always dense.
+    can_be_sparse : bool, default=True
+
+    Attributes
+    ----------
+    dense : ndarray of shape (>= 1 + n_features, n_planes, >= 1 + n_labels), or (1, 1, >= 1 + n_labels) if it is sparse
+    sparse : SparseTable or None
+    """
+
+    def __init__(self, dtype: str, n_planes: int = 1, can_be_sparse: bool = True) -> None:
+        self.can_be_sparse = can_be_sparse and n_planes == 1
+        self.both: tuple[NDArray[Any], SparseTable | None] = np.zeros((1, n_planes, padded_width(1)), dtype=dtype), None
+
+    @property
+    def dense(self) -> NDArray[Any]:
+        return self.both[0]
+
+    @property
+    def sparse(self) -> SparseTable | None:
+        return self.both[1]
+
+    def enlarge(self, n_features: int, n_labels: int, touch: bool = False) -> None:
+        """Have at least these numbers of features and labels; `touch` as in `Model.enlarge`."""
+        dense, sparse = self.both
+        if sparse is None and self._is_sparse(n_features, n_labels):
+            sparse = SparseTable.of(dense_parts(dense[1:, 0]))
+            dense = np.array(dense[:1])
+        if sparse is not None:
+            sparse.enlarge(n_features)
+            n_features = 0
+        self.both = enlarged(dense, (1 + n_features, dense.shape[1], padded_width(1 + n_labels)), touch), sparse
+
+    def _is_sparse(self, n_features: int, n_labels: int) -> bool:
+        return self.can_be_sparse and is_sparse(n_features, 1 + n_labels, self.dense.itemsize)
+
+    def column(self, features: NDArray[np.int32], column: int) -> NDArray[np.float64]:
+        """Return the weights of the constant feature and of some features in a column."""
+        dense, sparse = self.both
+        if sparse is not None:
+            return np.concatenate([dense[:, 0, column], sparse.column(features, column)])
+        return dense[np.concatenate([[0], 1 + features]), 0, column].astype(np.float64)
+
+    def clear(self, column: int) -> None:
+        """Set a column to 0."""
+        self.dense[:, :, column] = 0.0
+        if self.sparse is not None:
+            self.sparse.clear(column)
+
+    def arrays(self, name: str, n_features: int, n_labels: int) -> dict[str, NDArray[Any]]:
+        """Return the first plane under a name, as a view, and the parts of a sparse table, copied."""
+        dense, sparse = self.both
+        rows, parts = 1 + n_features, empty_parts(dense.dtype)
+        if sparse is not None and self._is_sparse(n_features, n_labels):
+            rows, parts = 1, sparse.pack(n_features)
+        elif sparse is not None:  # room was made for a larger one
+            dense = np.concatenate([dense[:, 0, : 1 + n_labels], sparse.dense(n_features, 1 + n_labels)])[:, np.newaxis]
+        named = {f"{name}.{part}": array for part, array in zip(PARTS, parts, strict=True)} if self.can_be_sparse else {}
+        return {name: dense[:rows, 0, : 1 + n_labels], **named}
+
+    def nbytes_after(self, n_features: int, n_labels: int, n_values: int) -> int:
+        """Return the most bytes of a state with these columns, after so many features were learnt from."""
+        dense, sparse = self.both
+        if not self._is_sparse(n_features, n_labels):
+            return dense.itemsize * dense.shape[1] * (1 + n_features) * (1 + n_labels)
+        if sparse is None:
+            sparse = SparseTable(dense.dtype)
+            n_values += len(dense) - 1
+        return dense.itemsize * (1 + n_labels) + sparse.nbytes_after(n_features, 1 + n_labels, n_values)
+
+    def restore(self, name: str, arrays: dict[str, NDArray[Any]]) -> tuple[int, int]:
+        """Take over the first plane of a state into an empty table; return the numbers of features and labels.
+
+        Raises
+        ------
+        ValueError
+            If the arrays are not those of a table.
+        """
+        dense, can = arrays[name], self.can_be_sparse
+        if 0 in dense.shape:
+            raise ValueError(f"state must hold {name} of at least one row and column")
+        check_range(name, dense, -MAX_WEIGHT, MAX_WEIGHT)
+        n_features, n_columns = len(dense) - 1, dense.shape[1]
+        ends, blocks, values = (arrays[f"{name}.{part}"] for part in PARTS) if can else empty_parts(dense.dtype)
+        if n_features and (len(ends) or len(blocks) or len(values)):
+            raise ValueError(f"state must hold one row of {name}, or no {name}.ends")
+        check_parts(name, (ends, blocks, values), n_columns)
+        check_range(f"{name}.values", values, -MAX_WEIGHT, MAX_WEIGHT)
+        if len(ends):
+            n_features, sparse = len(ends), SparseTable.of((ends, blocks, values))
+            if not self._is_sparse(n_features, n_columns - 1):
+                dense = np.concatenate([dense, sparse.dense(n_features, n_columns)])
+        elif self._is_sparse(n_features, n_columns - 1):
+            wide = np.pad(dense[1:], ((0, 0), (0, padded_width(n_columns) - n_columns)))
+            sparse = SparseTable.of(dense_parts(wide))
+        self.enlarge(n_features, n_columns - 1)
+        if self.sparse is not None:
+            self.both = self.dense, sparse
+        self.dense[:, 0, :n_columns] = dense[: len(self.dense)]
+        return n_features, n_columns - 1
+
+
+def padded_width(n_columns: int) -> int:
+    """Return `n_columns` rounded up to a multiple of PADDING, the width of a table."""
+    return -(-n_columns // PADDING) * PADDING
+
+
+def dense_state(name: str, dense: NDArray[Any]) -> dict[str, NDArray[Any]]:
+    """Return the state under a name of a table with these weights, shape (1 + n_features, 1 + n_labels)."""
+    parts = zip(PARTS, empty_parts(dense.dtype), strict=True)
+    return {name: dense, **{f"{name}.{part}": array for part, array in parts}}
