@@ -15,8 +15,8 @@ from manylabel_core.online.models.linear._adaptive_multipass import adaptive_mul
 from manylabel_core.online.models.linear._metric import MIN_DELTA
 from manylabel_core.online.models.linear._sparse_table import (
     BLOCK,
-    add_to_row,
     add_products,
+    add_to_row,
     list_blocks,
     missing_room,
 )
@@ -157,7 +157,11 @@ def learn_sparse(  # type: ignore[no-untyped-def]
     """
     width, longest = padded(intercept, scores.shape[1]), longest_row(indptr)
     present, squares = np.empty(width), np.empty(longest if len(feature_squares) > 0 else 0)
-    rows, x, direction = np.empty(longest, np.int64), np.empty(longest, intercept.dtype), np.empty(longest, intercept.dtype)
+    rows, x, direction = (
+        np.empty(longest, np.int64),
+        np.empty(longest, intercept.dtype),
+        np.empty(longest, intercept.dtype),
+    )
     all_signs, tau = np.empty(width, np.int8), np.empty(width, intercept.dtype)
     order, moves, work = np.empty(width, np.int32), np.empty(width, np.int32), np.empty((SCRATCH, width))
     blocks, missing = np.empty((2, 1 + width // BLOCK), np.int64)

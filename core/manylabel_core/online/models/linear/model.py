@@ -162,4 +162,3 @@ class LinearModel(Model):
             if arrays["feature_squares"].shape != (1 + n_features,):
                 raise ValueError("state must hold feature_squares for each feature and the constant")
             check_range("feature_squares", arrays["feature_squares"], 0.0, MAX_FEATURE_SQUARES)
-

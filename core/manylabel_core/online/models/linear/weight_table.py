@@ -85,7 +85,9 @@ class WeightTable:
             rows, parts = 1, sparse.pack(n_features)
         elif sparse is not None:  # room was made for a larger one
             dense = np.concatenate([dense[:, 0, : 1 + n_labels], sparse.dense(n_features, 1 + n_labels)])[:, np.newaxis]
-        named = {f"{name}.{part}": array for part, array in zip(PARTS, parts, strict=True)} if self.can_be_sparse else {}
+        named = (
+            {f"{name}.{part}": array for part, array in zip(PARTS, parts, strict=True)} if self.can_be_sparse else {}
+        )
         return {name: dense[:rows, 0, : 1 + n_labels], **named}
 
     def nbytes_after(self, n_features: int, n_labels: int, n_values: int) -> int:
