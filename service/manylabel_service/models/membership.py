@@ -242,8 +242,8 @@ class Membership:
             last = self._last
             if used.format > last.format or used.replay_version > last.replay_version:
                 raise ReleaseTooOld(
-                    f"the store uses format version {used.format} and replay version {used.replay_version}; this release "
-                    f"supports up to format version {last.format} and replay version {last.replay_version}"
+                    f"the store uses format version {used.format} and replay version {used.replay_version}; this "
+                    f"release supports up to format version {last.format} and replay version {last.replay_version}"
                 )
             await self._look()
             due = self._raised(used)
@@ -267,9 +267,9 @@ class Membership:
         )
         if format < self._first.format or replay_version < self._first.replay_version:
             raise StoreUnusable(
-                f"the store uses format version {format} and replay version {replay_version}, because replicas of an older "
-                f"release share it; this release supports them from format version {self._first.format} and replay "
-                f"version {self._first.replay_version}: upgrade to a release in between first"
+                f"the store uses format version {format} and replay version {replay_version}, because replicas of an "
+                f"older release share it; this release supports them from format version {self._first.format} and "
+                f"replay version {self._first.replay_version}: upgrade to a release in between first"
             )
         return Versions(format, replay_version)
 

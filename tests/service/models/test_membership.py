@@ -62,7 +62,9 @@ async def test_later_versions_are_in_use_once_all_know_them(shared: Store) -> No
 async def test_whoever_comes_too_late_with_an_old_release_is_refused(store: Store) -> None:
     new = await joined(store, NEW)
     assert in_use(new) == NEW
-    with pytest.raises(ReleaseTooOld, match="form 2 and fold 2, this release knows up to form 1") as refused:
+    with pytest.raises(
+        ReleaseTooOld, match="format version 2 and replay version 2; this release supports up to format version 1"
+    ) as refused:
         await member(store, OLD).join()
     assert "run the newer release" in str(refused.value)
     assert len(await store.documents.all(KIND)) == store.shared, "it leaves no trace"
@@ -73,7 +75,7 @@ async def test_whoever_comes_too_late_with_an_old_release_is_refused(store: Stor
 
 async def test_a_release_that_reads_no_old_form_waits_for_one_between(shared: Store) -> None:
     old = await joined(shared, OLD)
-    with pytest.raises(StoreUnusable, match="upgrade by way of a release between"):
+    with pytest.raises(StoreUnusable, match="upgrade to a release in between first"):
         await member(shared, NEW, first=NEW).join()
     assert [one.name for one in await shared.documents.all(KIND)] == [old.id]
 

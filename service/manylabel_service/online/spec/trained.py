@@ -79,7 +79,8 @@ def read_spec(spec: bytes) -> ModelSpec | TrainedSpec:
         )
     if replay_version not in REPLAY_VERSIONS:
         raise ValueError(
-            f"the model has replay version {replay_version}, this release computes {REPLAY_VERSIONS[0]} to {REPLAY_VERSIONS[-1]}"
+            f"the model has replay version {replay_version}, this release computes {REPLAY_VERSIONS[0]} to "
+            f"{REPLAY_VERSIONS[-1]}"
         )
     spec = spec if replay_version == 1 else json.dumps(document).encode()
     try:

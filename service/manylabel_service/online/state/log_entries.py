@@ -1,6 +1,6 @@
 """Log entries: what happened to a model, an Update, a Rollback, a Relabel, a Describe or a Regroup, as bytes and back.
 
-An entry is a msgpack array, [format_version, kind, durability, key, digest, ...]. A rollback goes on [to], a relabel [label,
+An entry is a msgpack array, [format, kind, durability, key, digest, ...]. A rollback goes on [to], a relabel [label,
 to, merges], with `paused` behind it if the label is paused or resumed, a describe [{label: {field: text or null}}], a
 regroup [[[name, labels, choose], ...], {child: parent}], an update [want_predictions, want_probabilities, origin,
 examples]. An origin is null or [prediction ids, scores served, stream key, stream lines], with [[versions, [version,
@@ -53,12 +53,12 @@ class ServedBy(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Update:
-    """An update is a log entry: examples to learn, in order, and how to answer.
+    """The log entry of an update: examples to learn, in order, and what the response contains.
 
-    `want_probabilities` only with `want_predictions`. `prediction_ids`, where the truth of kept predictions is
-    told, has one id for each example; none of them is told a label twice. Next to them are the scores that were
-    `served`: of each example float64, one for each of the first labels, minus the threshold, NaN for none. Of a trained
-    model, `answered` says which version served each; its scores are those of the labels of that version.
+    `want_probabilities` needs `want_predictions`. If the labels are those of stored predictions, `prediction_ids` has
+    one id per example, and no prediction gets the same label twice. `served` then has the scores that were served: a
+    float64 array per example, one score per label minus its threshold, NaN for none. For a trained model, `answered`
+    names the version that served each prediction; the scores are those of the labels of that version.
     """
 
     examples: tuple[Example, ...]
@@ -201,11 +201,13 @@ def decode(payload: bytes) -> Change:
         format_version, *fields = msgpack.unpackb(payload)
         if type(format_version) is int and format_version > FORMAT_VERSIONS[-1]:
             raise ReleaseTooOld(
-                f"the log has an entry of format version {format_version}; this release reads up to version {FORMAT_VERSIONS[-1]}"
+                f"the log has an entry of format version {format_version}; this release reads up to "
+                f"version {FORMAT_VERSIONS[-1]}"
             )
         if format_version not in FORMAT_VERSIONS:
             raise UnreadableEntry(
-                f"entry has format version {format_version}; this release reads {FORMAT_VERSIONS[0]} to {FORMAT_VERSIONS[-1]}"
+                f"entry has format version {format_version}; this release reads {FORMAT_VERSIONS[0]} to "
+                f"{FORMAT_VERSIONS[-1]}"
             )
         kind, *fields = fields
         if kind not in _READERS:
