@@ -25,8 +25,8 @@ def check_arrays(arrays: Mapping[str, NDArray[Any]], settings: Settings) -> None
     sizes = {name: (*array.shape, 0, 0) for name, array in arrays.items()}
     rows, columns = sizes.get("learner.weights", (0, 0))[:2]
     n_features, n_labels = (sizes.get(f"{kind}.offsets", (1,))[0] - 1 for kind in ("features", "labels"))
-    n_indices = sizes.get("features.indices", (0,))[0]
-    check_limit("features of the snapshot", max(n_features, n_indices, rows - 1), settings.max_features)
+    n_indices, n_sparse = (sizes.get(name, (0,))[0] for name in ("features.indices", "learner.weights.ends"))
+    check_limit("features of the snapshot", max(n_features, n_indices, rows - 1, n_sparse), settings.max_features)
     check_limit("labels of the snapshot", max(n_labels, columns - 1), settings.max_labels)
     learner_bytes = sum(
         array.nbytes for name, array in arrays.items() if name.startswith(("learner.", "answers", "details", "groups"))

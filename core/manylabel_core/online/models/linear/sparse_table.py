@@ -73,6 +73,7 @@ class SparseTable:
         book[FREE:] = NONE
         pool = np.zeros(0, np.int32), np.zeros((0, BLOCK), dtype)
         self.parts: Any = np.zeros((0, 3), np.int32), book, *pool
+        self._dtype = np.dtype(dtype)
 
     def enlarge(self, n_rows: int) -> None:
         """Have at least this many rows."""
