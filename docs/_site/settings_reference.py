@@ -13,8 +13,9 @@ HEAD = """\
 
 <!-- Made by `make settings-docs` from the settings class: change the docstrings there. -->
 
-Set each option as a flag (`--data-dir`), an environment variable (`MANYLABEL_DATA_DIR`) or a key in the TOML file named by `--config` or
-`MANYLABEL_CONFIG`. Flags override the environment, which overrides the file. `manylabel serve --help` lists the same settings.
+Set each option as a flag (`--data-dir`), an environment variable (`MANYLABEL_DATA_DIR`) or a key in the TOML file
+named by `--config` or `MANYLABEL_CONFIG`. Flags override the environment, which overrides the file. `manylabel serve --help`
+lists the same settings.
 
 ```toml
 data_dir = "/var/lib/manylabel"
@@ -22,10 +23,10 @@ durability = "fsync"
 snapshot_retention_count = 5
 ```
 
-The server does not start if a flag, a key of the file or a variable `MANYLABEL_...` is not a setting; the error names the most similar one.
-Variables of the command (`MANYLABEL_URL`, `MANYLABEL_API_KEY`, `MANYLABEL_API_KEY_FILE`) and of the tests (`MANYLABEL_TEST_...`) are
-allowed. In Kubernetes, set `enableServiceLinks: false` in the pod: for a Service named `manylabel`, Kubernetes sets variables such as
-`MANYLABEL_SERVICE_HOST`.
+The server does not start if a flag, a key of the file or a variable `MANYLABEL_...` is not a setting; the error names
+the most similar one. Variables of the command (`MANYLABEL_URL`, `MANYLABEL_API_KEY`, `MANYLABEL_API_KEY_FILE`) and of
+the tests (`MANYLABEL_TEST_...`) are allowed. In Kubernetes, set `enableServiceLinks: false` in the pod: for a Service
+named `manylabel`, Kubernetes sets variables such as `MANYLABEL_SERVICE_HOST`.
 """
 
 GROUPS = {
