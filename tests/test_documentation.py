@@ -139,6 +139,31 @@ def test_the_page_of_settings_is_up_to_date() -> None:
     assert (ROOT / "docs" / "settings.md").read_text() == settings_reference.page(), "run: make settings-docs"
 
 
+def test_the_page_of_limits_has_the_defaults_of_the_settings() -> None:
+    rows = re.findall(r"^\| ([^|]*) \| ([^|]*) \| (`[^|]*) \|", (ROOT / "docs" / "limits.md").read_text(), re.MULTILINE)
+    assert len(rows) > 40
+    wrong = {
+        (limit, name): default
+        for limit, default, settings in rows
+        for name in re.findall("`(.*?)`", settings)
+        if settings_reference.default_of(name) not in default and (limit, name) not in DERIVED
+    }
+    assert wrong == {}
+
+
+DERIVED = {
+    (limit, name)
+    for limit, names in {
+        "decompressed body": ("max_body_bytes", "max_dataset_bytes"),
+        "decompression window": ("max_buffered_bytes",),
+        "event loop time per body": ("max_body_bytes", "max_record_fields"),
+        "concurrent uploads": ("max_dataset_bytes", "max_model_bytes"),
+    }.items()
+    for name in names
+}
+"""Rows of docs/limits.md whose limit follows from a setting without being its value."""
+
+
 def test_the_events_that_the_monitoring_page_names_are_logged() -> None:
     watching = (ROOT / "docs/monitoring.md").read_text().partition("| `event` |")[2].partition("\n## ")[0]
     named = {

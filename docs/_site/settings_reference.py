@@ -14,8 +14,8 @@ HEAD = """\
 <!-- Made by `make settings-docs` from the settings class: change the docstrings there. -->
 
 Set each option as a flag (`--data-dir`), an environment variable (`MANYLABEL_DATA_DIR`) or a key in the TOML file
-named by `--config` or `MANYLABEL_CONFIG`. Flags override the environment, which overrides the file. `manylabel serve --help`
-lists the same settings.
+named by `--config` or `MANYLABEL_CONFIG`. Flags override the environment, which overrides the file.
+`manylabel serve --help` lists the same settings.
 
 ```toml
 data_dir = "/var/lib/manylabel"
