@@ -12,7 +12,7 @@ export PYTHONDONTWRITEBYTECODE :=
 INSTALLED := .venv/installed
 RUNS := .venv/runs
 
-.PHONY: demo test suite test-browser browser screenshots types compiled test-long test-processors test-label-studio test-kafka test-open-inference test-openapi fuzz format docs release sbom audit typescript test-typescript bench-online bench-http bench-batch bench-streams bench-budget bench-calibration deploy-check dist test-install command-docs clean
+.PHONY: demo test suite test-browser browser screenshots types compiled test-long test-processors test-label-studio test-kafka test-open-inference test-openapi fuzz format docs release sbom audit typescript test-typescript bench-online bench-http bench-batch bench-streams bench-budget bench-calibration deploy-check dist test-install command-docs settings-docs clean
 
 demo: $(RUNS)
 	$(BIN)/manylabel demo
@@ -167,6 +167,10 @@ test-typescript: typescript
 # The page of reference of the command, from the command itself.
 command-docs: $(INSTALLED)
 	$(BIN)/python -m manylabel_clients.command.reference docs/command.md
+
+# The page of settings, from the settings class.
+settings-docs: $(INSTALLED)
+	$(BIN)/python -m docs._site.settings_reference docs/settings.md
 
 format: $(INSTALLED)
 	$(BIN)/ruff check --fix .

@@ -14,6 +14,7 @@ from textwrap import dedent
 from typing import Any, NamedTuple
 
 import pytest
+from docs._site import settings_reference
 from pydantic import BaseModel, ValidationError
 
 from manylabel_service.api.web.problems import ANYWHERE
@@ -134,13 +135,37 @@ def subclasses(cls: type[BaseModel]) -> Iterator[type[BaseModel]]:
         yield from subclasses(sub)
 
 
-def test_every_setting_is_in_the_operations_page() -> None:
-    page = (ROOT / "docs" / "operations.md").read_text()
-    assert [name for name in Settings.model_fields if f"`{name}`" not in page] == []
+def test_the_page_of_settings_is_up_to_date() -> None:
+    assert (ROOT / "docs" / "settings.md").read_text() == settings_reference.page(), "run: make settings-docs"
 
 
-def test_the_events_that_the_operations_page_names_are_logged() -> None:
-    watching = (ROOT / "docs/operations.md").read_text().partition("| `event` |")[2].partition("\n## ")[0]
+def test_the_page_of_limits_has_the_defaults_of_the_settings() -> None:
+    rows = re.findall(r"^\| ([^|]*) \| ([^|]*) \| (`[^|]*) \|", (ROOT / "docs" / "limits.md").read_text(), re.MULTILINE)
+    assert len(rows) > 40
+    wrong = {
+        (limit, name): default
+        for limit, default, settings in rows
+        for name in re.findall("`(.*?)`", settings)
+        if settings_reference.default_of(name) not in default and (limit, name) not in DERIVED
+    }
+    assert wrong == {}
+
+
+DERIVED = {
+    (limit, name)
+    for limit, names in {
+        "decompressed body": ("max_body_bytes", "max_dataset_bytes"),
+        "decompression window": ("max_buffered_bytes",),
+        "event loop time per body": ("max_body_bytes", "max_record_fields"),
+        "concurrent uploads": ("max_dataset_bytes", "max_model_bytes"),
+    }.items()
+    for name in names
+}
+"""Rows of docs/limits.md whose limit follows from a setting without being its value."""
+
+
+def test_the_events_that_the_monitoring_page_names_are_logged() -> None:
+    watching = (ROOT / "docs/monitoring.md").read_text().partition("| `event` |")[2].partition("\n## ")[0]
     named = {
         event for row in re.findall(r"^\| (`[^|]*) \|", watching, re.MULTILINE) for event in re.findall("`(.*?)`", row)
     }
@@ -154,38 +179,67 @@ OF_ALL_CALLS = {*ANYWHERE, *REFUSALS, "not_ready", "storage_unavailable", "malfo
     "release_too_old", "replay_mismatch",
     "unsupported_media_type", "invalid_request", "model_not_found", "model_damaged", "storage_damaged"
 }  # fmt: skip
-"""The errors that the page names once, for all calls that they fit."""
+"""The errors that docs/concepts.md names once, for all calls that they fit."""
+CALLS = ("http", "label-studio", "open-inference", "annif")
+"""The pages with a section for each call."""
 
 
 def test_every_call_has_a_section_with_its_errors(paths: dict[str, Any]) -> None:
-    page = (ROOT / "docs" / "http.md").read_text()
-    sections = dict(re.findall(r"^### `([A-Z]+ /\S*)`\n(.*?)(?=^##|\Z)", page, re.DOTALL | re.MULTILINE))
+    pages = "\n".join((ROOT / "docs" / f"{name}.md").read_text() for name in CALLS)
+    sections = dict(re.findall(r"^##+ `([A-Z]+ /\S*)`\n(.*?)(?=^##|\Z)", pages, re.DOTALL | re.MULTILINE))
     found = {call.replace("{m}", "{name}"): errors_of(call, sections) for call in sections}
-    described = {
-        f"{method.upper()} {path}": {
-            code for answer in operation["responses"].values() for code in re.findall("`(\\w+)`", answer["description"])
-        }
-        - OF_ALL_CALLS
-        for path, methods in paths.items()
-        for method, operation in methods.items()
-    }
+    described = {call: codes(operation) - OF_ALL_CALLS for call, operation in operations(paths)}
     assert found == described
+
+
+def operations(paths: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    for path, methods in paths.items():
+        for method, operation in methods.items():
+            yield f"{method.upper()} {path}", operation
+
+
+def codes(operation: dict[str, Any]) -> set[str]:
+    """The error codes that OpenAPI names for a call."""
+    return {
+        code for answer in operation["responses"].values() for code in re.findall("`(\\w+)`", answer["description"])
+    }
 
 
 def errors_of(call: str, sections: dict[str, str]) -> set[str]:
     """The codes that a section names behind "Errors:", and those of the call that it refers to."""
-    told = " ".join(re.findall(r"^Errors: (.*?)\n\n", sections[call], re.DOTALL | re.MULTILINE))
-    codes = set(re.findall(r"`(\w+_\w+)`", told))
+    told = " ".join(re.findall(r"^Errors: (.*?)(?:\n\n|\Z)", sections[call], re.DOTALL | re.MULTILINE))
+    found = set(re.findall(r"`(\w+_\w+)`", told))
     for other in re.findall(r"those of `(\w+)`", told):
-        codes |= errors_of(f"{call.rpartition('/')[0]}/{other}", sections)
-    return codes
+        found |= errors_of(f"{call.rpartition('/')[0]}/{other}", sections)
+    return found
+
+
+def test_every_error_code_has_a_remedy(paths: dict[str, Any]) -> None:
+    table = (ROOT / "docs" / "concepts.md").read_text().partition("| status | code | what to do |")[2]
+    explained = {code for row in table.splitlines() for code in re.findall(r"`(\w+)`", "".join(row.split("|")[2:3]))}
+    assert {code for _, operation in operations(paths) for code in codes(operation)} - explained == set()
+
+
+def test_the_table_of_calls_names_their_scopes(paths: dict[str, Any]) -> None:
+    table = (ROOT / "docs" / "http.md").read_text().partition("| call | purpose | scope |")[2].partition("\n\n")[0]
+    rows = [row.split("|") for row in table.splitlines()[2:]]
+    listed = {
+        call.replace("{m}", "{name}"): set(re.findall(r"`(\w+)`", scopes))
+        for _, calls, _, scopes, _ in rows
+        for call in re.findall(r"`([A-Z]+ /[^`]*)`", calls)
+    }
+    described = {
+        call: set(re.findall(r"`(\w+)`", "".join(re.findall(r"^Needs .*$", operation["description"], re.MULTILINE))))
+        for call, operation in operations(paths)
+        if not call.split()[1].startswith(("/v2", "/annif", "/v1/label-studio"))
+    }
+    assert listed == {"GET /": set(), **described}
 
 
 def test_every_learner_and_every_parameter_is_in_the_http_page() -> None:
     page = (ROOT / "docs" / "http.md").read_text()
     listed = [name for cell in first_cells(page.split("| `algorithm` | |\n")[1]) for name in cell]
-    headings = re.findall("^##### (.*)$", page.split("#### `params`\n")[1].split("\n## ")[0], re.MULTILINE)
-    parameters = [name for heading in headings for name in re.findall(r"`([^`]+)`", heading)]
+    parameters = [name for cell in first_cells(page.split("| parameter | learners |")[1]) for name in cell]
     assert sorted(listed) == sorted(PARAMS)
     assert sorted(parameters) == sorted({name for params in PARAMS.values() for name in params.model_fields})
 

@@ -17,7 +17,8 @@ def test_every_call_and_every_schema_has_a_place() -> None:
     targets = set(re.findall(r"^\((schema-\w+)\)=$", schemas, re.M))
     assert len(targets) == len(document["components"]["schemas"])
     assert set(re.findall(r"\]\(#([\w-]+)\)", calls + schemas)) <= targets
-    assert "[the HTTP interface](../http.md#post-v1modelsmpredict)" in calls
+    assert "[the HTTP reference](../http.md#post-v1modelsmpredict)" in calls
+    assert "[the HTTP reference](../open-inference.md#post-v2modelsminfer)" in calls
 
 
 @pytest.mark.parametrize(

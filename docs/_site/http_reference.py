@@ -27,7 +27,7 @@ def _call(method: str, path: str, operation: Schema) -> str:
         operation["description"],
     ]
     if manual := _manual(method, path):
-        parts.append(f"More about it: [the HTTP interface](../http.md#{manual}).")
+        parts.append(f"More about it: [the HTTP reference](../{manual}).")
     if parameters := operation.get("parameters"):
         rows = [
             f"| `{each['name']}` | {each['in']}{', required' if each.get('required') else ''} "
@@ -53,18 +53,29 @@ def _contents(answer: Schema) -> str:
     return " or ".join(dict.fromkeys(found))
 
 
+_PAGES_OF_CALLS = ("http", "label-studio", "open-inference", "annif")
+"""The pages of docs/ with a section for each call."""
+
+
 @cache
-def _headings() -> set[str]:
-    page = (Path(__file__).parents[1] / "http.md").read_text()
-    return {re.sub(r"[^\w\- ]", "", each.lower()).replace(" ", "-") for each in re.findall("^#+ (.*)$", page, re.M)}
+def _headings() -> dict[str, str]:
+    """Return the page of each heading, by its anchor."""
+    found = {}
+    for name in _PAGES_OF_CALLS:
+        page = (Path(__file__).parents[1] / f"{name}.md").read_text()
+        found |= {_anchor(each): f"{name}.md#{_anchor(each)}" for each in re.findall("^#+ (.*)$", page, re.M)}
+    return found
+
+
+def _anchor(heading: str) -> str:
+    return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
 
 
 def _manual(method: str, path: str) -> str | None:
-    """Return where docs/http.md has more about a call, if it has."""
+    """Return where the docs have more about a call, if they have."""
     for written in (path, path.replace("{name}", "{m}")):
-        anchor = re.sub(r"[^\w\- ]", "", f"{method} {written}".lower()).replace(" ", "-")
-        if anchor in _headings():
-            return anchor
+        if place := _headings().get(_anchor(f"{method} {written}")):
+            return place
     return None
 
 

@@ -303,14 +303,14 @@ class Settings(BaseSettings):
     deleted."""
 
     max_datasets: PositiveInt = 100
-    """Maximum number of data sets on this server."""
+    """Maximum number of datasets on this server."""
 
     max_dataset_bytes: PositiveInt = 2**28
-    """Maximum bytes of an uploaded data set, and of its arrays; parsing one takes up to six times the memory, in a
+    """Maximum bytes of an uploaded dataset, and of its arrays; parsing one takes up to six times the memory, in a
     separate process."""
 
     max_dataset_features: Annotated[int, Field(ge=1, le=MAX_COLUMNS)] = 500_000
-    """Maximum number of features of a data set, of all its views together."""
+    """Maximum number of features of a dataset, of all its views together."""
 
     max_model_bytes: PositiveInt = 2**30
     """Maximum bytes of a model in memory; an update that would exceed it gets 507."""

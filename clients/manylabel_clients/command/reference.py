@@ -31,8 +31,8 @@ SHARED = ("as_json", "url", "timeout", "api_key")
 """Options of most commands, described once."""
 
 MORE = {
-    "serve": "[its settings](operations.md#settings)",
-    "worker": "[its settings](operations.md#settings), [training](operations.md#training)",
+    "serve": "[its settings](settings.md)",
+    "worker": "[its settings](settings.md), [training](operations.md#training)",
     "export": "[moving to another store](operations.md#moving-to-another-store)",
     "import": "[moving to another store](operations.md#moving-to-another-store)",
     "mcp": "[tools for agents](mcp.md)",
@@ -41,8 +41,8 @@ MORE = {
     "evaluate": "[the measures](http.md#get-v1modelsmmetrics)",
     "train": "[training a model from a file](jobs.md#from-a-file), [which trainer for what](which-trainer.md)",
     "jobs": "[training jobs](jobs.md)",
-    "audit": "[the audit](operations.md#audit)",
-    "keys": "[keys and scopes](http.md#keys)",
+    "audit": "[the audit](monitoring.md#audit)",
+    "keys": "[keys and scopes](concepts.md#keys)",
     "init": "[security](operations.md#security)",
 }
 """Where to read on, by the last word of a command."""

@@ -1,40 +1,40 @@
-"""Answers about the audit."""
+"""Responses about the audit log."""
 
 from manylabel_service.api.schemas.base import ResponseModel
 
 
 class AuditedCall(ResponseModel):
-    """A call that changed or exported something, or was refused because it had no valid key or no scope."""
+    """A call that changed or exported something, or was rejected because it had no valid key or lacked a scope."""
 
     time: str
-    """The call ended then."""
+    """End of the call (RFC 3339)."""
     key_id: str | None
-    """The id of the key that it came with; null without one."""
+    """Id of the key; null without one."""
     address: str | None
-    """The network address that it came from, or that a trusted balancer says it came from."""
+    """Network address of the peer, or of the client that a trusted proxy reports."""
     request_id: str
-    """The id is that of the header X-Request-ID."""
+    """Id of the request, as in the header X-Request-ID."""
     method: str
     route: str | None
-    """The template of its address, as in the OpenAPI description; null where nothing is."""
+    """Path template, as in the OpenAPI description; null for an unknown path."""
     model: str | None
     dataset: str | None
     target: str | None
-    """The job, the key, the snapshot or the version that it was about."""
+    """Job, key, snapshot or version of the call."""
     status: int
     code: str | None
-    """The code of the error that it was answered; null if it succeeded."""
+    """Error code; null if the call succeeded."""
     position: str | None
-    """The position in the log of the model that its change has; of a stream, the last one."""
+    """Position of the change in the log of the model; of a stream, the last one."""
     lines: int | None
-    """The lines that a stream has learnt."""
+    """Number of lines that a stream has learnt."""
 
 
 class AuditPage(ResponseModel):
-    """A part of the audit."""
+    """A page of the audit log."""
 
     calls: list[AuditedCall]
     before: str | None
-    """The parameter `before` leads on to older calls with this value; null if there are none."""
+    """Value of the parameter `before` for older calls; null if there are none."""
     after: str
-    """The parameter `after` lists with this value what comes later."""
+    """Value of the parameter `after` for later calls."""

@@ -1,16 +1,16 @@
-"""Base classes of answers."""
+"""Base classes of responses."""
 
 from pydantic import BaseModel, ConfigDict
 
 
 class ResponseModel(BaseModel):
-    """A JSON object that is sent."""
+    """JSON object of a response."""
 
     model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True)
 
 
 class At(ResponseModel):
-    """An answer has a position: a point in the history of a model."""
+    """Response with a position in the log of the model."""
 
     position: str
-    """The position says which updates the answer has seen. It is to be kept, not to be compared."""
+    """Log position of the last update included. Opaque: store it, do not compare it."""

@@ -1,4 +1,4 @@
-"""Answers about data sets."""
+"""Responses about datasets."""
 
 from pydantic import Field
 
@@ -7,23 +7,23 @@ from manylabel_service.datasets.records import DatasetMeta
 
 
 class Dataset(DatasetMeta):
-    """A data set. The last five fields are there only with `details=true`."""
+    """A dataset. The last five fields are present only with `details=true`."""
 
     label_names: list[str] = Field(default_factory=list)
-    """The labels have these names, in the order of their columns."""
+    """Names of the labels, in the order of their columns."""
     label_counts: list[int] = Field(default_factory=list)
     """For each label, the number of rows for which it is relevant."""
     unlabelled: int = 0
-    """Number of rows whose labels are not known."""
+    """Number of rows without known labels."""
     missing: dict[str, int] = Field(default_factory=dict)
     """For each view, the number of rows that lack it; empty if every row has all views."""
     label_details: dict[str, dict[str, str]] = Field(default_factory=dict)
-    """`title`, `description` and `uri` of labels, as they were uploaded; only if labels have some."""
+    """`title`, `description` and `uri` of labels, as uploaded; empty if labels have none."""
 
 
 class DatasetList(ResponseModel):
-    """All data sets, by name."""
+    """All datasets, by name."""
 
     datasets: list[DatasetMeta]
     damaged: list[str] = Field(default_factory=list)
-    """Names of data sets that cannot be read; only there if there are any."""
+    """Names of datasets that cannot be read; present only if there are any."""

@@ -1,4 +1,4 @@
-"""Answers about jobs and trainers; `manylabel_service.jobs.spec.schemas` describes a job itself."""
+"""Responses about jobs and trainers; `manylabel_service.jobs.spec.schemas` describes a job itself."""
 
 from typing import Any
 
@@ -9,36 +9,36 @@ from manylabel_service.jobs.spec.schemas import Job, LogLine
 
 
 class JobList(ResponseModel):
-    """Jobs, the newest first."""
+    """Jobs, newest first."""
 
     jobs: list[Job]
     damaged: list[str] = Field(default_factory=list)
-    """Ids of jobs that cannot be read; only there if there are any, for a caller whose key is for all models."""
+    """Ids of jobs that cannot be read; present only if there are any, for a caller whose key includes all models."""
 
 
 class JobLog(ResponseModel):
-    """The log of a job has its lines, the oldest first; of a long log the latest lines are kept."""
+    """Log of a job, oldest line first; only the latest lines of a long log are stored."""
 
     lines: list[LogLine]
 
 
 class TrainerDescription(ResponseModel):
-    """A trainer fits models from data."""
+    """A trainer and its parameters."""
 
     name: str
-    """The name is what `trainer` of a job takes."""
+    """Name, as in `trainer` of a job."""
     title: str
-    """The title says what the trainer is."""
+    """Title for people."""
     needs: str
-    """This says what data the trainer learns from."""
+    """Kind of data that the trainer learns from."""
     weights: bool
-    """Whether it takes weights of rows; for one that does not, the data may have none."""
+    """Whether the trainer accepts row weights; if not, the data must have none."""
     params: dict[str, Any]
-    """This JSON schema describes the parameters: types, bounds, defaults."""
+    """JSON schema of the parameters: types, bounds, defaults."""
     search: dict[str, list[float]]
-    """A search that names no params tries these values."""
+    """Values tried by a search that names none."""
     rbf_search: dict[str, list[float | str]]
-    """It tries these values too where the kernel is `rbf`, of parameters that are at their defaults."""
+    """Further values tried if the kernel is `rbf`, for parameters at their defaults."""
 
 
 class TrainerList(ResponseModel):

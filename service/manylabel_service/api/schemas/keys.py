@@ -1,4 +1,4 @@
-"""Bodies of requests and answers about keys."""
+"""Bodies of requests and responses about keys."""
 
 from datetime import UTC, datetime
 from typing import Annotated
@@ -11,7 +11,7 @@ from manylabel_service.access.scopes import SCOPES, Scope
 from manylabel_service.api.schemas.base import ResponseModel
 
 MAX_PATTERNS = 100
-"""Patterns of one key."""
+"""Maximum number of model patterns of one key."""
 MAX_NOTE_CHARACTERS = 2_000
 LATEST = datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC)
 """Latest time at which a key may expire."""
@@ -62,66 +62,66 @@ class _Request(BaseModel):
 
 
 class KeyRequest(_Request):
-    """A key that is to be made."""
+    """Request to create a key."""
 
     name: _Name
-    """The name says to people whose key it is, or what for."""
+    """Name for people: the owner or the purpose of the key."""
     scopes: Annotated[list[Scope], Field(min_length=1, max_length=len(SCOPES))]
-    """The key is for calls that need these scopes; `admin` includes all others."""
+    """Scopes of the key; `admin` includes all others."""
     models: Annotated[list[_Pattern], Field(min_length=1, max_length=MAX_PATTERNS)] = [patterns.ANY]
-    """The key is for these models, data sets and targets of jobs: names, or how names begin and `*` at the end."""
+    """Models, datasets and job targets that the key includes: names, or prefixes of names that end in `*`."""
     expires_at: _Expiry = None
-    """The key counts until then (RFC 3339, with an offset or Z); null for ever."""
+    """Expiry (RFC 3339, with an offset or Z); null for never."""
     note: _Note | None = None
-    """The note is for people."""
+    """Note for people."""
     rates: RateLimits = NO_RATES
-    """The key is limited to this."""
+    """Rate limits of the key."""
 
 
 class KeyChange(_Request):
-    """Changes of a key; what is left out stays as it is."""
+    """Changes of a key; omitted fields stay unchanged."""
 
     name: _Name = Field(default_factory=str)
-    """The new name."""
+    """New name."""
     expires_at: _Expiry = None
-    """The key counts until then (RFC 3339, with an offset or Z); null for ever."""
+    """Expiry (RFC 3339, with an offset or Z); null for never."""
     note: _Note | None = None
-    """The new note; null for none."""
+    """New note; null for none."""
     rates: RateLimits | None = None
-    """The new limits, all of them; null for none."""
+    """New rate limits, all three; null for none."""
 
 
 class KeyStatus(ResponseModel):
-    """A key, without its secret."""
+    """A key without its secret."""
 
     id: str
-    """The part of the key between the two underscores."""
+    """Part of the key between the two underscores."""
     name: str
     note: str | None
     scopes: list[Scope]
     models: list[str]
-    """The key is for these models, data sets and targets of jobs: names, or how names begin and `*` at the end."""
+    """Models, datasets and job targets that the key includes: names, or prefixes of names that end in `*`."""
     created_at: str
-    """RFC 3339, UTC, as the other times."""
+    """RFC 3339, UTC, like the other times."""
     expires_at: str | None
-    """The key counts until then; null for ever."""
+    """Expiry; null for never."""
     revoked_at: str | None
-    """The key was revoked then; null if it was not."""
+    """Time of the revocation; null if the key is not revoked."""
     rates: RateLimits
     state: State
-    """A key that is expired or revoked opens nothing."""
+    """State of the key; expired and revoked keys are rejected."""
 
 
 class NewKey(KeyStatus):
-    """A key that has just been made, with its text."""
+    """A new key with its text."""
 
     key: str
-    """The whole key, `ml_<id>_<secret>`, which is shown this once."""
+    """The whole key, `ml_<id>_<secret>`, which is shown only once."""
 
 
 class KeyList(ResponseModel):
-    """The keys that the caller may see, the newest first."""
+    """Keys that the caller may see, newest first."""
 
     keys: list[KeyStatus]
     damaged: list[str] = Field(default_factory=list)
-    """Ids of keys that cannot be read; only there if there are any, for a caller whose key is for all models."""
+    """Ids of keys that cannot be read; present only if there are any, for a caller whose key includes all models."""

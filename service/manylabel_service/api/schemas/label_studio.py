@@ -1,4 +1,4 @@
-"""Requests of Label Studio to a machine-learning backend, as far as they matter here, and their answers."""
+"""Requests of Label Studio to a machine-learning backend, as far as the server reads them, and the responses."""
 
 from typing import Annotated, Any
 
@@ -8,108 +8,109 @@ from manylabel_service.api.schemas.base import ResponseModel
 from manylabel_service.label_studio.config import MAX_CONFIG_BYTES
 
 _Object = InstanceOf[dict[str, Any]]
-"""Any JSON object. It is not copied: a large one would hold the event loop for long."""
+"""Any JSON object. It is not copied, because a large one would block the event loop."""
 
 
 class _Sent(BaseModel):
-    """A JSON object of Label Studio, which may have more fields than are read."""
+    """JSON object of Label Studio; unknown fields are ignored."""
 
     model_config = ConfigDict(extra="ignore", use_attribute_docstrings=True, populate_by_name=False)
 
 
 class SetupRequest(_Sent):
-    """A project is connected."""
+    """Request to connect a project."""
 
     project: Annotated[str, Field(max_length=64)]
-    """The number of the project, a dot, and when it was made."""
+    """Number of the project, a dot, and its creation time."""
     label_config: str = Field(alias="schema", max_length=MAX_CONFIG_BYTES)
-    """The labelling configuration, in XML."""
+    """Labelling configuration (XML)."""
     hostname: Annotated[str, Field(max_length=2048)] | None = None
-    """Address of Label Studio. Only its scheme, host and port are used, and only if `label_studio_urls` has them."""
+    """Address of Label Studio. Only its scheme, host and port are used, and only if `label_studio_urls` includes
+    them."""
     access_token: Annotated[str, Field(max_length=512, pattern="^[!-~]*$")] | None = None
-    """Access token of the user who made the project, visible ASCII characters."""
+    """Access token of the user who created the project, in visible ASCII characters."""
 
 
 class SetupResponse(ResponseModel):
-    """The model can be the backend of the project."""
+    """Response that the model can be the backend of the project."""
 
     model_version: str
-    """The version moves as the model learns."""
+    """Version of the model, which changes as the model learns."""
 
 
 class Task(_Sent):
-    """A task is what is to be labelled."""
+    """A task to label."""
 
     id: int | Annotated[str, Field(max_length=256)] | None = None
-    """The number of the task in Label Studio."""
+    """Number of the task in Label Studio."""
     data: _Object
-    """The record; images and other media in it are no features."""
+    """Record of the task; images and other media in it are not features."""
 
 
 class PredictTasksRequest(_Sent):
-    """Tasks are to be predicted."""
+    """Request to predict tasks."""
 
     tasks: list[Task]
-    """They are predicted in this order."""
+    """Tasks, predicted in this order."""
     label_config: Annotated[str, Field(max_length=MAX_CONFIG_BYTES)]
-    """The labelling configuration, in XML."""
+    """Labelling configuration (XML)."""
 
 
 class TaskPrediction(ResponseModel):
-    """A prediction is as Label Studio stores it with a task."""
+    """A prediction in the form that Label Studio stores with a task."""
 
     result: list[dict[str, Any]]
-    """For each question that can be answered, the choices."""
+    """Predicted choices of each question that the model can answer."""
     score: float
-    """The certainty, from 0 to 1."""
+    """Certainty, 0 to 1."""
     model_version: str
-    """This version has predicted it."""
+    """Version of the model that predicted."""
 
 
 class TaskPredictions(ResponseModel):
-    """Tasks are predicted."""
+    """Predictions of tasks."""
 
     results: list[TaskPrediction]
-    """There is one for each task, in their order."""
+    """One prediction per task, in the order of the request."""
 
 
 class WebhookRequest(_Sent):
-    """Something has happened in a project."""
+    """Message about an event in a project."""
 
     action: Annotated[str, Field(max_length=64)]
-    """ANNOTATION_CREATED, ANNOTATIONS_CREATED, ANNOTATION_UPDATED and START_TRAINING are heeded."""
+    """Kind of event; ANNOTATION_CREATED, ANNOTATIONS_CREATED, ANNOTATION_UPDATED and START_TRAINING are handled."""
     annotation: _Object | list[_Object] | None = None
-    """The annotation, or several of them."""
+    """The annotation, or several annotations."""
     task: Task | list[Task] | None = None
-    """The task of each annotation."""
+    """Task of each annotation."""
     project: _Object | None = None
-    """The project, with its `id` and its `label_config`."""
+    """Project with its `id` and its `label_config`."""
 
 
 class WebhookResponse(ResponseModel):
-    """The message was heeded, as far as there is something to learn."""
+    """Result of a message."""
 
     learnt: int
     """Number of annotations learnt by this call."""
     known: int
-    """Number of annotations that had been learnt before."""
+    """Number of annotations learnt before."""
     refused: int
     """Number of annotations that cannot be learnt."""
     model_version: str
-    """The version of the model now."""
+    """Current version of the model."""
 
 
 class BackendHealth(ResponseModel):
-    """The model can be asked."""
+    """Response that the model can predict."""
 
     status: str
     """UP."""
     model_class: str
-    """The name of the model."""
+    """Name of the model."""
 
 
 class BackendVersions(ResponseModel):
-    """Versions say how much a model had learnt."""
+    """Versions of a model, by the number of examples learnt."""
 
     versions: list[str]
-    """The first comes first, the present one last."""
+    """Versions, oldest first; the last is the current one."""

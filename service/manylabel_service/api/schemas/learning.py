@@ -1,4 +1,4 @@
-"""Answers to predictions and updates, and events."""
+"""Responses to predictions and updates, and events."""
 
 from typing import Any, Literal
 
@@ -10,95 +10,95 @@ from manylabel_service.storage import Durability
 
 
 class FeaturePart(ResponseModel):
-    """A part of a score is what one feature contributes to it."""
+    """Contribution of one feature to a score."""
 
     feature: str | int
-    """The name of the feature, or its number."""
+    """Name of the feature, or its number."""
     value: float
-    """Its value as it came in."""
+    """Value of the feature in the request."""
     contribution: float
     """Amount that the feature adds to the score."""
 
 
 class Explanation(ResponseModel):
-    """The score of a label is the sum of these contributions, of the title and of the rest, to rounding."""
+    """Contributions to the score of a label, which sum to the score up to rounding."""
 
     for_: list[FeaturePart] = Field(alias="for")
-    """These features speak most for the label, the one that does so most first; all are above 0."""
+    """Features with the largest positive contributions, largest first."""
     against: list[FeaturePart]
-    """These features speak most against it, the one that does so most first; all are below 0."""
+    """Features with the largest negative contributions, largest first."""
     title: float | None = None
-    """Contribution of the words of the label's title and description; left out where they add nothing."""
+    """Contribution of the words of the label's title and description; omitted if it is zero."""
     rest: float
-    """All else: the constant, thresholds, and the other features."""
+    """Sum of everything else: the constant, thresholds, and the other features."""
 
 
 class Learning(ResponseModel):
-    """A label was true in too few examples to be known well."""
+    """Progress of a label that was true in few examples."""
 
     seen: int | float
-    """Number of examples in which it was true, each counted by its weight."""
+    """Weighted number of examples in which the label was true."""
     needed: int
-    """Number of examples from which it is no longer listed as being learnt."""
+    """Number of examples from which the label counts as learnt."""
 
 
 class Prediction(ResponseModel):
-    """A prediction has the labels and scores of one example."""
+    """Labels and scores of one example."""
 
     labels: list[str]
-    """These labels have a score above 0."""
+    """Predicted labels: those with a score above 0."""
     scores: dict[str, float]
-    """For each label: its score minus the threshold; with `optimise`, half its log-odds above its cut. At most as many
-    labels as `top`, or the server, allows: those with the highest scores, the best first."""
+    """Score minus threshold of each label; with `optimise`, half of the log-odds above the decision threshold. At most
+    as many labels as `top` or the server allows, best first."""
     scores_of: int | None = None
-    """Number of labels of which `scores` names the best; present only if some are left out."""
+    """Number of labels of which `scores` lists the best; present only if some are omitted."""
     learning: dict[str, Learning] | None = None
-    """Those of `scores` that are still being learnt; there with `top`, for a model that learns online."""
+    """Labels of `scores` that have few examples; present with `top`, for an online model."""
     threshold: float
-    """A label is predicted when its raw score exceeds this number. A trained model whose labels have thresholds of
-    their own has taken those away already, and says 0 here."""
+    """Threshold subtracted from the raw score. It is 0 for a trained model whose labels have separate thresholds, which
+    are already subtracted."""
     probabilities: dict[str, float] | None = None
-    """If probabilities were asked for, they say how likely each label is, as far as the model knows."""
+    """Probability of each label, if requested."""
     explanations: dict[str, Explanation] | None = None
-    """If `explain` was asked for, these say for each label predicted which features speak for it, and against it."""
+    """Explanation of each predicted label, if `explain` is set."""
     id: str | None = None
-    """The id is what the call `labels` takes; it is there when the prediction is kept."""
+    """Id for the call `labels`; present if the prediction is stored."""
 
 
 class _Predicting(At):
     expires: str | None = None
-    """Kept predictions expire at this time (RFC 3339)."""
+    """Time at which stored predictions expire (RFC 3339)."""
     stale_seconds: float | None = None
     """Seconds for which the store has been unreachable; updates of other servers since then are missing."""
 
 
 class PredictResponse(Prediction, _Predicting):
-    """This is the answer to an example to predict."""
+    """Prediction of an example."""
 
 
 class PredictBatchResponse(_Predicting):
-    """This is the answer to a batch to predict."""
+    """Predictions of a batch."""
 
     predictions: list[Prediction]
 
 
 class UnlabelledPrediction(ResponseModel):
-    """A kept prediction waits for its labels; labels and probabilities are by what the model knows now."""
+    """Stored prediction without labels, as the model predicts it now."""
 
     id: str
-    """The id is what the call `labels` takes."""
+    """Id for the call `labels`."""
     uncertainty: float
-    """From 0 to 1: 1 where the model may as well say the opposite of one of its labels."""
+    """Uncertainty, 0 to 1; 1 means that a label is at its decision threshold."""
     labels: list[str]
-    """These labels are predicted."""
+    """Predicted labels."""
     probabilities: dict[str, float] | None
-    """They say how likely each label is; null of a model without probabilities."""
+    """Probability of each label; null for a model without probabilities."""
     record: Any = None
-    """The example as it was posted, if it was predicted with `keep=record`."""
+    """The example as posted, if it was stored with `keep=record`."""
 
 
 class UnlabelledList(At):
-    """Kept predictions wait for their labels."""
+    """Stored predictions without labels."""
 
     predictions: list[UnlabelledPrediction]
     candidates: int
@@ -108,50 +108,50 @@ class UnlabelledList(At):
 
 
 class UpdateResponse(At):
-    """The update is learnt."""
+    """Result of an update."""
 
     updates: int
     """Number of examples that the model has learnt in total."""
     durability: Durability
-    """The update has survived this: `log` is a kill of the server, `fsync` a loss of power too."""
+    """Failures that the update survives: `log` a kill of the server, `fsync` also a loss of power."""
 
 
 class PredictUpdateResponse(Prediction, UpdateResponse):
-    """This is the answer to an example that was predicted, then learnt."""
+    """Prediction of an example that was then learnt."""
 
 
 class PredictUpdateBatchResponse(UpdateResponse):
-    """This is the answer to a batch of examples that were each predicted, then learnt."""
+    """Predictions of a batch of examples, each made just before the example was learnt."""
 
     predictions: list[Prediction]
 
 
 class LineLearnt(Prediction, At):
-    """This line answers a line whose example was predicted, then learnt."""
+    """Response to a line whose example was predicted, then learnt."""
 
     line: int
-    """The number of the line."""
+    """Number of the line."""
     updates: int
     """Number of examples that the model had learnt, including this one."""
 
 
 class LineReplayed(At):
-    """This line answers a line that had been learnt before."""
+    """Response to a line that was learnt earlier."""
 
     line: int
-    """Its number."""
+    """Number of the line."""
     replayed: Literal[True]
 
 
 class RolledBack(UpdateResponse):
-    """The model is what it was."""
+    """Result of a rollback."""
 
     rolled_back_to: str
-    """The snapshot has this position."""
+    """Position of the snapshot."""
 
 
 class UpdateEvent(At):
-    """Examples were learnt."""
+    """Event: examples were learnt."""
 
     updates: int
     """Number of examples that the model has learnt in total."""
@@ -160,72 +160,71 @@ class UpdateEvent(At):
 
 
 class DriftEvent(At):
-    """A drift detector sounded. The event precedes the update of its example, and has the id of the event before
-    that."""
+    """Event: a drift detector fired. It precedes the update of its example, and has the id of the event before that."""
 
     updates: int
-    """Number of examples that the model had learnt, including the one at which the detector sounded."""
+    """Number of examples learnt, including the one at which the detector fired."""
     label: str | None
-    """The label whose detector sounded; null means the one of all labels together."""
+    """Label of the detector; null for the detector over all labels."""
 
 
 class RollbackEvent(At):
-    """The model went back to a snapshot."""
+    """Event: the model returned to a snapshot."""
 
     to: str
-    """The snapshot has this position."""
+    """Position of the snapshot."""
     updates: int
     """Number of examples that the model has learnt now."""
 
 
 class PromotedEvent(At):
-    """Another version of a trained model predicts from here on."""
+    """Event: a trained model serves another version."""
 
     version: int
-    """Its number."""
+    """Number of the line."""
     previous: int | None
-    """The version before had this number; null means that there was none."""
+    """Number of the version served before; null for none."""
 
 
 class NotPromotedEvent(At):
-    """A new version of a trained model is not served, because its job asked for `if_better`."""
+    """Event: a new version of a trained model is not served, because its job requested `if_better`."""
 
     version: int
-    """The number of the new version."""
+    """Number of the new version."""
     reason: str
-    """The reasons, as `not_promoted_because` of the version has them; at most 500 characters."""
+    """Reasons, as in `not_promoted_because` of the version; at most 500 characters."""
 
 
 class LabelEvent(At):
-    """A label is new, or was renamed, merged, retired, paused or resumed."""
+    """Event: a label is new, or was described, renamed, merged, retired, paused or resumed."""
 
     updates: int
     """Number of examples learnt so far."""
     label: str | None
-    """The name of the label from here on; null if it was retired."""
-    change: Literal["new", "renamed", "merged", "retired", "paused", "resumed"]
+    """Name of the label from now on; null if it was retired."""
+    change: Literal["new", "described", "renamed", "merged", "retired", "paused", "resumed"]
     """The change of the label."""
     before: str | None = None
-    """The name before; a new label has none."""
+    """Earlier name; null for a new label."""
 
 
 class DroppedEvent(ResponseModel):
-    """Events are missing here."""
+    """Event: events were lost."""
 
     count: int | None
-    """Number of missing events; null if unknown."""
+    """Number of lost events; null if unknown."""
 
 
 class LineRefused(ResponseModel):
-    """This line answers a line of which nothing was learnt. If it is the last answer, nothing was learnt of later
-    lines."""
+    """Response to a line that was not learnt. If it is the last line of the response, later lines were not learnt
+    either."""
 
     line: int
-    """Its number."""
+    """Number of the line."""
     error: ProblemDocument
-    """The problem document says why."""
+    """Problem document with the reason."""
     retry_after: int | None = None
-    """Seconds after which the stream can continue with this line; only there if the stream ended."""
+    """Seconds after which the stream can continue with this line; present only if the stream ended."""
 
 
 class StreamSummary(ResponseModel):
@@ -240,6 +239,6 @@ class StreamSummary(ResponseModel):
     next: int
     """Number of the first line that was not read. The stream can continue there."""
     position: str | None
-    """Position of the last line that was learnt; null if there is none."""
+    """Position of the last learnt line; null for none."""
     updates: int | None
     """Number of examples that the model had learnt then."""

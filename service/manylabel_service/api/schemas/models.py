@@ -1,4 +1,4 @@
-"""Answers about models, their snapshots, and the server."""
+"""Responses about models, their snapshots, and the server."""
 
 from typing import Any, Literal
 
@@ -12,28 +12,27 @@ from manylabel_service.storage import Durability
 
 
 class BaselineMeasures(ResponseModel):
-    """Measures of predicting, for each example, the labels frequent in those before it, whatever its features.
-    All are null while there are no examples."""
+    """Metrics of a predictor that ignores the features: for each example it predicts the labels frequent in the
+    examples before. All are null without examples."""
 
     precision: float | None
-    """Precision is the mean over examples of the share of predicted labels that were relevant."""
+    """Mean over examples of the share of predicted labels that are relevant."""
     recall: float | None
-    """Recall is the mean over examples of the share of relevant labels that were predicted."""
+    """Mean over examples of the share of relevant labels that are predicted."""
     f1: float | None
-    """F1 is the harmonic mean of `precision` and `recall`."""
+    """Harmonic mean of `precision` and `recall`."""
     micro_f1: float | None
-    """Micro F1 is the F1 of all decisions pooled."""
+    """Micro-averaged F1, over all decisions."""
     macro_f1: float | None
-    """Macro F1 is the mean over labels of their F1."""
+    """Macro-averaged F1, the mean over labels."""
     hamming_loss: float | None
-    """The Hamming loss is the share of decisions that were wrong."""
+    """Share of decisions that are wrong (Hamming loss)."""
     one_error: float | None
-    """The one-error is the share of examples whose highest scored label was wrong."""
+    """Share of examples whose highest scored label is wrong."""
     ranking_loss: float | None
-    """The ranking loss is the share of pairs of a relevant and an irrelevant label in the wrong order; ties are
-    wrong."""
+    """Share of pairs of a relevant and an irrelevant label in the wrong order; ties are wrong."""
     subset_accuracy: float | None
-    """The subset accuracy is the share of examples with every decision right."""
+    """Share of examples with every decision right."""
     precision_at_1: float | None
     """P@1 is the mean over examples of the share of the best label that were relevant."""
     precision_at_5: float | None
@@ -65,83 +64,82 @@ class BaselineMeasures(ResponseModel):
 
 
 class Measures(BaselineMeasures):
-    """Prequential measures: each example was predicted before it was learnt; one that is labelled late counts by the
-    answer that was served. All are null while there are no examples."""
+    """Prequential metrics: each example is predicted before it is learnt; delayed labels count for the prediction that
+    was served. All are null without examples."""
 
     examples: int
-    """Number of examples that the measures cover."""
+    """Number of examples covered."""
     baseline: BaselineMeasures
-    """The labels frequent so far, predicted for the same examples, would have reached this."""
+    """Metrics of predicting the most frequent labels so far for the same examples."""
 
 
 class WindowMeasures(Measures):
-    """Prequential measures over the latest examples."""
+    """Prequential metrics over the latest examples."""
 
     size: int
     """Maximum number of examples in the window."""
 
 
 class GroupMeasures(ResponseModel):
-    """Measures of all decisions on labels that had been seen about as often; 0 where there is nothing to divide by."""
+    """Metrics of all decisions on labels with about the same number of earlier examples; 0 if undefined."""
 
     true: float
-    """Number of cases in which labels of the group were relevant, each counted by the weight of its example."""
+    """Weighted number of cases in which labels of the group were relevant."""
     precision: float
     recall: float
     f1: float
 
 
 class BySeen(ResponseModel):
-    """Measures since the model was created, by the number of examples in which a label was relevant before."""
+    """Metrics since the model was created, by the number of earlier examples of a label."""
 
     never: GroupMeasures
     below_5: GroupMeasures
     below_20: GroupMeasures
-    """These labels were relevant in 5 examples or more, and in fewer than 20."""
+    """Labels with 5 to 19 earlier examples."""
     more: GroupMeasures
 
 
 class Alarms(ResponseModel):
-    """Alarms count how often a detector of drift has sounded."""
+    """Alarms of a drift detector."""
 
     alarms: int
     last: int | None
-    """Number of examples learnt when it last sounded; null means never."""
+    """Number of examples learnt at the last alarm; null for never."""
 
 
 class Drift(Alarms):
-    """Alarms of the detector of all labels together, and of those of single labels."""
+    """Alarms of the detector over all labels, and of the detectors of single labels."""
 
     labels: dict[str, Alarms]
-    """These detectors of single labels have sounded."""
+    """Alarms of single labels; only labels with an alarm."""
 
 
 class BothMeasures(ResponseModel):
-    """Measures since the model was created, and over its window."""
+    """Metrics since the model was created, and over its window."""
 
     cumulative: Measures
     window: WindowMeasures
     by_seen: BySeen
     drift: Drift | None = None
-    """Alarms are there only for a model that watches for drift."""
+    """Drift alarms; present only if the model watches for drift."""
 
 
 class Metrics(BothMeasures, At):
-    """Prequential measures of a model at one position."""
+    """Prequential metrics of a model at one position."""
 
     updates: int
-    """Number of examples that the model has learnt in total; for a trained model, of predictions whose labels are
-    known."""
+    """Number of examples that the model has learnt in total; for a trained model, of labelled predictions."""
     version: int | None = None
-    """The version of a trained model whose answers are measured; only there for one."""
+    """Version of a trained model whose predictions are measured; absent for other models."""
 
 
 _Column = list[float | None]
-"""A number at each point; null while there were no examples, or nothing to divide by."""
+"""Value at each point; null if undefined."""
 
 
 class BaselineColumns(ResponseModel):
-    """Measures of the baseline in the past, a column each; null while there were no examples."""
+    """Past metrics of the baseline, one column each; null without examples."""
 
     precision: _Column
     recall: _Column
@@ -155,23 +153,23 @@ class BaselineColumns(ResponseModel):
 
 
 class MeasureColumns(BaselineColumns):
-    """Measures in the past, a column each; null while there were no examples."""
+    """Past metrics, one column each; null without examples."""
 
     examples: list[int]
-    """Number of examples that the measures covered at each point."""
+    """Number of examples covered at each point."""
     baseline: BaselineColumns
-    """The labels frequent so far, predicted for the same examples, would have reached this."""
+    """Metrics of predicting the most frequent labels so far for the same examples."""
 
 
 class WindowColumns(MeasureColumns):
-    """Measures over the latest examples of each point."""
+    """Metrics over the latest examples before each point."""
 
     size: int
     """Maximum number of examples in the window."""
 
 
 class LabelColumns(ResponseModel):
-    """Measures of one label in the past; null where there is nothing to divide by."""
+    """Past metrics of one label; null if undefined."""
 
     precision: _Column
     recall: _Column
@@ -179,10 +177,10 @@ class LabelColumns(ResponseModel):
 
 
 class HistoryOfLabel(ResponseModel):
-    """The past of one label, at points of its own."""
+    """History of one label, with its own points."""
 
     stride: int
-    """Number of examples between two points; there may be fewer before the last one."""
+    """Number of examples between two points; there can be fewer before the last one."""
     examples: list[int]
     """Number of examples learnt at each point."""
     cumulative: LabelColumns
@@ -190,67 +188,63 @@ class HistoryOfLabel(ResponseModel):
 
 
 class PastAlarms(ResponseModel):
-    """The latest alarms of drift, the oldest first."""
+    """Latest drift alarms, oldest first."""
 
     examples: list[int]
-    """Number of examples learnt at each alarm, including the one at which the detector sounded."""
+    """Number of examples learnt at each alarm, including the one at which the detector fired."""
     labels: list[str | None]
-    """The detector was that of this label; null means the one of all labels."""
+    """Label of the detector; null for the detector over all labels."""
 
 
 class MetricsHistory(At):
-    """Prequential measures of a model in the past, a column each: a number for every point."""
+    """History of the prequential metrics of a model, in columns."""
 
     updates: int
-    """Number of examples that the model has learnt in total; for a trained model, of predictions whose labels are
-    known."""
+    """Number of examples that the model has learnt in total; for a trained model, of labelled predictions."""
     version: int | None = None
-    """The version of a trained model whose answers are measured; only there for one."""
+    """Version of a trained model whose predictions are measured; absent for other models."""
     stride: int
-    """Number of examples between two points; there may be fewer before the last one. It doubles as the stream grows."""
+    """Number of examples between two points; there can be fewer before the last one. It doubles as the stream grows."""
     examples: list[int]
-    """Number of examples learnt at each point; the last point is now."""
+    """Number of examples learnt at each point; the last point is the present."""
     cumulative: MeasureColumns
     window: WindowColumns
     labels: dict[str, HistoryOfLabel]
-    """The labels that were asked for."""
+    """Requested labels."""
     drift: PastAlarms | None = None
-    """Alarms are there only for a model that watches for drift."""
+    """Drift alarms; present only if the model watches for drift."""
 
 
 class ReliabilityBin(ResponseModel):
-    """Decisions by the probability that they had been given, and how many of the labels were true."""
+    """Bin of the reliability diagram."""
 
     from_: float = Field(alias="from")
-    """The probabilities lie from here on."""
+    """Lower bound of the probabilities, included."""
     to: float
-    """They lie below this; in the last bin, 1 is too."""
+    """Upper bound of the probabilities, excluded except in the last bin."""
     count: int | float
-    """Number of known true labels in the bin, each counted by the weight of its example."""
+    """Weighted number of decisions with known truth in the bin."""
     mean_probability: float | None
-    """The mean of the probabilities; null where there are none."""
+    """Mean probability; null for an empty bin."""
     share_true: float | None
-    """The share of the labels that turned out true; null where there are none."""
+    """Share of true labels; null for an empty bin."""
 
 
 class Reliability(At):
-    """Probabilities compared with how often they came true, since the model was created. Each example was predicted
-    before it was learnt."""
+    """Reliability diagram since the model was created. Each example is predicted before it is learnt."""
 
     updates: int
     """Number of examples that the model has learnt in total."""
     bins: list[ReliabilityBin]
-    """Twenty of equal width."""
+    """Twenty bins of equal width."""
     expected_calibration_error: float | None
-    """It is the distance of `share_true` from `mean_probability`, in the mean over all that was counted; 0 is best,
-    null while nothing was."""
+    """Weighted mean distance between `share_true` and `mean_probability`; 0 is best, null without examples."""
     brier_score: float | None
-    """The Brier score is the mean of the squared distance of probabilities from what was true, 0 or 1; 0 is best, null
-    while nothing was counted."""
+    """Mean squared distance between probability and truth (0 or 1); 0 is best, null without examples."""
 
 
 class MeasuresOfLabel(ResponseModel):
-    """Measures of one label; null where there is nothing to divide by."""
+    """Metrics of one label; null if undefined."""
 
     precision: float | None
     recall: float | None
@@ -258,46 +252,46 @@ class MeasuresOfLabel(ResponseModel):
 
 
 class Curve(ResponseModel):
-    """A curve makes a probability of a label's score: the logistic function of slope times score plus intercept."""
+    """Platt scaling of a label's score: the probability is logistic(slope * score + intercept)."""
 
     slope: float
     intercept: float
 
 
 class ListedLabel(ResponseModel):
-    """A label as the model knows it."""
+    """A label of a model."""
 
     label: str
     old_names: list[str]
-    """The names that the label had before it was renamed, and those of the labels merged into it; sorted."""
+    """Earlier names of the label, and names of the labels merged into it, sorted."""
     retired: bool
-    """It is learnt and predicted no more."""
+    """Whether the label is retired: no longer learnt or predicted."""
     paused: bool
-    """The label is not learnt and not predicted until it is resumed."""
+    """Whether the label is paused: not learnt or predicted until it is resumed."""
     learning: Learning | None
-    """Examples seen and needed; null once there are enough, and for a label that is retired or has a title."""
+    """Examples seen and needed; null if the label has enough examples, is retired or has a title."""
     examples: int | float
-    """Number of examples learnt that had it, each counted by its weight."""
+    """Weighted number of examples learnt with the label."""
     frequency: float | None
-    """The share of those with it among the examples whose truth about it was told."""
+    """Weighted share of examples with the label, among those whose truth about it is known."""
     first_seen: int | None
-    """The first example with it was the one with this number, among those learnt."""
+    """Number of the first learnt example with the label."""
     last_seen: int | None
-    """Likewise the last."""
+    """Number of the last learnt example with the label."""
     cumulative: MeasuresOfLabel
     window: MeasuresOfLabel
     threshold: float | None
-    """It is predicted from this probability on; null for a model that does not calibrate."""
+    """Probability from which the label is predicted; null without calibration."""
     calibration: Curve | None
-    """Likewise."""
+    """Calibration of the label; null without calibration."""
     drift: Alarms | None
-    """Alarms of its detector; null for a model that does not watch for drift."""
+    """Drift alarms of the label; null without drift detection."""
     title: str | None
-    """Name of the label for people; null for a label without a title."""
+    """Name of the label for people; null for none."""
     description: str | None
-    """Meaning of the label in words; null for a label without a description."""
+    """Meaning of the label in words; null for none."""
     uri: str | None
-    """Address of the label; null for a label without a URI."""
+    """Address of the label; null for none."""
 
 
 class LabelList(At):
@@ -307,13 +301,13 @@ class LabelList(At):
     total: int
     """Number of labels of the model."""
     updates: int
-    """Number of examples that the model has learnt; for a trained model, of predictions whose labels are known."""
+    """Number of examples that the model has learnt; for a trained model, of labelled predictions."""
     version: int | None = None
-    """The version of a trained model whose answers are measured; only there for one."""
+    """Version of a trained model whose predictions are measured; absent for other models."""
 
 
 class Ignored(ResponseModel):
-    """Features and labels that were left out are counted, each time that one was."""
+    """Number of times that features and labels were ignored because of limits."""
 
     features: int
     labels: int
@@ -326,9 +320,9 @@ class _Spec(ResponseModel):
     scaling: str
     missing: str
     text: Text
-    """Texts in records are read so."""
+    """Text options of records."""
     limits: ModelLimits | None
-    """The limits are as they were given."""
+    """Limits as requested at creation."""
     durability: Durability
 
 
@@ -338,20 +332,20 @@ class GroupOfLabels(ResponseModel):
     name: str
     labels: list[str]
     choose: Literal["one", "at_most_one"]
-    """`one`: exactly one of them is true wherever their parent is, or always if they have none."""
+    """`one`: exactly one is true whenever the parent is, or always without a parent; `at_most_one`: at most one."""
 
 
 class ModelStatus(At, _Spec):
-    """A model as it is now."""
+    """Status of an online model."""
 
     updates: int
     """Number of examples that the model has learnt."""
     labels: int
     """Number of labels that the model knows."""
     groups: list[GroupOfLabels]
-    """Groups of labels of which one is true, or at most one."""
+    """Groups of labels that exclude each other."""
     parents: dict[str, str]
-    """The parent of each label that has one."""
+    """Parent of each label that has one."""
     features: int
     """Number of features that the model knows."""
     bytes: int
@@ -359,42 +353,42 @@ class ModelStatus(At, _Spec):
     ignored: Ignored
     """Counts of features and labels of learnt examples that were ignored because of limits."""
     unseen_words: float | None
-    """Share of the words in examples 1,001 to 3,000 that no example before had. Null before 1,000 words are counted,
-    and for a model that reads parts of words, or whose `limits` hash or ignore features."""
+    """Share of the words in examples 1,001 to 3,000 that did not occur before. Null before 1,000 words are counted, for
+    a model with parts of words, and for `limits` that hash or ignore features."""
     metrics: BothMeasures
     loaded: Literal[True]
-    """The model is in the memory of this server."""
+    """Whether the model is in the memory of this server."""
 
 
 class StoredModel(_Spec):
-    """A model that is not in the memory of this server; it is loaded when it is asked for."""
+    """An online model that is not in the memory of this server; it is loaded on its next use."""
 
     loaded: Literal[False]
 
 
 class TrainedStatus(At):
-    """A trained model as it is now."""
+    """Status of a trained model."""
 
     name: str
     algorithm: Literal["trained"]
     trainer: str | None
-    """The version served was made by this trainer; this and all about the version is null while none is served."""
+    """Trainer of the served version; null, like all fields about the version, if none is served."""
     params: dict[str, Any] | None
     measures: dict[str, float] | None
-    """The measures are on rows held out from training, if there were some."""
+    """Metrics on the held-out rows, if there were any."""
     converged: bool | None
-    """This says whether the fit of the version came to its end before it had used up its iterations."""
+    """Whether the fit of the version converged before it used up its iterations."""
     baseline: dict[str, float] | None
-    """The labels frequent in training, predicted for each of these rows, would have reached this."""
+    """Metrics of predicting the most frequent training labels for each of these rows."""
     version: int | None
-    """The version with this number is served."""
+    """Number of the served version."""
     versions: int
     """Number of versions of the model."""
     labels: int
     features: int
     """Number of features of all views together."""
     text: Text | None
-    """Texts in records are read so; null if it was trained on numbers."""
+    """Text options of records; null if the version was trained on numbers."""
     bytes: int
     """Memory of the model in bytes."""
     metrics: BothMeasures | None
@@ -403,7 +397,7 @@ class TrainedStatus(At):
 
 
 class StoredTrained(ResponseModel):
-    """A trained model that is not in the memory of this server; it is loaded when it is asked for."""
+    """A trained model that is not in the memory of this server; it is loaded on its next use."""
 
     name: str
     algorithm: Literal["trained"]
@@ -415,87 +409,87 @@ class ModelList(ResponseModel):
 
     models: list[ModelStatus | TrainedStatus | StoredModel | StoredTrained]
     damaged: list[str] = Field(default_factory=list)
-    """Names of models that cannot be read or restored; only there if there are any."""
+    """Names of models that cannot be read or restored; present only if there are any."""
 
 
 class Snapshot(ResponseModel):
-    """A model's state after the update at a position."""
+    """Stored state of a model at a position."""
 
     position: str
     bytes: int
     created: str
-    """The snapshot was taken at this time (RFC 3339)."""
+    """Creation time (RFC 3339)."""
     pinned: bool
-    """A rollback in the log needs it: it is not removed when others take its place."""
+    """Whether a rollback in the log needs the snapshot, so that it is not removed."""
     manual: bool
-    """Whether it is a manual snapshot: it stays until it is deleted."""
+    """Whether the snapshot is manual: it stays until it is deleted."""
     name: str | None
-    """The snapshot has this name beside its position."""
+    """Name of the snapshot; null for none."""
     note: str | None
 
 
 class SnapshotList(ResponseModel):
-    """The snapshots of a model, the newest state first."""
+    """Snapshots of a model, newest state first."""
 
     snapshots: list[Snapshot]
 
 
 class Alive(ResponseModel):
-    """The process serves."""
+    """Response that the process serves requests."""
 
     live: Literal[True]
 
 
 class Ready(ResponseModel):
-    """Every model is restored and caught up, but those that failed."""
+    """Response that every model is restored and caught up, except those that failed."""
 
     ready: Literal[True]
     failed: list[str] = Field(default_factory=list)
-    """These models could not be restored; the server's log says why. Those that the caller may see are here, if the
-    caller has the scope `read`."""
+    """Models that could not be restored, as far as the caller may see them; present with the scope `read`. The server
+    log has the reasons."""
     storage_gone_seconds: float | None = None
-    """Seconds for which the store has been unreachable; only there while it is."""
+    """Seconds for which the store has been unreachable; absent while it is reachable."""
 
 
 class KnownVersions(ResponseModel):
-    """The versions that a release knows, from the first to the last."""
+    """Versions that a release supports, from the first to the last."""
 
     first: int
     last: int
 
 
 class ReplicaDescription(ResponseModel):
-    """A process that shares the store, as it describes itself."""
+    """Description of a process that shares the store."""
 
     id: str
     this: bool
-    """True of the process that answers."""
+    """Whether this process sent the response."""
     role: str
-    """The role is `server` or `worker`."""
+    """Role: `server` or `worker`."""
     host: str
-    """The name of its machine, or of its container."""
+    """Name of the machine or container."""
     pid: int
     release: str
     build: str
-    """Processes of one build compute with the same code, the same libraries and the same kind of processor."""
+    """Build: processes of one build use the same code, the same libraries and the same kind of processor."""
     formats: KnownVersions
-    """Format versions of log entries and snapshots that it reads."""
+    """Supported format versions of log entries and snapshots."""
     replay_versions: KnownVersions
-    """Replay versions that it computes."""
+    """Supported replay versions."""
     started_at: str
     ready: bool
     models: dict[str, str]
-    """The models in its memory, and the positions that they are at; 1,000 at most."""
+    """Positions of the models in memory; at most 1,000."""
     withheld: dict[str, str]
-    """The models that it must not serve, and the code that says why: another release has to serve them."""
+    """Models that the process must not serve, each with the error code; another release has to serve them."""
 
 
 class Replicas(ResponseModel):
-    """The processes that share the store, and the versions that are in use."""
+    """Processes that share the store, and the versions in use."""
 
     format: int
-    """Format version of log entries and snapshots that are written."""
+    """Format version of new log entries and snapshots."""
     replay_version: int
     """Replay version of new models."""
     replicas: list[ReplicaDescription]
-    """They stand in the order in which they started."""
+    """Processes in the order of their start."""

@@ -1,4 +1,4 @@
-"""The JSON of the Open Inference Protocol, version 2, with names and shapes as the protocol has them."""
+"""JSON of the Open Inference Protocol, version 2; names and shapes are those of the protocol."""
 
 from typing import Annotated, Any, Literal
 
@@ -7,10 +7,10 @@ from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictFloat, Stri
 from manylabel_service.api.schemas.base import ResponseModel
 
 MAX_TENSORS = 1_000
-"""Inputs, or outputs, that a request may name; a model has far fewer."""
+"""Maximum number of inputs, or of outputs, in a request; a model has far fewer."""
 
 Parameters = Annotated[dict[str, StrictStr | StrictInt | StrictFloat | StrictBool], Field(max_length=100)]
-"""Parameters by name: the protocol leaves their meaning to servers and clients."""
+"""Parameters by name; the protocol leaves their meaning to servers and clients."""
 
 Numbers = Literal[
     "BOOL", "UINT8", "UINT16", "UINT32", "UINT64", "INT8", "INT16", "INT32", "INT64", "FP16", "FP32", "FP64"
@@ -20,132 +20,133 @@ OutputName = Literal["labels", "predictions", "scores", "probabilities"]
 
 
 class _Asked(BaseModel):
-    """A part of a request. Clients add fields of their own, which are not read."""
+    """Part of a request. Additional fields of clients are ignored."""
 
     model_config = ConfigDict(extra="ignore", use_attribute_docstrings=True)
 
     parameters: Parameters | None = None
-    """Parameters that are not known here are not read."""
+    """Parameters; unknown ones are ignored."""
 
 
 class InferInput(_Asked):
-    """A tensor of examples."""
+    """Tensor of examples."""
 
     name: StrictStr
-    """The input is `x`, or has the name of a view of the model."""
+    """Name of the input: `x`, or the name of a view of the model."""
     shape: Annotated[list[Annotated[int, Field(strict=True, ge=0, lt=2**63)]], Field(max_length=8)]
-    """A row is an example: n rows and as many columns as there are features, or n alone for BYTES."""
+    """Shape: n rows, one per example, and a column per feature; n alone for BYTES."""
     datatype: Datatype
-    """Elements are of this type. An element of BYTES is an example by itself: a text, or an object of JSON."""
+    """Type of the elements. An element of BYTES is one example: a text or a JSON object."""
     data: list[Any] | None = None
-    """The elements are in row-major order, flat or nested. Only a tensor that comes as binary data has none."""
+    """Elements in row-major order, flat or nested; absent for a tensor sent as binary data."""
 
 
 class InferOutput(_Asked):
-    """An output that is wanted."""
+    """Requested output."""
 
     name: OutputName
-    """The output has this name."""
+    """Name of the output."""
 
 
 class InferRequest(_Asked):
-    """Examples to predict, as the Open Inference Protocol has them."""
+    """Request to predict examples by the Open Inference Protocol."""
 
     id: StrictStr | None = None
-    """The answer has the same id."""
+    """Id, which the response repeats."""
     inputs: Annotated[list[InferInput], Field(min_length=1, max_length=MAX_TENSORS)]
-    """The input `x`, or one for each view."""
+    """The input `x`, or one input per view."""
     outputs: Annotated[list[InferOutput], Field(max_length=MAX_TENSORS)] | None = None
-    """These outputs are answered; without any, all that the model has."""
+    """Requested outputs; null for all that the model has."""
 
 
 class AnsweredTensor(ResponseModel):
-    """A tensor of the answer."""
+    """Tensor of a response."""
 
     name: OutputName
-    """The output has this name."""
+    """Name of the output."""
     shape: list[int]
-    """Number of examples, then, except for `labels`, number of labels."""
+    """Number of examples and, except for `labels`, number of labels."""
     datatype: Literal["BYTES", "BOOL", "FP32"]
-    """Elements are of this type. An element of `labels` is a list of names in JSON."""
+    """Type of the elements. An element of `labels` is a JSON list of names."""
     parameters: Parameters | None = None
-    """In `labels` stand the names of the columns, a list in JSON; in `binary_data_size` the bytes of binary data."""
+    """`labels`: names of the columns, a JSON list; `binary_data_size`: bytes of binary data."""
     data: list[Any] | None = None
-    """The elements are flat, in row-major order; none for a tensor that is binary data behind the JSON."""
+    """Elements, flat in row-major order; absent for a tensor sent as binary data."""
 
 
 class InferResponse(ResponseModel):
-    """Predictions, as the Open Inference Protocol has them."""
+    """Predictions by the Open Inference Protocol."""
 
     model_name: str
-    """The model has this name."""
+    """Name of the model."""
     model_version: str | None = None
-    """The version that predicted, of a trained model."""
+    """Version of a trained model that predicted."""
     id: str | None = None
-    """The request had this id."""
+    """Id of the request."""
     parameters: Parameters
-    """In `position` stands which updates the answer has seen, in `stale_seconds` for how long the store is away."""
+    """`position`: log position of the last update included; `stale_seconds`: seconds for which the store has been
+    unreachable."""
     outputs: list[AnsweredTensor]
-    """The outputs are in the order in which they were asked for."""
+    """Outputs in the requested order."""
 
 
 class TensorDescription(ResponseModel):
-    """A tensor that a model takes or answers."""
+    """Tensor that a model accepts or returns."""
 
     name: str
-    """The tensor has this name."""
+    """Name of the tensor."""
     datatype: Datatype
-    """Elements are of this type; numbers are taken in other types too."""
+    """Type of the elements; other number types are accepted too."""
     shape: list[int]
-    """A dimension of -1 has any size."""
+    """Shape; a dimension of -1 has any size."""
     parameters: Parameters | None = None
-    """In `labels` stand the names of the columns at present, a list in JSON."""
+    """`labels`: current names of the columns, a JSON list."""
 
 
 class ModelMetadata(ResponseModel):
-    """A model, as the Open Inference Protocol describes it."""
+    """Metadata of a model by the Open Inference Protocol."""
 
     name: str
-    """The model has this name."""
+    """Name of the model."""
     versions: list[str] | None = None
-    """These versions can be asked by number, of a trained model."""
+    """Versions of a trained model that can be addressed."""
     platform: str
-    """It is `manylabel_` and the learner, or the trainer."""
+    """`manylabel_` and the name of the learner or trainer."""
     inputs: list[TensorDescription]
-    """An example has a row in each."""
+    """Input tensors, with one row per example."""
     outputs: list[TensorDescription]
-    """A prediction has a row in each."""
+    """Output tensors, with one row per example."""
 
 
 class ServerMetadata(ResponseModel):
-    """The server, as the Open Inference Protocol describes it."""
+    """Metadata of the server by the Open Inference Protocol."""
 
     name: str
-    """The name is `manylabel`."""
+    """Name of the server: `manylabel`."""
     version: str
-    """The release."""
+    """Release."""
     extensions: list[str]
-    """The server has these extensions of the protocol."""
+    """Supported extensions of the protocol."""
 
 
 class ServerLive(ResponseModel):
-    """The server is alive."""
+    """Response that the server is alive."""
 
     live: bool
-    """It is always true."""
+    """Always true."""
 
 
 class ServerReady(ResponseModel):
-    """The server is ready."""
+    """Response that the server is ready."""
 
     ready: bool
-    """It is always true."""
+    """Always true."""
 
 
 class ModelReady(ResponseModel):
-    """The model can be asked."""
+    """Response that the model is ready."""
 
     name: str
-    """The model has this name."""
+    """Name of the model."""
     ready: bool
-    """It is always true."""
+    """Always true."""

@@ -32,19 +32,19 @@ from manylabel_service.storage import POSITION
 
 Number = Annotated[float, Field(strict=True, ge=-MAX_MAGNITUDE, le=MAX_MAGNITUDE, allow_inf_nan=False)]
 Value = Number | None
-"""A number, or null for one that is missing."""
+"""A number, or null for a missing value."""
 Index = Annotated[int, Field(strict=True, ge=0, le=2**31 - 2)]
 # A name has at most 256 bytes; counted where it is not plain ASCII, in `convert`.
 Name = Annotated[str, Field(strict=True, min_length=1, max_length=MAX_NAME_BYTES)]
 
 Weight = Annotated[float, Field(strict=True, gt=0, le=MAX_EXAMPLE_WEIGHT, allow_inf_nan=False)]
-"""The loss of an example is multiplied by it."""
+"""Factor of the loss of an example."""
 
 _UNIQUE: dict[str, JsonValue] = {"uniqueItems": True}
-"""Schema only: `translation` checks it, and names the place."""
+"""Schema only: `translation` checks the value and names its field path."""
 
 MAX_VIEWS = 1_000
-"""Views that an example may name; a model has far fewer."""
+"""Maximum number of views in an example; a model has far fewer."""
 
 
 class _Request(BaseModel):
@@ -55,9 +55,9 @@ class SparseFeatures(_Request):
     """Values of some columns; the others are missing."""
 
     indices: Annotated[list[Index], Field(fail_fast=True, json_schema_extra=_UNIQUE)]
-    """Columns are numbered from 0; they come in any order, and none is repeated."""
+    """Column numbers from 0, in any order, without duplicates."""
     values: Annotated[list[Value], Field(fail_fast=True)]
-    """There is a number for each index; null is a value that is missing."""
+    """A number for each index; null is a missing value."""
 
 
 def _form_of_labels(y: Any) -> str | None:
@@ -99,7 +99,7 @@ NumbersBody = Annotated[
     | Annotated[dict[Name, Value], Tag("named")],
     Discriminator(input_kind_of_numbers, custom_error_type="features", custom_error_message=_ALL_FORMS),
 ]
-"""The numbers of an example that may also be a record or a text."""
+"""Input of numbers, for an example that may also be a record or a text."""
 
 ItemBody = Annotated[
     Annotated[list[Value], Field(fail_fast=True), Tag("dense")]
@@ -112,7 +112,7 @@ ItemBody = Annotated[
 
 
 class PredictNumbers(_Request):
-    """An example to predict that has numbers alone: most have, and are validated in less time so."""
+    """Example of numbers only to predict: the most frequent kind, which is validated faster."""
 
     x: NumbersBody
     y: Any = None
@@ -120,16 +120,16 @@ class PredictNumbers(_Request):
 
 
 class PredictItem(_Request):
-    """An example to predict."""
+    """Example to predict."""
 
     x: ItemBody
     """A number for every column, or some columns with their values, or numbers by name, or a record: an object of
     numbers, true and false, strings, lists of strings, null, and objects of these; or a text. A number that is null, or
     that is not named, is missing; a 0 is a value."""
     y: Any = None
-    """The truth is ignored in a prediction."""
+    """Ignored in a prediction."""
     weight: Any = None
-    """So is the weight."""
+    """Ignored in a prediction."""
 
 
 class _Predicting(_Request):
@@ -138,7 +138,7 @@ class _Predicting(_Request):
 
 
 Pattern = Annotated[str, Field(strict=True, min_length=1, max_length=MAX_NAME_BYTES + 1)]
-"""The name of a label, or a prefix of names and `*`."""
+"""Name of a label, or a prefix of names followed by `*`."""
 Patterns = Annotated[list[Pattern], Field(min_length=1, max_length=MAX_NAMES)]
 
 
@@ -146,19 +146,19 @@ class _Explaining(_Predicting):
     model_config = ConfigDict(validate_by_name=False)
 
     top: Annotated[int, Field(strict=True, ge=1, le=MAX_TOP)] | None = None
-    """Number of labels in `scores`, those with the highest scores, the best first; null names all that the server's
-    settings allow, in the order of the labels if all are named."""
+    """Number of labels in `scores`, best first; null for as many as the server allows, in the order of the model if all
+    are listed."""
     only: Patterns | None = None
-    """These labels alone are answered: names, or prefixes of names that end in `*`."""
+    """Labels to include: names, or prefixes of names that end in `*`."""
     except_: Patterns | None = Field(default=None, alias="except")
-    """These labels are not answered: names, or prefixes of names that end in `*`."""
+    """Labels to leave out: names, or prefixes of names that end in `*`."""
     explain: Annotated[int, Field(strict=True, ge=0, le=MAX_EXPLAIN)] = 0
-    """Number of features listed for each predicted label, of those with the largest positive contributions, and the
-    same number of those with the largest negative ones; 0 lists none. For linear models."""
+    """Number of features to list for and against each predicted label, those with the largest contributions; 0 lists
+    none. Linear models only."""
 
 
 class PredictRequest(_Explaining, PredictItem):
-    """An example to predict, with how it is predicted."""
+    """Example to predict, with options."""
 
 
 _Views = Annotated[dict[Name, FeaturesBody], Field(max_length=MAX_VIEWS)]
@@ -168,7 +168,7 @@ class ViewsBody(_Request):
     """Features of several views."""
 
     views: _Views
-    """Each view has its features; views may be missing, but not all of them."""
+    """Features of each view; views may be missing, but not all."""
 
 
 def _form_of_inputs(x: Any) -> str | None:
@@ -190,7 +190,7 @@ InputsBody = Annotated[
 
 
 class TrainedNumbers(_Request):
-    """An example to predict by a trained model that has numbers alone: one of `x` and `views`."""
+    """Example of numbers only to predict by a trained model: `x` or `views`."""
 
     x: InputsBody | None = None
     views: _Views | None = None
@@ -199,13 +199,13 @@ class TrainedNumbers(_Request):
 
 
 def form_of_trained(x: Any) -> str | None:
-    """Return which form the features of an example for a trained model have: as `input_kind`, or "several" views."""
+    """Return the input kind of an example for a trained model, as `input_kind`, or "several" views."""
     form = _form_of_inputs(x)
     return form if form == "several" else input_kind(x)
 
 
 class TrainedItem(_Request):
-    """An example to predict by a trained model: one of `x` and `views`."""
+    """Example to predict by a trained model: `x` or `views`."""
 
     x: (
         Annotated[
@@ -219,22 +219,21 @@ class TrainedItem(_Request):
         ]
         | None
     ) = None
-    """The features are as in an example for any model, also a record or a text; or, for a model with views, an object
-    with views."""
+    """Features as in any example, also a record or a text; for a model with views, an object with `views`."""
     views: _Views | None = None
-    """The views may also stand without an `x` around them."""
+    """Views, if they are sent without `x`."""
     y: Any = None
-    """The truth is ignored in a prediction."""
+    """Ignored in a prediction."""
     weight: Any = None
-    """So is the weight."""
+    """Ignored in a prediction."""
 
 
 class TrainedRequest(_Explaining, TrainedItem):
-    """An example to predict by a trained model, and how."""
+    """Example to predict by a trained model, with options."""
 
 
 class UpdateNumbers(_Request):
-    """An example to learn that has numbers alone: most have, and are validated in less time so."""
+    """Example of numbers only to learn: the most frequent kind, which is validated faster."""
 
     x: NumbersBody
     y: LabelsBody
@@ -242,28 +241,28 @@ class UpdateNumbers(_Request):
 
 
 class UpdateItem(_Request):
-    """An example to learn."""
+    """Example to learn."""
 
     x: ItemBody
     """A number for every column, or some columns with their values, or numbers by name, or a record: an object of
     numbers, true and false, strings, lists of strings, null, and objects of these; or a text. A number that is null, or
     that is not named, is missing; a 0 is a value."""
     y: LabelsBody
-    """A list of names is the complete set: every other label is false. An object is partial: labels that it
-    does not name are unknown, and nothing is learnt about them."""
+    """A list of names is complete: every other label is false. An object is partial: labels that it does not name are
+    unknown, and nothing is learnt about them."""
     weight: Weight = 1.0
-    """The loss of the example is multiplied by this number."""
+    """Factor of the loss of the example."""
 
 
 class LabelItem(_Request):
-    """The truth of a kept prediction."""
+    """True labels of a stored prediction."""
 
     id: Annotated[str, Field(strict=True, json_schema_extra={"pattern": ulid.PATTERN})]
-    """The prediction has this id."""
+    """Id of the prediction."""
     y: LabelsBody
-    """The labels are as in an example to learn."""
+    """True labels, as in an example to learn."""
     weight: Weight = 1.0
-    """The loss of the example is multiplied by this number."""
+    """Factor of the loss of the example."""
 
 
 def _check_bytes(name: str) -> str:
@@ -273,42 +272,42 @@ def _check_bytes(name: str) -> str:
 
 
 class RetireRequest(_Request):
-    """A label that is retired is learnt and predicted no more."""
+    """Request to retire a label: it is no longer learnt or predicted."""
 
     label: Name
-    """The model knows this label."""
+    """Label of the model."""
 
 
 class PauseRequest(_Request):
-    """A label that is paused is not learnt and not predicted until it is resumed."""
+    """Request to pause a label: it is not learnt or predicted until it is resumed."""
 
     label: Name
-    """The model knows this label."""
+    """Label of the model."""
 
 
 class ResumeRequest(_Request):
-    """A label is learnt and predicted again, from what was learnt about it before it was paused."""
+    """Request to resume a paused label, with what was learnt before the pause."""
 
     label: Name
-    """The model knows this label."""
+    """Label of the model."""
 
 
 class RenameRequest(_Request):
-    """A label gets another name; all that was learnt about it stays."""
+    """Request to rename a label; everything learnt about it stays."""
 
     label: Name
-    """The model knows this label."""
+    """Label of the model."""
     to: Annotated[Name, AfterValidator(_check_bytes)]
-    """No label of the model has this name."""
+    """New name, which no label of the model has."""
 
 
 class MergeRequest(_Request):
-    """A label is retired, and its name stands for another label from then on."""
+    """Request to merge a label into another: it is retired, and its name stands for the other label."""
 
     label: Name
-    """The model knows this label."""
+    """Label of the model."""
     into: Name
-    """The model knows this other label."""
+    """Other label of the model."""
 
 
 def _text(field: str) -> Any:
@@ -325,7 +324,7 @@ def _text(field: str) -> Any:
 
 
 class LabelEdit(_Request):
-    """New details of a label. A field that is left out stays as it is; null removes it."""
+    """New details of a label. An omitted field stays unchanged; null removes it."""
 
     title: _text("title") = None  # type: ignore[valid-type]
     """Name of the label for people, such as "Cats and kittens"."""
@@ -341,7 +340,7 @@ class DescribeRequest(_Request):
     labels: Annotated[
         dict[Annotated[Name, AfterValidator(_check_bytes)], LabelEdit], Field(min_length=1, max_length=MAX_DESCRIBED)
     ]
-    """Labels by name. A label that the model does not know yet is declared."""
+    """Labels by name. An unknown label is declared."""
 
 
 class DescribedLabel(LabelEdit):
@@ -357,9 +356,9 @@ class LabelGroup(_Request):
     name: Annotated[str, Field(strict=True, min_length=1, max_length=MAX_GROUP_NAME)]
     """Name of the group."""
     labels: Annotated[list[LabelName], Field(min_length=2, max_length=MAX_GROUPED, fail_fast=True)]
-    """Labels of the group, all children of one label, or all without a parent. A label is in one group at most."""
+    """Labels of the group, all children of one label, or all without a parent. A label is in at most one group."""
     choose: Literal["one", "at_most_one"]
-    """`one`: exactly one of them is true wherever their parent is, or always if they have none."""
+    """`one`: exactly one is true whenever the parent is, or always without a parent; `at_most_one`: at most one."""
 
     @property
     def group(self) -> Group:
@@ -372,32 +371,31 @@ _Parents = Annotated[dict[LabelName, LabelName], Field(max_length=MAX_GROUPED)]
 
 
 class GroupsRequest(_Request):
-    """All groups and parents of the labels of a model; they replace those before."""
+    """All groups and parents of the labels of a model; they replace the existing ones."""
 
     groups: _Groups = Field(default_factory=list)
-    """Groups of labels of which one is true, or at most one."""
+    """Groups of labels that exclude each other."""
     parents: _Parents = Field(default_factory=dict)
-    """The parent of each child: a true label implies its parent. A label that the model does not know yet is
-    declared."""
+    """Parent of each child: a true label implies its parent. An unknown label is declared."""
 
 
 class RollbackRequest(_Request):
-    """A rollback goes back to a snapshot."""
+    """Request to return to a snapshot."""
 
     position: Annotated[str, Field(strict=True, json_schema_extra={"pattern": POSITION})] | None = None
-    """One of the model's snapshots has this position."""
+    """Position of one of the model's snapshots."""
     name: Annotated[str, Field(strict=True, max_length=64)] | None = None
     """Name of one of the model's snapshots, instead of the position."""
 
 
 class SnapshotRequest(_Request):
-    """A snapshot is taken, and stays until it is deleted."""
+    """Request to take a snapshot, which stays until it is deleted."""
 
     name: Annotated[str, Field(strict=True, pattern=names.PATTERN)] | None = None
-    """The snapshot can be named by it instead of by its position: lower-case letters, digits, and dots, dashes,
-    underscores between, but not digits and dashes alone."""
+    """Name that can be used instead of the position: lower-case letters, digits, and dots, dashes, underscores between,
+    but not digits and dashes alone."""
     note: Annotated[str, Field(strict=True, max_length=1000)] | None = None
-    """The note says what the snapshot is for."""
+    """Purpose of the snapshot."""
 
     @field_validator("name")
     @classmethod
@@ -408,40 +406,40 @@ class SnapshotRequest(_Request):
 
 
 class Batch(_Request):
-    """Many examples, in order; all of them or none."""
+    """Batch of examples in order, all of them or none."""
 
     # Not generic: pydantic takes a tenth of a second to parametrise a model whose fields have docstrings.
     examples: Annotated[list[Any], Field(min_length=1)]
 
 
 class PredictBatch(_Explaining, Batch):
-    """Examples to predict, with how they are predicted."""
+    """Examples to predict, with options."""
 
     examples: Annotated[list[PredictItem], Field(min_length=1)]
 
 
 class TrainedBatch(_Explaining, Batch):
-    """Examples to predict by a trained model, and how."""
+    """Examples to predict by a trained model, with options."""
 
     examples: Annotated[list[TrainedItem], Field(min_length=1)]
 
 
 class PromoteRequest(_Request):
-    """Which version is to be served."""
+    """Request to serve a version."""
 
     version: Annotated[int, Field(strict=True, ge=1)]
-    """The version has this number."""
+    """Number of the version."""
     force: StrictBool = False
-    """True serves it also if its features, or how they are scaled, are others than those of the version served."""
+    """Whether to serve the version even if its features or scaling differ from those of the served version."""
 
 
 class LinearSource(_Request):
-    """A version of a trained model that an online model goes on from."""
+    """Version of a trained model that initialises an online model."""
 
     model: Annotated[str, Field(strict=True, json_schema_extra={"pattern": names.PATTERN})]
-    """The trained model has this name."""
+    """Name of the trained model."""
     version: Annotated[int, Field(strict=True, ge=1)] | None = None
-    """The version has this number; null takes the one served."""
+    """Number of the version; null for the served one."""
 
 
 def _form_of_label(label: Any) -> str:
@@ -466,17 +464,18 @@ _Labels = Annotated[
 
 
 class ModelRequest(ModelSpec):
-    """A model to be created."""
+    """Request to create a model."""
 
     labels: _Labels | None = None  # type: ignore[assignment]
-    """Null: labels get columns as they appear. A list of names, or of objects with a name and details: only these."""
+    """Null: labels get columns as they appear. A list of names, or of objects with a name and details: only these are
+    accepted."""
     init_from: LinearSource | None = None
-    """Null: the model has learnt nothing. Otherwise it begins as this version predicts: a linear one, for `falt`, with
-    features scaled as that version scales them where no `scaling` is given."""
+    """Null: the model starts empty. Otherwise it starts with the predictions of a linear version, for `falt`; if no
+    `scaling` is set, with the scaling of that version."""
     groups: _Groups = Field(default_factory=list)
-    """Groups of labels of which one is true, or at most one."""
+    """Groups of labels that exclude each other."""
     parents: _Parents = Field(default_factory=dict)
-    """The parent of each child: a true label implies its parent."""
+    """Parent of each child: a true label implies its parent."""
 
     @property
     def spec(self) -> ModelSpec:
@@ -494,12 +493,12 @@ class ModelRequest(ModelSpec):
 
     @property
     def leaves_scaling(self) -> bool:
-        """True if no scaling is asked for."""
+        """True if no scaling is requested."""
         return self._leaves_scaling
 
     @property
     def leaves_text(self) -> bool:
-        """True if nothing is said of how texts are read."""
+        """True if no text options are requested."""
         return self._leaves_text
 
     _leaves_scaling: bool = PrivateAttr(default=False)
@@ -521,14 +520,14 @@ class UpdateBatch(Batch):
 
 
 class PredictUpdateRequest(_Predicting, UpdateItem):
-    """An example to predict, and how, then to learn."""
+    """Example to predict, with options, and then to learn."""
 
 
 class PredictUpdateBatch(_Predicting, UpdateBatch):
-    """Examples to predict, and how, then to learn, in order, all of them or none."""
+    """Examples to predict, with options, and then to learn, in order, all of them or none."""
 
 
 class LabelBatch(Batch):
-    """Truths of kept predictions, learnt in order, all of them or none."""
+    """True labels of stored predictions, learnt in order, all of them or none."""
 
     examples: Annotated[list[LabelItem], Field(min_length=1)]

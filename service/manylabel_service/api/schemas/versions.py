@@ -1,4 +1,4 @@
-"""Answers about the versions of trained models."""
+"""Responses about the versions of trained models."""
 
 from typing import Any
 
@@ -9,109 +9,108 @@ from manylabel_service.jobs.spec.schemas import DataOfSet, DataOfStream, StreamS
 
 
 class Version(At):
-    """A version of a trained model; it never changes."""
+    """Immutable version of a trained model."""
 
     version: int
-    """Versions are numbered from 1; no number is given twice."""
+    """Number of the version, from 1; numbers are not reused."""
     served: bool
-    """This says whether predictions come from this version."""
+    """Whether this version predicts."""
     created: str
-    """The version was made at this time (RFC 3339)."""
+    """Creation time (RFC 3339)."""
     job: str
-    """The job with this id made the version."""
+    """Id of the job that created the version."""
     data: DataOfSet | DataOfStream | None
-    """The version was trained on this data set or stream, as its job says; null where that is not known."""
+    """Dataset or stream of the training data, as in the job; null if unknown."""
     trainer: str
     params: dict[str, Any]
     measures: dict[str, float] | None
-    """The measures are on the rows held out from training, if there were some."""
+    """Metrics on the held-out rows, if there were any."""
     converged: bool
-    """This says whether the fit came to its end before it had used up its iterations."""
+    """Whether the fit converged before it used up its iterations."""
     gap: float | None
-    """The fit ended at most so far from the optimum, relatively; null where that is not known."""
+    """Upper bound of the relative distance from the optimum; null if unknown."""
     scaling: str
-    """The features are scaled so, in training and in predictions."""
+    """Scaling of the features in training and in predictions."""
     not_promoted_because: str | None
-    """This says why the version was not served when it was made; null if it was, or if the job had said so."""
+    """Reasons why the version was not served when it was created; null if it was, or if the job requested it."""
     worse: str | None
-    """This says that the version, when it was made, measured lower than the one it replaced, on the same rows."""
+    """Amount by which the version scored lower than the one it replaced, on the same rows; null if it did not."""
     baseline: dict[str, float] | None
-    """The labels frequent in training, predicted for each of these rows, would have reached this."""
+    """Metrics of predicting the most frequent training labels for each of these rows."""
     rows: int
     """Number of examples that the version was fitted to."""
     sampled: StreamSample | None
-    """A version made from a stream says how many examples were taken, and of how many; null for other data."""
+    """Sample of the stream that the version was trained on; null for other data."""
     bytes: int
 
 
 class VersionList(ResponseModel):
-    """The versions of a trained model, the newest first."""
+    """Versions of a trained model, newest first."""
 
     versions: list[Version]
     damaged: list[int] = Field(default_factory=list)
-    """Numbers of versions that cannot be read; only there if there are any."""
+    """Numbers of versions that cannot be read; present only if there are any."""
 
 
 class Promoted(At):
-    """The version is served."""
+    """Result of a promotion."""
 
     model: str
     version: int
     previous: int | None
-    """This version was served before; null means that there was none. Promoting it switches back."""
+    """Version served before; null for none. Promoting it switches back."""
 
 
 class LabelCorrelation(ResponseModel):
-    """The correlations say how the weights of labels, and so their scores, go together."""
+    """Correlations of the weights of labels, and so of their scores."""
 
     labels: list[str]
     values: list[list[float]]
-    """Each value is from -1 to 1; there is a row and a column for each label."""
+    """Values from -1 to 1, a row and a column per label."""
 
 
 class Convergence(ResponseModel):
-    """The course of the training is given by lists of one length."""
+    """Course of the training, in lists of equal length."""
 
     iteration: list[int]
     objective: list[float | None]
     gap: list[float | None]
-    """The relative distance to the optimum is at most this; null while it is not known."""
+    """Upper bound of the relative distance from the optimum; null while unknown."""
     seconds: list[float]
 
 
 class Calibration(ResponseModel):
-    """The probability of a label is the logistic function of slope times score plus intercept."""
+    """Platt scaling: the probability of a label is logistic(slope * score + intercept)."""
 
     slope: float
     intercept: float
-    """Here, the score is the one before the threshold was taken away."""
+    """Intercept; the score is the raw one, before the threshold is subtracted."""
 
 
 class LabelDecision(ResponseModel):
-    """A label is predicted where its score is above its threshold."""
+    """Decision of a label: it is predicted if its score is above the threshold."""
 
     threshold: float
-    """In scores, this is taken away from those of the label: so predicted labels have scores above 0."""
+    """Threshold subtracted from the raw score of the label."""
     calibration: Calibration | None
-    """Versions without probabilities have none."""
+    """Calibration; null for a version without probabilities."""
 
 
 class ModelDetail(ResponseModel):
-    """The detail of a version is what there is to see of it."""
+    """Details of a version."""
 
     version: int
     trainer: str
     params: dict[str, Any]
     measures: dict[str, float] | None
     baseline: dict[str, float] | None
-    """The labels frequent in training, predicted for each of these rows, would have reached this."""
+    """Metrics of predicting the most frequent training labels for each of these rows."""
     label_scores: dict[str, dict[str, float]] | None
-    """Each label has its `f1`, `precision` and `recall` on the rows held out, and `support`, the number of rows with
-    it."""
+    """`f1`, `precision`, `recall` and `support` (number of rows) of each label on the held-out rows."""
     label_decisions: dict[str, LabelDecision]
-    """Each label has its threshold, and how its probability is made."""
+    """Threshold and calibration of each label."""
     label_correlation: LabelCorrelation | None
-    """Versions made by mlrl and ssmlrl have correlations, which they learn."""
+    """Correlations of labels, learnt by mlrl and ssmlrl."""
     view_weights: dict[str, float] | None
-    """Versions made by lsa_mml have weights, which say how much each view counts."""
+    """Weights of the views, learnt by lsa_mml."""
     convergence: Convergence

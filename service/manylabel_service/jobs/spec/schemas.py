@@ -1,4 +1,4 @@
-"""Schemas of jobs: the JSON that a client orders one with, and is told about one."""
+"""Schemas of jobs: the JSON of a submitted job and of its status."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from manylabel_service.jobs.spec.trainers import PARAMS, complete
 from manylabel_service.trained.version import Promote
 
 MAX_TRIALS = 500
-"""Maximum trials of one search."""
+"""Maximum number of trials of one search."""
 MAX_SEARCHED = 20
-"""Parameters that one search varies."""
+"""Maximum number of parameters that one search varies."""
 
 State = Literal["queued", "running", "succeeded", "failed", "cancelled"]
 ENDED = frozenset[State](("succeeded", "failed", "cancelled"))
 
 Name = Annotated[str, Field(strict=True, pattern=names.PATTERN)]
 Split = Annotated[str, Field(strict=True, min_length=1, max_length=64)]
-"""A split of the data set, as train or test; all is every row."""
+"""Split of a dataset, such as train or test; all is every row."""
 Number = Annotated[float, Field(strict=True, allow_inf_nan=False)]
 Plain = Annotated[str, Field(strict=True, max_length=256)] | bool | int | Number | None
 """A value of a parameter in a search."""
@@ -38,30 +38,31 @@ class _ResponseModel(BaseModel):
 
 
 class Rows(_RequestModel):
-    """Rows of a data set."""
+    """Rows of a dataset."""
 
     dataset: Name
-    """The data set."""
+    """Name of the dataset."""
     split: Split | None = None
-    """One of its splits, or all; null is all rows."""
+    """Split, or `all`; null for all rows."""
 
 
 class DataOfSet(Rows):
-    """Training data from a data set; of one with the splits train and test, null takes train."""
+    """Training data from a dataset; null selects the split train if there are train and test."""
 
     unlabelled: Rows | None = None
-    """Further rows, whose labels are not looked at: for trainers that learn from unlabelled examples too."""
+    """Further rows whose labels are ignored, for trainers that learn from unlabelled examples."""
 
 
 class DataOfStream(_RequestModel):
     """Training data from the log of an online model: the latest examples that it learnt."""
 
     stream: Name
-    """The model."""
+    """Name of the model."""
     last: Annotated[int, Field(strict=True, ge=1, le=10_000_000)]
-    """Maximum number of examples taken, the latest."""
+    """Maximum number of examples sampled, the latest."""
     minimum: Annotated[int, Field(strict=True, ge=1, le=10_000_000)] | None = None
-    """With fewer examples the job fails. Null: with fewer than `last`, or than the model has learnt if that is less."""
+    """Minimum number of examples; with fewer the job fails. Null: `last`, or the number that the model has learnt if
+    that is less."""
 
     @model_validator(mode="after")
     def _ordered(self) -> DataOfStream:
@@ -71,14 +72,14 @@ class DataOfStream(_RequestModel):
 
 
 class Range(_RequestModel):
-    """Numbers to draw from; whole ones if both ends are."""
+    """Range of numbers to draw from; integers if both ends are."""
 
     low: Annotated[int, Field(strict=True)] | Number
-    """The least."""
+    """Lower end."""
     high: Annotated[int, Field(strict=True)] | Number
-    """The greatest."""
+    """Upper end."""
     log: Annotated[bool, Field(strict=True)] = False
-    """Whether their logarithm is drawn evenly; else the number itself."""
+    """Whether to draw the logarithm uniformly instead of the number."""
 
     @model_validator(mode="after")
     def _ordered(self) -> Range:
@@ -95,19 +96,19 @@ _Values = Annotated[list[Plain], Field(min_length=1, max_length=MAX_TRIALS)]
 
 class _Search(_RequestModel):
     folds: Annotated[int, Field(strict=True, ge=2, le=20)] = 5
-    """Parts of the rows, each of which is predicted by a model of the others."""
+    """Number of cross-validation folds."""
     measure: Measure = "micro_f1"
-    """This measure decides which params are best, by its mean over the folds."""
+    """Metric that ranks the parameters, by its mean over the folds."""
 
 
 class GridSearch(_Search):
-    """Every combination of the values given."""
+    """Grid search: every combination of the values."""
 
     kind: Literal["grid"]
-    """A grid search tries every combination of the values."""
+    """Kind of search."""
     params: Annotated[dict[_Name, _Values], Field(min_length=1, max_length=MAX_SEARCHED)] = Field(default_factory=dict)
-    """Each parameter has these values; the others are those of the job's `params`. Without it: `search` of
-    `GET /v1/trainers`, and where the kernel is `rbf`, its `rbf_search`."""
+    """Values of each parameter; the others are those of the job's `params`. Without it: `search` of `GET /v1/trainers`,
+    and with the kernel `rbf` its `rbf_search`."""
 
     @model_validator(mode="after")
     def _not_too_many(self) -> GridSearch:
@@ -125,17 +126,17 @@ class GridSearch(_Search):
 
 
 class RandomSearch(_Search):
-    """Combinations drawn at random, by the job's `seed`."""
+    """Random search: combinations drawn with the job's `seed`."""
 
     kind: Literal["random"]
-    """A random search draws combinations of values."""
+    """Kind of search."""
     trials: Annotated[int, Field(strict=True, ge=1, le=MAX_TRIALS)]
     """Number of combinations tried."""
     params: Annotated[dict[_Name, _Values | Range], Field(min_length=1, max_length=MAX_SEARCHED)] = Field(
         default_factory=dict
     )
-    """Each parameter has values to choose from, or a range of numbers. Without it: `search` of `GET /v1/trainers`, and
-    where the kernel is `rbf`, its `rbf_search`."""
+    """Values of each parameter to choose from, or a range of numbers. Without it: `search` of `GET /v1/trainers`, and
+    with the kernel `rbf` its `rbf_search`."""
 
     @property
     def n_trials(self) -> int:
@@ -163,27 +164,27 @@ Holdout = Annotated[Annotated[Share, Tag("share")] | Annotated[Rows, Tag("rows")
 
 
 class JobSpec(_RequestModel):
-    """A job as it is ordered."""
+    """Request to train a model."""
 
     trainer: Annotated[str, Field(strict=True, max_length=64, json_schema_extra={"enum": sorted(PARAMS)})]
-    """The trainer is one of `GET /v1/trainers`."""
+    """Name of a trainer in `GET /v1/trainers`."""
     params: dict[str, Any] = Field(default_factory=dict, validate_default=True)
-    """Its parameters; those left out get their defaults."""
+    """Parameters of the trainer; omitted ones get their defaults."""
     data: Data
-    """The job learns from these rows."""
+    """Training data."""
     holdout: Holdout | None = None
-    """On what the result is measured: a share of the rows, which are then not learnt from, or other rows. Null: on the
-    split test of the data set if the data are its split train, else not at all."""
+    """Rows for evaluation: a share of the rows, which are then not learnt, or other rows. Null: the split test of the
+    dataset if the data are its split train, else none."""
     seed: Annotated[int, Field(strict=True, ge=0, le=2**31 - 1)] = 0
-    """The seed is that of all that is random: the same seed and data give the same result."""
+    """Random seed: the same seed and data give the same result."""
     search: Search | None = None
-    """Find the best params first, by cross-validation on the rows that are learnt from."""
+    """Hyperparameter search by cross-validation on the training rows."""
     model: Name
-    """The model whose next version the result becomes; made if there is none."""
+    """Model that gets the result as its next version; created if it does not exist."""
     promote: Promote = "if_better"
-    """When that version is served. `if_better`: at once, if its fit converged, it was measured on rows that it has not
-    learnt, its features and scaling are those of the version served, and its micro-F1 is not below that version's on
-    the same held-out rows. `always`: at once, in any case. `never`: only when you promote it."""
+    """When to serve the version. `if_better`: if its fit converged, it was evaluated on rows that it has not learnt,
+    its features and scaling are those of the served version, and its micro-F1 on the same held-out rows is not lower.
+    `always`: at once. `never`: only by a promotion."""
 
     @field_validator("trainer")
     @classmethod
@@ -208,72 +209,72 @@ class JobSpec(_RequestModel):
 
 
 class Trials(_ResponseModel):
-    """The trials say how far a search is."""
+    """Progress of a search."""
 
     done: int
     total: int
 
 
 class Best(_ResponseModel):
-    """The best trial so far."""
+    """Best trial so far."""
 
     params: dict[str, Any]
     score: float
 
 
 class Progress(_ResponseModel):
-    """The progress says how far a job is."""
+    """Progress of a job."""
 
     iteration: int
-    """Number of iterations that the current fit has done."""
+    """Number of iterations of the current fit."""
     objective: float | None
-    """The objective is what the fit minimises or maximises; null before the first value."""
+    """Value that the fit minimises or maximises; null before the first one."""
     gap: float | None
-    """The relative distance to the optimum is at most this; null where that is not known."""
+    """Upper bound of the relative distance from the optimum; null if unknown."""
     seconds: float
-    """Time spent on this fit."""
+    """Seconds spent on this fit."""
     fold: int | None
-    """The fit under way leaves out this fold of the rows, counted from 1; null for the fit of all rows."""
+    """Fold that the current fit leaves out, from 1; null for the fit of all rows."""
     folds: int | None
-    """Number of folds: of a trial, or for the thresholds and probabilities of the model; null for none."""
+    """Number of folds, of a trial or for thresholds and probabilities; null for none."""
     checkpoint: int | None
-    """The iteration from which it would go on if it were interrupted now; null for the beginning."""
+    """Iteration of the last checkpoint, from which the fit would resume; null for the beginning."""
     trials: Trials | None
-    """A search has its trials here."""
+    """Trials of a search; null without one."""
     best: Best | None
-    """A search has here the best params so far."""
+    """Best parameters of a search so far; null without one."""
 
 
 class LabelMeasures(_ResponseModel):
-    """These measures say how well one label is predicted."""
+    """Metrics of one label."""
 
     f1: float
     precision: float
     recall: float
     support: int
-    """Rows that have the label."""
+    """Number of rows with the label."""
 
 
 class HeldOut(_ResponseModel):
-    """These measures say how well the result predicts rows that it has not learnt from."""
+    """Metrics on rows that the result has not learnt."""
 
     rows: int
     measures: dict[str, float]
     baseline: dict[str, float]
-    """The labels frequent in the rows learnt, predicted for every row held out, would have reached this."""
+    """Metrics of predicting the most frequent training labels for every held-out row."""
     labels: dict[str, LabelMeasures]
-    """The 200 most frequent labels have their measures here, at most; a version has those of all."""
+    """Metrics of at most the 200 most frequent labels; a version has those of all."""
 
 
 class Trial(_ResponseModel):
     """One combination of a search."""
 
     params: dict[str, Any]
-    """The values searched."""
+    """Values of the searched parameters."""
     score: float
     """Mean over the folds."""
     scores: list[float]
-    """Each fold has its score."""
+    """Score of each fold."""
     seconds: float
 
 
@@ -287,13 +288,13 @@ class StreamSample(_ResponseModel):
     learnt: int
     """Number of examples that the model had learnt, without those undone by a rollback."""
     partial: int
-    """Examples left out, among the latest, because some of their labels are not known."""
+    """Number of latest examples left out because some of their labels are unknown."""
     rolled_back: int
-    """Examples left out because the model has forgotten them by a rollback since."""
+    """Number of examples left out because a later rollback undid them."""
     position: str
-    """The last entry of the log that was looked at is at this position."""
+    """Position of the last log entry read."""
     text: str
-    """All this in words."""
+    """Description of the sample in words."""
 
 
 class Result(_ResponseModel):
@@ -302,44 +303,44 @@ class Result(_ResponseModel):
     model: str
     version: int
     rows: int
-    """Learnt from."""
+    """Number of rows learnt."""
     converged: bool
-    """Whether the fit came to its end before it had used up its iterations."""
+    """Whether the fit converged before it used up its iterations."""
     gap: float | None
-    """Relative distance from the optimum at its end, at most; null where that is not known."""
+    """Upper bound of the relative distance from the optimum at the end; null if unknown."""
     promoted: bool
     """Whether the version was served at once."""
     not_promoted_because: str | None
-    """The reasons why `if_better` did not serve it; else null."""
+    """Reasons why `if_better` did not serve the version; else null."""
     worse: str | None = None
-    """By how much it measured lower, on the same rows, than the version that it replaced; else null."""
+    """Amount by which the version scored lower than the one it replaced, on the same rows; else null."""
     held_out: HeldOut | None
     params: dict[str, Any]
-    """Those of the model: of a search, the best."""
+    """Parameters of the model; of a search, the best."""
     trials: list[Trial]
     seconds: float
-    """Time spent on the fit of the model, and on those for its thresholds and probabilities."""
+    """Seconds spent on the fit of the model, its thresholds and its probabilities."""
 
 
 class JobFailure(_ResponseModel):
-    """A failure says why a job failed."""
+    """Reason why a job failed."""
 
     code: str
     detail: str
 
 
 class LogLine(_ResponseModel):
-    """A line of a job's log."""
+    """Line of a job's log."""
 
     n: int
-    """Lines are numbered from 1."""
+    """Number of the line, from 1."""
     time: str
     """RFC 3339, UTC."""
     text: str
 
 
 class Job(_ResponseModel):
-    """A job as it is now."""
+    """Status of a job."""
 
     id: str
     state: State
@@ -352,20 +353,20 @@ class Job(_ResponseModel):
     model: str
     promote: Promote
     created: str
-    """RFC 3339, UTC, as the other times."""
+    """RFC 3339, UTC, like the other times."""
     started: str | None
     ended: str | None
     attempt: int
-    """Counts from 1; one more each time that a worker died."""
+    """Number of the attempt, from 1; one more after each crash of a worker."""
     sampled: StreamSample | None
-    """Examples that a job for a stream has sampled; null before, and for datasets."""
+    """Examples sampled from a stream; null before sampling, and for datasets."""
     progress: Progress | None
     result: Result | None
     error: JobFailure | None
 
 
 def names_of(job: JobSpec | Job) -> set[str]:
-    """Return the names of the models and data sets that a job reads and makes."""
+    """Return the names of the models and datasets that a job reads or creates."""
     if isinstance(job.data, DataOfStream):
         sources = [job.data.stream]
     else:
