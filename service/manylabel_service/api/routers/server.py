@@ -1,4 +1,4 @@
-"""/livez, /readyz and /metrics: what a load balancer, Kubernetes and Prometheus ask of a server."""
+"""/livez, /readyz and /metrics: health and metrics for load balancers, Kubernetes and Prometheus."""
 
 import asyncio
 from collections.abc import Collection, Iterable, Mapping
@@ -51,7 +51,7 @@ _TOTALS = {
 @router.get("/livez", summary="Does the process serve?", response_model=schemas.Alive, responses=problems())
 @OPEN
 async def is_live() -> Response:
-    """Answers 200 as soon as the process answers at all."""
+    """Responds 200 as soon as the process responds at all."""
     return json_answer({"live": True})
 
 
@@ -63,11 +63,11 @@ async def is_live() -> Response:
 )
 @OPEN
 async def is_ready(context: ContextOf, access: AccessOf) -> Response:
-    """Answers 503 while the server starts or stops, and while another release has to serve what this one cannot
-    (`release_too_old`, `replay_mismatch`), so that a rolling upgrade goes no further. It answers 503 too if the store
-    had keys and has lost all of them. A model that cannot be restored, or whose version cannot be loaded, is in
-    `failed` and does not block the others. Without the store, predictions continue, and updates respond with 503. A
-    caller without the scope `read` learns only that the server is ready."""
+    """Responds 503 while the server starts or stops, and while another release has to serve what this one cannot
+    (`release_too_old`, `replay_mismatch`), so that a rolling upgrade stops. It responds 503 too if the store had keys
+    and has lost all of them. A model that cannot be restored, or whose version cannot be loaded, is in `failed` and
+    does not block the others. Without the store, predictions continue, and updates respond with 503. A caller without
+    the scope `read` learns only that the server is ready."""
     registry = context.registry
     check_ready(context)
     if not access.allows("read"):
@@ -79,7 +79,7 @@ async def is_ready(context: ContextOf, access: AccessOf) -> Response:
 
 
 def check_ready(context: Context) -> None:
-    """Raise NotReady unless the server can answer requests."""
+    """Raise NotReady unless the server can handle requests."""
     context.registry.check_ready()
     context.keyring.check_ready()
 
@@ -127,7 +127,8 @@ def _bounds(versions: tuple[int, int]) -> dict[str, int]:
 )
 @needs("read")
 async def scrape_metrics(context: ContextOf, access: AccessOf) -> Response:
-    """The answer is in Prometheus' text format. Labels name models, routes and measures; never a label or a feature."""
+    """Returns metrics in the Prometheus text format. Prometheus labels name models, routes and metrics, never a label
+    or a feature."""
     content, workers = await exposition(context), context.telemetry.workers
     if workers is not None:
         content = await workers.joined(content)
@@ -161,7 +162,7 @@ async def exposition(context: Context) -> bytes:
 
 
 class _Gauges:
-    """The state of every model, and of jobs, as families of gauges."""
+    """Gauges of the state of every model, and of jobs."""
 
     def __init__(self) -> None:
         texts = {
@@ -177,12 +178,12 @@ class _Gauges:
 
     @property
     def families(self) -> Collection[Metric]:
-        """The families, of all models."""
+        """Metric families of all models."""
         return self._families.values()
 
     @classmethod
     async def of(cls, replicas: list[HostedModel]) -> "_Gauges":
-        """Return the gauges of these models; other requests get in between two models."""
+        """Return the gauges of these models, yielding to other requests between two models."""
         gauges = cls()
         for replica in replicas:
             if replica.serving:  # it may have ended meanwhile
@@ -195,16 +196,16 @@ class _Gauges:
         self._add(name, value)
 
     def add_lag(self, model: str, n_entries: int) -> None:
-        """Add how far a model is behind its log."""
+        """Add the lag of a model behind its log."""
         self._add("log_lag_entries", n_entries, model=model)
 
     def add_jobs(self, counts: Mapping[str, int]) -> None:
-        """Add how many jobs are in each state."""
+        """Add the number of jobs in each state."""
         for state, count in counts.items():
             self._add("jobs", count, state=state)
 
     def add_keys(self, keys: Iterable[Key]) -> None:
-        """Add how old keys are, and when they expire."""
+        """Add the age and expiry of keys."""
         unix_ms = now_ms()
         for key in keys:
             if key.state(unix_ms) == "revoked":
