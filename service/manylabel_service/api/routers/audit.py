@@ -55,7 +55,7 @@ class Audited(Parameters):
 
 @router.get(
     "/v1/audit",
-    summary="List who changed, exported or was refused what",
+    summary="List calls of the audit log",
     response_model=schemas.AuditPage,
     responses=problems("audit_not_kept", "invalid_request"),
     dependencies=[Depends(each_once)],

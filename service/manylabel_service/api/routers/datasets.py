@@ -165,7 +165,7 @@ def _body() -> dict[str, Any]:
 
 @router.post(
     "/v1/datasets",
-    summary="Upload a data set",
+    summary="Upload a dataset",
     status_code=201,
     response_model=schemas.Dataset,
     responses=problems(
@@ -206,7 +206,7 @@ async def upload_dataset(
 
 @router.get(
     "/v1/datasets",
-    summary="List data sets",
+    summary="List datasets",
     response_model=schemas.DatasetList,
     responses=problems(*_STORED),
 )
@@ -221,7 +221,7 @@ async def list_datasets(context: ContextOf, access: AccessOf) -> Response:
 
 @router.get(
     "/v1/datasets/{name}",
-    summary="Show a data set",
+    summary="Show a dataset",
     response_model=schemas.Dataset,
     responses=problems("dataset_not_found", "invalid_request", *_STORED),
     dependencies=[Depends(each_once)],
@@ -236,7 +236,7 @@ async def show_dataset(context: ContextOf, name: str, query: Annotated[Details, 
 
 @router.delete(
     "/v1/datasets/{name}",
-    summary="Delete a data set",
+    summary="Delete a dataset",
     status_code=204,
     responses=problems("dataset_not_found", "dataset_in_use", *_STORED),
 )

@@ -33,7 +33,7 @@ class WhichEvents(Parameters):
 
 @router.get(
     "/v1/models/{name}/events",
-    summary="Watch a model learn",
+    summary="Stream events of a model",
     response_class=Response,
     responses={
         200: {

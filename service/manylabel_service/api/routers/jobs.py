@@ -116,7 +116,7 @@ async def show_job(context: ContextOf, access: AccessOf, id: str) -> Response:
 
 
 @router.get(
-    "/v1/jobs/{id}/log", summary="Read a job's log", response_model=schemas.JobLog, responses=problems(*_STORED)
+    "/v1/jobs/{id}/log", summary="Show the log of a job", response_model=schemas.JobLog, responses=problems(*_STORED)
 )
 @needs("read")
 async def read_job_log(context: ContextOf, access: AccessOf, id: str) -> Response:
@@ -127,7 +127,7 @@ async def read_job_log(context: ContextOf, access: AccessOf, id: str) -> Respons
 
 @router.get(
     "/v1/jobs/{id}/events",
-    summary="Watch a job",
+    summary="Stream events of a job",
     response_class=Response,
     responses={
         200: {
@@ -163,7 +163,7 @@ async def cancel_job(context: ContextOf, access: AccessOf, id: str) -> Response:
 
 @router.post(
     "/v1/jobs/{id}/retry",
-    summary="Try a job again",
+    summary="Retry a job",
     status_code=202,
     response_model=Job,
     responses=problems(*_STORED, "job_not_retryable", "dataset_not_found", "jobs_full"),

@@ -26,7 +26,7 @@ _EXAMPLE = {"name": "the tagging page", "scopes": ["predict"], "models": ["tags-
 
 @router.post(
     "/v1/keys",
-    summary="Make a key",
+    summary="Create a key",
     status_code=201,
     response_model=schemas.NewKey,
     responses=problems(*_SENT, "beyond_own_key", "limit_exceeded", *_STORED),

@@ -61,7 +61,7 @@ Sent = TypeVar("Sent", bound=BaseModel)
 
 @router.get(
     "/v1/label-studio/{name}/health",
-    summary="Say whether a model can be asked",
+    summary="Check that a model can predict",
     response_model=schemas.BackendHealth,
     responses=problems("model_not_found", "not_ready", "storage_unavailable"),
 )
@@ -76,7 +76,7 @@ async def label_studio_health(context: ContextOf, name: str) -> Response:
 
 @router.post(
     "/v1/label-studio/{name}/setup",
-    summary="Connect a model with a project",
+    summary="Connect a project",
     response_model=schemas.SetupResponse,
     responses=problems(*_READING),
     openapi_extra=body(schemas.SetupRequest),
@@ -165,7 +165,7 @@ async def label_studio_webhook(request: Request, context: ContextOf, name: str) 
 
 @router.get(
     "/v1/label-studio/{name}/versions",
-    summary="List what the versions of a model have been called",
+    summary="List versions for Label Studio",
     response_model=schemas.BackendVersions,
     responses=problems("model_not_found", "model_is_trained", "not_ready", "storage_unavailable"),
 )

@@ -58,7 +58,7 @@ class Waiting(Parameters):
 
 @router.get(
     "/v1/models/{name}/predictions",
-    summary="List kept predictions that wait for their labels",
+    summary="List stored predictions without labels",
     response_model=schemas.UnlabelledList,
     responses=problems(
         *("model_not_found", "model_is_trained", "invalid_request", "batch_too_large", "not_ready"),
@@ -91,7 +91,7 @@ class _Truth(NamedTuple):
 
 @router.post(
     "/v1/models/{name}/labels",
-    summary="Learn from kept predictions, now that their labels are known",
+    summary="Submit the labels of stored predictions",
     response_model=schemas.UpdateResponse,
     responses=problems(*_LABELLING, "prediction_not_found", "prediction_labelled", "prediction_expired"),
     openapi_extra={

@@ -158,7 +158,7 @@ async def resume_label(request: Request, context: ContextOf, name: str) -> Respo
 
 @router.patch(
     "/v1/models/{name}/labels",
-    summary="Give labels titles, descriptions and URIs",
+    summary="Set titles, descriptions and URIs of labels",
     response_model=schemas.UpdateResponse,
     responses=problems(*_CHANGING, "label_exists", "limit_exceeded"),
     openapi_extra={

@@ -171,7 +171,7 @@ async def delete_model(context: ContextOf, name: str) -> Response:
 
 @router.get(
     "/v1/models/{name}/metrics",
-    summary="Show how well a model predicts",
+    summary="Show metrics",
     response_model=schemas.Metrics,
     responses=problems(*MEASURED),
     dependencies=[Depends(each_once)],
@@ -196,7 +196,7 @@ class WhichHistory(WhichVersion):
 
 @router.get(
     "/v1/models/{name}/metrics/history",
-    summary="Show how well a model predicted, over its examples so far",
+    summary="Show the metrics history",
     response_model=schemas.MetricsHistory,
     responses=problems("label_not_found", *MEASURED),
     dependencies=[Depends(each_once_but("label"))],
@@ -219,7 +219,7 @@ class WhichReliability(Parameters):
 
 @router.get(
     "/v1/models/{name}/metrics/reliability",
-    summary="Show how often probabilities came true",
+    summary="Show the reliability diagram",
     response_model=schemas.Reliability,
     responses=problems(
         "model_not_found", "label_not_found", "model_is_trained", "invalid_request", "not_ready", "storage_unavailable"

@@ -80,7 +80,7 @@ for _path, _endpoint, _codes in (
         _endpoint,
         methods=["POST"],
         route_class_override=DirectRoute,
-        summary="Predict, as the Open Inference Protocol asks",
+        summary="Predict by the Open Inference Protocol",
         response_model=schemas.InferResponse,
         response_model_exclude_unset=True,
         responses={200: _BINARY, **problems(*_codes, *_READING)},
@@ -96,7 +96,7 @@ async def server_metadata() -> Response:
     return json_answer(document)
 
 
-@router.get("/v2/health/live", summary="Does the server live?", response_model=schemas.ServerLive, responses=problems())
+@router.get("/v2/health/live", summary="Is the server alive?", response_model=schemas.ServerLive, responses=problems())
 @OPEN
 async def server_live() -> Response:
     """Responds 200 as soon as the process responds at all."""

@@ -26,29 +26,29 @@ router = APIRouter(route_class=GuardedRoute, tags=["server"])
 _GAUGES = {
     "model_labels": "Labels known.",
     "model_features": "Features known.",
-    "model_bytes": "Memory held by the model.",
-    "model_ignored_features": "Features left out of examples learnt, where the model ignores those beyond a limit.",
-    "model_ignored_labels": "Labels left out of examples learnt, where the model ignores those beyond a limit.",
-    "model_version": "Version that a trained model serves; 0 for none.",
+    "model_bytes": "Bytes of memory of the model.",
+    "model_ignored_features": "Features ignored in learnt examples because of the model's limits.",
+    "model_ignored_labels": "Labels ignored in learnt examples because of the model's limits.",
+    "model_version": "Served version of a trained model; 0 for none.",
     "queue_depth": "Examples waiting to be learnt.",
-    "log_lag_entries": "Entries of the log that are not in the model of this process yet; counted up to about 1,000.",
-    "snapshot_age_seconds": "Since the last snapshot, or since the start of the process.",
-    "snapshot_bytes": "Size of the last snapshot.",
-    "kept_prediction_bytes": "Predictions that are kept for late labels, as of when this process kept one last.",
+    "log_lag_entries": "Log entries that this process has not applied yet; counted up to about 1,000.",
+    "snapshot_age_seconds": "Seconds since the last snapshot, or since the start of the process.",
+    "snapshot_bytes": "Bytes of the last snapshot.",
+    "kept_prediction_bytes": "Bytes of stored predictions when this process last stored one.",
 }
 
 _TOTALS = {
-    "ready": "Whether the server has started and is not stopping, as /readyz answers.",
-    "storage_gone_seconds": "How long the store has not answered; 0 while it does.",
-    "failed_models": "Models that cannot be restored, or whose version cannot be loaded; /readyz names them.",
-    "downloads": "Downloads under way.",
-    "snapshot_memory_bytes": "Memory of the snapshots that are being stored.",
-    "stored_snapshot_bytes": "Snapshots of all models in the store, as of some seconds ago.",
+    "ready": "Whether the server has started and is not stopping, like /readyz.",
+    "storage_gone_seconds": "Seconds for which the store has been unreachable; 0 if it responds.",
+    "failed_models": "Models that cannot be restored, or whose version cannot be loaded; /readyz lists them.",
+    "downloads": "Running downloads.",
+    "snapshot_memory_bytes": "Bytes of memory of snapshots being stored.",
+    "stored_snapshot_bytes": "Bytes of the snapshots of all models in the store, some seconds old.",
 }
 """Metrics of the process, by name, with their descriptions."""
 
 
-@router.get("/livez", summary="Does the process serve?", response_model=schemas.Alive, responses=problems())
+@router.get("/livez", summary="Is the process alive?", response_model=schemas.Alive, responses=problems())
 @OPEN
 async def is_live() -> Response:
     """Responds 200 as soon as the process responds at all."""
@@ -57,7 +57,7 @@ async def is_live() -> Response:
 
 @router.get(
     "/readyz",
-    summary="Is every model restored and caught up?",
+    summary="Is the server ready for requests?",
     response_model=schemas.Ready,
     responses=problems("not_ready", "release_too_old", "replay_mismatch"),
 )
@@ -86,7 +86,7 @@ def check_ready(context: Context) -> None:
 
 @router.get(
     "/v1/replicas",
-    summary="Which processes share the store?",
+    summary="List the processes that share the store",
     response_model=schemas.Replicas,
     responses=problems(),
 )
@@ -121,7 +121,7 @@ def _bounds(versions: tuple[int, int]) -> dict[str, int]:
 
 @router.get(
     "/metrics",
-    summary="Counters and gauges for Prometheus",
+    summary="Metrics for Prometheus",
     response_class=Response,
     responses={200: {"content": {"text/plain": {"schema": {"type": "string"}}}}, **problems()},
 )

@@ -120,7 +120,7 @@ async def delete_snapshot(context: ContextOf, name: str, position: str) -> Respo
 
 @router.post(
     "/v1/models/{name}/rollback",
-    summary="Go back to a snapshot",
+    summary="Roll back to a snapshot",
     response_model=schemas.RolledBack,
     responses=problems(
         *_STORED,

@@ -25,7 +25,7 @@ _CODES = (*STORED, "version_not_found", "no_version_served", "invalid_request", 
 
 @router.get(
     "/v1/models/{name}/detail",
-    summary="Look into a trained model",
+    summary="Show details of a version",
     response_model=schemas.ModelDetail,
     responses=problems(*_CODES),
     dependencies=[Depends(each_once)],
