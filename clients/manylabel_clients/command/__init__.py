@@ -1,4 +1,4 @@
-"""The `manylabel` command: a folder for each subject of its subcommands, and one for what they print."""
+"""The `manylabel` command: a folder for each subject of its subcommands, and one for output."""
 
 from manylabel_clients.command.app import main
 

@@ -1,4 +1,4 @@
-"""Completion in the shell: its script, shown or put where the shell finds it."""
+"""Shell completion: show the script or install it."""
 
 import os
 from pathlib import Path

@@ -75,7 +75,7 @@ def read_truths(source: str) -> Iterator[Item]:
     it may raise. A table has none."""
     for place, value in _read_values(source, TRUTH):
         if not isinstance(value, dict) or not {"id", "y"} <= value.keys() <= {"id", "y", "weight"}:
-            raise Failure(f"{place}: the truth of a kept prediction looks like {TRUTH}")
+            raise Failure(f"{place}: labels of a stored prediction look like {TRUTH}")
         yield Item(place, value["id"], value["y"], _weight(place, value))
 
 
@@ -99,7 +99,7 @@ def _read_values(source: str, example: str) -> Iterator[tuple[str, Any]]:
             try:
                 lines = stack.enter_context(open(source, encoding="utf-8"))
             except FileNotFoundError:
-                raise Failure(f"{source!r} is no file, and not JSON: an example looks like {example}") from None
+                raise Failure(f"{source!r} is neither a file nor valid JSON; an example looks like {example}") from None
         for place, value in _values(_decodable(iter(lines))):
             yield from _each(place, value)
 

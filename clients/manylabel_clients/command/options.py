@@ -1,4 +1,4 @@
-"""Options that several commands have, and the client they make."""
+"""Common options of commands, and the client that they configure."""
 
 import json
 import sys
@@ -48,8 +48,8 @@ Url = Annotated[
                 ["--timeout"],
                 type=click.FloatRange(min=0, min_open=True),
                 metavar="SECONDS",
-                help="How long one call may take in all when the server does not answer or is unavailable: the command "
-                "retries until then. Default: 60, and at most 4 attempts where nothing long is under way.",
+                help="Timeout of one call if the server does not respond or is unavailable: the command "
+                "retries until then. Default: 60, and at most 4 attempts for short calls.",
                 expose_value=False,
                 callback=_note_timeout,
             )
@@ -65,30 +65,30 @@ ApiKeyFile = Annotated[
         "--api-key-file",
         envvar="MANYLABEL_API_KEY_FILE",
         metavar="FILE",
-        help="File with the key that the server asks for. Default: what MANYLABEL_API_KEY says. There is no option for "
+        help="File with the API key. Default: MANYLABEL_API_KEY. There is no option for "
         "the key itself, which others on this machine would see.",
         show_default=False,
     ),
 ]
-AsJson = Annotated[bool, Option("--json", help="Answer in JSON, for scripts.")]
+AsJson = Annotated[bool, Option("--json", help="Print JSON, for scripts.")]
 ModelName = Annotated[str, Argument(metavar="MODEL", help="Name of the model.")]
-Yes = Annotated[bool, Option("--yes", "-y", help="Do not ask.")]
+Yes = Annotated[bool, Option("--yes", "-y", help="Do not ask for confirmation.")]
 Input = Annotated[
     str,
     Argument(
         metavar="INPUT",
-        help="JSON itself, a file of it, or - for standard input: one example, "
+        help="JSON, a file, or - for standard input: one example, "
         '{"examples": [...]}, or an example on each line. Or a file that ends with .csv.',
     ),
 ]
-BatchSize = Annotated[int, Option(min=1, max=10_000, help="Examples in one request; 1 answers each line at once.")]
+BatchSize = Annotated[int, Option(min=1, max=10_000, help="Examples per request; 1 responds to each line at once.")]
 
 _ANY_NUMBER = 10**6
 _IMPATIENT = Retry(attempts=4, base_seconds=0.2)
 PATIENT = Retry(attempts=_ANY_NUMBER, base_seconds=0.2)
-"""For long work: rides out a restart of the server."""
+"""Retry policy for long work, which outlasts a restart of the server."""
 NOTICED_SECONDS = 1.0
-"""A wait of this length or more is reported."""
+"""Minimum seconds of a wait that is reported."""
 
 _REASONS = {"storage_unavailable": "the store is unavailable", "not_ready": "the server is not ready"}
 
@@ -119,7 +119,7 @@ def _connect(
 
 
 def _report(error: ManyLabelError, seconds: float) -> None:
-    """Say on standard error what the command waits for."""
+    """Print on standard error what the command waits for."""
     if seconds < NOTICED_SECONDS:
         return
     reason = _REASONS.get(error.code, error.detail) if isinstance(error, ApiError) else "the server does not answer"
@@ -141,13 +141,13 @@ def read_key(path: Path) -> Secret:
 
 
 def confirm(question: str, yes: bool) -> None:
-    """Ask a person, unless the answer was given; end the command if it is no."""
+    """Ask for confirmation, unless it was given; end the command if the answer is no."""
     if not yes:
         click.confirm(question, abort=True)
 
 
 def refuse_options_of(context: click.Context, command: str) -> None:
-    """Refuse options before the subcommand: they would be those of the list, and silently be ignored."""
+    """Reject options before the subcommand, which would silently be ignored."""
     names = (
         ("url", "--url"),
         ("timeout", "--timeout"),

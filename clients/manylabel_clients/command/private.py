@@ -1,8 +1,8 @@
-"""Files that their owner alone can read: a server's log, models, and all else that tells what was learnt."""
+"""Files that only their owner can read: server logs, models, and everything else that reveals what was learnt."""
 
 import os
 
 
 def private(path: str, flags: int) -> int:
-    """Open a file, as an opener of `open`; a new file can be read by its owner alone."""
+    """Open a file, as an opener of `open`; only the owner can read a new file."""
     return os.open(path, flags, 0o600)

@@ -1,4 +1,4 @@
-"""The page docs/command.md, made from the command itself: `python -m manylabel_clients.command.reference FILE`."""
+"""Generator of docs/command.md from the command: `python -m manylabel_clients.command.reference FILE`."""
 
 import inspect
 import re
@@ -15,20 +15,25 @@ HEAD = """\
 
 <!-- Made by `make command-docs` from the command itself: change the help there. -->
 
-`pip install manylabel` brings the command for a server that runs somewhere, under `--url` or `MANYLABEL_URL`.
-Commands that work on this machine need an extra, and name it if it is missing: `serve`, `worker`, `export`, `import`
-and `keys init` need `manylabel[server]`, `train` and files of CSV need `manylabel[core]`, `feed` and `evaluate FILE`
-need `manylabel[river]`, `export-model` needs `manylabel[core]` or `manylabel[onnx]`, `models plot` needs
-`manylabel[plots]`, `mcp` needs `manylabel[mcp]`, `demo` needs `manylabel[river,server]`.
+`pip install manylabel` installs the command for a remote server (`--url` or `MANYLABEL_URL`). Commands that work on
+this machine need an extra, and name it if it is missing:
 
-Tables are as wide as the terminal, or as `COLUMNS` says; to a file or another program they are as wide as they must be.
-`--json` prints one object a line, for scripts.
+| extra | needed by |
+|---|---|
+| `manylabel[server]` | `serve`, `worker`, `export`, `import`, `keys init` |
+| `manylabel[core]` | `train`, files of CSV; with `manylabel[onnx]`, `export-model` |
+| `manylabel[river]` | `feed`, `evaluate FILE`; with `manylabel[server]`, `demo` |
+| `manylabel[plots]`, `manylabel[mcp]` | `models plot`, `mcp` |
 
-Commands and options are completed in the shell after `manylabel --install-completion` (bash, zsh, fish).
+Tables are as wide as the terminal, or as `COLUMNS` says; in a file or pipe, as wide as necessary. `--json` prints one
+object per line, for scripts. `manylabel --install-completion` completes commands and options (bash, zsh, fish).
 """
 
 SHARED = ("as_json", "url", "timeout", "api_key")
 """Options of most commands, described once."""
+
+OF_FILES = ("labels", "tags", "separator", "ignore", "text", "weight", "zero_based")
+"""Options of the commands that read labelled files, described once."""
 
 MORE = {
     "serve": "[its settings](settings.md)",
@@ -45,7 +50,7 @@ MORE = {
     "keys": "[keys and scopes](concepts.md#keys)",
     "init": "[security](operations.md#security)",
 }
-"""Where to read on, by the last word of a command."""
+"""Links to further pages, by the last word of a command."""
 
 
 def page() -> str:
@@ -53,7 +58,11 @@ def page() -> str:
     context = click.Context(app, info_name=NAME)
     models = click.Context(app.commands["models"], info_name="models", parent=context)
     shared = [line for name, line in _parameters(models.command, models) if name in SHARED]
-    parts = [HEAD, "\n".join(_list_of(app, context)), "## Options of most commands", "\n".join(shared)]
+    feed = app.commands["feed"]
+    files = [line for name, line in _parameters(feed, click.Context(feed, parent=context)) if name in OF_FILES]
+    parts = [HEAD, "\n".join(_list_of(app, context))]
+    parts += ["## Options of most commands", "Commands that call a server have these; `--json` if they print a result."]
+    parts += ["\n".join(shared), "## Options of labelled files", "\n".join(files)]
     parts += ["\n".join(_section(command, path, above)) for path, command, above in _commands(app, context)]
     return re.sub(r"\n{3,}", "\n\n", "\n\n".join(part.strip("\n") for part in parts)) + "\n"
 
@@ -67,7 +76,7 @@ def _commands(group: click.Group, above: click.Context) -> Iterator[tuple[str, c
 
 
 def _list_of(group: click.Group, context: click.Context) -> Iterator[str]:
-    """Yield what the group says of itself, and the list of its commands."""
+    """Yield the summary of the group, and the list of its commands."""
     for name in group.list_commands(context):
         title = f"{context.command_path} {name}"
         summary = inspect.cleandoc(group.commands[name].help or "").partition("\n\n")[0].replace("\n", " ")
@@ -80,24 +89,26 @@ def _list_of(group: click.Group, context: click.Context) -> Iterator[str]:
 
 def _section(command: click.Command, path: str, above: click.Context) -> Iterator[str]:
     context = click.Context(command, info_name=path.rpartition(" ")[2], parent=above)
+    usage = " ".join(command.collect_usage_pieces(context))
+    described = list(_parameters(command, context))
+    shared = {name for name, _ in described}
+    of_files = sum(name in shared for name in OF_FILES) > 3
     yield f"## {path}"
+    yield ""
+    yield f"`{path} {usage}`".replace(" `", "`")
     yield ""
     yield inspect.cleandoc(command.help or "")
     yield ""
-    usage = " ".join(command.collect_usage_pieces(context))
-    yield f"    {path} {usage}".rstrip()
-    yield ""
-    described = list(_parameters(command, context))
-    yield from (line for name, line in described if name not in SHARED)
-    if shared := [line.partition(" ")[2].split("`")[1].split()[0] for name, line in described if name in SHARED]:
-        yield f"- `{'`, `'.join(shared)}`: [as of most commands](#options-of-most-commands)"
+    yield from (line for name, line in described if name not in SHARED and not (of_files and name in OF_FILES))
+    if of_files:
+        yield "- [Options of labelled files](#options-of-labelled-files)"
     if more := MORE.get(path.rpartition(" ")[2]):
         yield ""
         yield f"More: {more}."
 
 
 def _parameters(command: click.Command, context: click.Context) -> Iterator[tuple[str | None, str]]:
-    """Yield the names of the parameters of a command, with what the page says of them."""
+    """Yield the names of the parameters of a command, with their descriptions."""
     for parameter in command.params:
         record = parameter.get_help_record(context)
         if record is not None:

@@ -79,7 +79,7 @@ def test_a_feed_stopped_by_a_bad_line_goes_on_after_it_is_mended(
     stopped = manylabel(*feed, "--batch-size", "16")
     assert stopped.status == 1
     assert "line 71" in stopped.err
-    assert "64 rows are learnt, --resume goes on" in stopped.err
+    assert "64 rows are learnt; continue with --resume" in stopped.err
     assert model.status().updates == 64
     file.write_text("\n".join(good) + "\n")
     assert manylabel(*feed, "--resume", "--batch-size", "50").status == 0

@@ -257,7 +257,7 @@ def test_refusals_and_missing_servers_have_their_status(manylabel: Command, name
     assert "404" in unknown.err
     missing = manylabel("predict", name, str(tmp_path / "none.json"))
     assert missing.status == 1
-    assert "none.json' is no file, and not JSON: an example looks like" in missing.err
+    assert "none.json' is neither a file nor valid JSON; an example looks like" in missing.err
     gone = manylabel("models", "--url", "http://127.0.0.1:9")
     assert gone.status == 3
     assert "http://127.0.0.1:9/v1/models" in gone.err
@@ -351,20 +351,20 @@ def test_many_labels_are_described_in_several_requests(client: Client, tags: str
 def test_answers_are_kept_and_labelled_later(manylabel: Command, client: Client, tags: str, tmp_path: Path) -> None:
     before = client.model(tags).status().updates  # type: ignore[union-attr]
     one = manylabel("predict", tags, '{"x": {"word=cat": 1}}', "--keep")
-    kept = one.out.splitlines()[0].removeprefix("kept as ")
+    kept = one.out.splitlines()[0].removeprefix("stored as ")
     many = manylabel("predict", tags, "-", "--keep", stdin='{"x": {"a": 1}}\n{"x": {"b": 1}}\n')
     ids = [kept, *(line.split()[0] for line in many.out.splitlines())]
     told = tmp_path / "told.ndjson"
     told.write_text("".join(json.dumps({"id": id, "y": {"pets": True}}) + "\n" for id in ids))
     done = manylabel("label", tags, str(told), "--batch-size", "2", "--key", "k")
     assert done.status == 0, done.err
-    assert f"3 kept predictions labelled; {tags} has been told {before + 3:,}" in done.out
+    assert f"3 stored predictions labelled; {tags} has labels of {before + 3:,}" in done.out
     again = manylabel("label", tags, str(told), "--batch-size", "2", "--key", "k")
     assert "labelled (had been labelled before)" in again.out
     part = manylabel("label", tags, json.dumps({"id": kept, "y": {"pets": True}}))
     assert (part.status, "prediction_labelled" in part.err) == (1, True)
     wrong = manylabel("label", tags, '{"x": {"a": 1}, "y": []}')
-    assert (wrong.status, "the truth of a kept prediction looks like" in wrong.err) == (1, True)
+    assert (wrong.status, "labels of a stored prediction look like" in wrong.err) == (1, True)
     assert json.loads(manylabel("predict", tags, '{"x": {"a": 1}}', "--keep", "--json").out)["id"]
 
 

@@ -1,1 +1,1 @@
-"""Commands that read labelled files: data sets of a server, and feeds into a model."""
+"""Commands that read labelled files: datasets of a server, and feeds into a model."""

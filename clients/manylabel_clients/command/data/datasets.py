@@ -52,7 +52,7 @@ def register(app: Commands) -> None:
 def list_datasets(
     context: click.Context, as_json: AsJson = False, url: Url = DEFAULT_URL, api_key: ApiKeyFile = None
 ) -> None:
-    """List the data sets of a server; add, show or delete one."""
+    """List the datasets of a server; add, show or delete one."""
     if context.invoked_subcommand is not None:
         return refuse_options_of(context, context.invoked_subcommand)
     with connect(url, api_key) as client:
@@ -87,7 +87,7 @@ def add(
     url: Url = DEFAULT_URL,
     api_key: ApiKeyFile = None,
 ) -> None:
-    """Send a labelled file to the server, to train models from.
+    """Upload a labelled file for training.
 
     Example: `manylabel datasets add songs songs.arff --labels songs.xml`, and of records
     `manylabel datasets add packages packages.jsonl.gz --labels tags --text title --text body`
@@ -108,7 +108,7 @@ def add(
 
 
 def show(name: DatasetName, as_json: AsJson = False, url: Url = DEFAULT_URL, api_key: ApiKeyFile = None) -> None:
-    """Show all there is to know about a data set."""
+    """Show the details of a dataset."""
     with connect(url, api_key) as client:
         found = client.dataset(name, details=True)
     print_as(as_json, found, _print)
@@ -120,7 +120,7 @@ def delete(
     url: Url = DEFAULT_URL,
     api_key: ApiKeyFile = None,
 ) -> None:
-    """Delete a data set. Models trained from it stay."""
+    """Delete a dataset. Models trained on it stay."""
     confirm(f"Delete {name}?", yes)
     with connect(url, api_key) as client:
         client.delete_dataset(name)

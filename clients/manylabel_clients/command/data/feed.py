@@ -1,4 +1,4 @@
-"""`manylabel feed`: learn a labelled file, in a way that can be interrupted and resumed."""
+"""`manylabel feed`: learn a labelled file; can be interrupted and resumed."""
 
 import uuid
 from dataclasses import asdict, replace
@@ -76,13 +76,13 @@ def feed(
     url: Url = DEFAULT_URL,
     api_key: ApiKeyFile = None,
 ) -> None:
-    """Learn a labelled file, in its order, each row once.
+    """Learn a labelled file in its order, each row once.
 
-    Rows of CSV, TSV and JSON lines may be records: `manylabel feed packages packages.jsonl.gz --labels tags`. The model
-    says which of their fields are text.
+    Rows of CSV, TSV and JSON lines may be records: `manylabel feed packages packages.jsonl.gz --labels tags`. The text
+    fields are those of the model.
 
-    However it is interrupted, --resume goes on exactly: no row is left out, none learnt twice. It also learns what
-    was added to the file since. (What was done is noted under ~/.local/state/manylabel.)
+    After an interruption, --resume continues exactly: no row is left out or learnt twice. It also learns rows added to
+    the file since. Checkpoints are in ~/.local/state/manylabel.
     """
     path = checkpoint_path(url, model, file)
     with connect(url, api_key, PATIENT) as client:
@@ -123,7 +123,7 @@ def _run(
     except FeedInterrupted as error:
         raise _stopped(error.__cause__, error.offset) from error
     except KeyboardInterrupt:
-        click.echo("stopped; --resume goes on", err=True)
+        click.echo("stopped; continue with --resume", err=True)
         raise click.exceptions.Exit(130) from None
 
 
@@ -144,5 +144,5 @@ def _stopped(cause: BaseException | None, offset: int) -> Exception:
     if isinstance(cause, Failure):
         return cause
     error = cause if isinstance(cause, ManyLabelError) else Failure(str(cause))
-    error.add_note(f"{offset:,} rows are learnt, --resume goes on")
+    error.add_note(f"{offset:,} rows are learnt; continue with --resume")
     return error

@@ -29,9 +29,9 @@ _File = Argument(metavar="FILE", exists=True, dir_okay=False, help=f"Labelled ex
 File = Annotated[Path, _File]
 OptionalFile = Annotated[Path | None, _File]
 LABELS_HELP = (
-    "ARFF: a Mulan XML file, or the first N (the last, if negative) or the names of the attributes that are labels; "
-    "without it, the XML beside the file or MEKA's header says. CSV, TSV: the last N columns, or their names, of 0 and "
-    "1; with --separator, the column whose cells list labels. JSON lines of records: the field that has the labels."
+    "ARFF: a Mulan XML file, or the number of the first (if negative, last) attributes, or names; "
+    "default: the XML file next to it, or MEKA's header. CSV, TSV: the number of the last columns, or names, of 0 and "
+    "1; with --separator, the column whose cells list labels. JSON lines of records: the field with the labels."
 )
 LabelColumns = Annotated[
     str | None,
@@ -39,20 +39,18 @@ LabelColumns = Annotated[
 ]
 Tags = Annotated[
     str | None,
-    Option(
-        metavar="COLUMN", help="CSV, TSV, JSON lines: the column or field that lists the labels, instead of --labels."
-    ),
+    Option(metavar="COLUMN", help="CSV, TSV, JSON lines: column or field that lists the labels, instead of --labels."),
 ]
 Separator = Annotated[
     str | None,
     Option(
-        help="CSV, TSV, JSON lines: what stands between two labels in a cell, as ';'. Default with --tags: a space.",
+        help="CSV, TSV, JSON lines: separator of labels in a cell, such as ';'. Default with --tags: a space.",
         show_default=False,
     ),
 ]
 Ignore = Annotated[
     str | None,
-    Option(metavar="A,B,...", help="CSV, TSV, JSON lines: columns or fields that are neither features nor labels."),
+    Option(metavar="A,B,...", help="CSV, TSV, JSON lines: columns or fields to ignore."),
 ]
 Text = Annotated[
     list[str] | None,
@@ -65,8 +63,8 @@ WeightColumn = Annotated[
     Option(
         "--weight",
         metavar="COLUMN",
-        help="CSV, TSV, JSON lines of records: the column or field that has what each row weighs, above 0 and at most "
-        '1,000. Beside "x" and "y" it is "weight", in NPZ an array "weight", in ARFF it is in braces behind a row.',
+        help="CSV, TSV, JSON lines of records: column or field with the weight of each row, above 0 and at most "
+        '1,000. JSON items have it in "weight", NPZ in an array "weight", ARFF in braces after a row.',
     ),
 ]
 ZeroBased = Annotated[bool, Option("--zero-based", help="libsvm: features and labels are numbered from 0, not from 1.")]

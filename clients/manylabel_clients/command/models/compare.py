@@ -59,11 +59,11 @@ def register(app: Commands) -> None:
 
 
 def compare(
-    first: Annotated[str, Argument(metavar="A", help="A model, or a version of one: NAME or NAME@VERSION.")],
+    first: Annotated[str, Argument(metavar="A", help="A model, or a version of it: NAME or NAME@VERSION.")],
     second: Annotated[str, Argument(metavar="B", help="Another model or version.")],
     data: Annotated[
         Path | None,
-        Option(exists=True, dir_okay=False, metavar="FILE", help="A labelled file that both predict; none is learnt."),
+        Option(exists=True, dir_okay=False, metavar="FILE", help="Labelled file that both predict; nothing is learnt."),
     ] = None,
     labels: LabelColumns = None,
     zero_based: ZeroBased = False,

@@ -53,25 +53,20 @@ def evaluate(
     text: Text = None,
     weight: WeightColumn = None,
     batch_size: BatchSize = 64,
-    history: Annotated[
-        bool, Option("--history", help="What they were over the examples so far; --json has all points.")
-    ] = False,
+    history: Annotated[bool, Option("--history", help="Show the metrics history; --json has all points.")] = False,
     reliability: Annotated[
         bool,
-        Option("--reliability", help="How often probabilities came true, by their size."),
+        Option("--reliability", help="Show the reliability diagram."),
     ] = False,
-    label: Annotated[
-        str | None, Option("--label", metavar="NAME", help="With --reliability: count this label alone.")
-    ] = None,
+    label: Annotated[str | None, Option("--label", metavar="NAME", help="With --reliability: only this label.")] = None,
     as_json: AsJson = False,
     url: Url = DEFAULT_URL,
     api_key: ApiKeyFile = None,
 ) -> None:
-    """Show how well a model predicts, beside what the labels that are frequent would reach whatever the features.
+    """Show the metrics of a model next to a baseline that predicts the most frequent labels.
 
-    Without a file: its prequential measures, of predictions made just before each example was learnt. With
-    a file: it predicts the rows, learns nothing of them, and is measured on the labels of the file, where rows count
-    by their weights.
+    Without a file: its prequential metrics. With a file: the model predicts the rows without learning them, and the
+    metrics use the labels and weights of the file.
     """
     if file is not None and (history or reliability):
         hint = "--history" if history else "--reliability"

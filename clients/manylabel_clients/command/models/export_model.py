@@ -1,4 +1,4 @@
-"""`manylabel export-model`: a linear model as a file to take along."""
+"""`manylabel export-model`: save a linear model as a file."""
 
 import json
 import sys
@@ -36,24 +36,21 @@ def export_model(
             "-o",
             dir_okay=False,
             metavar="FILE",
-            help="Where to write it, such as model.onnx; - for output.",
+            help="File to write, such as model.onnx; - for standard output.",
         ),
     ],
-    version: Annotated[
-        int | None, Option(min=1, help="Version of a trained model. Default: the version that is served.")
-    ] = None,
+    version: Annotated[int | None, Option(min=1, help="Version of a trained model. Default: the served one.")] = None,
     snapshot: Annotated[
         str | None,
-        Option(help="Of one that learns online: which snapshot, by name or position. Default: its state now."),
+        Option(help="Snapshot of an online model, by name or position. Default: the current state."),
     ] = None,
     url: Url = DEFAULT_URL,
     api_key: ApiKeyFile = None,
 ) -> None:
-    """Write a linear model to a file that predicts without a server: with how it reads records, its scaling and its
-    thresholds.
+    """Write a linear model, with its record parsing, scaling and thresholds, to a file that predicts without a server.
 
-    The key needs the scopes read and export, and without --snapshot for a model that learns online admin, too: a
-    snapshot is taken, and deleted again. docs/export.md describes the files.
+    The key needs the scopes read and export. For an online model without --snapshot it also needs admin, because the
+    command takes a snapshot and deletes it again. docs/export.md describes the files.
 
     Example: `manylabel export-model tags --to python -o tags.py`
     """

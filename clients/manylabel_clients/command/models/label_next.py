@@ -1,4 +1,4 @@
-"""`manylabel models predictions`, and the loop of `manylabel label`: kept predictions that wait for their labels."""
+"""`manylabel models predictions`, and the loop of `manylabel label`: stored predictions without labels."""
 
 import json
 import sys
@@ -19,10 +19,10 @@ from manylabel_clients.http.resources.predictions import UnlabelledPage, Unlabel
 
 ORDER = "uncertainty"
 MAX_ASKED = 100
-"""Most that the server lists at a time."""
+"""Maximum number of predictions that the server lists."""
 
 MAX_LIKELY = 5
-"""Labels shown that are not predicted, the most likely ones."""
+"""Number of further labels shown, the most likely ones that are not predicted."""
 
 MAX_CHARACTERS = 2_000
 """Maximum characters shown of each field of a record."""
@@ -36,13 +36,13 @@ A label that is one of these letters, or has a comma, is typed as JSON: ["s"]
 
 def predictions(
     name: ModelName,
-    order: Annotated[str, Option(help="What comes first: newest or uncertainty.")] = ORDER,
-    limit: Annotated[int, Option(min=1, max=MAX_ASKED, help="Most predictions shown.")] = 20,
+    order: Annotated[str, Option(help="Order: newest or uncertainty.")] = ORDER,
+    limit: Annotated[int, Option(min=1, max=MAX_ASKED, help="Maximum number of predictions.")] = 20,
     as_json: AsJson = False,
     url: Url = DEFAULT_URL,
     api_key: ApiKeyFile = None,
 ) -> None:
-    """List kept predictions that wait for their labels, those first whose labels would teach the model most."""
+    """List stored predictions without labels, most uncertain first."""
     with connect(url, api_key) as client:
         page = client.model(name).predictions(order=order, limit=limit)
     print_as(as_json, page, _print_page)
@@ -50,7 +50,7 @@ def predictions(
 
 def _print_page(page: UnlabelledPage) -> None:
     if not page.predictions:
-        return click.echo("no kept predictions wait for labels; manylabel predict --keep-record keeps some")
+        return click.echo("no stored predictions without labels; manylabel predict --keep-record stores some")
     rows = [(one.id, ", ".join(_predicted(one)), f"{one.uncertainty:.3f}") for one in page.predictions]
     return print_table(("id", "predicted", "uncertainty"), rows, words=2)
 
@@ -167,7 +167,7 @@ def _show(shown: UnlabelledPrediction) -> None:
 def _described(shown: UnlabelledPrediction) -> Iterator[str]:
     record = shown.record
     if record is None:
-        yield f"{shown.id} (its record was not kept: predict with --keep-record)"
+        yield f"{shown.id} (its record was not stored: predict with --keep-record)"
     elif isinstance(record, dict):
         for name, value in record.items():
             yield f"{name}: {_shortened(value)}"

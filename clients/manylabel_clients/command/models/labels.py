@@ -20,18 +20,16 @@ COLUMNS = ("label", "examples", "frequency", "first", "last", "F1", "window F1",
 
 def labels(
     name: ModelName,
-    sort: Annotated[str, Option(help="name, frequency, first_seen, last_seen, f1, window_f1, ...")] = "frequency",
-    ascending: Annotated[bool, Option("--ascending", help="The lowest first.")] = False,
-    offset: Annotated[int, Option(min=0, help="How many to leave out.")] = 0,
-    limit: Annotated[int, Option(min=1, max=1000, help="Most labels shown.")] = 50,
-    version: Annotated[
-        int | None, Option(min=1, help="Which version of a model that jobs train. Default: the one served.")
-    ] = None,
+    sort: Annotated[str, Option(help="Sort key: name, frequency, first_seen, f1, window_f1, ...")] = "frequency",
+    ascending: Annotated[bool, Option("--ascending", help="Sort in ascending order.")] = False,
+    offset: Annotated[int, Option(min=0, help="Number of labels to skip.")] = 0,
+    limit: Annotated[int, Option(min=1, max=1000, help="Maximum number of labels.")] = 50,
+    version: Annotated[int | None, Option(min=1, help="Version of a trained model. Default: the served one.")] = None,
     as_json: AsJson = False,
     url: Url = DEFAULT_URL,
     api_key: ApiKeyFile = None,
 ) -> None:
-    """List the labels of a model: how frequent each is, when it was seen, how well it is predicted."""
+    """List the labels of a model with their frequency and metrics."""
     with connect(url, api_key) as client:
         model = client.model(name)
         page = model.labels(sort=sort, descending=not ascending, offset=offset, limit=limit, version=version)
@@ -40,7 +38,7 @@ def labels(
 
 def describe_labels(
     name: ModelName,
-    label: Annotated[str | None, Argument(help="The label. Default: those of --file.")] = None,
+    label: Annotated[str | None, Argument(help="Label. Default: those in --file.")] = None,
     title: Annotated[str | None, Option(help="Name of the label for people; '' removes it.")] = None,
     description: Annotated[str | None, Option(help="Meaning of the label in words; '' removes it.")] = None,
     uri: Annotated[str | None, Option(help="Address of the label; '' removes it.")] = None,
@@ -49,13 +47,13 @@ def describe_labels(
         Option(
             exists=True,
             dir_okay=False,
-            help=f"{FILE_HELP} An empty cell leaves a field as it is; null in JSON removes it.",
+            help=f"{FILE_HELP} An empty cell leaves a field unchanged; null in JSON removes it.",
         ),
     ] = None,
     url: Url = DEFAULT_URL,
     api_key: ApiKeyFile = None,
 ) -> None:
-    """Give labels of a model titles, descriptions and URIs. Labels that the model does not know are declared.
+    """Set titles, descriptions and URIs of labels. Unknown labels are declared.
 
     Example: `manylabel models describe-labels tags --file labels.csv`
     """
@@ -75,7 +73,7 @@ def set_groups(
     url: Url = DEFAULT_URL,
     api_key: ApiKeyFile = None,
 ) -> None:
-    """Replace the groups and parents of a model's labels. Labels that the model does not know are declared.
+    """Replace the groups and parents of a model's labels. Unknown labels are declared.
 
     Example: `manylabel models set-groups tags groups.json`
     """
@@ -103,12 +101,12 @@ def read_groups(file: Path) -> dict[str, Any]:
 
 def rename_label(
     name: ModelName,
-    label: Annotated[str, Argument(help="Its name now.")],
-    to: Annotated[str, Argument(help="Its name from now on.")],
+    label: Annotated[str, Argument(help="Current name.")],
+    to: Annotated[str, Argument(help="New name.")],
     url: Url = DEFAULT_URL,
     api_key: ApiKeyFile = None,
 ) -> None:
-    """Give a label of a model another name; what was learnt about it stays."""
+    """Rename a label of a model; everything learnt about it stays."""
     with connect(url, api_key) as client:
         client.model(name).rename_label(label, to)
     click.echo(f"{label} is {to} now")
@@ -116,8 +114,8 @@ def rename_label(
 
 def merge_label(
     name: ModelName,
-    label: Annotated[str, Argument(help="The label to merge.")],
-    into: Annotated[str, Argument(help="The label that its name stands for from now on.")],
+    label: Annotated[str, Argument(help="Label to merge.")],
+    into: Annotated[str, Argument(help="Label that keeps learning under both names.")],
     url: Url = DEFAULT_URL,
     api_key: ApiKeyFile = None,
 ) -> None:
@@ -129,11 +127,11 @@ def merge_label(
 
 def retire_label(
     name: ModelName,
-    label: Annotated[str, Argument(help="The label.")],
+    label: Annotated[str, Argument(help="Label.")],
     url: Url = DEFAULT_URL,
     api_key: ApiKeyFile = None,
 ) -> None:
-    """Have a model learn and predict a label no more."""
+    """Retire a label: the model no longer learns or predicts it."""
     with connect(url, api_key) as client:
         client.model(name).retire_label(label)
     click.echo(f"{label} is retired")
@@ -141,11 +139,11 @@ def retire_label(
 
 def pause_label(
     name: ModelName,
-    label: Annotated[str, Argument(help="The label.")],
+    label: Annotated[str, Argument(help="Label.")],
     url: Url = DEFAULT_URL,
     api_key: ApiKeyFile = None,
 ) -> None:
-    """Have a model neither learn nor predict a label until it is resumed; what was learnt about it stays."""
+    """Pause a label: the model does not learn or predict it until it is resumed."""
     with connect(url, api_key) as client:
         client.model(name).pause_label(label)
     click.echo(f"{label} is paused")
@@ -153,11 +151,11 @@ def pause_label(
 
 def resume_label(
     name: ModelName,
-    label: Annotated[str, Argument(help="The label.")],
+    label: Annotated[str, Argument(help="Label.")],
     url: Url = DEFAULT_URL,
     api_key: ApiKeyFile = None,
 ) -> None:
-    """Have a model learn and predict a paused label again, from what was learnt about it before."""
+    """Resume a paused label with what was learnt before the pause."""
     with connect(url, api_key) as client:
         client.model(name).resume_label(label)
     click.echo(f"{label} is resumed")

@@ -61,23 +61,21 @@ def create(
     name: ModelName,
     algorithm: Annotated[
         str,
-        Option(help="falt, salt, kernel_falt, kernel_salt, passive_aggressive or kernel_passive_aggressive."),
+        Option(help="Learner: falt, salt, kernel_falt, kernel_salt, passive_aggressive or kernel_passive_aggressive."),
     ] = "falt",
     param: Annotated[
         list[str] | None,
-        Option(metavar="NAME=VALUE", help="A parameter of the algorithm, as eta=0.5. Repeatable."),
+        Option(metavar="NAME=VALUE", help="Parameter of the algorithm, such as eta=0.5. Repeatable."),
     ] = None,
-    scaling: Annotated[str | None, Option(help="auto, none, unit or standard.")] = None,
+    scaling: Annotated[str | None, Option(help="Scaling: auto, none, unit or standard.")] = None,
     missing: Annotated[
-        str | None, Option(help="Where a missing quantity stands: mean (with scaling auto) or zero.")
+        str | None, Option(help="Replacement of a missing quantity: mean (with scaling auto) or zero.")
     ] = None,
-    labels: Annotated[
-        str | None, Option(metavar="A,B,...", help="The only labels accepted. Default: as they come.")
-    ] = None,
+    labels: Annotated[str | None, Option(metavar="A,B,...", help="Allowed labels. Default: any.")] = None,
     groups: Annotated[Path | None, Option(exists=True, dir_okay=False, help=labels_command.GROUPS_HELP)] = None,
     features: Annotated[
         str | None,
-        Option(metavar="N|A,B,...", help="Number or names of the only features. Default: as they come."),
+        Option(metavar="N|A,B,...", help="Number or names of the allowed features. Default: any."),
     ] = None,
     limit: Annotated[
         list[str] | None,
@@ -94,15 +92,15 @@ def create(
             help="The fields of records that are text. Repeatable, with one in each. Default: what is long enough.",
         ),
     ] = None,
-    durability: Annotated[str | None, Option(help="log or fsync.")] = None,
+    durability: Annotated[str | None, Option(help="Durability of updates: log or fsync.")] = None,
     old_names: Annotated[
         str | None,
         Option(
             type=click.Choice(("follow", "refuse")),
-            help="Updates that name a label by an old name: learn them under its current name, or refuse them.",
+            help="Handling of old names of labels: follow learns them under the current name, refuse rejects them.",
         ),
     ] = None,
-    window: Annotated[int | None, Option(help="Examples in the window of the measures.")] = None,
+    window: Annotated[int | None, Option(help="Number of examples in windowed metrics.")] = None,
     as_json: AsJson = False,
     url: Url = DEFAULT_URL,
     api_key: ApiKeyFile = None,
@@ -132,7 +130,7 @@ def create(
 
 
 def show(name: ModelName, as_json: AsJson = False, url: Url = DEFAULT_URL, api_key: ApiKeyFile = None) -> None:
-    """Show all there is to know about a model."""
+    """Show the settings, size and metrics of a model."""
     with connect(url, api_key) as client:
         status = client.model(name).status()
     print_as(as_json, status, print_status)
@@ -144,7 +142,7 @@ def delete(
     url: Url = DEFAULT_URL,
     api_key: ApiKeyFile = None,
 ) -> None:
-    """Delete a model and all it has learnt. There is no way back."""
+    """Delete a model and its log. This cannot be undone."""
     confirm(f"Delete {name} and all it has learnt?", yes)
     with connect(url, api_key) as client:
         client.model(name).delete()

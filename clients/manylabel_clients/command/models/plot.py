@@ -1,4 +1,4 @@
-"""`manylabel models plot`: a picture of a version of a model that jobs have trained."""
+"""`manylabel models plot`: a plot of a version of a trained model."""
 
 from pathlib import Path
 from typing import Annotated
@@ -10,25 +10,25 @@ from manylabel_clients.command.failures import Failure
 from manylabel_clients.command.options import DEFAULT_URL, ApiKeyFile, ModelName, Url, connect
 
 KINDS = ("label-scores", "label-correlation", "view-weights", "convergence")
-"""Those of `manylabel_clients.plots`, which help does not wait for: it loads NumPy."""
+"""Kinds of plots in `manylabel_clients.plots`, copied because importing it loads NumPy."""
 
 
 def plot(
     name: ModelName,
     kind: Annotated[str, Option(help=f"{', '.join(KINDS[:-1])} or {KINDS[-1]}.")] = KINDS[0],
-    version: Annotated[int | None, Option(min=1, help="Number of the version. Default: the one served.")] = None,
+    version: Annotated[int | None, Option(min=1, help="Number of the version. Default: the served one.")] = None,
     out: Annotated[
         Path | None,
         Option(
             dir_okay=False,
             metavar="FILE",
-            help="Where to write the picture, as scores.png, scores.svg or scores.pdf. Default: MODEL-KIND.png.",
+            help="File to write: PNG, SVG or PDF by its extension. Default: MODEL-KIND.png.",
         ),
     ] = None,
     url: Url = DEFAULT_URL,
     api_key: ApiKeyFile = None,
 ) -> None:
-    """Draw what there is to see of a model that jobs have trained. Needs matplotlib: the extra plots.
+    """Plot a trained model. Needs matplotlib: the extra plots.
 
     Example: `manylabel models plot songs --kind convergence --out songs.svg`
     """

@@ -27,22 +27,20 @@ def predict(
     ignore: Ignore = None,
     text: Text = None,
     batch_size: BatchSize = 64,
-    probabilities: Annotated[bool, Option("--probabilities", help="Say how likely each label is, too.")] = False,
+    probabilities: Annotated[bool, Option("--probabilities", help="Show probabilities, too.")] = False,
     explain: Annotated[
-        int, Option("--explain", min=0, max=100, help="Number of features named for each label, and against it.")
+        int, Option("--explain", min=0, max=100, help="Number of features for and against each predicted label.")
     ] = 0,
-    top: Annotated[int | None, Option("--top", min=1, help="Number of labels to show, the best first.")] = None,
+    top: Annotated[int | None, Option("--top", min=1, help="Number of labels to show, best first.")] = None,
     only: Annotated[
-        list[str] | None, Option("--only", help="Predict this label alone, or labels that begin so: 'role::*'.")
+        list[str] | None, Option("--only", help="Only this label, or labels with a prefix: 'role::*'. Repeatable.")
     ] = None,
     except_: Annotated[
-        list[str] | None, Option("--except", help="Leave out this label, or labels that begin so.")
+        list[str] | None, Option("--except", help="Omit this label, or labels with a prefix. Repeatable.")
     ] = None,
-    keep: Annotated[
-        bool, Option("--keep", help="Have the server keep what it answers, for `manylabel label` later.")
-    ] = False,
+    keep: Annotated[bool, Option("--keep", help="Store the predictions for `manylabel label`.")] = False,
     keep_record: Annotated[
-        bool, Option("--keep-record", help="As --keep, with the example itself, to show to who labels it.")
+        bool, Option("--keep-record", help="Like --keep, and store the example itself for the person who labels it.")
     ] = False,
     as_json: AsJson = False,
     url: Url = DEFAULT_URL,
@@ -50,9 +48,8 @@ def predict(
 ) -> None:
     """Predict the labels of examples: a table for one, a line for each of many.
 
-    With --probabilities, a line says how likely each label in it is; with --keep, it begins with the id of the answer.
-    With --explain, a table says of each label predicted what speaks for it, and what against it. --only and --except
-    may be repeated.
+    With --probabilities, a line has the probability of each label; with --keep, it begins with the id of the
+    prediction. With --explain, a table lists the features for and against each predicted label.
 
     Example: `manylabel predict tags '{"x": {"word=cat": 1}}'`
     """
@@ -82,7 +79,7 @@ def _print(prediction: Prediction, as_json: bool, is_alone: bool) -> None:
         print_json(prediction)
     elif is_alone:
         if prediction.id is not None:
-            click.echo(f"kept as {prediction.id}")
+            click.echo(f"stored as {prediction.id}")
         print_prediction(prediction)
     else:
         kept = "" if prediction.id is None else f"{prediction.id}  "

@@ -1,4 +1,4 @@
-"""`manylabel snapshots` and `rollback`: states of a model that stay, and the way back to one."""
+"""`manylabel snapshots` and `rollback`: manual snapshots, and the return to one."""
 
 from typing import Annotated
 
@@ -19,9 +19,9 @@ def register(app: Commands) -> None:
 
 def snapshots(
     model: ModelName,
-    take: Annotated[bool, Option("--take", help="Keep the present state until it is deleted.")] = False,
-    name: Annotated[str | None, Option(help="With --take: names the snapshot.")] = None,
-    note: Annotated[str | None, Option(help="With --take: says what it is for.")] = None,
+    take: Annotated[bool, Option("--take", help="Take a snapshot, which stays until it is deleted.")] = False,
+    name: Annotated[str | None, Option(help="With --take: name of the snapshot.")] = None,
+    note: Annotated[str | None, Option(help="With --take: purpose of the snapshot.")] = None,
     delete: Annotated[
         str | None,
         Option(metavar="SNAPSHOT", help="Delete a manual snapshot, by its name or position."),
@@ -30,7 +30,7 @@ def snapshots(
     url: Url = DEFAULT_URL,
     api_key: ApiKeyFile = None,
 ) -> None:
-    """List the snapshots of a model, the newest first; take one, or delete one.
+    """List the snapshots of a model, newest first; take one, or delete one.
 
     Example: `manylabel snapshots tags --take --name before-cleanup`
     """
@@ -42,7 +42,7 @@ def snapshots(
         handle = client.model(model)
         if take:
             taken = handle.take_snapshot(name, note)
-            print_as(as_json, taken, lambda taken: click.echo(f"kept the state at {taken.position}{_called(taken)}"))
+            print_as(as_json, taken, lambda taken: click.echo(f"snapshot taken at {taken.position}{_called(taken)}"))
         elif delete is not None:
             handle.delete_snapshot(delete)
             click.echo(f"deleted {delete}")
@@ -58,7 +58,7 @@ def rollback(
     url: Url = DEFAULT_URL,
     api_key: ApiKeyFile = None,
 ) -> None:
-    """Go back to a snapshot: the model forgets what it has learnt since."""
+    """Return the model to a snapshot: it forgets what it has learnt since."""
     confirm(f"Forget what {model} has learnt since {snapshot}?", yes)
     with connect(url, api_key) as client:
         done = client.model(model).rollback(snapshot)

@@ -1,4 +1,4 @@
-"""`manylabel update` and `label`: examples with their true labels, and the labels of predictions that were kept."""
+"""`manylabel update` and `label`: labelled examples, and labels of stored predictions."""
 
 import uuid
 from collections.abc import Callable, Iterable
@@ -54,7 +54,7 @@ def update(
     url: Url = DEFAULT_URL,
     api_key: ApiKeyFile = None,
 ) -> None:
-    """Learn examples with their true labels. Beside "x" and "y" an example may have a "weight".
+    """Learn examples with their true labels. An example may have a "weight".
 
     Example: `manylabel update tags '{"x": {"word=cat": 1}, "y": ["pets"]}'`
     """
@@ -68,11 +68,11 @@ def label(
     model: ModelName,
     source: Annotated[
         str | None,
-        Argument(metavar="[INPUT]", help="JSON itself, a file of it, or - for standard input; ids and labels."),
+        Argument(metavar="[INPUT]", help="Ids and labels: JSON, a file, or - for standard input."),
     ] = None,
     batch_size: BatchSize = 64,
     key: Key = None,
-    order: Annotated[str, Option(help="Without INPUT, what to label first: uncertainty or newest.")] = ORDER,
+    order: Annotated[str, Option(help="Without INPUT: order, uncertainty or newest.")] = ORDER,
     send_every: Annotated[
         int,
         Option(
@@ -85,13 +85,12 @@ def label(
     url: Url = DEFAULT_URL,
     api_key: ApiKeyFile = None,
 ) -> None:
-    """Label predictions that were kept (`manylabel predict --keep-record`), here in the terminal or from INPUT.
+    """Label stored predictions (`manylabel predict --keep-record`), in the terminal or from INPUT.
 
-    Without INPUT it shows one after the other, those first whose labels would teach the model most, with the labels
-    predicted, and asks for the true ones. With INPUT it tells the labels that stand there, by the ids of the
-    predictions.
+    Without INPUT it shows them one after the other, most uncertain first, with the predicted labels, and asks for the
+    true ones. With INPUT it submits the labels in it, by the ids of the predictions.
 
-    A model that learns online learns from them; of one that jobs train, they measure what was answered.
+    An online model learns them; they only update the metrics of a trained model.
 
     Example: `manylabel label tags '{"id": "01KAHZY4T00000000000000000", "y": ["pets"]}'`
     """
@@ -101,7 +100,7 @@ def label(
     with connect(url, api_key, PATIENT) as client:
         send = client.model(model).label_many
         told, receipt = _send(send, read_truths(source), batch_size, key or uuid.uuid4().hex)
-    return print_as(as_json, receipt, lambda receipt: _print(model, told, "kept prediction", receipt))
+    return print_as(as_json, receipt, lambda receipt: _print(model, told, "stored prediction", receipt))
 
 
 def _send(send: Callable[..., Updated], items: Iterable[Item], batch_size: int, key: str) -> tuple[int, Updated]:
@@ -124,7 +123,7 @@ def _send(send: Callable[..., Updated], items: Iterable[Item], batch_size: int, 
 
 def _print(model: str, learnt: int, what: str, receipt: Updated) -> None:
     plural = "" if learnt == 1 else "s"
-    done, how = ("learnt", "learnt") if what == "example" else ("labelled", "been told")
+    done, how = ("learnt", "learnt") if what == "example" else ("labelled", "labels of")
     before = f" (had been {done} before)" if receipt.replayed else ""
     click.echo(
         f"{learnt:,} {what}{plural} {done}{before}; {model} has {how} {receipt.updates:,} "

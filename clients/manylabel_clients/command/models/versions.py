@@ -1,4 +1,4 @@
-"""`manylabel models versions` and `promote`: versions that jobs have made of a model."""
+"""`manylabel models versions` and `promote`: versions of a trained model."""
 
 from typing import Annotated
 
@@ -12,11 +12,11 @@ from manylabel_clients.command.output.text import human_size, print_as, short_ti
 from manylabel_clients.http.resources.versions import Promoted, Version
 
 MEASURE = "micro_f1"
-"""The measure in the list."""
+"""Metric shown in the list."""
 
 
 def versions(name: ModelName, as_json: AsJson = False, url: Url = DEFAULT_URL, api_key: ApiKeyFile = None) -> None:
-    """List the versions that jobs have made of a model."""
+    """List the versions of a trained model."""
     with connect(url, api_key) as client:
         found = client.model(name).versions()
     columns = ("version", "trainer", "data", "scaling", "created", "converged", "rows", "size", "micro-F1")
@@ -26,14 +26,12 @@ def versions(name: ModelName, as_json: AsJson = False, url: Url = DEFAULT_URL, a
 def promote(
     name: ModelName,
     version: Annotated[int, Argument(min=1, help="Number of the version.")],
-    force: Annotated[
-        bool, Option("--force", help="Also if its features, or their scaling, are others than those served.")
-    ] = False,
+    force: Annotated[bool, Option("--force", help="Serve it even if its features or scaling differ.")] = False,
     as_json: AsJson = False,
     url: Url = DEFAULT_URL,
     api_key: ApiKeyFile = None,
 ) -> None:
-    """Serve a version of a model, in one step; also an earlier one than the one that is served."""
+    """Serve a version of a model; promoting an earlier one switches back."""
     with connect(url, api_key) as client:
         done = client.model(name).promote(version, force=force)
     print_as(as_json, done, lambda done: click.echo(f"{name} {_served(done)}"))

@@ -1,4 +1,4 @@
-"""Printed jobs and trainers."""
+"""Output of jobs and trainers."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -22,7 +22,7 @@ def print_jobs(jobs: Sequence[JobStatus]) -> None:
 
 
 def print_job(job: JobStatus) -> None:
-    """Print all there is to know about one job."""
+    """Print the details of one job."""
     facts = {
         "job": job.id,
         "state": job.state if job.error is None else f"{job.state}: {job.error.detail} ({job.error.code})",

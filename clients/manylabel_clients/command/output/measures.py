@@ -1,4 +1,4 @@
-"""Printed measures of how well a model predicts, and alarms of drift."""
+"""Output of metrics and drift alarms."""
 
 from dataclasses import asdict
 from typing import Any
@@ -29,11 +29,11 @@ TITLES = {
         for depth in (1, 5, 10, 100)
     },
 }
-"""Measures as people write them, in order: those of `manylabel_core.metrics`, which need not be installed here."""
+"""Metrics with their usual names, in order: those of `manylabel_core.metrics`, which need not be installed."""
 
 
 def print_metrics(metrics: Metrics, title: str = "predicted before learnt") -> None:
-    """Print prequential measures, overall and over the window, each beside what the labels frequent so far reach."""
+    """Print prequential metrics, overall and over the window, next to the baseline."""
     both = (metrics.cumulative, metrics.window)
     columns = (title, "all", "baseline", _last(metrics), "baseline")
     counts = ("examples", *(cell for measures in both for cell in (f"{measures.examples:,}", "")))
@@ -44,7 +44,7 @@ def print_metrics(metrics: Metrics, title: str = "predicted before learnt") -> N
 
 
 def print_by_seen(by_seen: BySeen) -> None:
-    """Print how well labels are predicted by how often each had been seen before."""
+    """Print metrics of labels by the number of earlier examples."""
     groups = (
         ("never", by_seen.never),
         ("1 to 4 times", by_seen.below_5),
@@ -63,11 +63,11 @@ def print_by_seen(by_seen: BySeen) -> None:
 
 
 MAX_POINTS = 16
-"""Most points of the past shown to a person; JSON has all."""
+"""Maximum number of points of the history shown to a person; JSON has all."""
 
 
 def print_history(history: MetricsHistory) -> None:
-    """Print micro-F1 in the past, overall and over the window, each beside its baseline, and the alarms of drift."""
+    """Print the history of micro-F1, overall and over the window, next to the baseline, and the drift alarms."""
     parts = (history.cumulative, history.window)
     columns = [column for part in parts for column in (part.micro_f1, part.baseline.micro_f1)]
     last = len(history.examples) - 1
@@ -81,7 +81,7 @@ def print_history(history: MetricsHistory) -> None:
 
 
 def print_reliability(reliability: Reliability) -> None:
-    """Print how often probabilities came true, by their size, and how far they were off."""
+    """Print the reliability diagram and its summaries."""
     there = [each for each in reliability.bins if each.count]
     rows = [
         (
@@ -107,7 +107,7 @@ def _last(metrics: Metrics) -> str:
 
 
 def print_drift(drift: Drift) -> None:
-    """Print the alarms of drift, those of single labels by their number."""
+    """Print the drift alarms, those of single labels by their number."""
     ranked = sorted(drift.labels.items(), key=lambda label: -label[1].alarms)
     detectors = [("(all labels)", drift), *ranked[:MAX_LABELS]]
     rows = [(name, f"{one.alarms:,}", "never" if one.last is None else f"{one.last:,}") for name, one in detectors]

@@ -1,4 +1,4 @@
-"""Printed models and predictions."""
+"""Output of models and predictions."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -12,7 +12,7 @@ from manylabel_clients.http.resources.model_status import AnyStatus, AnySummary,
 from manylabel_clients.http.resources.predictions import Prediction
 
 MANY_UNSEEN = 0.25
-"""Share of unseen words from which on parts of words are advised."""
+"""Share of unseen words from which the command advises parts of words."""
 
 
 def print_models(models: Sequence[AnySummary]) -> None:
@@ -37,7 +37,7 @@ def _row(model: AnySummary) -> tuple[str, ...]:
 
 
 def print_status(status: AnyStatus) -> None:
-    """Print all there is to know about one model."""
+    """Print the details of one model."""
     if isinstance(status, TrainedStatus):
         print_facts(_facts_of_trained(status))
         if status.measures is not None:
@@ -64,7 +64,7 @@ def print_status(status: AnyStatus) -> None:
 
 
 def print_advice(status: AnyStatus) -> None:
-    """Advise parts of words if many words of new texts were never seen."""
+    """Advise parts of words if new texts have many unseen words."""
     if isinstance(status, ModelStatus) and (status.unseen_words or 0.0) >= MANY_UNSEEN:
         click.echo(
             f"{status.unseen_words:.0%} of the words in new texts were never seen before: "
@@ -87,7 +87,7 @@ def _facts_of_trained(status: TrainedStatus) -> dict[str, str]:
 
 
 def _limits(status: ModelStatus) -> Iterator[str]:
-    """Yield the highest number of features and of labels, the policy, and how much has been ignored."""
+    """Yield the maximum number of features and of labels, the policy, and the number ignored."""
     for kind, limit in (status.limits or {}).items():
         if limit is not None:
             ignored = f" ({status.ignored[kind]:,} ignored)" if status.ignored.get(kind) else ""
@@ -107,7 +107,7 @@ def _params(params: dict[str, Any] | None) -> str:
 
 
 def print_prediction(prediction: Prediction) -> None:
-    """Print one prediction with the scores behind it, highest first, and probabilities if it has them."""
+    """Print one prediction with its scores, highest first, and probabilities if it has them."""
     click.echo(", ".join(prediction.labels) or "(no label)")
     ranked = sorted(prediction.scores.items(), key=lambda score: -score[1])
     likely = prediction.probabilities
@@ -124,7 +124,7 @@ def print_prediction(prediction: Prediction) -> None:
 
 
 def print_explanations(prediction: Prediction) -> None:
-    """Print why each label was predicted, if that was asked for: what speaks for it, then against it, then the rest."""
+    """Print the explanation of each predicted label, if requested: features for it, against it, and the rest."""
     for label, explanation in (prediction.explanations or {}).items():
         parts = [*explanation.for_, *reversed(explanation.against)]
         rows = [(str(part.feature), f"{part.value:.4g}", f"{part.contribution:+.4f}") for part in parts]

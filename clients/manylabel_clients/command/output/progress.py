@@ -1,4 +1,4 @@
-"""A bar for a fit, wherever it runs."""
+"""Progress bar of a fit, wherever it runs."""
 
 import math
 from types import TracebackType
@@ -13,9 +13,9 @@ def fold_text(fold: int | None, folds: int | None) -> str:
 
 
 class FitBar:
-    """A bar shows how far a fit is, and a search before it.
+    """Progress bar of a fit, and of a search before it.
 
-    The bar of a fit is full when its gap is down to `tol`; on the way it counts orders of magnitude.
+    The bar of a fit is full when its gap is down to `tol`; it counts orders of magnitude.
 
     Parameters
     ----------
@@ -31,7 +31,7 @@ class FitBar:
         self._trials = ""
 
     def update(self, iteration: int, gap: float | None, seconds: float) -> None:
-        """Show where the fit is now."""
+        """Show the current progress of the fit."""
         gap = gap if gap is not None and math.isfinite(gap) and gap > 0 else None
         self._first_gap = gap if self._first_gap is None else self._first_gap
         gap_text = "" if gap is None else f", gap {gap:.2g}"
@@ -40,15 +40,15 @@ class FitBar:
         )
 
     def update_fold(self, fold: int | None, folds: int | None) -> None:
-        """Say from now on which fold of the rows the fit leaves out; None for none."""
+        """Set the fold that the fit leaves out; None for none."""
         self._fold = fold_text(fold, folds)
 
     def update_trials(self, done: int, total: int, best: float | None) -> None:
-        """Say from now on how many trials of a search are done, and the best score so far."""
+        """Set the number of finished trials of a search, and the best score so far."""
         self._trials = f"trial {done} of {total}, " + ("" if best is None else f"best {best:.4f}, ")
 
     def print(self, text: str) -> None:
-        """Print a line that stays, above the bar."""
+        """Print a permanent line above the bar."""
         self._bar.print(text)
 
     def __enter__(self) -> Self:

@@ -1,4 +1,4 @@
-"""Tables and facts for people, no wider than their terminal."""
+"""Tables and facts for people, at most as wide as their terminal."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
@@ -7,9 +7,9 @@ import click
 from manylabel_clients.command.output.terminal import display_width, padded, printable, terminal_width, wrapped
 
 GAPS = ("  ", " ")
-"""Separators of two columns: the usual one, and a narrower one for wide tables."""
+"""Separators of columns: the usual one, and a narrower one for wide tables."""
 INDENT = 12
-"""Where facts stand, behind their names."""
+"""Column of the values of facts, after their names."""
 
 
 def print_table(
@@ -17,8 +17,8 @@ def print_table(
 ) -> None:
     """Print a table whose first `n_words` columns are words and whose other columns are numbers.
 
-    Where a terminal is too narrow for it, cells take several lines, but for those of the first column, which are copied
-    from here. Where it is too narrow to keep words in one piece, each row is printed as facts.
+    In a narrow terminal, cells take several lines, except in the first column, which people copy. If words do not fit,
+    each row is printed as facts.
     """
     listed = [[printable(cell) for cell in row] for row in rows]
     cells = [list(columns), *listed]

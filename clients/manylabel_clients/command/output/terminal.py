@@ -1,4 +1,4 @@
-"""The terminal: how wide it is, and how wide a text is in it."""
+"""Width of the terminal, and of a text in it."""
 
 import os
 import shutil

@@ -1,4 +1,4 @@
-"""JSON for scripts, and values as people read them."""
+"""JSON for scripts, and values in a readable form."""
 
 import json
 import sys
@@ -11,7 +11,7 @@ import click
 T = TypeVar("T")
 
 MAX_LABELS = 20
-"""Most labels shown to a person; JSON has all."""
+"""Maximum number of labels shown to a person; JSON has all."""
 
 
 def as_json(value: Any) -> str:
@@ -27,13 +27,13 @@ def _as_document(facts: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def print_json(value: Any) -> None:
-    """Print one line of JSON, at once: something may wait for it at the other end of a pipe."""
+    """Print and flush one line of JSON, because another program may wait for it."""
     click.echo(as_json(value))
     sys.stdout.flush()
 
 
 def print_as(as_json: bool, found: T, show: Callable[[T], object]) -> None:
-    """Print what was found as JSON, of a list one line for each, or show it to a person."""
+    """Print a result as JSON, one line per item of a list, or show it to a person."""
     if not as_json:
         show(found)
         return

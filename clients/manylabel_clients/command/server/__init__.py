@@ -1,1 +1,2 @@
-"""Commands about a server itself: start it, a training worker or the demo; its keys; its store moved to another."""
+"""Commands for the operator of a server: start it, a training worker or the demo; keys; export and import of its
+store."""

@@ -1,4 +1,4 @@
-"""`manylabel audit`: who changed, exported or was refused what."""
+"""`manylabel audit`: the audit log."""
 
 from collections.abc import Sequence
 from typing import Annotated
@@ -21,14 +21,14 @@ def audit(
     key: Annotated[str | None, Option(metavar="ID", help="Only calls with the key of this id.")] = None,
     model: Annotated[str | None, Option(metavar="NAME", help="Only calls about this model.")] = None,
     since: Annotated[
-        str | None, Option(metavar="TIME", help="Only calls that ended then or later, as 2026-11-23T12:00:00Z.")
+        str | None, Option(metavar="TIME", help="Earliest end of a call, such as 2026-11-23T12:00:00Z.")
     ] = None,
     limit: Annotated[int, Option(min=1, max=1000, help="Maximum number of calls.")] = 100,
     as_json: AsJson = False,
     url: Url = DEFAULT_URL,
     api_key: ApiKeyFile = None,
 ) -> None:
-    """List the calls that changed or exported something, and those that were refused, the newest first."""
+    """List the calls that changed or exported something, and those that were rejected, newest first."""
     calls: list[AuditedCall] = []
     before: str | None = None
     with connect(url, api_key) as client:

@@ -1,4 +1,4 @@
-"""A server started in the background, that outlives the command."""
+"""Background server process that keeps running after the command exits."""
 
 import json
 import os
@@ -15,13 +15,13 @@ from manylabel_clients.command.server.program import program
 from manylabel_clients.command.server.serve import MODULE
 
 START_SECONDS = 300.0
-"""How long a start may take. The first one on a machine compiles every kernel."""
+"""Timeout in seconds of a start. The first one on a machine compiles every kernel."""
 _POLL_SECONDS = 0.1
 
 
 @dataclass(frozen=True, slots=True)
 class Background:
-    """A server runs in the background, on a data directory that has its log and its process id."""
+    """Background server on a data directory that has its log and its process id."""
 
     host: str
     port: int
@@ -29,13 +29,13 @@ class Background:
 
     @property
     def url(self) -> str:
-        """The address of the server, from this machine."""
+        """Address of the server, from this machine."""
         host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(self.host, self.host)
         return f"http://[{host}]:{self.port}" if ":" in host else f"http://{host}:{self.port}"
 
     @property
     def log(self) -> Path:
-        """The log of all runs of the server."""
+        """Log of all runs of the server."""
         return self.data_dir / "server.log"
 
     @property
@@ -63,12 +63,12 @@ class Background:
         return True
 
     def start(self) -> None:
-        """Start the server in a session of its own, and wait until it is ready.
+        """Start the server in a separate session, and wait until it is ready.
 
         Raises
         ------
         Failure
-            If it ends instead; what it said last is in the message.
+            If the server exits; the message has its last output.
         """
         self.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
         flags = ["--host", self.host, "--port", str(self.port), "--data-dir", str(self.data_dir)]

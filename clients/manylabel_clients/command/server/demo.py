@@ -30,7 +30,7 @@ EXAMPLE_FEATURES = 4
 EXTRAS = "server,river"
 """Extras that the demo needs; `make demo` installs these."""
 N_KEPT = 20
-"""The genes that the model is asked about once more, so that the page has examples to look at and to label."""
+"""Number of genes predicted once more, so that the web UI has examples to show and to label."""
 
 
 def register(app: Commands) -> None:
@@ -43,14 +43,14 @@ def demo(
     port: Annotated[
         int, Option(min=1, max=65535, envvar="MANYLABEL_PORT", help="Port for the server to listen on.")
     ] = 8000,
-    data_dir: Annotated[Path, Option(file_okay=False, help="Where the server keeps its data and its log.")] = Path(
+    data_dir: Annotated[Path, Option(file_okay=False, help="Directory of the server's data and log.")] = Path(
         "manylabel-data/demo"
     ),
 ) -> None:
-    """Start a server, stream a data set through it, leave the server running.
+    """Start a server, stream a dataset through it, and leave the server running.
 
-    The data set, yeast (2,417 genes, 103 features, 14 labels), comes with river. A server that runs there already
-    is used; its model named demo is created again.
+    The dataset, yeast (2,417 genes, 103 features, 14 labels), comes with river. A server that already runs there is
+    used; its model named demo is created again.
     """
     require("manylabel demo", EXTRAS)
     server = Background(host, port, data_dir)
@@ -73,7 +73,7 @@ def _fresh_model(client: Client) -> Model:
 
 
 def _stream_yeast(model: Model) -> tuple[dict[str, float], dict[str, bool]]:
-    """Have the model predict, then learn, every row; return one for the examples to paste."""
+    """Let the model predict, then learn, every row; return one for the examples to paste."""
     from river import datasets
 
     rows = datasets.Yeast()  # type: ignore[no-untyped-call]

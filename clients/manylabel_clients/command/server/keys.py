@@ -1,4 +1,4 @@
-"""`manylabel keys`: who may do what at a server."""
+"""`manylabel keys`: API keys of a server."""
 
 import os
 import re
@@ -28,22 +28,22 @@ from manylabel_clients.command.server.program import become
 from manylabel_clients.http.resources.keys import SCOPES, ApiKey, NewApiKey, RateLimits
 from manylabel_clients.http.transport.credentials import KEY_VARIABLE, MAX_TOKEN_SECONDS, derive_token
 
-KeyId = Annotated[str, Argument(metavar="ID", help="Id of the key: what stands between its two underscores.")]
-_Note = Annotated[str | None, Option(help="For people.", show_default=False)]
+KeyId = Annotated[str, Argument(metavar="ID", help="Id of the key: the part between its two underscores.")]
+_Note = Annotated[str | None, Option(help="Note for people.", show_default=False)]
 _Expires = Annotated[
     str | None,
     Option(
         "--expires",
         metavar="TIME",
-        help="Until when it counts: 90d, 12h or 30m from now, or a time as 2027-01-31T12:00:00Z. Default: for ever.",
+        help="Expiry: a duration (90d, 12h, 30m) or a time such as 2027-01-31T12:00:00Z. Default: never.",
         show_default=False,
     ),
 ]
 _PerSecond = Annotated[
-    float | None, Option("--requests-per-second", min=0, help="Maximum rate, on average.", show_default=False)
+    float | None, Option("--requests-per-second", min=0, help="Maximum average rate of requests.", show_default=False)
 ]
 _Examples = Annotated[
-    float | None, Option("--examples-per-second", min=0, help="Maximum rate, on average.", show_default=False)
+    float | None, Option("--examples-per-second", min=0, help="Maximum average rate of examples.", show_default=False)
 ]
 _AtATime = Annotated[
     int | None,
@@ -67,21 +67,21 @@ def register(app: Commands) -> None:
 def list_keys(
     context: click.Context, as_json: AsJson = False, url: Url = DEFAULT_URL, api_key: ApiKeyFile = None
 ) -> None:
-    """Make, list, change and revoke the keys of a server; without a command, list them."""
+    """Create, list, change and revoke the keys of a server; without a command, list them."""
     if context.invoked_subcommand is not None:
         return refuse_options_of(context, context.invoked_subcommand)
     return list_again(as_json, url, api_key)
 
 
 def list_again(as_json: AsJson = False, url: Url = DEFAULT_URL, api_key: ApiKeyFile = None) -> None:
-    """List the keys that are for no more than your own, those too that expired or were revoked."""
+    """List the keys whose permissions do not exceed your own, including expired and revoked ones."""
     with connect(url, api_key) as client:
         found = client.keys.list()
     print_as(as_json, found, _print_all)
 
 
 def create(
-    name: Annotated[str, Argument(metavar="NAME", help="Whose key it is, or what for.")],
+    name: Annotated[str, Argument(metavar="NAME", help="Owner or purpose of the key.")],
     scope: Annotated[
         list[str], Option(metavar="SCOPE", help=f"{', '.join(SCOPES)} (which includes all others). Repeatable.")
     ],
@@ -89,7 +89,7 @@ def create(
         list[str] | None,
         Option(
             metavar="PATTERN",
-            help="Model, data set or target of jobs that it is for, or how such names begin, with * at the end. "
+            help="Model, dataset or job target that the key includes, or a prefix of names followed by *. "
             "Repeatable. Default: all.",
             show_default=False,
         ),
@@ -104,14 +104,14 @@ def create(
         Option(
             dir_okay=False,
             metavar="FILE",
-            help="Write the key there, for its owner only to read, and do not show it.",
+            help="Write the key to this file, readable by its owner only, and do not print it.",
         ),
     ] = None,
     as_json: AsJson = False,
     url: Url = DEFAULT_URL,
     api_key: ApiKeyFile = None,
 ) -> None:
-    """Make a key. It is shown this once: the server keeps a hash of it.
+    """Create a key. It is shown only once, because the server stores a hash.
 
     Example: `manylabel keys create "the tagging page" --scope predict --model 'tags-*' --expires 90d --file page.key`
     """
@@ -132,7 +132,7 @@ def create(
 
 
 def show(id: KeyId, as_json: AsJson = False, url: Url = DEFAULT_URL, api_key: ApiKeyFile = None) -> None:
-    """Show what a key is for; never the key."""
+    """Show the permissions of a key, never the key."""
     with connect(url, api_key) as client:
         found = client.keys.get(id)
     print_as(as_json, found, _print)
@@ -140,16 +140,16 @@ def show(id: KeyId, as_json: AsJson = False, url: Url = DEFAULT_URL, api_key: Ap
 
 def change(
     id: KeyId,
-    name: Annotated[str | None, Option(help="Its new name.", show_default=False)] = None,
-    note: Annotated[str | None, Option(help="Its new note; '' for none.", show_default=False)] = None,
+    name: Annotated[str | None, Option(help="New name.", show_default=False)] = None,
+    note: Annotated[str | None, Option(help="New note; '' removes it.", show_default=False)] = None,
     expires: Annotated[
         str | None,
-        Option(metavar="TIME", help="Until when it counts, as of create; or never.", show_default=False),
+        Option(metavar="TIME", help="Expiry, as in create; or never.", show_default=False),
     ] = None,
     requests_per_second: _PerSecond = None,
     examples_per_second: _Examples = None,
     max_concurrent_requests: _AtATime = None,
-    no_rates: Annotated[bool, Option("--no-rates", help="Take all its limits away first.")] = False,
+    no_rates: Annotated[bool, Option("--no-rates", help="Remove all rate limits first.")] = False,
     as_json: AsJson = False,
     url: Url = DEFAULT_URL,
     api_key: ApiKeyFile = None,
@@ -177,7 +177,7 @@ def change(
 
 
 def revoke(id: KeyId, yes: Yes = False, url: Url = DEFAULT_URL, api_key: ApiKeyFile = None) -> None:
-    """Have a key open nothing any more, on every server within a second. It cannot be undone."""
+    """Revoke a key permanently. All servers reject it within 1 s."""
     confirm(f"Revoke {id}?", yes)
     with connect(url, api_key) as client:
         client.keys.revoke(id)
@@ -186,10 +186,11 @@ def revoke(id: KeyId, yes: Yes = False, url: Url = DEFAULT_URL, api_key: ApiKeyF
 
 def token(
     model: ModelName,
-    seconds: Annotated[int, Option(min=1, max=MAX_TOKEN_SECONDS, help="How long it counts.")] = 300,
+    seconds: Annotated[int, Option(min=1, max=MAX_TOKEN_SECONDS, help="Validity in seconds.")] = 300,
     api_key: ApiKeyFile = None,
 ) -> None:
-    """Derive a short-lived token from a key, for predictions of one model: for a browser, say. No server is asked."""
+    """Derive a short-lived token from a key, for predictions of one model, for example in a browser. No server is
+    called."""
     key = os.environ.get(KEY_VARIABLE) if api_key is None else read_key(api_key).text
     if not key:
         raise Failure(f"a token is derived from a key: give --api-key-file, or {KEY_VARIABLE}")
@@ -200,7 +201,7 @@ def token(
 
 
 def init(context: click.Context) -> None:
-    """Make the first key of a store, for everything; `manylabel keys init --help` lists its options."""
+    """Create the first key of a store, with full access; `manylabel keys init --help` lists its options."""
     become("manylabel_service.access", ["init", *context.args])
 
 

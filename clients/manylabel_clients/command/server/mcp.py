@@ -18,7 +18,7 @@ def register(app: Commands) -> None:
 
 
 def mcp(
-    model: Annotated[str | None, Option("--model", help="Name of the model where a call of a tool names none.")] = None,
+    model: Annotated[str | None, Option("--model", help="Default model of tool calls.")] = None,
     http: Annotated[
         str | None,
         Option("--http", metavar="HOST:PORT", help="Serve over HTTP, at /mcp, instead of standard input and output."),
@@ -28,8 +28,8 @@ def mcp(
 ) -> None:
     """Serve tools for agents (Model Context Protocol): classify, teach, explain, list_labels, review_next.
 
-    On standard input and output, calls are made with the key of --api-key-file or MANYLABEL_API_KEY. Over HTTP, each
-    caller sends a key in the header Authorization: neither of these is used. An agent may do what the key allows.
+    On standard input and output, calls use the key of --api-key-file or MANYLABEL_API_KEY. Over HTTP, each caller sends
+    its own key in the header Authorization. An agent can do what the key allows.
 
     Example: `manylabel mcp --model tags --api-key-file key.txt`
     """

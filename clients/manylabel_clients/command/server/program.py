@@ -1,4 +1,4 @@
-"""Programs of the server, which the command becomes."""
+"""Programs of the server, which replace the process of the command."""
 
 import os
 import sys
@@ -15,5 +15,5 @@ def program(module: str, arguments: list[str]) -> list[str]:
 
 
 def become(module: str, arguments: list[str]) -> NoReturn:
-    """Become a program of the server, in this process."""
+    """Replace this process by a program of the server."""
     os.execv(sys.executable, program(module, arguments))

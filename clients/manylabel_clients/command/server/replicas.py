@@ -1,4 +1,4 @@
-"""`manylabel replicas`: which processes share the store of a server."""
+"""`manylabel replicas`: the processes that share the store of a server."""
 
 import click
 
@@ -15,7 +15,7 @@ def register(app: Commands) -> None:
 
 
 def replicas(as_json: AsJson = False, url: Url = DEFAULT_URL, api_key: ApiKeyFile = None) -> None:
-    """List the processes that share the store of a server, of which releases they are, and what each serves."""
+    """List the processes that share the store of a server, with their releases and models."""
     with connect(url, api_key) as client:
         found = client.replicas()
     print_as(as_json, found, _print)

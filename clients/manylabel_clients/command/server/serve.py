@@ -1,4 +1,4 @@
-"""`manylabel serve`: become the server."""
+"""`manylabel serve`: run the server."""
 
 import click
 

@@ -1,4 +1,4 @@
-"""`manylabel export` and `import`: models and data sets of a store to an archive, and back into any store."""
+"""`manylabel export` and `import`: copy models and datasets of a store to an archive, and into any store."""
 
 import click
 
@@ -17,10 +17,10 @@ def register(app: Commands) -> None:
 
 
 def export(context: click.Context) -> None:
-    """Write the models and data sets of a store to an archive; `manylabel export --help` lists its options."""
+    """Write the models and datasets of a store to an archive; `manylabel export --help` lists its options."""
     become(MODULE, ["export", *context.args])
 
 
 def import_(context: click.Context) -> None:
-    """Make models and data sets of an archive in a store; `manylabel import --help` lists its options."""
+    """Create the models and datasets of an archive in a store; `manylabel import --help` lists its options."""
     become(MODULE, ["import", *context.args])

@@ -1,4 +1,4 @@
-"""`manylabel worker`: become a worker that trains for servers over Redis."""
+"""`manylabel worker`: run a training worker over Redis."""
 
 import click
 
@@ -14,5 +14,5 @@ def register(app: Commands) -> None:
 
 
 def worker(context: click.Context) -> None:
-    """Train for servers over Redis, in this process; `manylabel worker --help` lists its settings."""
+    """Run training jobs of servers over Redis; `manylabel worker --help` lists its settings."""
     become("manylabel_service.jobs.worker", context.args)

@@ -1,1 +1,1 @@
-"""Commands that train from many examples at once: jobs of a server, and fits on this machine."""
+"""Batch training: jobs of a server, and fits on this machine."""

@@ -1,4 +1,4 @@
-"""Fits of the batch learners of core, with a bar that shows how far they are, until their end or Ctrl-C."""
+"""Fits of the batch learners of core, with a progress bar, until they end or Ctrl-C."""
 
 import inspect
 import signal
@@ -22,14 +22,14 @@ from manylabel_core.scaling.fitted import as_taken
 from manylabel_core.solvers import Progress as Reached
 
 _OURS = ("warm_start", "n_threads", "random_state")
-"""Parameters that are no choice of a person's, or have options of their own."""
+"""Parameters that people do not choose, or that have other options."""
 _SCALING = {
     name: parameter.default
     for name, trainer in TRAINERS.items()
     for parameter in trainer.parameters
     if parameter.name == "scaling"
 }
-"""Default scaling of features: the default of jobs, not the one of estimators."""
+"""Default scaling of features: the default of jobs, not that of estimators."""
 
 
 def fitted(
@@ -114,7 +114,7 @@ def _fit(estimator: Any, trainer: str, data: Dataset, progress: Callable[[Reache
 
 @contextmanager
 def _interruptible() -> Iterator[Callable[[], bool]]:
-    """Note Ctrl-C, for the fit to end where it can; a second one ends everything at once."""
+    """Handle Ctrl-C: the fit stops at its next checkpoint; a second one ends everything at once."""
     asked = False
 
     def note(_: int, __: FrameType | None) -> None:

@@ -33,12 +33,12 @@ def register(app: Commands) -> None:
 
 def list_jobs(
     context: click.Context,
-    state: Annotated[str | None, Option(help="Only those queued, running, succeeded, failed or cancelled.")] = None,
+    state: Annotated[str | None, Option(help="State: queued, running, succeeded, failed or cancelled.")] = None,
     as_json: AsJson = False,
     url: Url = DEFAULT_URL,
     api_key: ApiKeyFile = None,
 ) -> None:
-    """List the training jobs of a server, the newest first; submit, show, watch, cancel or retry one."""
+    """List the training jobs of a server, newest first; submit, show, watch, cancel or retry one."""
     if context.invoked_subcommand is not None:
         return refuse_options_of(context, context.invoked_subcommand)
     with connect(url, api_key) as client:
@@ -47,15 +47,15 @@ def list_jobs(
 
 
 def submit(
-    model: Annotated[str, Option(metavar="NAME", help="The model whose next version this will be.")],
-    trainer: Annotated[str, Option(help="What trains; manylabel jobs trainers lists them.")] = "m3l",
-    dataset: Annotated[str | None, Option(metavar="NAME", help="The data set to learn from.")] = None,
+    model: Annotated[str, Option(metavar="NAME", help="Model that gets the next version.")],
+    trainer: Annotated[str, Option(help="Trainer; manylabel jobs trainers lists them.")] = "m3l",
+    dataset: Annotated[str | None, Option(metavar="NAME", help="Dataset to learn from.")] = None,
     split: Annotated[
-        str | None, Option(help="Of it: train, test or all. Default: train if it has train and test, else all.")
+        str | None, Option(help="Split: train, test or all. Default: train if it has train and test, else all.")
     ] = None,
     stream: Annotated[
         str | None,
-        Option(metavar="MODEL", help="Instead of a data set: the examples that this online model has learnt."),
+        Option(metavar="MODEL", help="Online model whose examples to learn from, instead of a dataset."),
     ] = None,
     last: Annotated[int, Option(min=1, help="With --stream: number of most recent examples.")] = 10_000,
     minimum: Annotated[
@@ -78,7 +78,7 @@ def submit(
         ),
     ] = None,
     trials: Annotated[int | None, Option(min=1, help="Number of random combinations to search. Default: all.")] = None,
-    folds: Annotated[int, Option(min=2, help="Folds of the cross-validation.")] = 5,
+    folds: Annotated[int, Option(min=2, help="Number of cross-validation folds.")] = 5,
     metric: Annotated[str, Option(help="Metric that the search maximises, such as micro_f1.")] = "micro_f1",
     seed: Seed = 0,
     promote: Annotated[
@@ -89,12 +89,12 @@ def submit(
             "features as the version served, and it is not worse than that on the same held-out rows.",
         ),
     ] = "if_better",
-    detach: Annotated[bool, Option("--detach", "-d", help="Do not wait for its end; print its id.")] = False,
+    detach: Annotated[bool, Option("--detach", "-d", help="Do not wait for the job; print its id.")] = False,
     as_json: AsJson = False,
     url: Url = DEFAULT_URL,
     api_key: ApiKeyFile = None,
 ) -> None:
-    """Have the server train a model, and watch it. Ctrl-C asks whether to cancel.
+    """Submit a training job and watch it. Ctrl-C asks whether to cancel it.
 
     Example: `manylabel jobs submit --dataset songs --trainer mlrl --param lam=0.001 --holdout 0.2 --model songs`
     """
@@ -129,13 +129,13 @@ def show(job: JobId, as_json: AsJson = False, url: Url = DEFAULT_URL, api_key: A
 
 
 def watch(job: JobId, as_json: AsJson = False, url: Url = DEFAULT_URL, api_key: ApiKeyFile = None) -> None:
-    """Watch a job until it has ended. Ctrl-C asks whether to cancel it."""
+    """Watch a job until it ends. Ctrl-C asks whether to cancel it."""
     with connect(url, api_key) as client:
         follow(client.job(job), as_json)
 
 
 def log(job: JobId, as_json: AsJson = False, url: Url = DEFAULT_URL, api_key: ApiKeyFile = None) -> None:
-    """Print what a job has written so far."""
+    """Print the log of a job."""
     with connect(url, api_key) as client:
         lines = client.job(job).log()
     for line in lines:
@@ -143,7 +143,7 @@ def log(job: JobId, as_json: AsJson = False, url: Url = DEFAULT_URL, api_key: Ap
 
 
 def cancel(job: JobId, url: Url = DEFAULT_URL, api_key: ApiKeyFile = None) -> None:
-    """Stop a job; nothing comes of it."""
+    """Cancel a job, which stops within two seconds without a result."""
     with connect(url, api_key) as client:
         client.job(job).cancel()
     click.echo(f"cancelled {job}")
@@ -151,12 +151,12 @@ def cancel(job: JobId, url: Url = DEFAULT_URL, api_key: ApiKeyFile = None) -> No
 
 def retry(
     job: JobId,
-    detach: Annotated[bool, Option("--detach", "-d", help="Do not wait for its end.")] = False,
+    detach: Annotated[bool, Option("--detach", "-d", help="Do not wait for the job.")] = False,
     as_json: AsJson = False,
     url: Url = DEFAULT_URL,
     api_key: ApiKeyFile = None,
 ) -> None:
-    """Queue a job again that failed or was cancelled: it goes on from its last checkpoint."""
+    """Queue a failed or cancelled job again; it resumes from its last checkpoint."""
     with connect(url, api_key) as client:
         handle = client.job(job)
         handle.retry()
@@ -167,7 +167,7 @@ def retry(
 
 
 def trainers(as_json: AsJson = False, url: Url = DEFAULT_URL, api_key: ApiKeyFile = None) -> None:
-    """List what the server can train, with the parameters of each."""
+    """List the trainers of the server, with their parameters."""
     with connect(url, api_key) as client:
         found = client.trainers()
     print_as(as_json, found, print_trainers)

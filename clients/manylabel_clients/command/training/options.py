@@ -1,4 +1,4 @@
-"""Options of everything that trains: the trainer, its parameters, what to measure on."""
+"""Options of all training commands: the trainer, its parameters, the rows for evaluation."""
 
 from typing import Annotated, Any
 
@@ -6,23 +6,23 @@ from manylabel_clients.command.declaring import Option
 from manylabel_clients.command.options import named_values
 
 DEFAULT_SEARCH = "default"
-"""Stands for the values that the trainer suggests for a search."""
+"""Value that selects the trainer's suggestions for a search."""
 
 Params = Annotated[
     list[str] | None,
     Option(
-        "--param", metavar="NAME=VALUE", help="A parameter of the trainer, its value as JSON, as C=0.1. Repeatable."
+        "--param", metavar="NAME=VALUE", help="Parameter of the trainer with a JSON value, such as C=0.1. Repeatable."
     ),
 ]
 Holdout = Annotated[
     float | None,
-    Option(metavar="SHARE", help="Share of the rows to measure the model on, and not to learn from, as 0.2."),
+    Option(metavar="SHARE", help="Share of rows held out for evaluation, such as 0.2."),
 ]
-Seed = Annotated[int, Option(min=0, help="Of all that is up to chance.")]
+Seed = Annotated[int, Option(min=0, help="Random seed.")]
 
 
 def search_of(pairs: list[str] | None, trials: int | None, folds: int, metric: str) -> dict[str, Any] | None:
-    """Return the search that the options describe; None without any."""
+    """Return the search of the options; None without one."""
     if not pairs:
         return None
     kind: dict[str, Any] = {"kind": "grid"} if trials is None else {"kind": "random", "trials": trials}

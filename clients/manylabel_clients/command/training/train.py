@@ -1,4 +1,4 @@
-"""`manylabel train`: a model from a labelled file, on this machine and without a server."""
+"""`manylabel train`: train a model from a labelled file, on this machine and without a server."""
 
 import os
 from pathlib import Path
@@ -60,25 +60,25 @@ def train(
     weight: WeightColumn = None,
     test: Annotated[
         Path | None,
-        Option(exists=True, dir_okay=False, metavar="FILE", help="Another file to measure the model on."),
+        Option(exists=True, dir_okay=False, metavar="FILE", help="Labelled file for evaluation."),
     ] = None,
     holdout: Holdout = None,
     out: Annotated[
-        Path | None, Option(dir_okay=False, metavar="FILE", help="Where to keep the model, as model.safetensors.")
+        Path | None, Option(dir_okay=False, metavar="FILE", help="File for the model, such as model.safetensors.")
     ] = None,
     seed: Seed = 0,
     threads: Annotated[
         int | None,
         Option(
-            min=1, max=1024, help="Threads to use; the last digits of a model may depend on it. Default: all cores."
+            min=1, max=1024, help="Number of threads; the last digits of a model can depend on it. Default: all cores."
         ),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Train a model from a labelled file, on this machine: no server has to run.
+    """Train a model from a labelled file on this machine, without a server.
 
-    It is measured on the rows held out (--holdout), on another file (--test), or, if the file itself says which rows
-    are for training and which for testing, on those. Ctrl-C ends the fit and keeps what is reached.
+    It is evaluated on held-out rows (--holdout), on another file (--test), or on the test rows of the file, if it has
+    any. Ctrl-C stops the fit and saves what it has reached.
 
     Example: `manylabel train songs.arff --labels songs.xml --trainer mlrl --param lam=0.001 --out songs.safetensors`
     """
@@ -108,7 +108,7 @@ def train(
 def _divided(
     whole: "Dataset", other: "Dataset | None", holdout: float | None, seed: int
 ) -> "tuple[Dataset, Dataset | None]":
-    """Return the rows to learn from, and those to measure on."""
+    """Return the training rows and the evaluation rows."""
     if other is not None:
         from manylabel_core.datasets.aligning import aligned
 
@@ -124,7 +124,7 @@ def _divided(
 
 
 def _held_out(whole: "Dataset", share: float, seed: int) -> "tuple[Dataset, Dataset]":
-    """Hold out a share of the labelled rows; all others, unlabelled ones too, may be learnt from."""
+    """Hold out a share of the labelled rows; all others, including unlabelled ones, are for training."""
     import numpy as np
 
     from manylabel_core.splitting import held_out
@@ -178,4 +178,4 @@ def _print(
     click.echo(f"{learnt.n_rows:,} rows learnt, {learnt.n_features:,} features, {learnt.n_labels:,} labels")
     if measures is not None and baseline is not None and measured is not None:
         print_table(("metric", f"{measured.n_rows:,} held-out rows", "baseline"), measure_rows(measures, baseline))
-    click.echo(f"kept in {out}" if out is not None else "not kept: --out FILE keeps it")
+    click.echo(f"saved to {out}" if out is not None else "model not saved; use --out FILE")

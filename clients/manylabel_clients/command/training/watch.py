@@ -64,11 +64,11 @@ def _ask(job: Job) -> None:
     """Ask whether to cancel the job; without an answer it goes on."""
     click.echo("", err=True)
     try:
-        shall_end = click.confirm(f"Cancel job {job.id}? (If not, it goes on.)", default=False, err=True)
+        shall_end = click.confirm(f"Cancel job {job.id}? (If not, it keeps running.)", default=False, err=True)
     except click.Abort:
         shall_end = False
     if not shall_end:
-        click.echo(f"it goes on: manylabel jobs watch {job.id}", err=True)
+        click.echo(f"the job keeps running; watch it with: manylabel jobs watch {job.id}", err=True)
         return
     with contextlib.suppress(Conflict):  # it has ended meanwhile
         job.cancel()

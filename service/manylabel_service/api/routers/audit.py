@@ -1,4 +1,4 @@
-"""GET /v1/audit: who changed, exported or was refused what."""
+"""GET /v1/audit: the audit log."""
 
 from datetime import UTC, datetime
 from typing import Annotated, Any
@@ -23,7 +23,7 @@ MAX_LINES = 1_000
 
 
 def _read_time(value: object) -> object:
-    """Return a time as lines of the audit have it."""
+    """Return a time in the format of the audit log."""
     if not isinstance(value, str):
         return value
     try:
@@ -37,34 +37,34 @@ _Cursor = Annotated[str, Field(pattern=CURSOR)]
 
 
 class Audited(Parameters):
-    """Which calls are listed."""
+    """Parameters of the list."""
 
     limit: up_to(MAX_LINES) = 100  # type: ignore[valid-type]
     """Maximum number of calls listed."""
     key: Annotated[str, Field(max_length=256)] | None = None
-    """Only calls with the key of this id are listed."""
+    """Id of the key of the listed calls."""
     model: Annotated[str, Field(max_length=256)] | None = None
-    """Only calls about this model are listed."""
+    """Model of the listed calls."""
     since: Annotated[str, BeforeValidator(_read_time)] | None = None
-    """Only calls that ended at this time or later are listed."""
+    """Earliest end of the listed calls."""
     before: _Cursor | None = None
-    """Only calls older than this place are listed: `before` of an earlier answer."""
+    """Lists older calls: `before` of an earlier response."""
     after: _Cursor | None = None
-    """Only calls written after this place are listed, the oldest first: `after` of an earlier answer."""
+    """Lists later calls, oldest first: `after` of an earlier response."""
 
 
 @router.get(
     "/v1/audit",
-    summary="List who changed, exported or was refused what",
+    summary="List calls of the audit log",
     response_model=schemas.AuditPage,
     responses=problems("audit_not_kept", "invalid_request"),
     dependencies=[Depends(each_once)],
 )
 @needs("admin")
 async def read_audit(request: Request, context: ContextOf, query: Annotated[Audited, Query()]) -> Response:
-    """Lists calls from the audit file of this server, the newest first, or those that came after a place, the oldest
-    first. Other servers have files of their own. An answer may have fewer calls than asked for and yet say that there
-    are more: of a large file it looks at a part."""
+    """Lists calls from the audit file of this server, newest first, or with `after` later calls, oldest first. Other
+    servers have their own files. A response reads only a part of a large file, so it can have fewer calls than
+    requested although there are more."""
     audit = context.audit
     if audit is None or (files := audit.files) is None:
         raise Problem("audit_not_kept", "this server keeps no audit that can be read; its operator can set audit_file")
@@ -81,7 +81,7 @@ async def read_audit(request: Request, context: ContextOf, query: Annotated[Audi
 
 
 def _wanted(query: Audited, access: Any) -> Keep:
-    """Return whether a line is asked for, and one that the caller may see: those about its models."""
+    """Return whether a line matches the request and is about a model that the caller may see."""
 
     def keep(line: dict[str, Any]) -> bool:
         return (

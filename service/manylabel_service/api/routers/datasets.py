@@ -1,4 +1,4 @@
-"""/v1/datasets: labelled files to train from."""
+"""/v1/datasets: labelled files for training."""
 
 import csv
 import re
@@ -27,7 +27,7 @@ router = APIRouter(route_class=GuardedRoute, tags=["data sets"])
 
 _STORED = ("not_ready", "storage_unavailable")
 RECORDS = ("csv", "tsv", "ndjson")
-"""Formats whose rows may be records."""
+"""Formats whose rows can be records."""
 _COUNT = re.compile(r"-?[0-9]{1,9}")
 
 
@@ -44,43 +44,42 @@ def _check_rows(value: object) -> object:
 
 
 class Upload(Parameters):
-    """The query of an upload says what it is, and how it is to be read."""
+    """Parameters of an upload: the format of the file and how to read it."""
 
     name: Annotated[str, BeforeValidator(_check_name), Field(json_schema_extra={"pattern": names.PATTERN})]
-    """The name of the data set."""
+    """Name of the dataset."""
     format: one_of(tuple(FORMATS))  # type: ignore[valid-type]
-    """The format of the file."""
+    """Format of the file."""
     label_columns: str | None = None
-    """Which columns are labels: names with commas between them; or a number, in arff of the first (of the last if it is
-    negative), in csv and tsv of the last columns. In arff without it, the part `labels` of a multipart body (a Mulan
-    XML file) says it, or MEKA's option in the relation's name. With a `separator`, it is the column of csv or tsv whose
-    cells list the relevant labels; in ndjson, the field of a record that has them."""
+    """Label columns: names separated by commas, or a number: in arff of the first columns (the last if negative), in
+    csv and tsv of the last columns. Without it, arff gets them from the part `labels` of a multipart body (a Mulan XML
+    file) or from MEKA's option in the relation's name. With a `separator`: the column of csv or tsv whose cells list
+    the relevant labels; in ndjson, the field of a record that lists them."""
     tags: Annotated[str, Field(max_length=256)] | None = None
-    """The column or field that lists the relevant labels, instead of `label_columns`."""
+    """Column or field that lists the relevant labels, instead of `label_columns`."""
     separator: Annotated[str, Field(min_length=1, max_length=16)] | None = None
-    """This stands between two labels in a cell of csv or tsv, a space for `tags` if it is not said; or in a string of
-    ndjson, which is one label if it is not said."""
+    """Separator of labels in a cell of csv or tsv (default for `tags`: a space), or in a string of ndjson (default: the
+    string is one label)."""
     ignore: str | None = None
-    """Names of columns or fields, with commas between them, that are neither features nor labels."""
+    """Columns or fields to ignore, separated by commas."""
     text: str | None = None
-    """Names of the columns or fields that are text, with commas between them; or how texts are read, a JSON object as
-    in the spec of a model."""
+    """Text columns or fields, separated by commas; or a JSON object with text options, as for a new model."""
     weight: Annotated[str, Field(min_length=1, max_length=256)] | None = None
-    """The column, or the field of records, that has what each row weighs, above 0 and at most 1,000. Without it,
-    examples of x and y in ndjson may have it in `weight`, npz in an array `weight`, arff in braces behind a row."""
+    """Column or field of records with the weight of each row, above 0 and at most 1,000. Without it, the weight is in
+    `weight` of an ndjson item, in the array `weight` of npz, or in braces after a row of arff."""
     zero_based: Flag | None = None
-    """Whether the features of libsvm count from 0; without it, they do if the file has a feature 0."""
+    """Whether libsvm features count from 0; default: if the file has a feature 0."""
     split: Annotated[int, Field(ge=1, lt=10**9), BeforeValidator(_check_rows)] | None = None
-    """Number of rows, from the first, in the split `train`; the others are `test`."""
+    """Number of first rows that form the split `train`; the others form `test`."""
 
     def columns(self) -> int | list[str] | None:
-        """Return the columns that are labels: a number, or names from a line of CSV; raises a Problem."""
+        """Return the label columns: a number, or names from a line of CSV. Raises a Problem."""
         if self.label_columns is None or _COUNT.fullmatch(self.label_columns):
             return None if self.label_columns is None else int(self.label_columns)
         return _names("label_columns", self.label_columns, "a number of columns, or names with commas between them")
 
     def options(self) -> dict[str, Any]:
-        """Return the options of the reader of the format; raises a Problem for one that it does not have."""
+        """Return the options of the reader of the format. Raises a Problem for an option that the format lacks."""
         for parameter, formats in _OF_FORMAT.items():
             if getattr(self, parameter) is not None and self.format not in formats:
                 raise wrong(parameter, f"is for {' and '.join(formats)} only, not for {self.format}")
@@ -91,7 +90,7 @@ class Upload(Parameters):
         return {name: value for name, value in given.items() if value is not None}
 
     def _parts(self, columns: int | list[str] | None) -> dict[str, Any]:
-        """Return what the columns of a table, or the fields of records, are; raises a Problem."""
+        """Return the kinds of the columns of a table, or of the fields of records. Raises a Problem."""
         if columns is not None and self.tags is not None:
             raise wrong("label_columns", "goes without tags")
         if columns is None and self.tags is None:
@@ -116,7 +115,7 @@ class Upload(Parameters):
 
 
 def _text(text: str) -> dict[str, Any]:
-    """Return settings of texts, every choice made; raises a Problem."""
+    """Return text options with all defaults. Raises a Problem."""
     try:
         if text.lstrip().startswith("{"):
             return text_to_dict(Text.model_validate_json(text))
@@ -129,7 +128,7 @@ def _text(text: str) -> dict[str, Any]:
 
 
 def _names(parameter: str, text: str, allowed: str) -> list[str]:
-    """Return the names in a line of CSV; raises a Problem."""
+    """Return the names in a line of CSV. Raises a Problem."""
     try:
         (found,) = csv.reader([text], strict=True)
     except (csv.Error, ValueError):
@@ -140,10 +139,10 @@ def _names(parameter: str, text: str, allowed: str) -> list[str]:
 
 
 class Details(Parameters):
-    """How much is shown of a data set."""
+    """Level of detail of a dataset."""
 
     details: Flag = False
-    """Whether its labels are named, with the rows of each."""
+    """Whether to include label names and the number of rows of each."""
 
 
 _OF_FORMAT = {
@@ -166,7 +165,7 @@ def _body() -> dict[str, Any]:
 
 @router.post(
     "/v1/datasets",
-    summary="Upload a data set",
+    summary="Upload a dataset",
     status_code=201,
     response_model=schemas.Dataset,
     responses=problems(
@@ -187,9 +186,9 @@ def _body() -> dict[str, Any]:
 async def upload_dataset(
     request: Request, context: ContextOf, access: AccessOf, query: Annotated[Upload, Query()]
 ) -> Response:
-    """The body is the file, which may be gzip (but for npz); or it has parts: `file`, for arff a Mulan XML file as
-    `labels`, and `label_details`, a JSON object with titles, descriptions and URIs of labels. It is read before the
-    answer. Its address is in the header Location."""
+    """Uploads a file as the body, which can be gzipped except for npz, or as multipart form data with the parts `file`,
+    `labels` (for arff, a Mulan XML file) and `label_details` (a JSON object with titles, descriptions and URIs of
+    labels). The file is parsed before the response. The header Location has the address of the dataset."""
     note(request.scope, dataset=query.name)
     access.require_names(query.name)
     options = query.options()
@@ -207,13 +206,13 @@ async def upload_dataset(
 
 @router.get(
     "/v1/datasets",
-    summary="List data sets",
+    summary="List datasets",
     response_model=schemas.DatasetList,
     responses=problems(*_STORED),
 )
 @needs("read")
 async def list_datasets(context: ContextOf, access: AccessOf) -> Response:
-    """Lists the data sets by name that the caller may see."""
+    """Lists the datasets that the caller may see, by name."""
     context.registry.require_ready()
     records, damaged = await context.datasets.listed()
     seen = [record.model_dump() for record in records if access.may_see(record.name)]
@@ -222,14 +221,14 @@ async def list_datasets(context: ContextOf, access: AccessOf) -> Response:
 
 @router.get(
     "/v1/datasets/{name}",
-    summary="Show a data set",
+    summary="Show a dataset",
     response_model=schemas.Dataset,
     responses=problems("dataset_not_found", "invalid_request", *_STORED),
     dependencies=[Depends(each_once)],
 )
 @needs("read")
 async def show_dataset(context: ContextOf, name: str, query: Annotated[Details, Query()]) -> Response:
-    """Shows what is in the data set."""
+    """Shows a dataset."""
     context.registry.require_ready()
     record = await context.datasets.get(name)
     return json_answer({**record.model_dump(), **(await context.datasets.details(name) if query.details else {})})
@@ -237,14 +236,13 @@ async def show_dataset(context: ContextOf, name: str, query: Annotated[Details, 
 
 @router.delete(
     "/v1/datasets/{name}",
-    summary="Delete a data set",
+    summary="Delete a dataset",
     status_code=204,
     responses=problems("dataset_not_found", "dataset_in_use", *_STORED),
 )
 @needs("train")
 async def delete_dataset(context: ContextOf, name: str) -> Response:
-    """Models that were trained from the data set stay. While a job that has not ended needs it, it cannot be
-    deleted."""
+    """Deletes a dataset. Models trained on it stay. A dataset of an unfinished job cannot be deleted."""
     context.registry.require_ready()
     await context.datasets.delete(name, context.jobs.uses_dataset)
     return Response(status_code=204)

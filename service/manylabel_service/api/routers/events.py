@@ -1,4 +1,4 @@
-"""GET /v1/models/{name}/events: what happens to a model, as server-sent events."""
+"""GET /v1/models/{name}/events: events of a model, as server-sent events."""
 
 from typing import Annotated, get_args
 
@@ -25,15 +25,15 @@ router = APIRouter(route_class=GuardedRoute, tags=["models"])
 
 
 class WhichEvents(Parameters):
-    """Which events are sent."""
+    """Parameters of the stream of events."""
 
     kind: list[Kind] = Field(default_factory=list, max_length=len(get_args(Kind)))
-    """Events of this kind are sent, and no others but `dropped`; may be given several times. Without it all are."""
+    """Kind of events to send, besides `dropped`; can be repeated. Default: all."""
 
 
 @router.get(
     "/v1/models/{name}/events",
-    summary="Watch a model learn",
+    summary="Stream events of a model",
     response_class=Response,
     responses={
         200: {
@@ -59,11 +59,11 @@ class WhichEvents(Parameters):
 async def watch_model(
     request: Request, context: ContextOf, name: str, query: Annotated[WhichEvents, Query()]
 ) -> Response:
-    """Sends an `update` for each update. Before it come a `drift` for each detector that sounded in it, and a `label`
-    for each new label. Other events are `rollback`, `promoted` (another version of a trained model predicts from here
-    on), `not_promoted` (a new version of a trained model is not served), `metrics` at most once a second, and
-    `dropped` if events are missing because the client was too slow or away for too long. The id of an event is a
-    position in the log: a client that has read the event has read all events up to there."""
+    """Sends an `update` for each update, preceded by a `drift` for each detector that fired in it and a `label` for
+    each new label. Other events are `rollback`, `promoted` (a trained model serves another version), `not_promoted` (a
+    new version is not served), `metrics` at most once a second, and `dropped` if the client was too slow or away too
+    long. The id of an event is its position in the log: a client that has received the event has received all events up
+    to it."""
     after = last_event_id(request, read_position, "must be the id of an event of this model, given once")
     replica = await context.registry.get(name)
     if after is not None and _ahead(after, replica) and await replica.sync() is None:

@@ -1,4 +1,4 @@
-"""/v1/jobs and /v1/trainers: have models trained, and watch it."""
+"""/v1/jobs and /v1/trainers: training jobs."""
 
 import re
 from typing import Annotated, Any
@@ -39,10 +39,10 @@ def _read_limit(value: object) -> object:
 
 
 class Listing(Parameters):
-    """Which jobs are listed."""
+    """Filter of the list of jobs."""
 
     state: one_of(("queued", "running", *sorted(ENDED))) | None = None  # type: ignore[valid-type]
-    """Only jobs in this state are listed."""
+    """State of the listed jobs."""
     limit: Annotated[int, Field(ge=1, le=MAX_LISTED), BeforeValidator(_read_limit)] = DEFAULT_LISTED
     """Maximum number of jobs listed."""
 
@@ -82,8 +82,8 @@ _EXAMPLE = {
 )
 @needs("train")
 async def submit_job(request: Request, context: ContextOf, access: AccessOf) -> Response:
-    """The job is queued; its address is in the header Location. It publishes its result as a new version of the model
-    that it names."""
+    """Queues a job, which publishes its result as a new version of its model. The header Location has the address of
+    the job."""
     document, raw = await read_json(request, context.settings.max_body_bytes)
     key = idempotency.idempotency_key(request, "jobs", raw)
     spec = to_spec(document)
@@ -103,7 +103,7 @@ async def submit_job(request: Request, context: ContextOf, access: AccessOf) -> 
 )
 @needs("read")
 async def list_jobs(context: ContextOf, access: AccessOf, query: Annotated[Listing, Query()]) -> Response:
-    """Lists the jobs for models that the caller may see, the newest first. Jobs that ended long ago are forgotten."""
+    """Lists the jobs of models that the caller may see, newest first. Only the latest finished jobs are stored."""
     jobs = await context.jobs.list(query.state, query.limit, access.may_see)
     return json_answer(listed("jobs", jobs, context.jobs.damaged if access.sees_all else ()))
 
@@ -111,23 +111,23 @@ async def list_jobs(context: ContextOf, access: AccessOf, query: Annotated[Listi
 @router.get("/v1/jobs/{id}", summary="Show a job", response_model=Job, responses=problems(*_STORED))
 @needs("read")
 async def show_job(context: ContextOf, access: AccessOf, id: str) -> Response:
-    """Shows the job with its progress and its result."""
+    """Shows a job with its progress and result."""
     return json_answer(await _job(context, access, id))
 
 
 @router.get(
-    "/v1/jobs/{id}/log", summary="Read a job's log", response_model=schemas.JobLog, responses=problems(*_STORED)
+    "/v1/jobs/{id}/log", summary="Show the log of a job", response_model=schemas.JobLog, responses=problems(*_STORED)
 )
 @needs("read")
 async def read_job_log(context: ContextOf, access: AccessOf, id: str) -> Response:
-    """Shows what the job has written so far."""
+    """Returns the log of a job."""
     await _job(context, access, id)
     return json_answer({"lines": await context.jobs.log(id)})
 
 
 @router.get(
     "/v1/jobs/{id}/events",
-    summary="Watch a job",
+    summary="Stream events of a job",
     response_class=Response,
     responses={
         200: {
@@ -140,8 +140,8 @@ async def read_job_log(context: ContextOf, access: AccessOf, id: str) -> Respons
 )
 @needs("read")
 async def watch_job(request: Request, context: ContextOf, access: AccessOf, id: str) -> Response:
-    """Sends `state` when it changes, `progress` (of several at once the latest), and `log` for each line: from where
-    the job stands, or after the event named. The answer ends when the job has."""
+    """Sends `state` when it changes, `progress` (the latest one for a slow client), and `log` for each line: from the
+    current state on, or after the given event. The stream ends with the job."""
     after = last_event_id(request, _read_revision, "must be the id of an event of this job, given once")
     job = await _job(context, access, id)
     return EventStream(
@@ -156,22 +156,22 @@ async def watch_job(request: Request, context: ContextOf, access: AccessOf, id: 
 @router.delete("/v1/jobs/{id}", summary="Cancel a job", response_model=Job, responses=problems(*_STORED, "job_ended"))
 @needs("train")
 async def cancel_job(context: ContextOf, access: AccessOf, id: str) -> Response:
-    """The job stops within two seconds, and nothing comes of it."""
+    """Cancels a job, which stops within two seconds without a result."""
     await _job(context, access, id)
     return json_answer(await context.jobs.cancel(id))
 
 
 @router.post(
     "/v1/jobs/{id}/retry",
-    summary="Try a job again",
+    summary="Retry a job",
     status_code=202,
     response_model=Job,
     responses=problems(*_STORED, "job_not_retryable", "dataset_not_found", "jobs_full"),
 )
 @needs("train")
 async def retry_job(context: ContextOf, access: AccessOf, id: str) -> Response:
-    """A job that failed or was cancelled is queued again, and resumes from its last checkpoint if it has one. The
-    caller's key must be for the model and for every data set and stream of the job."""
+    """Queues a failed or cancelled job again; it resumes from its last checkpoint if it has one. The caller's key must
+    include the model, dataset and stream of the job."""
     job = await _job(context, access, id)
     access.require_names(*names_of(job))
     return json_answer(await context.jobs.retry(id), 202)
@@ -180,12 +180,12 @@ async def retry_job(context: ContextOf, access: AccessOf, id: str) -> Response:
 @router.get("/v1/trainers", summary="List trainers", response_model=schemas.TrainerList, responses=problems())
 @needs("read")
 async def list_trainers() -> Response:
-    """Lists what `trainer` of a job may be, with the parameters of each."""
+    """Lists the trainers of jobs, with their parameters."""
     return json_answer({"trainers": [_to_dict(TRAINERS[name]) for name in sorted(TRAINERS)]})
 
 
 async def _job(context: Context, access: Access, id: str) -> Job:
-    """Return a job; raise JobNotFound, or JobNotAllowed for one whose model the caller may not see."""
+    """Return a job; raise JobNotFound, or JobNotAllowed if the caller may not see its model."""
     job = await context.jobs.get(id)
     if not access.may_see(job.model):
         raise JobNotAllowed(id)

@@ -1,4 +1,4 @@
-"""/v1/keys: who may do what."""
+"""/v1/keys: API keys."""
 
 from typing import Any
 
@@ -26,7 +26,7 @@ _EXAMPLE = {"name": "the tagging page", "scopes": ["predict"], "models": ["tags-
 
 @router.post(
     "/v1/keys",
-    summary="Make a key",
+    summary="Create a key",
     status_code=201,
     response_model=schemas.NewKey,
     responses=problems(*_SENT, "beyond_own_key", "limit_exceeded", *_STORED),
@@ -34,9 +34,9 @@ _EXAMPLE = {"name": "the tagging page", "scopes": ["predict"], "models": ["tags-
 )
 @needs("admin")
 async def create_key(request: Request, context: ContextOf, access: AccessOf) -> Response:
-    """The answer has the key, which is shown only once: the server keeps a hash of it. A key cannot have more
-    permissions, a later expiry or higher rates than the key it is made with. Once a key exists, every request needs
-    one. So the first key needs the scope `admin` for all models."""
+    """Creates a key. The response contains the key, which is shown only once, because the server stores a hash. A key
+    cannot have more permissions, a later expiry or higher rates than the key that creates it. Once a key exists, every
+    request needs one, so the first key needs the scope `admin` for all models."""
     document, _ = await read_json(request, context.settings.max_body_bytes)
     try:
         wanted = schemas.KeyRequest.model_validate(document)
@@ -59,8 +59,7 @@ async def create_key(request: Request, context: ContextOf, access: AccessOf) -> 
 )
 @needs("admin")
 async def list_keys(context: ContextOf, access: AccessOf) -> Response:
-    """Lists the keys that are for no more than the caller's own, the newest first, with those that expired or were
-    revoked."""
+    """Lists the keys whose permissions do not exceed the caller's, newest first, including expired and revoked ones."""
     context.registry.require_ready()
     keys, damaged = await context.keyring.list(access)
     return json_answer(listed("keys", [_to_dict(key) for key in keys], damaged))
@@ -74,7 +73,7 @@ async def list_keys(context: ContextOf, access: AccessOf) -> Response:
 )
 @needs("admin")
 async def show_key(context: ContextOf, access: AccessOf, key_id: str) -> Response:
-    """Shows what the key is for; never its secret."""
+    """Shows the permissions of a key, never its secret."""
     context.registry.require_ready()
     return json_answer(_to_dict(await context.keyring.get(key_id, access)))
 
@@ -88,8 +87,8 @@ async def show_key(context: ContextOf, access: AccessOf, key_id: str) -> Respons
 )
 @needs("admin")
 async def change_key(request: Request, context: ContextOf, access: AccessOf, key_id: str) -> Response:
-    """Changes the name, the note, the expiry or the rates of a key; the last two not beyond those of the caller's
-    key. Its scopes and models cannot be changed: create another key instead."""
+    """Changes the name, note, expiry or rates of a key, the last two within those of the caller's key. Scopes and
+    models cannot be changed: create another key instead."""
     document, _ = await read_json(request, context.settings.max_body_bytes)
     try:
         wanted = schemas.KeyChange.model_validate(document)
@@ -110,18 +109,17 @@ async def change_key(request: Request, context: ContextOf, access: AccessOf, key
 )
 @needs("admin")
 async def revoke_key(context: ContextOf, access: AccessOf, key_id: str) -> Response:
-    """The key opens nothing from now on: on this server at once, on others of the store within a second. It stays in
-    the list, until others need its place. A damaged key is deleted; the caller's key must be for all models. If the
-    store is full or away, the response is 202: the key opens nothing on this server, which tries to store the
-    revocation every second. Until that succeeds, other servers accept the key, and so does this one after a
-    restart."""
+    """Revokes a key: this server rejects it at once, other servers of the store within a second. Revoked keys stay in
+    the list until the limit of keys is reached. A damaged key is deleted; the caller's key must include all models. If
+    the store is full or unavailable, the response is 202: this server rejects the key, and tries every second to store
+    the revocation. Until that succeeds, other servers accept the key, and so does this one after a restart."""
     context.registry.require_ready()
     unstored = await context.keyring.revoke(key_id, access)
     return Response(status_code=204) if unstored is None else json_answer(_to_dict(unstored), 202)
 
 
 def _changes(wanted: schemas.KeyChange) -> dict[str, Any]:
-    """Return the fields of a key that change."""
+    """Return the changed fields of a key."""
     given = {name: getattr(wanted, name) for name in wanted.model_fields_set}
     if not given:
         raise invalid((), "must have at least one of name, note, expires_at and rates")

@@ -1,4 +1,4 @@
-"""/v1/label-studio/{model}: a model as the machine-learning backend of a project in Label Studio."""
+"""/v1/label-studio/{model}: a model as the machine-learning backend of a Label Studio project."""
 
 import time
 from collections.abc import Awaitable, Iterator, Mapping, Sequence
@@ -40,10 +40,10 @@ router = APIRouter(route_class=GuardedRoute, tags=["label studio"])
 
 TASKS_AT_ONCE = 100
 RECONCILING_SECONDS = 80.0
-"""Label Studio waits for 100 s for the answer to START_TRAINING."""
+"""Timeout in seconds for START_TRAINING; Label Studio waits 100 s for the response."""
 
 MAX_LOGGED = 20
-"""Maximum number of refused annotations that one START_TRAINING writes to the log."""
+"""Maximum number of rejected annotations that one START_TRAINING logs."""
 
 _NOT_CONNECTED = (
     "is not connected: since this server started, no setup with the scope learn came from one of label_studio_urls; "
@@ -61,13 +61,13 @@ Sent = TypeVar("Sent", bound=BaseModel)
 
 @router.get(
     "/v1/label-studio/{name}/health",
-    summary="Say whether a model can be asked",
+    summary="Check that a model can predict",
     response_model=schemas.BackendHealth,
     responses=problems("model_not_found", "not_ready", "storage_unavailable"),
 )
 @needs("predict")
 async def label_studio_health(context: ContextOf, name: str) -> Response:
-    """The model need not be in memory for that: Label Studio waits for a second only."""
+    """Returns without loading the model, because Label Studio waits only a second."""
     context.registry.require_ready()
     if not await context.registry.existing({name}):
         raise ModelNotFound(name)
@@ -76,16 +76,16 @@ async def label_studio_health(context: ContextOf, name: str) -> Response:
 
 @router.post(
     "/v1/label-studio/{name}/setup",
-    summary="Connect a model with a project",
+    summary="Connect a project",
     response_model=schemas.SetupResponse,
     responses=problems(*_READING),
     openapi_extra=body(schemas.SetupRequest),
 )
 @needs("predict")
 async def label_studio_setup(request: Request, context: ContextOf, name: str) -> Response:
-    """Label Studio calls this when the backend is added, when its settings are opened, and before it requests
-    predictions. From callers with the scope `learn`, the address of Label Studio, if it is one of `label_studio_urls`,
-    and the access token are stored in memory for START_TRAINING. From other callers nothing is stored."""
+    """Connects a project. Label Studio calls this when the backend is added, when its settings are opened, and before
+    it requests predictions. If the caller has the scope `learn` and `label_studio_urls` includes the address, the
+    address and the access token are stored in memory for START_TRAINING; otherwise nothing is stored."""
     replica, sent = await _sent(request, context, name, schemas.SetupRequest)
     config = await to_config(sent.label_config, ("schema",))
     if replica.spec.labels is not None:
@@ -113,8 +113,8 @@ def _connect(context: Context, replica: Replica, sent: schemas.SetupRequest) -> 
 )
 @needs("predict")
 async def label_studio_predict(request: Request, context: ContextOf, name: str) -> Response:
-    """The answer has one prediction for each task. A task that is no record, or does not fit the model, has no choices
-    and the score 0."""
+    """Returns one prediction per task. A task that is not a record, or does not fit the model, has no choices and the
+    score 0."""
     replica, sent = await _sent(request, context, name, schemas.PredictTasksRequest)
     config = await to_config(sent.label_config, ("label_config",))
     check_numbers(len(sent.tasks), len(sent.tasks) * len(config.labels), context)
@@ -145,8 +145,8 @@ async def label_studio_predict(request: Request, context: ContextOf, name: str) 
 )
 @needs("learn")
 async def label_studio_webhook(request: Request, context: ContextOf, name: str) -> Response:
-    """An annotation is learnt once as it is, and again with its new labels when it was edited. START_TRAINING reads the
-    annotations of the project from Label Studio and learns those that are missing: a message is never sent again. It
+    """Learns each annotation once, and again with its new labels after an edit. START_TRAINING reads the annotations of
+    the project from Label Studio and learns the missing ones, because Label Studio does not repeat messages; it
     responds with 422 if the setting `label_studio_urls` is empty. Other messages change nothing."""
     replica = online(await context.registry.get(name))
     with counting_refusals(context, name):
@@ -165,13 +165,13 @@ async def label_studio_webhook(request: Request, context: ContextOf, name: str) 
 
 @router.get(
     "/v1/label-studio/{name}/versions",
-    summary="List what the versions of a model have been called",
+    summary="List versions for Label Studio",
     response_model=schemas.BackendVersions,
     responses=problems("model_not_found", "model_is_trained", "not_ready", "storage_unavailable"),
 )
 @needs("predict")
 async def label_studio_versions(context: ContextOf, name: str) -> Response:
-    """A version is the model from one number of examples learnt to the next: 0, 1, 2, 5, 10, 20, 50 and so on."""
+    """Lists the versions of the model: a new one begins at 0, 1, 2, 5, 10, 20, 50 and so on examples learnt."""
     return json_answer({"versions": _versions(online(await context.registry.get(name)))})
 
 
@@ -198,7 +198,7 @@ _UNIONS = ("annotation", "task", "id")
 
 
 def _place(location: Path) -> Path:
-    """Return the path of a place in a message, without the branches of unions."""
+    """Return a field path in a message without the branches of unions."""
     parts, path = iter(location), list[str | int]()
     for part in parts:
         path.append(part)
@@ -213,7 +213,7 @@ def _versions(replica: Replica) -> list[str]:
 
 
 def _features(replica: Replica, reader: TaskReader, task: schemas.Task) -> Features | None:
-    """Return the features of a task; None if it has none that the model takes."""
+    """Return the features of a task; None if the model accepts none of them."""
     try:
         x = reader.features(task.data, ())
     except Problem:
@@ -245,7 +245,7 @@ def _pairs(sent: schemas.WebhookRequest) -> Iterator[tuple[dict[str, Any], dict[
 
 @dataclass
 class _Learner:
-    """Learns annotations of one project, and counts them."""
+    """Learner of the annotations of one project, with counts."""
 
     context: Context
     replica: Replica
@@ -264,7 +264,7 @@ class _Learner:
         return self.reader
 
     async def learn(self, annotation: Mapping[str, Any], data: Mapping[str, Any]) -> None:
-        """Learn an annotation, unless it has been; raises a Problem or ServiceError."""
+        """Learn an annotation, unless it is known. Raises a Problem or ServiceError."""
         at = ("annotation",)
         example = (await self._reader()).example(data, annotation, at)
         if example is None:
@@ -337,7 +337,7 @@ class _Learner:
             self._refuse(annotation.get("id"), error.code)
 
     def _refuse(self, id: object, code: str) -> None:
-        """Count an annotation that cannot be learnt. The log has no more of it than its id: errors quote labels."""
+        """Count a rejected annotation. The log has only its id, because errors quote labels."""
         self.refused += 1
         if self.refused <= MAX_LOGGED:
             log.warning("annotation_refused", model=self.replica.name, id=id if is_number(id) else None, code=code)

@@ -1,4 +1,4 @@
-"""GET /v1/models/{name}/predictions, those that wait for their labels, and POST /v1/models/{name}/labels."""
+"""GET /v1/models/{name}/predictions (stored predictions without labels) and POST /v1/models/{name}/labels."""
 
 import asyncio
 import time
@@ -37,7 +37,7 @@ from manylabel_service.online.state.outcome import UpdateResult
 from manylabel_service.ulid import timestamp_of
 
 COUNTED_AT_ONCE = 256
-"""Delays counted between two turns of other requests."""
+"""Number of delays counted between two yields to other requests."""
 
 _LABELLING = tuple(code for code in LEARNING if code != "model_is_trained")
 
@@ -48,17 +48,17 @@ MAX_LISTED = 100
 
 
 class Waiting(Parameters):
-    """Which kept predictions are listed."""
+    """Parameters of the list of stored predictions."""
 
     order: one_of(("newest", "uncertainty")) = "newest"  # type: ignore[valid-type]
-    """The newest come first, or those whose labels would teach the model most."""
+    """Order: newest first, or most uncertain first."""
     limit: up_to(MAX_LISTED) = 20  # type: ignore[valid-type]
     """Maximum number of rows listed."""
 
 
 @router.get(
     "/v1/models/{name}/predictions",
-    summary="List kept predictions that wait for their labels",
+    summary="List stored predictions without labels",
     response_model=schemas.UnlabelledList,
     responses=problems(
         *("model_not_found", "model_is_trained", "invalid_request", "batch_too_large", "not_ready"),
@@ -68,8 +68,8 @@ class Waiting(Parameters):
 )
 @needs("learn")
 async def list_predictions(request: Request, name: str) -> Response:
-    """Lists kept predictions of which no label has been told, as the model predicts them now. By `uncertainty` those
-    come first in which a label is closest to its threshold, and those much like one before them last."""
+    """Lists stored predictions without labels, as the model predicts them now. With `uncertainty`, those with a label
+    closest to its decision threshold come first, and near-duplicates of earlier ones last."""
     context = context_of(request)
     wanted = read_parameters(request, Waiting)
     replica = online(await context.registry.get(name))
@@ -82,7 +82,7 @@ async def list_predictions(request: Request, name: str) -> Response:
 
 
 class _Truth(NamedTuple):
-    """The true labels of a kept prediction, and what they weigh."""
+    """True labels and weight of a stored prediction."""
 
     id: str
     y: Labels
@@ -91,7 +91,7 @@ class _Truth(NamedTuple):
 
 @router.post(
     "/v1/models/{name}/labels",
-    summary="Learn from kept predictions, now that their labels are known",
+    summary="Submit the labels of stored predictions",
     response_model=schemas.UpdateResponse,
     responses=problems(*_LABELLING, "prediction_not_found", "prediction_labelled", "prediction_expired"),
     openapi_extra={
@@ -101,9 +101,9 @@ class _Truth(NamedTuple):
 )
 @needs("learn")
 async def label_predictions(request: Request, name: str) -> Response:
-    """The features that were kept are learnt with their labels, and the measures count what was answered then. The
-    truth of one id may come in parts: `y` as an object with some of the labels, the others later, each of them once. A
-    batch is learnt in its order, all or none. A trained model learns nothing; its measures count the answers."""
+    """Learns the stored features with the submitted labels; metrics count the prediction that was served. Labels of one
+    id can arrive in parts: `y` as an object with some labels, the others later, each once. A batch is learnt in its
+    order, all or none. A trained model learns nothing; only its metrics change."""
     context = context_of(request)
     hosted = await context.registry.get(name)
     with counting_refusals(context, name):
@@ -161,7 +161,7 @@ async def _learn(
 
 
 def _in_the_body(error: InvalidExample) -> InvalidExample:
-    """Return the error with the place of the prediction's id: the features themselves are not in the body."""
+    """Return the error with the field path of the prediction's id, because the features are not in the body."""
     if error.path[0] != "x":
         return error
     place = "".join(f"/{part}" for part in error.path)

@@ -73,14 +73,15 @@ _WRITTEN = Field(json_schema_extra={"pattern": POSITION})
 
 
 class Predicting(Parameters):
-    """How examples are predicted."""
+    """Parameters of a prediction."""
 
     keep: one_of(("false", "true", "record")) = "false"  # type: ignore[valid-type]
-    """Whether the examples are kept, so that their labels can be told later; with `record`, as they were posted too."""
+    """Whether to store the predictions, so that labels can be submitted later; with `record`, also the examples as
+    posted."""
     at_least: Annotated[str, AfterValidator(read_position), _WRITTEN] | None = None
-    """A position in the model's log that the answer must have seen."""
+    """Position in the model's log that the response must include."""
     version: Number | None = None
-    """The version of a trained model that predicts; by default the one served."""
+    """Version of a trained model; default: the served one."""
 
 
 @router.post(
@@ -108,8 +109,7 @@ class Predicting(Parameters):
 )
 @needs("predict")
 async def predict(request: Request, name: str) -> Response:
-    """The answer has labels and scores, and probabilities if asked for, by what the model has learnt so far. A batch is
-    answered as a batch, in its order."""
+    """Predicts labels, scores and, if requested, probabilities. A batch is predicted in its order."""
     context = context_of(request)
     settings = context.settings
     wanted = read_parameters(request, Predicting)
@@ -167,7 +167,8 @@ async def predict(request: Request, name: str) -> Response:
 )
 @needs("learn")
 async def update(request: Request, name: str) -> Response:
-    """The answer comes when the examples are logged and learnt. A batch is learnt in its order, all or none."""
+    """Learns examples; the response arrives when they are logged and learnt. A batch is learnt in its order, all or
+    none."""
     return await _learn(request, name, "update")
 
 
@@ -187,7 +188,7 @@ async def update(request: Request, name: str) -> Response:
 )
 @needs("predict", "learn")
 async def predict_update(request: Request, name: str) -> Response:
-    """The examples are learnt as by `update`; the answer has what was predicted for each just before it was learnt."""
+    """Learns examples like `update`, and returns what was predicted for each just before it was learnt."""
     return await _learn(request, name, "predict-update")
 
 
@@ -214,7 +215,7 @@ async def _predict(
 async def _keep(
     context: Context, hosted: HostedModel, xs: Sequence[Any], predicted: PredictResult, records: list[bytes] | None
 ) -> tuple[list[str], str]:
-    """Keep the examples that were predicted, and what is answered; answers an id for each, and until when.
+    """Store the predicted examples with the response; return an id for each, and the expiry.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""GET and PATCH /v1/models/{name}/labels, POST to change one label: rename, merge, retire, pause and resume; groups."""
+"""GET and PATCH /v1/models/{name}/labels; changes of one label: rename, merge, retire, pause, resume; groups."""
 
 import re
 from collections.abc import Awaitable
@@ -38,12 +38,12 @@ def _read_offset(value: object) -> object:
 
 
 class Listing(WhichVersion):
-    """Which labels are listed, and in which order."""
+    """Order and range of the list of labels."""
 
     sort: one_of(SORTS) = "frequency"  # type: ignore[valid-type]
-    """Labels are sorted by this; those without a value come last."""
+    """Sort key; labels without a value come last."""
     descending: Flag = True
-    """Whether the highest come first."""
+    """Whether to sort in descending order."""
     offset: Annotated[int, Field(ge=0, lt=10**9), BeforeValidator(_read_offset)] = 0
     """Number of labels skipped before the first listed."""
     limit: up_to(MAX_LISTED) = 100  # type: ignore[valid-type]
@@ -59,8 +59,8 @@ class Listing(WhichVersion):
 )
 @needs("read")
 async def list_labels(context: ContextOf, name: str, query: Annotated[Listing, Query()]) -> Response:
-    """Lists the labels with how frequent they are, how well each was predicted before it was learnt, and by what. Those
-    of a trained model are of the answers of one of its versions."""
+    """Lists labels with their frequency, prequential metrics and thresholds. For a trained model, the metrics are those
+    of the predictions of one version."""
     found = await measured(context, name, query.version)
     facts = found.state.label_facts
     if found.label_details:
@@ -92,8 +92,8 @@ _CHANGING = (
 )
 @needs("admin")
 async def rename_label(request: Request, context: ContextOf, name: str) -> Response:
-    """All that was learnt about the label stays. It has its new name from this point of the log on, on every server.
-    Its old name stands for it in later updates, unless the model refuses old names."""
+    """Renames a label; everything learnt about it stays. From this point of the log on, on every server, its old name
+    stands for it in later updates, unless the model refuses old names."""
     return await _relabel(request, context, name, schemas.RenameRequest)
 
 
@@ -109,8 +109,8 @@ async def rename_label(request: Request, context: ContextOf, name: str) -> Respo
 )
 @needs("admin")
 async def merge_label(request: Request, context: ContextOf, name: str) -> Response:
-    """The label is retired. Its names, old ones included, stand for the other label from this point of the log on. The
-    other label keeps what it has learnt; it does not take over what the merged one had learnt."""
+    """Retires a label, and lets its names, old ones included, stand for another label from this point of the log on.
+    The other label keeps what it has learnt, and takes over nothing from the merged one."""
     return await _relabel(request, context, name, schemas.MergeRequest)
 
 
@@ -123,8 +123,8 @@ async def merge_label(request: Request, context: ContextOf, name: str) -> Respon
 )
 @needs("admin")
 async def retire_label(request: Request, context: ContextOf, name: str) -> Response:
-    """The label is predicted no more, and updates that name it are refused, from this point of the log on, on every
-    server. It keeps its column and its name."""
+    """Retires a label: from this point of the log on, on every server, it is not predicted, and updates that name it
+    are rejected. It keeps its column and its name."""
     return await _relabel(request, context, name, schemas.RetireRequest)
 
 
@@ -137,8 +137,8 @@ async def retire_label(request: Request, context: ContextOf, name: str) -> Respo
 )
 @needs("admin")
 async def pause_label(request: Request, context: ContextOf, name: str) -> Response:
-    """The label is not predicted until it is resumed, from this point of the log on, on every server. Updates may name
-    it; their truth about it is not learnt, as if it was unknown."""
+    """Pauses a label: from this point of the log on, on every server, it is not predicted until it is resumed. Updates
+    can name it; the model treats its truth as unknown."""
     return await _relabel(request, context, name, schemas.PauseRequest)
 
 
@@ -151,14 +151,14 @@ async def pause_label(request: Request, context: ContextOf, name: str) -> Respon
 )
 @needs("admin")
 async def resume_label(request: Request, context: ContextOf, name: str) -> Response:
-    """The label is learnt and predicted again, from this point of the log on, on every server. It has what was learnt
-    about it before it was paused."""
+    """Resumes a label: from this point of the log on, on every server, it is learnt and predicted again, with what was
+    learnt before the pause."""
     return await _relabel(request, context, name, schemas.ResumeRequest)
 
 
 @router.patch(
     "/v1/models/{name}/labels",
-    summary="Give labels titles, descriptions and URIs",
+    summary="Set titles, descriptions and URIs of labels",
     response_model=schemas.UpdateResponse,
     responses=problems(*_CHANGING, "label_exists", "limit_exceeded"),
     openapi_extra={
@@ -168,9 +168,9 @@ async def resume_label(request: Request, context: ContextOf, name: str) -> Respo
 )
 @needs("admin")
 async def describe_labels(request: Request, context: ContextOf, name: str) -> Response:
-    """A field that is null is removed, and one that is left out stays. A label that the model does not know is
-    declared, unless the labels were declared when the model was created. All labels are changed or none, from this
-    point of the log on, on every server."""
+    """Sets details of labels. A null field is removed, an omitted one stays. An unknown label is declared, unless the
+    labels were declared when the model was created. All labels change or none, from this point of the log on, on every
+    server."""
     replica = online(await context.registry.get(name))
     document, raw = await read_large_json(request, context.settings.max_body_bytes)
     key = idempotency.idempotency_key(request, "describe", raw)
@@ -202,9 +202,9 @@ async def describe_labels(request: Request, context: ContextOf, name: str) -> Re
 )
 @needs("admin")
 async def set_groups(request: Request, context: ContextOf, name: str) -> Response:
-    """All groups and parents that the model had are replaced, from this point of the log on, on every server. Its
-    predictions satisfy them, and truths that contradict them are refused. A label that the model does not know is
-    declared, unless the labels were declared when the model was created. The model keeps what it has learnt."""
+    """Replaces all groups and parents of the model, from this point of the log on, on every server. Predictions satisfy
+    them, and true labels that contradict them are rejected. An unknown label is declared, unless the labels were
+    declared when the model was created. The model keeps what it has learnt."""
     replica = online(await context.registry.get(name))
     document, raw = await read_large_json(request, context.settings.max_body_bytes)
     key = idempotency.idempotency_key(request, "groups", raw)
@@ -218,7 +218,7 @@ async def set_groups(request: Request, context: ContextOf, name: str) -> Respons
 
 
 def _check_count(document: Any) -> None:
-    """Refuse more labels than a request may describe before each is looked at."""
+    """Reject more labels than a request may describe, before validating each."""
     labels = document.get("labels") if isinstance(document, dict) else None
     if isinstance(labels, dict):
         if len(labels) > MAX_DESCRIBED:
@@ -228,7 +228,7 @@ def _check_count(document: Any) -> None:
 
 
 def _path_of_edit(location: Path) -> Path:
-    """Return the path in a body; a location of pydantic also says which part of a mapping is wrong."""
+    """Return the path in a body, without the parts of a pydantic location that do not name fields."""
     return tuple(part for part in location if part != "[key]")
 
 

@@ -71,7 +71,8 @@ _EXAMPLE = {"name": "tags", "algorithm": "falt", "params": {"eta": 0.5, "passes_
 )
 @needs("admin")
 async def create_model(request: Request, context: ContextOf, access: AccessOf) -> Response:
-    """The new model has learnt nothing, or goes on from a trained one. Its address is in the header Location."""
+    """Creates an online model, empty or initialised from a version of a trained one. The header Location has its
+    address."""
     document, raw = await read_large_json(request, context.settings.max_body_bytes)
     names_of_clients = isinstance(document, dict) and isinstance(document.get("parents"), dict)
     check_all_known({**document, "parents": None} if names_of_clients else document, ())
@@ -98,7 +99,7 @@ async def create_model(request: Request, context: ContextOf, access: AccessOf) -
 
 
 def _check_count(document: Any, settings: Settings) -> None:
-    """Refuse more names than a model may have before each is looked at; raises LimitExceeded."""
+    """Reject more names than a model may have, before validating each. Raises LimitExceeded."""
     for kind, most in (("features", settings.max_features), ("labels", settings.max_labels)):
         names = document.get(kind) if isinstance(document, dict) else None
         if isinstance(names, list):
@@ -112,7 +113,7 @@ def _validated(document: Any) -> tuple[schemas.ModelRequest, ModelSpec]:
 
 
 def _described(document: Any) -> dict[Path, type[BaseModel]]:
-    """Return what a model, and the parameters of its algorithm, may have, by their paths."""
+    """Return the known fields of a model and of the parameters of its algorithm, by path."""
     described: dict[Path, type[BaseModel]] = {(): schemas.ModelRequest}
     algorithm = document.get("algorithm", "falt") if isinstance(document, dict) else None
     params = PARAMS.get(algorithm) if isinstance(algorithm, str) else None
@@ -122,7 +123,8 @@ def _described(document: Any) -> dict[Path, type[BaseModel]]:
 async def _begin(
     context: Context, spec: ModelSpec, source: schemas.LinearSource, leaves_scaling: bool, leaves_text: bool
 ) -> OnlineModel:
-    """Return the state of a model that goes on from a version, scaled as that is if no scaling was asked for."""
+    """Return the initial state of a model that starts from a version, with the scaling of the version if none is
+    requested."""
     model = trained(await context.registry.get(source.model))
     async with context.examining:
         version, data = await context.registry.ask(model, lambda model: model.version(source.version))
@@ -137,8 +139,8 @@ async def _begin(
 )
 @needs("read")
 async def list_models(context: ContextOf, access: AccessOf) -> Response:
-    """Lists the models by name that the caller may see. A model that is not in this server's memory is listed with what
-    it is, and no more."""
+    """Lists the models that the caller may see, by name. A model that is not in this server's memory has only the
+    fields of its spec."""
     return json_answer(listed("models", *await context.registry.list(access.may_see)))
 
 
@@ -150,7 +152,7 @@ async def list_models(context: ContextOf, access: AccessOf) -> Response:
 )
 @needs("read")
 async def show_model(context: ContextOf, name: str) -> Response:
-    """Shows what the model is, how much it has learnt, and how well it predicted."""
+    """Shows a model: its spec, how much it has learnt, and its metrics."""
     return json_answer(to_dict(await context.registry.get(name)))
 
 
@@ -162,22 +164,22 @@ async def show_model(context: ContextOf, name: str) -> Response:
 )
 @needs("admin")
 async def delete_model(context: ContextOf, name: str) -> Response:
-    """The model's log and snapshots, or its versions, are deleted with it. The name is free then."""
+    """Deletes a model with its log and snapshots, or its versions. The name can be used again."""
     await context.registry.delete(name)
     return Response(status_code=204)
 
 
 @router.get(
     "/v1/models/{name}/metrics",
-    summary="Show how well a model predicts",
+    summary="Show metrics",
     response_model=schemas.Metrics,
     responses=problems(*MEASURED),
     dependencies=[Depends(each_once)],
 )
 @needs("read")
 async def show_metrics(context: ContextOf, name: str, query: Annotated[WhichVersion, Query()]) -> Response:
-    """The measures are prequential: every example is predicted before it is learnt, and counts here. Those of a trained
-    model are of the answers that one of its versions gave, by the labels that came later."""
+    """Returns prequential metrics: every example is predicted before it is learnt. Those of a trained model are of the
+    predictions of one version, by their delayed labels."""
     found = await measured(context, name, query.version)
     return json_answer({**found.state.measures(), **found.place})
 
@@ -186,38 +188,38 @@ MAX_LABELS_OF_HISTORY = 16
 
 
 class WhichHistory(WhichVersion):
-    """The past of which measures is shown."""
+    """Parameters of the metrics history."""
 
     label: Annotated[list[str], Field(max_length=MAX_LABELS_OF_HISTORY)] = Field(default_factory=list)
-    """The measures of this label are shown too; given again, of another one, up to 16."""
+    """Label whose metrics to include; can be repeated, up to 16 times."""
 
 
 @router.get(
     "/v1/models/{name}/metrics/history",
-    summary="Show how well a model predicted, over its examples so far",
+    summary="Show the metrics history",
     response_model=schemas.MetricsHistory,
     responses=problems("label_not_found", *MEASURED),
     dependencies=[Depends(each_once_but("label"))],
 )
 @needs("read")
 async def show_metrics_history(context: ContextOf, name: str, query: Annotated[WhichHistory, Query()]) -> Response:
-    """Shows the measures of the call without `/history` by the number of examples learnt, in columns: at fewer than
-    256 points that are equally far apart, and now. The points are part of the model: every replica has the same, and a
-    rollback goes back to those of its snapshot."""
+    """Returns the metrics of the call without `/history` by the number of examples learnt, in columns: at fewer than
+    256 equally spaced points, and now. The points are part of the state: they are identical on every replica, and a
+    rollback restores those of its snapshot."""
     found = await measured(context, name, query.version)
     return json_answer({**metrics_history(found.state.label_facts, query.label), **found.place})
 
 
 class WhichReliability(Parameters):
-    """The labels that are counted."""
+    """Label of the diagram."""
 
     label: str | None = None
-    """The label that is counted; without it all labels are counted together."""
+    """Label to count; default: all labels together."""
 
 
 @router.get(
     "/v1/models/{name}/metrics/reliability",
-    summary="Show how often probabilities came true",
+    summary="Show the reliability diagram",
     response_model=schemas.Reliability,
     responses=problems(
         "model_not_found", "label_not_found", "model_is_trained", "invalid_request", "not_ready", "storage_unavailable"
@@ -226,10 +228,10 @@ class WhichReliability(Parameters):
 )
 @needs("read")
 async def show_reliability(context: ContextOf, name: str, query: Annotated[WhichReliability, Query()]) -> Response:
-    """Shows how many labels turned out true among those predicted with about the same probability: each example is
-    predicted before it is learnt, and counts with every label whose truth is known. One that is labelled late counts
-    with the probabilities of just before it was learnt. With `label`, one label is counted. The counts are part of the
-    model: every replica has the same, and a rollback goes back to those of its snapshot."""
+    """Returns the reliability diagram: the share of true labels among those predicted with about the same probability.
+    Each example is predicted before it is learnt, and counts with every label whose truth is known. Delayed labels
+    count with the probabilities just before the example was learnt. The counts are part of the state: they are
+    identical on every replica, and a rollback restores those of its snapshot."""
     model = online(await context.registry.get(name), NoReliability)
     model.check_serving()
     if not model.has_probabilities:
@@ -242,12 +244,12 @@ async def show_reliability(context: ContextOf, name: str, query: Annotated[Which
 
 
 def to_dict(replica: HostedModel) -> dict[str, Any]:
-    """Return a model as it is now."""
+    """Return the status of a model."""
     return {**replica.status(), "loaded": True}
 
 
 def created(replica: HostedModel) -> Response:
-    """Return the answer to who has created a model."""
+    """Return the response to the creation of a model."""
     return json_answer(to_dict(replica), 201, [(b"location", f"/v1/models/{replica.record.name}".encode())])
 
 
@@ -261,8 +263,8 @@ def created(replica: HostedModel) -> Response:
 )
 @needs("export")
 async def upload_model(request: Request, context: ContextOf, name: str) -> Response:
-    """The body is a snapshot as it was downloaded, from this server or another. The new model predicts as the old one
-    did then, and goes on from there; it knows none of the old one's idempotency keys and kept predictions."""
+    """Creates a model from a downloaded snapshot, of this server or another. The new model predicts like the old one
+    and continues from there; it does not know the old one's idempotency keys and stored predictions."""
     _check_name(name)
     context.registry.require_ready()
     settings = context.settings

@@ -1,4 +1,4 @@
-"""/v2: the Open Inference Protocol, for clients of KServe, Triton and other servers that speak it."""
+"""/v2: the Open Inference Protocol, for clients of KServe, Triton and others."""
 
 import time
 from collections.abc import Awaitable
@@ -61,13 +61,13 @@ _EXAMPLE = {
 
 @needs("predict")
 async def infer(request: Request, name: str) -> Response:
-    """Predicts a batch. The input `x` has a row of numbers, or a text or an object of JSON, for each example."""
+    """Predicts a batch. The input `x` has, for each example, a row of numbers, a text or a JSON object."""
     return await _infer(request, name, None)
 
 
 @needs("predict")
 async def infer_by_version(request: Request, name: str, version: str) -> Response:
-    """Predicts a batch by one version of a trained model, whether it is served or not."""
+    """Predicts a batch with a version of a trained model, served or not."""
     return await _infer(request, name, read_number(name, version))
 
 
@@ -80,7 +80,7 @@ for _path, _endpoint, _codes in (
         _endpoint,
         methods=["POST"],
         route_class_override=DirectRoute,
-        summary="Predict, as the Open Inference Protocol asks",
+        summary="Predict by the Open Inference Protocol",
         response_model=schemas.InferResponse,
         response_model_exclude_unset=True,
         responses={200: _BINARY, **problems(*_codes, *_READING)},
@@ -91,15 +91,15 @@ for _path, _endpoint, _codes in (
 @router.get("/v2", summary="Describe the server", response_model=schemas.ServerMetadata, responses=problems())
 @OPEN
 async def server_metadata() -> Response:
-    """Names the server, its release, and the extensions of the protocol that it has."""
+    """Returns the name of the server, its release, and its extensions of the protocol."""
     document = {"name": "manylabel", "version": release_of("manylabel"), "extensions": [EXTENSION]}
     return json_answer(document)
 
 
-@router.get("/v2/health/live", summary="Does the server live?", response_model=schemas.ServerLive, responses=problems())
+@router.get("/v2/health/live", summary="Is the server alive?", response_model=schemas.ServerLive, responses=problems())
 @OPEN
 async def server_live() -> Response:
-    """Answers 200 as soon as the process answers at all."""
+    """Responds 200 as soon as the process responds at all."""
     return json_answer({"live": True})
 
 
@@ -111,7 +111,7 @@ async def server_live() -> Response:
 )
 @OPEN
 async def server_ready(context: ContextOf) -> Response:
-    """Answers 200 once every model is restored and caught up."""
+    """Responds 200 when every model is restored and caught up."""
     context.registry.check_ready()
     return json_answer({"ready": True})
 
@@ -124,7 +124,7 @@ async def server_ready(context: ContextOf) -> Response:
 )
 @needs("read")
 async def model_metadata(context: ContextOf, name: str) -> Response:
-    """Lists the tensors that the model takes and answers. A model that is not in memory is loaded."""
+    """Describes the tensors that the model accepts and returns. A model that is not in memory is loaded."""
     return json_answer(metadata(name, await _signature(context, await context.registry.get(name), None)))
 
 
@@ -136,7 +136,7 @@ async def model_metadata(context: ContextOf, name: str) -> Response:
 )
 @needs("read")
 async def version_metadata(context: ContextOf, name: str, version: str) -> Response:
-    """Lists the tensors that a version of a trained model takes and answers; it is loaded for that."""
+    """Describes the tensors that a version of a trained model accepts and returns; the version is loaded."""
     hosted = await context.registry.get(name)
     return json_answer(metadata(name, await _signature(context, hosted, read_number(name, version))))
 
@@ -149,7 +149,7 @@ async def version_metadata(context: ContextOf, name: str, version: str) -> Respo
 )
 @needs("predict")
 async def model_ready(context: ContextOf, name: str) -> Response:
-    """Answers 200 when the model can be asked. A model that is not in memory is loaded."""
+    """Responds 200 when the model can predict. A model that is not in memory is loaded."""
     await _signature(context, await context.registry.get(name), None)
     return json_answer({"name": name, "ready": True})
 
@@ -162,13 +162,13 @@ async def model_ready(context: ContextOf, name: str) -> Response:
 )
 @needs("predict")
 async def version_ready(context: ContextOf, name: str, version: str) -> Response:
-    """Answers 200 when the version of a trained model can be asked; it is loaded for that."""
+    """Responds 200 when the version of a trained model can predict; the version is loaded."""
     await _signature(context, await context.registry.get(name), read_number(name, version))
     return json_answer({"name": name, "ready": True})
 
 
 async def _signature(context: Context, hosted: HostedModel, version: int | None) -> Signature:
-    """Return what a model, or a version of a trained one, takes and answers."""
+    """Return the description of a model, or of a version of a trained one."""
     if version is not None:
         return await context.registry.ask(trained(hosted), lambda model: model.signature_of(version))
 

@@ -1,4 +1,4 @@
-"""/ and /ui: the page that people look at. It holds no data; what it shows it asks for by the public interface."""
+"""/ and /ui: the web UI. It contains no data; it shows what it requests from the public API."""
 
 from collections.abc import Iterable
 
@@ -23,7 +23,7 @@ _FOR_GOOD = b"public, max-age=31536000, immutable"
 @router.get("/")
 @OPEN
 async def index(request: Request) -> Response:
-    """Answers the page itself, which names the version of its files: browsers ask each time whether it changed."""
+    """Returns the page of the web UI, which names the version of its files; browsers revalidate it each time."""
     files = context_of(request).page
     found = files.get(INDEX)
     assert found is not None
@@ -36,7 +36,7 @@ async def index(request: Request) -> Response:
 @router.get("/ui/{version}/{path:path}")
 @OPEN
 async def file(request: Request, version: str, path: str) -> Response:
-    """Answers a file of this release's page, which never changes at its address."""
+    """Returns a file of this release's web UI, which never changes at its URL."""
     files = context_of(request).page
     if version != files.version:
         detail = f"this server has the page of another release, {files.version}: reload the page"

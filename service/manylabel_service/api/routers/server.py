@@ -1,4 +1,4 @@
-"""/livez, /readyz and /metrics: what a load balancer, Kubernetes and Prometheus ask of a server."""
+"""/livez, /readyz and /metrics: health and metrics for load balancers, Kubernetes and Prometheus."""
 
 import asyncio
 from collections.abc import Collection, Iterable, Mapping
@@ -26,48 +26,48 @@ router = APIRouter(route_class=GuardedRoute, tags=["server"])
 _GAUGES = {
     "model_labels": "Labels known.",
     "model_features": "Features known.",
-    "model_bytes": "Memory held by the model.",
-    "model_ignored_features": "Features left out of examples learnt, where the model ignores those beyond a limit.",
-    "model_ignored_labels": "Labels left out of examples learnt, where the model ignores those beyond a limit.",
-    "model_version": "Version that a trained model serves; 0 for none.",
+    "model_bytes": "Bytes of memory of the model.",
+    "model_ignored_features": "Features ignored in learnt examples because of the model's limits.",
+    "model_ignored_labels": "Labels ignored in learnt examples because of the model's limits.",
+    "model_version": "Served version of a trained model; 0 for none.",
     "queue_depth": "Examples waiting to be learnt.",
-    "log_lag_entries": "Entries of the log that are not in the model of this process yet; counted up to about 1,000.",
-    "snapshot_age_seconds": "Since the last snapshot, or since the start of the process.",
-    "snapshot_bytes": "Size of the last snapshot.",
-    "kept_prediction_bytes": "Predictions that are kept for late labels, as of when this process kept one last.",
+    "log_lag_entries": "Log entries that this process has not applied yet; counted up to about 1,000.",
+    "snapshot_age_seconds": "Seconds since the last snapshot, or since the start of the process.",
+    "snapshot_bytes": "Bytes of the last snapshot.",
+    "kept_prediction_bytes": "Bytes of stored predictions when this process last stored one.",
 }
 
 _TOTALS = {
-    "ready": "Whether the server has started and is not stopping, as /readyz answers.",
-    "storage_gone_seconds": "How long the store has not answered; 0 while it does.",
-    "failed_models": "Models that cannot be restored, or whose version cannot be loaded; /readyz names them.",
-    "downloads": "Downloads under way.",
-    "snapshot_memory_bytes": "Memory of the snapshots that are being stored.",
-    "stored_snapshot_bytes": "Snapshots of all models in the store, as of some seconds ago.",
+    "ready": "Whether the server has started and is not stopping, like /readyz.",
+    "storage_gone_seconds": "Seconds for which the store has been unreachable; 0 if it responds.",
+    "failed_models": "Models that cannot be restored, or whose version cannot be loaded; /readyz lists them.",
+    "downloads": "Running downloads.",
+    "snapshot_memory_bytes": "Bytes of memory of snapshots being stored.",
+    "stored_snapshot_bytes": "Bytes of the snapshots of all models in the store, some seconds old.",
 }
 """Metrics of the process, by name, with their descriptions."""
 
 
-@router.get("/livez", summary="Does the process serve?", response_model=schemas.Alive, responses=problems())
+@router.get("/livez", summary="Is the process alive?", response_model=schemas.Alive, responses=problems())
 @OPEN
 async def is_live() -> Response:
-    """Answers 200 as soon as the process answers at all."""
+    """Responds 200 as soon as the process responds at all."""
     return json_answer({"live": True})
 
 
 @router.get(
     "/readyz",
-    summary="Is every model restored and caught up?",
+    summary="Is the server ready for requests?",
     response_model=schemas.Ready,
     responses=problems("not_ready", "release_too_old", "replay_mismatch"),
 )
 @OPEN
 async def is_ready(context: ContextOf, access: AccessOf) -> Response:
-    """Answers 503 while the server starts or stops, and while another release has to serve what this one cannot
-    (`release_too_old`, `replay_mismatch`), so that a rolling upgrade goes no further. It answers 503 too if the store
-    had keys and has lost all of them. A model that cannot be restored, or whose version cannot be loaded, is in
-    `failed` and does not block the others. Without the store, predictions continue, and updates respond with 503. A
-    caller without the scope `read` learns only that the server is ready."""
+    """Responds 503 while the server starts or stops, and while another release has to serve what this one cannot
+    (`release_too_old`, `replay_mismatch`), so that a rolling upgrade stops. It responds 503 too if the store had keys
+    and has lost all of them. A model that cannot be restored, or whose version cannot be loaded, is in `failed` and
+    does not block the others. Without the store, predictions continue, and updates respond with 503. A caller without
+    the scope `read` learns only that the server is ready."""
     registry = context.registry
     check_ready(context)
     if not access.allows("read"):
@@ -79,14 +79,14 @@ async def is_ready(context: ContextOf, access: AccessOf) -> Response:
 
 
 def check_ready(context: Context) -> None:
-    """Raise NotReady unless the server can answer requests."""
+    """Raise NotReady unless the server can handle requests."""
     context.registry.check_ready()
     context.keyring.check_ready()
 
 
 @router.get(
     "/v1/replicas",
-    summary="Which processes share the store?",
+    summary="List the processes that share the store",
     response_model=schemas.Replicas,
     responses=problems(),
 )
@@ -121,13 +121,14 @@ def _bounds(versions: tuple[int, int]) -> dict[str, int]:
 
 @router.get(
     "/metrics",
-    summary="Counters and gauges for Prometheus",
+    summary="Metrics for Prometheus",
     response_class=Response,
     responses={200: {"content": {"text/plain": {"schema": {"type": "string"}}}}, **problems()},
 )
 @needs("read")
 async def scrape_metrics(context: ContextOf, access: AccessOf) -> Response:
-    """The answer is in Prometheus' text format. Labels name models, routes and measures; never a label or a feature."""
+    """Returns metrics in the Prometheus text format. Prometheus labels name models, routes and metrics, never a label
+    or a feature."""
     content, workers = await exposition(context), context.telemetry.workers
     if workers is not None:
         content = await workers.joined(content)
@@ -161,7 +162,7 @@ async def exposition(context: Context) -> bytes:
 
 
 class _Gauges:
-    """The state of every model, and of jobs, as families of gauges."""
+    """Gauges of the state of every model, and of jobs."""
 
     def __init__(self) -> None:
         texts = {
@@ -177,12 +178,12 @@ class _Gauges:
 
     @property
     def families(self) -> Collection[Metric]:
-        """The families, of all models."""
+        """Metric families of all models."""
         return self._families.values()
 
     @classmethod
     async def of(cls, replicas: list[HostedModel]) -> "_Gauges":
-        """Return the gauges of these models; other requests get in between two models."""
+        """Return the gauges of these models, yielding to other requests between two models."""
         gauges = cls()
         for replica in replicas:
             if replica.serving:  # it may have ended meanwhile
@@ -195,16 +196,16 @@ class _Gauges:
         self._add(name, value)
 
     def add_lag(self, model: str, n_entries: int) -> None:
-        """Add how far a model is behind its log."""
+        """Add the lag of a model behind its log."""
         self._add("log_lag_entries", n_entries, model=model)
 
     def add_jobs(self, counts: Mapping[str, int]) -> None:
-        """Add how many jobs are in each state."""
+        """Add the number of jobs in each state."""
         for state, count in counts.items():
             self._add("jobs", count, state=state)
 
     def add_keys(self, keys: Iterable[Key]) -> None:
-        """Add how old keys are, and when they expire."""
+        """Add the age and expiry of keys."""
         unix_ms = now_ms()
         for key in keys:
             if key.state(unix_ms) == "revoked":

@@ -1,4 +1,4 @@
-"""/v1/models/{name}/snapshots and /rollback: states of a model to look at, to take along, and to go back to."""
+"""/v1/models/{name}/snapshots and /rollback: list, take, download and delete snapshots, and return to one."""
 
 from collections.abc import Awaitable
 from contextlib import ExitStack
@@ -43,8 +43,7 @@ _STORED = ("model_not_found", "model_is_trained", "not_ready", "storage_unavaila
 )
 @needs("read")
 async def list_snapshots(context: ContextOf, name: str) -> Response:
-    """Lists the stored states of the model, the newest first. Automatic snapshots are replaced as new ones are
-    taken."""
+    """Lists the snapshots of the model, newest first. Automatic snapshots are replaced by newer ones."""
     replica = online(await context.registry.get(name))
     records = await context.registry.ask(replica, lambda replica: replica.list_snapshots())
     return json_answer({"snapshots": [_to_dict(record) for record in records]})
@@ -68,7 +67,7 @@ async def list_snapshots(context: ContextOf, name: str) -> Response:
 )
 @needs("admin")
 async def take_snapshot(request: Request, context: ContextOf, name: str) -> Response:
-    """The snapshot is of the state right now, and stays until it is deleted. Its address is in the header Location."""
+    """Takes a snapshot of the current state, which stays until it is deleted. The header Location has its address."""
     replica = online(await context.registry.get(name))
     document, _ = await read_json(request, context.settings.max_body_bytes) if has_body(request) else ({}, b"")
     try:
@@ -92,8 +91,8 @@ async def take_snapshot(request: Request, context: ContextOf, name: str) -> Resp
 )
 @needs("export")
 async def download_snapshot(context: ContextOf, name: str, position: str) -> Response:
-    """The file holds all that the model is. `PUT /v1/models/{name}` makes a model of it, here or on another server.
-    A snapshot that has a name may be named by it."""
+    """Downloads a snapshot, by position or by name. The file contains the whole model: `PUT /v1/models/{name}` creates
+    a model from it, here or on another server."""
     replica = online(await context.registry.get(name))
     with ExitStack() as stack:
         stack.enter_context(context.downloads.take())
@@ -121,7 +120,7 @@ async def delete_snapshot(context: ContextOf, name: str, position: str) -> Respo
 
 @router.post(
     "/v1/models/{name}/rollback",
-    summary="Go back to a snapshot",
+    summary="Roll back to a snapshot",
     response_model=schemas.RolledBack,
     responses=problems(
         *_STORED,
@@ -138,8 +137,8 @@ async def delete_snapshot(context: ContextOf, name: str, position: str) -> Respo
 )
 @needs("admin")
 async def rollback(request: Request, context: ContextOf, name: str) -> Response:
-    """The model forgets everything that it learnt after the snapshot, measures included, at one point of its log: on
-    every server. Later updates continue from the snapshot's state."""
+    """Returns the model to a snapshot at one point of its log, on every server: it forgets everything learnt after the
+    snapshot, metrics included. Later updates continue from the snapshot's state."""
     replica = online(await context.registry.get(name), NoRollback)
     document, raw = await read_json(request, context.settings.max_body_bytes)
     key = idempotency.idempotency_key(request, "rollback", raw)

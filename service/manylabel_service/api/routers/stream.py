@@ -33,17 +33,17 @@ router = APIRouter(route_class=DirectRoute, tags=["learning"])
 
 
 class Streaming(Parameters):
-    """How the lines are numbered and answered."""
+    """Parameters of a stream."""
 
     first: Annotated[Number, Field(alias="from")] = 1
-    """The number of the first line."""
+    """Number of the first line."""
     probabilities: Flag = False
-    """Whether the answers have the probability of every label."""
+    """Whether the response has the probability of every label."""
     answers: Literal["all", "errors"] = "all"
-    """`errors`: the response has the refused lines and a summary only. No prediction is computed, and a client may send
-    the whole stream before it reads."""
+    """`errors`: the response has only the rejected lines and a summary. No prediction is computed, and a client can
+    send the whole stream before it reads."""
     stop: Flag = False
-    """Whether the stream ends at the first line that is refused: that line and those after it are not learnt."""
+    """Whether the stream ends at the first rejected line: that line and later ones are not learnt."""
 
 
 @router.post(
@@ -87,9 +87,9 @@ class Streaming(Parameters):
 )
 @needs("learn")
 async def stream(request: Request, name: str) -> Response:
-    """Each line is an example, and is answered by a line: the prediction made just before it was learnt, or
-    the error of the line; the lines after a wrong one are still learnt, but for `stop`. Lines that arrive together are
-    learnt together."""
+    """Predicts and learns each line, and returns a line for each: the prediction made just before the example was
+    learnt, or the error of the line. Lines after a rejected one are still learnt, except with `stop`. Lines that arrive
+    together are learnt together."""
     context = context_of(request)
     check_headers(request, NDJSON, None)
     key = idempotency.key_text(request)
@@ -105,7 +105,7 @@ async def stream(request: Request, name: str) -> Response:
 
 
 class _StreamAnswer(Response):
-    """The answer reads the lines, has them learnt, and writes what they are answered.
+    """Response that reads lines, learns them, and writes a line for each.
 
     A line is read while those before it are being learnt, but no more than a few blocks are ever held: while the
     client does not read its answers, nothing is learnt, and then nothing is read.

@@ -1,4 +1,4 @@
-"""GET /v1/models/{name}/detail: what there is to see of a version, for people."""
+"""GET /v1/models/{name}/detail: details of a version, for people."""
 
 import asyncio
 from collections.abc import Iterator, Mapping
@@ -25,14 +25,14 @@ _CODES = (*STORED, "version_not_found", "no_version_served", "invalid_request", 
 
 @router.get(
     "/v1/models/{name}/detail",
-    summary="Look into a trained model",
+    summary="Show details of a version",
     response_model=schemas.ModelDetail,
     responses=problems(*_CODES),
     dependencies=[Depends(each_once)],
 )
 @needs("read")
 async def show_detail(context: ContextOf, name: str, query: Annotated[WhichVersion, Query()]) -> Response:
-    """Shows the scores of the labels, how they go together, how much each view counts, and how the training went."""
+    """Shows scores and correlations of labels, weights of views, and the course of the training."""
     async with context.examining:
         detail = await _detail(context, name, query.version)
         content = await asyncio.to_thread(_to_json, detail)
@@ -46,7 +46,7 @@ async def _detail(context: Context, name: str, number: int | None) -> Detail:
 
 
 def _to_json(detail: Detail) -> bytes:
-    """Return the answer as JSON. Long lists are written in parts: one call would hold up everything else."""
+    """Return the response as JSON. Long lists are written in parts, because one call would block the event loop."""
     meta, trace = detail.version.meta, detail.convergence
     facts = {
         "version": detail.version.number,

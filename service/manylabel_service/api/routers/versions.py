@@ -40,8 +40,7 @@ STORED = ("model_not_found", "model_is_online", "not_ready", "storage_unavailabl
 )
 @needs("read")
 async def list_versions(context: ContextOf, name: str) -> Response:
-    """Lists what jobs have made of the model, the newest first. Versions never change, and stay until they are
-    deleted."""
+    """Lists the versions of the model, newest first. Versions never change, and exist until they are deleted."""
     model = trained(await context.registry.get(name))
     versions, served, damaged = await context.registry.ask(model, lambda model: model.versions())
     return json_answer(listed("versions", [_to_dict(version, served) for version in versions], damaged))
@@ -65,9 +64,9 @@ async def list_versions(context: ContextOf, name: str) -> Response:
 )
 @needs("train")
 async def promote(request: Request, context: ContextOf, name: str) -> Response:
-    """Predictions come from this version from now on: on this server when the answer is there, on others as soon as
-    they have loaded it; until then they come from the one before. Promoting that one switches back. A version whose
-    features, or whose scaling, are others than those of the one served is refused without `force`."""
+    """Serves a version: on this server when the response arrives, on others as soon as they have loaded it; until then
+    they predict with the version before. Promoting that one switches back. A version with other features or scaling
+    than the served one is rejected without `force`."""
     model = trained(await context.registry.get(name))
     document, _ = await read_json(request, context.settings.max_body_bytes)
     try:
@@ -94,8 +93,8 @@ async def download_version(
     version: str,
     names: Annotated[bool, Query(description="Whether the file also has the names of features and labels.")] = False,
 ) -> Response:
-    """The file holds the fitted estimator, for `from_bytes` of its class in `manylabel_core.batch`; with `names` it is
-    another safetensors file, which holds that one, the names of features and labels, and how texts are read."""
+    """Downloads the fitted estimator, for `from_bytes` of its class in `manylabel_core.batch`; with `names`, a
+    safetensors file that contains this one, the names of features and labels, and the text options."""
     model = trained(await context.registry.get(name))
     number = read_number(name, version)
     with ExitStack() as stack:
@@ -120,7 +119,7 @@ async def download_version(
 )
 @needs("admin")
 async def delete_version(context: ContextOf, name: str, version: str) -> Response:
-    """Any version but the one served can be deleted. Its number is not given again."""
+    """Deletes a version that is not served. Its number is not reused."""
     model = trained(await context.registry.get(name))
     number = read_number(name, version)
     await context.registry.ask(model, lambda model: model.retire(number))
@@ -128,7 +127,7 @@ async def delete_version(context: ContextOf, name: str, version: str) -> Respons
 
 
 def read_number(name: str, text: str) -> int:
-    """Return the number of a version in an address; no such version if it is none."""
+    """Return the number of a version in a path; raise VersionNotFound for anything else."""
     if not (text.isascii() and text.isdecimal() and len(text) <= MAX_DIGITS):
         raise Problem("version_not_found", f"model {name!r} has no version {text[:50]!r}: versions are numbered from 1")
     return int(text)

@@ -1,1 +1,1 @@
-"""HTTP plumbing without any notion of a model: bodies, answers, errors, streams."""
+"""HTTP plumbing without any notion of a model: bodies, responses, errors, streams."""

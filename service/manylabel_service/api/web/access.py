@@ -15,13 +15,13 @@ from manylabel_service.access.grant import Access
 E = TypeVar("E", bound=Callable[..., Any])
 
 NAME = "name"
-"""The part of an address that names a model or a data set."""
+"""Part of a path that names a model or a dataset."""
 
 _DECLARED = "__scopes__"
 
 
 def needs(*needed: scopes.Scope) -> Callable[[E], E]:
-    """Declare that callers of an endpoint need all of these scopes; without any, everybody may ask for it."""
+    """Declare that callers of an endpoint need all of these scopes; without any, the endpoint needs no key."""
 
     def declare(endpoint: E) -> E:
         setattr(endpoint, _DECLARED, needed)
@@ -31,11 +31,11 @@ def needs(*needed: scopes.Scope) -> Callable[[E], E]:
 
 
 OPEN = needs()
-"""Declares that everybody may ask for an endpoint."""
+"""Declaration that an endpoint needs no key."""
 
 
 def needed_by(endpoint: Callable[..., Any]) -> tuple[scopes.Scope, ...]:
-    """Return the scopes that an endpoint has declared; raise TypeError if it has not said what it needs."""
+    """Return the declared scopes of an endpoint; raise TypeError if it has declared nothing."""
     declared: tuple[scopes.Scope, ...] | None = getattr(endpoint, _DECLARED, None)
     if declared is None:
         raise TypeError(f"{endpoint.__module__}.{endpoint.__qualname__} does not say which scope it @needs, if any")
@@ -43,7 +43,7 @@ def needed_by(endpoint: Callable[..., Any]) -> tuple[scopes.Scope, ...]:
 
 
 def guarded(app: ASGIApp, needed: tuple[scopes.Scope, ...]) -> ASGIApp:
-    """Return the application of a route, which callers reach who have all of these scopes, for what it names."""
+    """Return the application of a route, guarded for callers with all of these scopes for the objects that it names."""
 
     async def guard(scope: Scope, receive: Receive, send: Send) -> None:
         access = scope["access"]
@@ -58,7 +58,7 @@ def guarded(app: ASGIApp, needed: tuple[scopes.Scope, ...]) -> ASGIApp:
 
 
 def access_of(request: Request) -> Access:
-    """Return what the caller of a request may do."""
+    """Return the permissions of the caller of a request."""
     access: Access = request.scope["access"]
     return access
 
@@ -72,7 +72,7 @@ AccessOf = Annotated[Access, Depends(_access)]
 
 
 class AccessMiddleware:
-    """Finds out who asks: ``scope["access"]`` says what they may do.
+    """Middleware that identifies the caller: ``scope["access"]`` has the permissions.
 
     Parameters
     ----------
@@ -92,7 +92,7 @@ class AccessMiddleware:
 
 
 def _shown(headers: Iterable[tuple[bytes, bytes]]) -> str | None:
-    """Return what a request shows as its key; None if it shows nothing."""
+    """Return the credential that a request sends as its key; None if there is none."""
     for name, value in headers:
         if name == b"authorization":
             return _authorization(value)

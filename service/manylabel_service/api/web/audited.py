@@ -1,4 +1,4 @@
-"""Which requests stand in the audit, and what a line says of one."""
+"""Audit of requests: which requests are logged, and the line of each."""
 
 import time
 

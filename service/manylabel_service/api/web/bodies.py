@@ -1,4 +1,4 @@
-"""Request bodies: bytes in, JSON values out, within the limits."""
+"""Request bodies: bytes in, JSON values out, within limits."""
 
 import asyncio
 from typing import Any
@@ -17,14 +17,14 @@ NDJSON = b"application/x-ndjson"
 BYTES = b"application/octet-stream"
 
 _ENDINGS = {JSON: (b"/json", b"+json"), NDJSON: (b"/x-ndjson", b"/ndjson"), BYTES: (b"/octet-stream",)}
-"""How the media types end that are taken for another."""
+"""Endings of media types that count as another type."""
 
 MAX_LENGTH_DIGITS = 20
-"""Longest Content-Length that is a number of bytes; Python refuses to read numbers with thousands of digits."""
+"""Maximum length of a Content-Length in digits; Python refuses to parse numbers with thousands of digits."""
 
 
 def has_body(request: Request) -> bool:
-    """Return whether a request comes with a body, by its headers; for those that may come without."""
+    """Return whether a request has a body, by its headers; for calls with an optional body."""
     headers = dict(request.scope["headers"])
     return headers.get(b"content-length", b"0") != b"0" or b"transfer-encoding" in headers
 
@@ -34,7 +34,7 @@ A_LINE = "the line"
 
 
 def json_value(raw: bytes, what: str) -> Any:
-    """Return the value that some bytes stand for; raises a Problem malformed_json, also for a key that comes twice."""
+    """Return the JSON value of some bytes. Raises a Problem malformed_json, also for a duplicate key."""
     try:
         return jiter.from_json(raw, catch_duplicate_keys=True)
     except ValueError as error:
@@ -103,7 +103,7 @@ def check_headers(request: Request, expected: bytes | None, max_bytes: int | Non
 
 
 def check_coding(value: bytes) -> None:
-    """Refuse a coding that is left in the header Content-Encoding: those that are known have been unpacked."""
+    """Reject a coding that is left in the header Content-Encoding; known codings have been decompressed before."""
     if value.strip().lower() not in (b"", b"identity"):
         detail = f"the Content-Encoding may be {SUPPORTED}, not {value.decode('latin-1')[:100]!r}"
         raise Problem("unsupported_media_type", detail, headers={"Accept-Encoding": SUPPORTED})
@@ -130,7 +130,7 @@ def _is(media_type: bytes, expected: bytes) -> bool:
 
 
 def _charset(media_type: bytes) -> bytes:
-    """Return the charset that a media type names, in small letters; empty without one."""
+    """Return the charset of a media type in lower case; empty without one."""
     for parameter in media_type.split(b";")[1:]:
         name, _, value = parameter.partition(b"=")
         if name.strip().lower() == b"charset":

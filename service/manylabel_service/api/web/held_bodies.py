@@ -1,15 +1,15 @@
-"""Counts the memory that the request bodies of an application take, all together."""
+"""Accounting of the memory of all request bodies of an application."""
 
 from collections.abc import Callable
 
 from manylabel_service.api.web.problems import Problem
 
 SMALL_BYTES = 2**16
-"""A body of fewer is never refused for the room that others take: the limit of connections bounds those."""
+"""Bytes of a body below which it is never rejected for the memory of others; the limit of connections bounds these."""
 
 
 class BodyBuffer:
-    """The bodies that have come in part, of all requests of an application.
+    """Buffered request bodies of an application.
 
     Parameters
     ----------

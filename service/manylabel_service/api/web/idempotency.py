@@ -25,11 +25,11 @@ def described(text: str) -> dict[str, Any]:
 PARAMETER: dict[str, Any] = {
     "parameters": [described("Makes a retry safe: the same key and body get the first answer again.")]
 }
-"""The part of an operation's description that says it takes the header."""
+"""Part of an operation's description that declares the header."""
 
 
 def idempotency_key(request: Request, operation: str, body: bytes) -> IdempotencyKey | None:
-    """Return the key of a request with the digest of what it asks for; None if it came without one.
+    """Return the key of a request with the digest of its content; None without a key.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Large bodies of JSON, parsed in pieces, between which other requests are served: parsing holds the interpreter."""
+"""Large JSON bodies, parsed in chunks, between which other requests run, because parsing blocks the interpreter."""
 
 import asyncio
 import re
@@ -17,18 +17,18 @@ from manylabel_service.api.web.problems import Problem
 from manylabel_service.api.web.validation import check_known
 
 PIECE_BYTES = 2**15
-"""Minimum bytes of a piece. Parsing one takes 0.2 to 3 ms."""
+"""Minimum bytes of a chunk. Parsing one takes 0.2 to 3 ms."""
 
 MAX_CONTAINERS = 2**15
-"""Maximum number of lists and objects of a large body, or one for each `BYTES_PER_CONTAINER` if those are more."""
+"""Maximum number of lists and objects of a large body, or one per `BYTES_PER_CONTAINER` if those are more."""
 BYTES_PER_CONTAINER = 16
 """An empty list takes 3 bytes of JSON and 64 of memory, an object with one field 8 and 200."""
 
 _MAX_DEPTH = 256
-"""More than jiter parses."""
+"""Maximum nesting depth; jiter parses less."""
 
 _BEGIN, _END = (f'"{secrets.token_hex(8)}"'.encode() for _ in range(2))
-"""Keys that no client knows: they stand for what comes before a piece, and after it."""
+"""Placeholder keys, unknown to clients, for what comes before and after a chunk."""
 _BEGIN_KEY = _BEGIN.decode().strip('"')
 
 _PLACE = re.compile(r"(.*) at line (\d+) column (\d+)", re.DOTALL)

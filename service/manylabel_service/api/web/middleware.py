@@ -1,4 +1,4 @@
-"""The middleware around every request: its id, its count, and the answer when something breaks."""
+"""Middleware around every request: its id, metrics, log line, and the response to unexpected errors."""
 
 import errno
 import os
@@ -25,7 +25,7 @@ HEADERS = (
     (b"cache-control", b"no-store"),
     (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'"),
 )
-"""Security headers of every answer."""
+"""Security headers of every response."""
 _POLICY_OF_DOCS = (
     b"default-src 'none'; script-src 'self' 'unsafe-inline'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; "
     b"connect-src 'self'; frame-ancestors 'none'"
@@ -45,11 +45,11 @@ their Cache-Control is set by the route."""
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 _CLIENT_GONE = 499
 _CREATED = frozenset({201, 202})
-"""Statuses of answers that say where the new thing is."""
+"""Statuses of responses with a Location."""
 
 
 class RequestMiddleware:
-    """The outermost of the application's own layers.
+    """Outermost middleware of the application.
 
     It gives every answer its id and the headers that keep browsers from guessing, framing and storing it, and answers
     HEAD as GET without a body. The id of a request is the X-Request-ID it came with, if that is sane, or a new one.

@@ -1,4 +1,4 @@
-"""Bodies of type multipart/form-data (RFC 7578), taken apart as they come by python-multipart."""
+"""Bodies of type multipart/form-data (RFC 7578), parsed incrementally by python-multipart."""
 
 from collections.abc import Collection
 
@@ -9,7 +9,7 @@ from manylabel_service.api.web.problems import Problem
 
 
 def boundary_of(content_type: str) -> bytes:
-    """Return the boundary that a Content-Type names.
+    """Return the boundary of a Content-Type.
 
     Raises
     ------
@@ -23,7 +23,7 @@ def boundary_of(content_type: str) -> bytes:
 
 
 class Multipart:
-    """A body whose parts have names that are known, each once at most.
+    """Parser of a body whose parts have known names, each at most once.
 
     Parameters
     ----------

@@ -17,11 +17,11 @@ LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 WILDCARDS = frozenset({"0.0.0.0", "::"})
 """Addresses of a server that listens on every interface."""
 MAX_REMEMBERED = 1_000
-"""Values of Host that were looked at and found good."""
+"""Values of Host that were checked and allowed."""
 
 
 class OriginMiddleware:
-    """Refuses requests to hosts, and from origins, that are not allowed.
+    """Middleware that rejects requests to hosts, and from origins, that are not allowed.
 
     Parameters
     ----------
@@ -65,7 +65,7 @@ class OriginMiddleware:
         return own
 
     def _may_ask(self, method: str, headers: Mapping[bytes, bytes]) -> bool:
-        """Tell whether the page that asks may; a link that is followed to this server may always be."""
+        """Return whether the requesting page is allowed; following a link to this server always is."""
         if "*" in self._origins:
             return True
         if b"origin" in headers:

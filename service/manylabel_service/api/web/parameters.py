@@ -1,4 +1,4 @@
-"""Parameters in the query string of an address: each once, and none that is not known."""
+"""Query parameters: each at most once, and no unknown ones."""
 
 import re
 from collections.abc import Awaitable, Callable, Sequence
@@ -19,13 +19,13 @@ P = TypeVar("P", bound="Parameters")
 
 
 class Parameters(BaseModel):
-    """Base of the parameters of a call; ones that are not known are refused."""
+    """Base of the query parameters of a call; unknown ones are rejected."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
 
 def read_parameters(request: Request, model: type[P]) -> P:
-    """Return the parameters that a request came with.
+    """Return the query parameters of a request.
 
     Raises
     ------
@@ -41,7 +41,7 @@ def read_parameters(request: Request, model: type[P]) -> P:
 
 
 def refuse_parameters(document: Any, model: type[Parameters]) -> None:
-    """Refuse a body with a field that is a parameter of the query string; raises a Problem that says so."""
+    """Reject a body with a field that is a query parameter. Raises a Problem that says so."""
     for name in model.model_fields:
         if isinstance(document, dict) and name in document:
             detail = f"is not a field of the body, but a parameter of the address: ?{name}=..."
@@ -49,12 +49,12 @@ def refuse_parameters(document: Any, model: type[Parameters]) -> None:
 
 
 async def each_once(request: Request) -> None:
-    """Refuse a query string that gives a parameter twice; FastAPI takes the last one. Raises as `read_parameters`."""
+    """Reject a query string with a duplicate parameter; FastAPI takes the last one. Raises like `read_parameters`."""
     _values(request)
 
 
 def each_once_but(repeated: str) -> Callable[[Request], Awaitable[None]]:
-    """Return what `each_once` is for calls that take one parameter more than once."""
+    """Return `each_once` for calls with a parameter that can be repeated."""
 
     async def check(request: Request) -> None:
         _values(request, repeated)
@@ -63,7 +63,7 @@ def each_once_but(repeated: str) -> Callable[[Request], Awaitable[None]]:
 
 
 async def answer_wrong_parameters(request: Request, error: RequestValidationError) -> Response:
-    """Answer what FastAPI did not accept: it reads parameters alone."""
+    """Respond to a validation error of FastAPI, which reads parameters only."""
     operation = request.app.openapi()["paths"][request.scope["route"].path][request.method.lower()]
     known = [parameter["name"] for parameter in operation["parameters"] if parameter["in"] == "query"]
     return problem_response(_problem(error.errors(), known), request.scope)
@@ -84,7 +84,8 @@ def wrong(name: str, detail: str) -> Problem:
 
 
 def described(model: type[Parameters]) -> list[dict[str, Any]]:
-    """Return the parameters of a call in the description of its operation, where FastAPI does not read them itself."""
+    """Return the query parameters of a call for the description of its operation, if FastAPI does not read them
+    itself."""
     properties = model.model_json_schema()["properties"]
     return [
         {"name": name, "in": "query", "required": False, "description": schema.pop("description"), "schema": schema}
@@ -126,7 +127,7 @@ def _read_number(value: object) -> object:
 
 
 Number = Annotated[int, Field(ge=1, lt=10**15), BeforeValidator(_read_number)]
-"""A number of a line or of a version, from 1."""
+"""Number of a line or of a version, from 1."""
 
 
 def up_to(most: int) -> Any:

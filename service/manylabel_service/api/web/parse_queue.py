@@ -1,4 +1,4 @@
-"""Turns of large bodies: one after the other becomes values, which take many times the memory of the bytes."""
+"""FIFO queue for parsing large bodies one at a time, because parsed values need many times the memory of the bytes."""
 
 import asyncio
 import math
@@ -11,15 +11,15 @@ from manylabel_service.api.web.problems import Problem
 from manylabel_service.work_rate import GRACE_SHARE, WorkRate
 
 LARGE_BYTES = 2**16
-"""A body with fewer is converted at once."""
+"""Bytes below which a body is parsed at once."""
 
 _AT_ONCE: AbstractAsyncContextManager[None] = nullcontext()
 
 
 class ParseQueue:
-    """The large bodies of all requests of an application wait for each other, in the order in which they came.
+    """FIFO queue of the large bodies of all requests of an application.
 
-    Converted side by side, in slices, all of them would be done last.
+    Parsed concurrently, in time slices, all of them would finish last.
 
     Parameters
     ----------

@@ -1,6 +1,6 @@
-"""Errors as answers: RFC 9457 problem documents.
+"""Errors as responses: RFC 9457 problem documents.
 
-Here, and only here, the errors of the service get their status codes.
+Only this module maps errors of the service to status codes.
 """
 
 import math
@@ -24,7 +24,7 @@ from manylabel_service.redaction import redacted
 MEDIA_TYPE = "application/problem+json"
 
 OPEN_INFERENCE = re.compile("/v2(/|$)")
-"""Paths of the Open Inference Protocol, which has a form of its own for errors."""
+"""Paths of the Open Inference Protocol, which has its own error format."""
 
 STATUS_AND_TITLE: Mapping[str, tuple[int, str]] = {
     "malformed_request": (400, "Malformed HTTP request"),
@@ -45,7 +45,7 @@ STATUS_AND_TITLE: Mapping[str, tuple[int, str]] = {
     "key_not_found": (404, "Key not found"),
     "job_not_found": (404, "Job not found"),
     "version_not_found": (404, "Version not found"),
-    "dataset_not_found": (404, "Data set not found"),
+    "dataset_not_found": (404, "Dataset not found"),
     "audit_not_kept": (404, "Audit not kept"),
     "method_not_allowed": (405, "Method not allowed"),
     "request_timeout": (408, "Request timeout"),
@@ -58,8 +58,8 @@ STATUS_AND_TITLE: Mapping[str, tuple[int, str]] = {
     "version_served": (409, "Version served"),
     "version_differs": (409, "Version differs"),
     "no_version_served": (409, "No version served"),
-    "dataset_exists": (409, "Data set exists"),
-    "dataset_in_use": (409, "Data set in use"),
+    "dataset_exists": (409, "Dataset exists"),
+    "dataset_in_use": (409, "Dataset in use"),
     "job_ended": (409, "Job ended"),
     "job_not_retryable": (409, "Job neither failed nor cancelled"),
     "idempotency_in_flight": (409, "Request with this idempotency key in flight"),
@@ -72,10 +72,10 @@ STATUS_AND_TITLE: Mapping[str, tuple[int, str]] = {
     "unsupported_media_type": (415, "Unsupported media type"),
     "host_not_allowed": (421, "Host not allowed"),
     "invalid_request": (422, "Invalid request"),
-    "invalid_dataset": (422, "Invalid data set"),
+    "invalid_dataset": (422, "Invalid dataset"),
     "too_many_refused": (422, "Too many lines refused"),
     "idempotency_key_reused": (422, "Idempotency key reused"),
-    "predictions_full": (429, "Too many predictions kept"),
+    "predictions_full": (429, "Too many stored predictions"),
     "rate_limited": (429, "Rate limited"),
     "too_many_attempts": (429, "Too many attempts"),
     "queue_full": (429, "Queue full"),
@@ -87,44 +87,44 @@ STATUS_AND_TITLE: Mapping[str, tuple[int, str]] = {
     "storage_damaged": (500, "Storage damaged"),
     "not_ready": (503, "Not ready"),
     "release_too_old": (503, "Release too old"),
-    "replay_mismatch": (503, "Fold differs"),
+    "replay_mismatch": (503, "Replay mismatch"),
     "server_busy": (503, "Server busy"),
     "storage_unavailable": (503, "Storage unavailable"),
     "limit_exceeded": (507, "Limit exceeded"),
     "storage_full": (507, "Storage full"),
 }
-"""Each code of an error has its HTTP status and its title."""
+"""HTTP status and title of each error code."""
 
 ANYWHERE = ("malformed_request", "request_timeout", "headers_too_large", "server_busy", "internal_error")
-"""Codes that any request can be answered with."""
+"""Error codes of any request."""
 
 STORAGE_RETRY_AFTER_SECONDS = 5.0
 
 CHALLENGES = 'Bearer realm="ManyLabel", Basic realm="ManyLabel", charset="UTF-8"'
-"""How a key can be sent, for the header WWW-Authenticate."""
+"""Ways to send a key, for the header WWW-Authenticate."""
 
 LOG_SECONDS = 1.0
-"""Between two lines about one code: every request may be refused for one cause."""
+"""Minimum seconds between two log lines about one code, because every request may fail for the same reason."""
 
 _logged_at: dict[str, float] = {}
-"""When what an answer leaves out was logged last, by its code."""
+"""Time of the last log line about details that a response omits, by code."""
 
 log = structlog.get_logger()
 
 
 class WrongPlace(BaseModel):
-    """A place in the body, in a header, or in the address that is wrong."""
+    """Invalid field of the body, header or parameter."""
 
     model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True)
 
     detail: str
-    """The detail says what is allowed there."""
+    """Allowed values."""
     pointer: str | None = None
-    """The place in the body is a JSON pointer (RFC 6901)."""
+    """JSON pointer of the field in the body (RFC 6901)."""
     header: str | None = None
-    """The header has this name."""
+    """Name of the header."""
     parameter: str | None = None
-    """The parameter in the query string has this name."""
+    """Name of the query parameter."""
 
 
 class ProblemDocument(BaseModel):
@@ -136,19 +136,19 @@ class ProblemDocument(BaseModel):
     title: str
     status: int
     detail: str
-    """The detail says what happened to this request, and what to do about it."""
+    """Explanation of the error in this request, with the remedy."""
     code: str
-    """The code says what happened, for programs."""
+    """Error code, for programs."""
     instance: str
-    """The request had this path."""
+    """Path of the request."""
     request_id: str
-    """The id is that of the header X-Request-ID and of the server's log."""
+    """Id of the request, as in the header X-Request-ID and in the server log."""
     errors: list[WrongPlace]
-    """Each place that is wrong is named, ten at most."""
+    """Invalid fields, headers and parameters, at most ten."""
 
 
 class InferenceError(BaseModel):
-    """An error, as the Open Inference Protocol has it."""
+    """An error by the Open Inference Protocol."""
 
     model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True)
 
@@ -157,7 +157,7 @@ class InferenceError(BaseModel):
 
 
 class Problem(Exception):
-    """A problem is raised to answer a request with something else than success.
+    """Exception that ends a request with an error response.
 
     Parameters
     ----------
@@ -184,12 +184,12 @@ class Problem(Exception):
 
 
 def invalid(path: Sequence[str | int], detail: str) -> Problem:
-    """Return the problem of a body with one wrong place."""
+    """Return the problem of a body with one invalid field."""
     return Problem("invalid_request", sentence(path, detail), [{"pointer": pointer(path), "detail": detail}])
 
 
 def problem_of(error: ServiceError) -> Problem:
-    """Return the answer to an error of the service."""
+    """Return the response to an error of the service."""
     if isinstance(error, InvalidField):
         return invalid(error.path, error.detail)
     # Damage is permanent, and so is an error that an operator has to fix before restarting the server.
@@ -206,14 +206,14 @@ def problem_of(error: ServiceError) -> Problem:
 
 
 def pointer(path: Sequence[str | int]) -> str:
-    """Return the JSON pointer (RFC 6901) of keys and places, outermost first."""
+    """Return the JSON pointer (RFC 6901) of a path, outermost key first."""
     return "".join(f"/{str(part).replace('~', '~0').replace('/', '~1')}" for part in path)
 
 
 def problem_response(problem: Problem, scope: MutableMapping[str, Any]) -> Response:
-    """Return the answer to the request of `scope`, which is told the code: it is counted by who counts the request.
+    """Return the error response to the request of `scope`, and note the code for the metrics.
 
-    It is a problem document, or what the protocol of the path has for errors.
+    The response is a problem document, or the error of the protocol of the path.
     """
     scope["problem"] = problem.code
     if OPEN_INFERENCE.match(scope["path"]):
@@ -239,7 +239,7 @@ def problem_document(problem: Problem, scope: Scope) -> dict[str, Any]:
 
 
 def sentence(path: Sequence[str | int], detail: str) -> str:
-    """Return the detail, with its place in front."""
+    """Return the detail, preceded by its field path."""
     place = pointer(path)
     return f"{place} {detail}" if place else f"the body {detail}"
 
@@ -253,7 +253,7 @@ async def _service_error(request: Request, error: ServiceError) -> Response:
 
 
 async def _framework_error(request: Request, error: HTTPException) -> Response:
-    """Answer that no route fits: the framework raises nothing else here."""
+    """Respond that no route matches; the framework raises nothing else here."""
     if error.status_code != 405:
         return problem_response(Problem("not_found", "there is nothing at this address; see /docs"), request.scope)
     allowed = ", ".join(sorted(_methods_at(request)))

@@ -1,4 +1,4 @@
-"""How endpoints are attached and described.
+"""Routes: how endpoints are attached and described.
 
 Every endpoint says with ``@needs(scope)``, or ``@OPEN``, who may ask for it. FastAPI reads parameters and describes
 answers. Endpoints return finished responses: validating an answer takes longer than making it, and the tests hold the
@@ -30,7 +30,7 @@ SECURITY_SCHEMES: dict[str, dict[str, str]] = {
     "basic": {"type": "http", "scheme": "basic", "description": "The password is a key; any user name will do."},
     "apiKey": {"type": "apiKey", "in": "header", "name": "api-key", "description": "A key, or a token."},
 }
-"""How a key can be sent, in the words of OpenAPI."""
+"""Ways to send a key, in OpenAPI."""
 
 
 class GuardedRoute(APIRoute):
@@ -61,11 +61,11 @@ class GuardedRoute(APIRoute):
 
 
 REFUSALS = ("key_required", "key_invalid", "scope_missing", "model_not_allowed", "rate_limited", "too_many_attempts")
-"""Codes that callers are answered who may not ask."""
+"""Error codes for callers without permission."""
 
 
 def _with(answers: dict[int | str, dict[str, Any]], codes: Iterable[str]) -> dict[int | str, dict[str, Any]]:
-    """Return the answers of an operation with those of further problems, in the same form."""
+    """Return the responses of an operation with those of further problems, in the same form."""
     answers = dict(answers)
     for code in codes:
         status = STATUS_AND_TITLE[code][0]
@@ -82,7 +82,7 @@ def _needed(scopes: Sequence[AccessScope]) -> str:
 
 
 def check_guarded(routes: Iterable[object]) -> None:
-    """Raise TypeError if there is a route whose callers need no key without having said so."""
+    """Raise TypeError if a route needs no key without having declared it."""
     for route in routes:
         if not isinstance(route, GuardedRoute):
             raise TypeError(f"{getattr(route, 'path', route)} is not a GuardedRoute: it would be served without a key")
@@ -102,7 +102,7 @@ class DirectRoute(GuardedRoute):
 
 
 class JSONAnswer(Response):
-    """An answer of JSON that is bytes already skips what Starlette does to find out what a response is."""
+    """JSON response from bytes that skips Starlette's detection of the response type."""
 
     def __init__(self, content: bytes, status: int = 200, headers: RawHeaders = ()) -> None:
         self.body = content
@@ -116,12 +116,12 @@ class JSONAnswer(Response):
 
 
 def json_answer(document: object, status: int = 200, headers: RawHeaders = ()) -> JSONAnswer:
-    """Return a document as an answer; numbers that are not finite are null."""
+    """Return a document as a response; numbers that are not finite become null."""
     return JSONAnswer(pydantic_core.to_json(document, inf_nan_mode="null"), status, headers)
 
 
 def listed(name: str, items: Iterable[object], damaged: Iterable[object]) -> dict[str, object]:
-    """Return the document of a list, which names the items that cannot be shown, if there are any."""
+    """Return the document of a list, with the items that cannot be shown, if there are any."""
     document: dict[str, object] = {name: list(items)}
     if named := list(damaged):
         document["damaged"] = named
@@ -131,12 +131,12 @@ def listed(name: str, items: Iterable[object], damaged: Iterable[object]) -> dic
 def body(
     *models: type[BaseModel], media_type: str = "application/json", example: Any = None, required: bool = True
 ) -> dict[str, Any]:
-    """Return the part of an operation's description that says its body is one of these models."""
+    """Return the part of an operation's description that declares a body of one of these models."""
     return {"requestBody": {"required": required, **content(*models, media_type=media_type, example=example)}}
 
 
 def content(*models: type[BaseModel], media_type: str, example: Any = None) -> dict[str, Any]:
-    """Return the part of a body's description that says it is one of these models, or, without any, bytes."""
+    """Return the part of a body's description that declares one of these models or, without any, bytes."""
     schemas: list[dict[str, Any]] = [reference(model) for model in models]
     schema = {"anyOf": schemas} if len(schemas) > 1 else schemas[0] if schemas else {"format": "binary"}
     return {"content": {media_type: {"schema": schema, **({} if example is None else {"example": example})}}}
@@ -146,13 +146,13 @@ _IMPLIED = {
     "model_not_found": ("model_damaged", "release_too_old", "replay_mismatch"),
     "storage_unavailable": ("storage_damaged",),
 }
-"""Codes implied by others: an object that is looked up may be damaged, or need another release."""
+"""Codes implied by others: an object that is looked up can be damaged, or need another release."""
 
 
 def problems(
     *codes: str, document: type[BaseModel] = ProblemDocument, media_type: str = MEDIA_TYPE
 ) -> dict[int | str, dict[str, Any]]:
-    """Return the error answers of an operation, by status, for its description."""
+    """Return the error responses of an operation, by status, for its description."""
     by_status: dict[int | str, list[str]] = {}
     implied = [also for code in codes for also in _IMPLIED.get(code, ()) if also not in codes]
     for code in (*codes, *implied, *ANYWHERE):
@@ -165,5 +165,5 @@ def problems(
 
 
 def reference(model: type[BaseModel]) -> dict[str, str]:
-    """Return where the schema of a model stands in the description."""
+    """Return the reference to the schema of a model in the description."""
     return {"$ref": f"#/components/schemas/{model.__name__}"}

@@ -1,4 +1,4 @@
-"""Server-sent events: an answer that goes on as long as something happens and its client reads."""
+"""Server-sent events: a response that continues while events occur and the client reads."""
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
@@ -22,7 +22,7 @@ E = TypeVar("E")
 
 
 class EventStream(Response, Generic[E]):
-    """An event stream writes events as they come, until they end, the client goes, or the server stops.
+    """Response that sends events as they occur, until they end, the client disconnects, or the server stops.
 
     The next event is asked for when the client has taken the one before: a slow one makes nothing pile up here.
 
@@ -79,7 +79,7 @@ class EventStream(Response, Generic[E]):
                 await self._events.aclose()
 
     async def _until(self, over: asyncio.Event) -> AsyncGenerator[E | None]:
-        """Yield the events; None where none came for a while, which breaks off no waiting for the next."""
+        """Yield the events, and None after a while without one; the pending read of the next event continues."""
         asked: asyncio.Task[E] | None = None
         async with beside(over.wait) as (ending,):
             try:
@@ -103,7 +103,7 @@ class EventStream(Response, Generic[E]):
 
 
 def _may_go_on(scope: Scope) -> bool:
-    """Return whether the key that the request came with still counts."""
+    """Return whether the key of the request is still valid."""
     try:
         scope["access"].check()
     except AccessError:
@@ -112,7 +112,7 @@ def _may_go_on(scope: Scope) -> bool:
 
 
 class _Over(Exception):
-    """There are no more events; a task cannot raise StopAsyncIteration through a generator."""
+    """Raised at the end of the events; a task cannot raise StopAsyncIteration through a generator."""
 
 
 async def _next(events: AsyncIterator[E]) -> E:
@@ -123,7 +123,7 @@ async def _next(events: AsyncIterator[E]) -> E:
 
 
 def described(pattern: str) -> dict[str, Any]:
-    """Return the part of an operation's description that says it takes the header, with an id of this pattern."""
+    """Return the part of an operation's description that declares the header, with an id of this pattern."""
     parameter = {
         "name": HEADER,
         "in": "header",
@@ -135,7 +135,7 @@ def described(pattern: str) -> dict[str, Any]:
 
 
 def last_event_id(request: Request, read: Callable[[str], E], allowed: str) -> E | None:
-    """Return what the header Last-Event-ID says; None without it.
+    """Return the value of the header Last-Event-ID; None without it.
 
     Parameters
     ----------

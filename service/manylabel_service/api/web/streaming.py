@@ -1,4 +1,4 @@
-"""Answers that are written bit by bit, for as long as their client reads them."""
+"""Responses that are written in chunks while the client reads them."""
 
 import asyncio
 import os
@@ -15,16 +15,16 @@ from manylabel_service.api.web.routes import RawHeaders
 from manylabel_service.errors import NotReady
 
 PORTION_BYTES = 2**18
-"""Written at a time of a download."""
+"""Bytes of a chunk of a download."""
 
 MAX_DOWNLOADS = 8
-"""Downloads at a time: each has a copy on the disk of the data directory."""
+"""Maximum number of concurrent downloads; each has a copy in the data directory."""
 
 log = structlog.get_logger()
 
 
 class Writer:
-    """A writer sends one answer, portion by portion.
+    """Writer of one response, chunk by chunk.
 
     Parameters
     ----------
@@ -44,7 +44,7 @@ class Writer:
         await self._send({"type": "http.response.start", "status": 200, "headers": [*raw, *headers]})
 
     async def write(self, portion: bytes) -> None:
-        """Send the next portion; wait until the client has taken most of those before.
+        """Send the next chunk; wait until the client has received most of the earlier ones.
 
         Raises
         ------
@@ -73,7 +73,7 @@ class Writer:
 
 
 class DownloadSlots:
-    """The downloads that are under way: each holds a file, of which a slow client may take its time to read.
+    """Registry of running downloads; a slow client keeps its file open.
 
     Attributes
     ----------
@@ -85,7 +85,7 @@ class DownloadSlots:
 
     @contextmanager
     def take(self) -> Iterator[None]:
-        """Take part in the downloads; raise NotReady where there are `MAX_DOWNLOADS`."""
+        """Register a download; raise NotReady if `MAX_DOWNLOADS` are running."""
         if self.taken >= MAX_DOWNLOADS:
             raise NotReady(f"{MAX_DOWNLOADS} downloads are under way, as many as the server has at a time")
         self.taken += 1
@@ -96,7 +96,7 @@ class DownloadSlots:
 
 
 class Download(Response):
-    """A download sends a file in portions, so that no more than one is in memory, however slow the client is.
+    """Response that sends a file in chunks, so that only one is in memory, however slow the client is.
 
     Parameters
     ----------
@@ -128,7 +128,7 @@ class Download(Response):
 
 @asynccontextmanager
 async def beside(*jobs: Callable[[], Awaitable[object]]) -> AsyncIterator[list["asyncio.Task[object]"]]:
-    """Run jobs beside what is inside, and cancel them at its end."""
+    """Run background tasks while the body of the context runs, and cancel them at its end."""
     tasks = [asyncio.create_task(_run(job)) for job in jobs]
     try:
         yield tasks

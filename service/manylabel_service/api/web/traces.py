@@ -1,4 +1,4 @@
-"""The span of every request, around all else that the application does with it."""
+"""The span of every request, around all other middleware."""
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 

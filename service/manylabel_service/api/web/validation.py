@@ -1,4 +1,4 @@
-"""Errors of pydantic, in the words and the pointers of this interface."""
+"""Validation errors of pydantic, in the wording and the pointers of this API."""
 
 from collections.abc import Callable, Collection, Iterator, Mapping
 from itertools import islice
@@ -12,9 +12,9 @@ from manylabel_service.api.web.problems import Problem, invalid, pointer, senten
 Path = tuple[str | int, ...]
 
 MAX_ERRORS = 10
-"""Places named in one answer."""
+"""Maximum number of invalid fields in one response."""
 MAX_ERRORS_LOOKED_AT = 1_000
-"""A body with more is not looked through: describing them would take longer than finding them."""
+"""Number of errors above which a body is not examined further; describing them would take longer than finding them."""
 
 MAX_FIELDS = 100
 """Maximum number of fields of an object of known fields. No object has as many."""
@@ -50,7 +50,7 @@ _WORDS = {
 
 
 def check_known(document: Any, at: Path) -> None:
-    """Refuse an object with more fields than any model has, which pydantic would describe one by one."""
+    """Reject an object with more fields than any model has, because pydantic would describe each."""
     if isinstance(document, dict) and len(document) > MAX_FIELDS:
         raise invalid(at, f"must have at most {MAX_FIELDS} fields, has {len(document):,}")
 
@@ -69,7 +69,7 @@ def invalid_body(
     path_of: Callable[[Path], Path],
     described: Mapping[Path, type[BaseModel]],
 ) -> Problem:
-    """Return the problem for what a model did not accept.
+    """Return the problem for a validation error of a model.
 
     Parameters
     ----------
@@ -89,7 +89,7 @@ def invalid_body(
 
 
 def _errors(error: ValidationError, at: Path = ()) -> Iterator[tuple[Path, Any]]:
-    """Yield what is wrong, with its location; also inside a part that a validator had another model look at."""
+    """Yield the errors with their locations, also those in a part that a validator passed to another model."""
     for each in error.errors(include_url=False):
         location = (*at, *each["loc"])
         inner = each.get("ctx", {}).get("error")
@@ -100,7 +100,7 @@ def _errors(error: ValidationError, at: Path = ()) -> Iterator[tuple[Path, Any]]
 
 
 def _words_at(path: Path, error: Any, described: Mapping[Path, type[BaseModel]]) -> str:
-    """Return what an error says, with the fields that there may be: of what is no object, or where one is unknown."""
+    """Return the message of an error, with the known fields if the value is not an object or has an unknown field."""
     if error["type"] not in _NO_OBJECT or error["input"] is None:
         return words(error, _known(described, path[:-1]))
     fields = _known(described, path)
@@ -132,7 +132,7 @@ def _models_in(annotation: Any) -> Iterator[type[BaseModel]]:
 
 
 def words(error: Any, known: Collection[str] | None = None) -> str:
-    """Return what an error of pydantic's says, in the words of this interface."""
+    """Return the message of a pydantic error, in the wording of this API."""
     if error["type"] == "extra_forbidden" and known is not None:
         return f"is not known here, only {', '.join(known)}"
     context = error.get("ctx", {})

@@ -1,1 +1,1 @@
-"""Annif's REST interface (github.com/NatLibFi/Annif, annif/openapi/annif.yaml): a project of Annif is a model here."""
+"""Annif's REST interface (github.com/NatLibFi/Annif, annif/openapi/annif.yaml): an Annif project is a model."""

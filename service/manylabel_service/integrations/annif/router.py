@@ -58,7 +58,7 @@ Endpoint = Callable[..., Awaitable[Response]]
 
 
 def _as_annif(endpoint: Endpoint) -> Endpoint:
-    """Have an endpoint raise problems with the status that Annif has for them."""
+    """Let an endpoint raise problems with Annif's status codes."""
 
     @wraps(endpoint)
     async def call(*args: Any, **kwargs: Any) -> Response:
@@ -75,7 +75,7 @@ def _as_annif(endpoint: Endpoint) -> Endpoint:
 @router.get("/annif/v1/", summary="Describe the interface", response_model=schemas.AnnifInfo, responses=problems())
 @OPEN
 async def annif_info() -> Response:
-    """Names the interface and the release."""
+    """Returns the name of the interface and the release."""
     return json_answer({"title": "Annif REST API of ManyLabel", "version": release_of("manylabel")})
 
 
@@ -87,7 +87,7 @@ async def annif_info() -> Response:
 )
 @needs("read")
 async def annif_projects(context: ContextOf, access: AccessOf) -> Response:
-    """Lists the models by name that the caller may see, but for damaged ones."""
+    """Lists the models that the caller may see, by name, without damaged ones."""
     return json_answer({"projects": list(map(project, (await context.registry.list(access.may_see))[0]))})
 
 
@@ -99,7 +99,7 @@ async def annif_projects(context: ContextOf, access: AccessOf) -> Response:
 )
 @needs("read")
 async def annif_project(context: ContextOf, name: str) -> Response:
-    """Shows the model; one that is not in memory is loaded."""
+    """Shows a model; a model that is not in memory is loaded."""
     return json_answer(project((await context.registry.get(name)).status()))
 
 
@@ -111,7 +111,7 @@ async def annif_project(context: ContextOf, name: str) -> Response:
 )
 @needs("read")
 async def annif_vocabularies(context: ContextOf, access: AccessOf) -> Response:
-    """Lists a vocabulary for each model that the caller may see: its labels."""
+    """Lists the vocabularies: the labels of each model that the caller may see."""
     return json_answer({"vocabs": list(map(vocabulary, (await context.registry.list(access.may_see))[0]))})
 
 
@@ -128,8 +128,8 @@ async def annif_vocabularies(context: ContextOf, access: AccessOf) -> Response:
 @needs("predict")
 @_as_annif
 async def annif_suggest(request: Request, context: ContextOf, name: str) -> Response:
-    """Predicts one document. `limit` and `threshold` may also stand in the address, for programs that send a text
-    alone, such as the backend `http` of Annif."""
+    """Predicts one document. `limit` and `threshold` can also be query parameters, for programs that send only a text,
+    such as Annif's backend `http`."""
     limits = read_parameters(request, schemas.AnnifLimits)
     hosted = await context.registry.get(name)
     raw = await read_body(request, None, context.settings.max_body_bytes)
@@ -176,7 +176,7 @@ async def annif_suggest_batch(request: Request, context: ContextOf, name: str) -
 @needs("learn")
 @_as_annif
 async def annif_learn(request: Request, context: ContextOf, name: str) -> Response:
-    """Learns documents in their order, all or none, as `update` does. The header `Position` says where in the log."""
+    """Learns documents in their order, all or none, like `update`. The header `Position` has the log position."""
     replica = online(await context.registry.get(name))
     with counting_refusals(context, name):
         updated = await _learn(request, context, replica)

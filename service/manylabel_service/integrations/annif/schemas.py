@@ -1,4 +1,4 @@
-"""The JSON of Annif's REST interface; its description (annif/openapi/annif.yaml) says what the fields are."""
+"""JSON of Annif's REST interface; its description (annif/openapi/annif.yaml) explains the fields."""
 
 from typing import Annotated, Literal
 
@@ -11,7 +11,7 @@ Metadata = Annotated[dict[str, str], Field(max_length=100)]
 
 
 class AnnifLimits(Parameters):
-    """Which subjects are suggested."""
+    """Parameters of suggestions."""
 
     limit: Annotated[int, Field(ge=0, le=1_000_000)] = 10
     """Maximum number of subjects of a document."""
@@ -22,7 +22,7 @@ class AnnifLimits(Parameters):
 
 
 class AnnifText(AnnifLimits):
-    """A text to index, as a form. Fields that begin with `metadata_` become fields of the record."""
+    """Text to index, sent as a form. Fields that begin with `metadata_` become fields of the record."""
 
     model_config = ConfigDict(extra="ignore")  # Annif's backend `http` adds the name of its project
 
@@ -34,7 +34,7 @@ class _Sent(BaseModel):
 
 
 class AnnifDocument(_Sent):
-    """A document to index. Its metadata become fields of the record."""
+    """Document to index. Its metadata become fields of the record."""
 
     text: str
     document_id: str | None = None
@@ -48,15 +48,15 @@ class AnnifDocuments(_Sent):
 
 
 class AnnifSubject(_Sent):
-    """A label by its URI, or by its name. A label that the model does not have gets this name."""
+    """Label by its URI, or by its name. An unknown label gets this name."""
 
     uri: Annotated[str, Field(min_length=1)]
     label: str | None = None
-    """Accepted and not used: titles are given to labels."""
+    """Accepted and ignored: titles are set on labels."""
 
 
 class AnnifIndexed(_Sent):
-    """A document with all its subjects: every other label is irrelevant to it."""
+    """Document with all its subjects: every other label is false."""
 
     text: str
     metadata: Metadata | None = None
@@ -75,13 +75,13 @@ class AnnifInfo(ResponseModel):
 
 
 class AnnifBackend(ResponseModel):
-    """The algorithm of a model; `trained` if jobs train it."""
+    """Algorithm of a model; `trained` for a trained model."""
 
     backend_id: str
 
 
 class AnnifVocabulary(ResponseModel):
-    """The labels of a model. The size is null for a model that is not in memory."""
+    """Labels of a model. The size is null if the model is not in memory."""
 
     vocab_id: str
     languages: list[Literal["und"]]
@@ -90,13 +90,13 @@ class AnnifVocabulary(ResponseModel):
 
 
 class AnnifVocabularies(ResponseModel):
-    """The labels of each model that the caller may see."""
+    """Labels of each model that the caller may see."""
 
     vocabs: list[AnnifVocabulary]
 
 
 class AnnifProject(ResponseModel):
-    """A model, as Annif describes a project. Nothing is said of whether a model that is not in memory is trained."""
+    """Metadata of a model as an Annif project; `is_trained` is null if the model is not in memory."""
 
     project_id: str
     name: str
@@ -109,13 +109,13 @@ class AnnifProject(ResponseModel):
 
 
 class AnnifProjects(ResponseModel):
-    """The models that the caller may see."""
+    """Models that the caller may see."""
 
     projects: list[AnnifProject]
 
 
 class AnnifSuggestion(ResponseModel):
-    """A label with its probability. One without a URI or a title has its name there."""
+    """Label with its probability. A label without a URI or title has its name there."""
 
     uri: str
     label: str
@@ -124,16 +124,16 @@ class AnnifSuggestion(ResponseModel):
 
 
 class AnnifSuggestions(ResponseModel):
-    """The labels of a text, the most probable first."""
+    """Labels of a text, most probable first."""
 
     results: list[AnnifSuggestion]
 
 
 class AnnifDocumentSuggestions(AnnifSuggestions):
-    """The labels of a document, which had this id."""
+    """Labels of a document, with its id."""
 
     document_id: str | None
 
 
 BODIES: tuple[type[BaseModel], ...] = (AnnifText, AnnifDocuments, AnnifIndexedDocuments)
-"""Those that routes do not name as their `response_model`."""
+"""Schemas that no route names as its `response_model`."""

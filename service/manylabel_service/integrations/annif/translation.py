@@ -1,4 +1,4 @@
-"""Documents and subjects of Annif as the records and labels that models take, and back."""
+"""Translation of Annif's documents and subjects to the records and labels of models, and back."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -32,7 +32,7 @@ M = TypeVar("M", bound=BaseModel)
 
 
 def validated(kind: type[M], document: Any, at: Path = ()) -> M:
-    """Return a part of a body, which stands at the path `at`; raises a Problem with the place."""
+    """Return a part of a body at the path `at`. Raises a Problem with the field path."""
     try:
         return kind.model_validate(document)
     except ValidationError as error:
@@ -40,7 +40,7 @@ def validated(kind: type[M], document: Any, at: Path = ()) -> M:
 
 
 def read_form(raw: bytes, limits: schemas.AnnifLimits) -> tuple[schemas.AnnifText, dict[str, str]]:
-    """Return a text with its limits, or else those of the address, and its metadata by name; raises a Problem."""
+    """Return a text with its limits (default: the query parameters) and its metadata by name. Raises a Problem."""
     try:
         pairs = parse_qsl(raw.decode(), keep_blank_values=True, errors="strict", max_num_fields=MAX_FORM_FIELDS)
     except ValueError as error:
@@ -53,7 +53,7 @@ def read_form(raw: bytes, limits: schemas.AnnifLimits) -> tuple[schemas.AnnifTex
 
 
 class DocumentReader:
-    """Makes features of documents as a model reads records.
+    """Translator of documents to features, as the model reads records.
 
     The text becomes the only text field of the model, or else the field `text`; metadata become fields beside it.
     """
@@ -66,7 +66,7 @@ class DocumentReader:
         self._records, self._max_features = records, max_features
 
     def features(self, text: str, metadata: Mapping[str, str] | None, at: Path) -> Features:
-        """Return the features of a document; raises a Problem with the place."""
+        """Return the features of a document. Raises a Problem with the field path."""
         if metadata and self._field in metadata:
             raise invalid((*at, "metadata", self._field), "must not be there: the text of the document has this name")
         try:
@@ -80,7 +80,7 @@ class DocumentReader:
         return as_features(features)
 
     def example(self, item: Any, labels: Mapping[str, str], at: Path) -> Example:
-        """Return a document to learn; `labels` has names of labels by URI. Raises a Problem with the place."""
+        """Return a document to learn; `labels` has names of labels by URI. Raises a Problem with the field path."""
         if isinstance(item, dict):
             check_count(item.get("subjects"), (*at, "subjects"), self._records.limits.fields)
         document = validated(schemas.AnnifIndexed, item, at)
@@ -95,7 +95,7 @@ class DocumentReader:
 
 
 def suggestions(hosted: HostedModel, of: Prediction, version: int | None, wanted: schemas.AnnifLimits) -> list[Any]:
-    """Return the subjects of a prediction with probabilities, the most probable first."""
+    """Return the subjects of a prediction with probabilities, most probable first."""
     likely = of.probabilities or {}
     values = np.fromiter(likely.values(), dtype=np.float64, count=len(likely))
     order = np.argsort(-values, kind="stable")
