@@ -23,6 +23,7 @@ from numba import njit
 from numba.core.registry import CPUDispatcher
 from tests.core.online.catalogue import LEARNERS
 from tests.core.online.learnt_bits import STREAMS, learnt_bits, make_streams
+from tests.support.cases import for_each
 
 ROOT = Path(__file__).parents[2]
 FOLDERS = {"manylabel_core": ROOT / "core", "manylabel_service": ROOT / "service"}
@@ -147,7 +148,7 @@ def test_learning_reaches_the_files_that_compute() -> None:
     assert not [name for name in FILES if name.startswith("core/manylabel_core/batch/")]
 
 
-@pytest.mark.parametrize("name", FILES)
+@for_each("name", FILES)
 def test_no_result_depends_on_the_host(name: str) -> None:
     compiled = FILES[name].name.startswith("_") and FILES[name].name != "__init__.py"
     found = set(breaches(ast.parse(FILES[name].read_text()), compiled))
@@ -156,7 +157,7 @@ def test_no_result_depends_on_the_host(name: str) -> None:
     } == set()
 
 
-@pytest.mark.parametrize(
+@for_each(
     "code",
     [
         "math.log(x)",
@@ -182,7 +183,7 @@ def test_the_rules_notice(code: str) -> None:
     assert len(list(breaches(ast.parse(code)))) == 1
 
 
-@pytest.mark.parametrize("code", ["math.sqrt(x)", "np.sqrt(x)", "x ** 2", "2.0 ** -53", "np.argsort(x, kind='stable')"])
+@for_each("code", ["math.sqrt(x)", "np.sqrt(x)", "x ** 2", "2.0 ** -53", "np.argsort(x, kind='stable')"])
 def test_the_rules_allow(code: str) -> None:
     assert list(breaches(ast.parse(code))) == []
 

@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 
 
-def each(names: str | Iterable[str], cases: Iterable[Any]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def for_each(
+    names: str | Iterable[str], cases: Iterable[Any], ids: Iterable[str] | None = None
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Run a test once for each case, in the manner of ``pytest.mark.parametrize``, but as one test.
 
     All cases run. If any fail, the test fails with the error of the first, and notes name those that failed. Fixtures
@@ -20,10 +22,13 @@ def each(names: str | Iterable[str], cases: Iterable[Any]) -> Callable[[Callable
         Names of the arguments that a case sets, separated by commas in a string.
     cases : iterable
         Values of the argument, or a sequence of values for several.
+    ids : iterable of str, optional
+        Names of the cases in the notes, instead of their values.
     """
     arguments = [name.strip() for name in names.split(",")] if isinstance(names, str) else list(names)
     bound = [dict(zip(arguments, _values(case, len(arguments)), strict=True)) for case in cases]
     assert bound, "no cases"
+    named: list[Any] = bound if ids is None else list(ids)
 
     def decorate(test: Callable[..., Any]) -> Callable[..., Any]:
         signature = inspect.signature(test)
@@ -34,28 +39,32 @@ def each(names: str | Iterable[str], cases: Iterable[Any]) -> Callable[[Callable
             @functools.wraps(test)
             async def run(*positional: Any, **fixtures: Any) -> None:
                 failures = _Failures()
-                for case in bound:
+                for name, case in zip(named, bound, strict=True):
                     try:
                         await test(*positional, **fixtures, **case)
                     except (Exception, pytest.fail.Exception) as error:
-                        failures.add(case, error)
+                        failures.add(name, error)
                 failures.end()
         else:
 
             @functools.wraps(test)
             def run(*positional: Any, **fixtures: Any) -> None:
                 failures = _Failures()
-                for case in bound:
+                for name, case in zip(named, bound, strict=True):
                     try:
                         test(*positional, **fixtures, **case)
                     except (Exception, pytest.fail.Exception) as error:
-                        failures.add(case, error)
+                        failures.add(name, error)
                 failures.end()
 
         run.__signature__ = signature.replace(parameters=left)  # type: ignore[attr-defined]
         return run
 
     return decorate
+
+
+def _name(case: dict[str, Any]) -> str:
+    return ", ".join(f"{name}={value!r:.200}" for name, value in case.items())
 
 
 def _values(case: Any, number: int) -> Any:
@@ -72,9 +81,9 @@ class _Failures:
         self._first: BaseException | None = None
         self._named: list[str] = []
 
-    def add(self, case: dict[str, Any], error: BaseException) -> None:
+    def add(self, name: str | dict[str, Any], error: BaseException) -> None:
         self._first = self._first or error
-        self._named.append(", ".join(f"{name}={value!r:.200}" for name, value in case.items()))
+        self._named.append(name if isinstance(name, str) else _name(name))
 
     def end(self) -> None:
         if self._first is not None:

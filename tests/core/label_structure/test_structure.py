@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.support.cases import for_each
 
 from manylabel_core.label_structure import Contradiction, Group, InvalidStructure, LabelStructure
 
@@ -142,7 +143,7 @@ def test_examples_together_and_one_by_one_have_the_same_bits():
     assert together.tobytes() == alone.tobytes()
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("groups", "parents", "path"),
     [
         ([("g", "ab", "one"), ("h", "bc", "one")], {}, ("groups", 1, "labels", 0)),

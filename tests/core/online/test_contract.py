@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from tests.core.online.catalogue import LEARNERS, Make, again
+from tests.support.cases import for_each
 
 from manylabel_core.online._examples import find_problem
 from manylabel_core.online.kernel import KernelLearner
@@ -348,7 +349,7 @@ def check_scores_and_states_are_finite(model: OnlineLearner, stream: Stream, dat
 CHECKS = [check for name, check in list(globals().items()) if name.startswith("check_")]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("make", "check"),
     [
         pytest.param(make, check, id=f"{name}:{check.__name__.removeprefix('check_')}")

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from sklearn.base import clone
+from tests.support.cases import for_each
 from tests.support.lazy import lazy
 
 from manylabel_core import FALT, SALT, KernelFALT, KernelPassiveAggressive, KernelSALT, PassiveAggressive
@@ -202,7 +203,7 @@ def assert_same(one: Detectors, other: Detectors) -> None:
     assert one.nbytes(6, 0) == sum(array.nbytes for array in ours.values())
 
 
-@pytest.mark.parametrize("seed", range(8))
+@for_each("seed", range(8))
 def test_what_a_detector_is_given(seed: int) -> None:
     """Known labels only, that existed before the example; and the alarms are counted."""
     stream = judged_stream(seed)
