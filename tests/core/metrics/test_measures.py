@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 import sklearn.metrics
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from tests.support.cases import for_each
@@ -165,6 +165,7 @@ def _call(name: str, *arguments: Any) -> float:
 
 @pytest.mark.parametrize("block", [1, 7, inputs._BLOCK_ELEMENTS])
 @pytest.mark.parametrize("name", DECISIONS)
+@settings(max_examples=settings.default.max_examples // 5)
 @given(INDICATORS)
 def test_decisions_follow_the_definition(block: int, name: str, pair: np.ndarray) -> None:
     Y, P = pair
@@ -179,6 +180,7 @@ def test_decisions_follow_the_definition(block: int, name: str, pair: np.ndarray
 
 @pytest.mark.parametrize("block", [1, 7, inputs._BLOCK_ELEMENTS])
 @pytest.mark.parametrize("name", RANKINGS)
+@settings(max_examples=settings.default.max_examples // 3)
 @given(INDICATORS, st.data())
 def test_rankings_follow_the_definition(block: int, name: str, pair: np.ndarray, data: st.DataObject) -> None:
     Y = pair[0]
@@ -198,6 +200,7 @@ WIDE = st.tuples(st.integers(0, 4), st.sampled_from([0, 1, 4, 12, 130])).flatmap
 @pytest.mark.parametrize("block", [7, inputs._BLOCK_ELEMENTS])
 @pytest.mark.parametrize("k", [1, 5, 10, 100])
 @pytest.mark.parametrize("name", ["precision_at", "f1_at", "ndcg_at"])
+@settings(max_examples=settings.default.max_examples // 5)
 @given(WIDE, st.integers(0, 2**32 - 1))
 def test_the_best_follow_the_definition(block: int, k: int, name: str, Y: np.ndarray, seed: int) -> None:
     S = np.random.default_rng(seed).integers(-9, 10, size=Y.shape) / 2
@@ -308,6 +311,7 @@ def test_bad_input_is_refused(name: str, Y: Any, other: Any, field: str) -> None
 
 
 @pytest.mark.parametrize("name", DECISIONS + RANKINGS)
+@settings(max_examples=settings.default.max_examples // 3)
 @given(INDICATORS, st.data())
 def test_an_example_of_weight_two_counts_as_two(name: str, pair: np.ndarray, data: st.DataObject) -> None:
     Y = pair[0]

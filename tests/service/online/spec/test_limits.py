@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 from sklearn.feature_extraction import FeatureHasher
@@ -72,6 +72,7 @@ def answered(outcome: Any) -> Answer:
 
 @pytest.mark.parametrize("limited", LIMITS, ids=lambda given: "-".join(k["policy"] for k in given["limits"].values()))
 @pytest.mark.parametrize("spec", LEARNERS, ids=lambda spec: spec["algorithm"])
+@settings(max_examples=settings.default.max_examples // 6)
 @given(log=logs(), data=st.data())
 def test_grouping_slicing_restarts_and_rollbacks_change_no_bit(
     spec: dict[str, Any], limited: dict[str, Any], log: Log, data: st.DataObject
@@ -251,6 +252,7 @@ class FirstCome:
 
 
 @pytest.mark.parametrize("spec", LEARNERS, ids=lambda spec: spec["algorithm"])
+@settings(max_examples=settings.default.max_examples // 3)
 @given(log=logs())
 def test_ignoring_is_learning_without_what_is_ignored(spec: dict[str, Any], log: Log) -> None:
     changes = [entry.change for entry in log]

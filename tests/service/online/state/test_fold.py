@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.service.online.folds import (
     SPECS,
@@ -31,6 +31,7 @@ from manylabel_service.online.state.model import OnlineModel
 
 
 @pytest.mark.parametrize("spec", SPECS, ids=lambda spec: f"{spec['algorithm']}-{spec.get('scaling', 'auto')}")
+@settings(max_examples=settings.default.max_examples // 5)
 @given(log=logs(), data=st.data())
 def test_grouping_slicing_and_restarts_change_no_bit(spec: dict[str, Any], log: Log, data: st.DataObject) -> None:
     stepwise = new_model(**spec)

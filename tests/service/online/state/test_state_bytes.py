@@ -7,7 +7,7 @@ from typing import Any
 import msgpack
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from tests.service.online.folds import SPECS, append, dense, learn, named, new_model, sparse, ulid
@@ -288,6 +288,7 @@ def test_a_forged_state_with_a_true_checksum_is_not_restored(model: str, change:
 
 
 @pytest.mark.parametrize("make", MODELS.values(), ids=MODELS)
+@settings(max_examples=settings.default.max_examples // 8)
 @given(data=st.data())
 def test_whatever_is_restored_can_be_used(make: Callable[[], OnlineModel], data: st.DataObject) -> None:
     """Rewrites numbers and shapes at random, under a true checksum."""

@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.service.online.folds import examples, fold, new_model
 
@@ -41,6 +41,7 @@ def weighed(model: OnlineModel, update: Update) -> int:
 
 
 @pytest.mark.parametrize("spec", SPECS.values(), ids=SPECS)
+@settings(max_examples=settings.default.max_examples // 5)
 @given(updates=st.lists(st.lists(examples(), min_size=1, max_size=40), min_size=1, max_size=5))
 def test_a_model_is_no_larger_than_it_was_weighed(spec: dict[str, Any], updates: list[list[Example]]) -> None:
     model = new_model(**spec)
