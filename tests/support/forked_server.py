@@ -1,23 +1,27 @@
-"""Servers forked from a process that has loaded everything: ready in a fraction of a second, not after seconds.
+"""Servers and workers forked from a process that has loaded everything: ready in a fraction of a second.
 
 Such a server is a process like any other: with its own memory, threads, sockets and end. It shares with its siblings
 the seed of Python's hashes; servers and logs are therefore compared with what the tests' own process computes, and
 `manylabel_service` itself, as a command, is started by tests/service/server and by `manylabel demo`.
 """
 
+import importlib
 import multiprocessing
 import os
 import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from multiprocessing.process import BaseProcess
 from pathlib import Path
+from typing import Any
 
 from manylabel_service.forking import client
 from manylabel_service.forking.client import ForkServer, Process
 from manylabel_service.forking.server import serve
+from manylabel_service.server import workers
 
 _FORKED = multiprocessing.get_context("forkserver")
 _FORKED.set_forkserver_preload(["tests.support.loaded_server"])
@@ -51,18 +55,21 @@ def _serve_forks(control: socket.socket) -> None:
     serve(control)
 
 
-class ForkedServer:
-    """A running server, with those methods of `subprocess.Popen` that tests need.
+class ForkedProgram:
+    """A running program of the service, with those methods of `subprocess.Popen` that tests need.
 
     Parameters
     ----------
     arguments : flags, as for ``python -m manylabel_service``.
     log : a file that it adds its output to.
     environment : all its variables.
+    module : the program, as for ``python -m``.
     """
 
-    def __init__(self, arguments: list[str], log: Path, environment: Mapping[str, str]) -> None:
-        self._process = _FORKED.Process(target=_serve, args=(arguments, log, dict(environment)))
+    def __init__(
+        self, arguments: list[str], log: Path, environment: Mapping[str, str], module: str = "manylabel_service"
+    ) -> None:
+        self._process = _FORKED.Process(target=_run, args=(module, arguments, log, dict(environment)))
         self._process.start()
         self.pid = int(self._process.pid or 0)
 
@@ -72,7 +79,7 @@ class ForkedServer:
     def wait(self, timeout: float | None = None) -> int:
         self._process.join(timeout)
         if (status := self.poll()) is None:
-            raise subprocess.TimeoutExpired("a forked server", timeout or 0.0)
+            raise subprocess.TimeoutExpired("a forked program", timeout or 0.0)
         return status
 
     def send_signal(self, number: int) -> None:
@@ -83,8 +90,14 @@ class ForkedServer:
         self.send_signal(signal.SIGKILL)
 
 
-def _serve(arguments: list[str], log: Path, environment: dict[str, str]) -> None:
-    from manylabel_service.__main__ import main
+def _work(work: Callable[..., None], *arguments: Any) -> None:
+    for number in (signal.SIGTERM, signal.SIGINT):  # as in a process that starts anew, not as in its parent
+        signal.signal(number, signal.SIG_DFL)
+    work(*arguments)
+
+
+def _run(module: str, arguments: list[str], log: Path, environment: dict[str, str]) -> None:
+    main = importlib.import_module(f"{module}.__main__").main
 
     with log.open("ab") as file:
         for standard in (1, 2):
@@ -92,5 +105,8 @@ def _serve(arguments: list[str], log: Path, environment: dict[str, str]) -> None
     os.environ.clear()
     os.environ.update(environment)
     client.fork_server = LoadedForkServer()
-    sys.argv = ["manylabel_service", *arguments]
+    # The processes of `--workers`; this one has one thread.
+    workers._PROCESSES = multiprocessing.get_context("fork")  # type: ignore[assignment]
+    workers._work = partial(_work, workers._work)
+    sys.argv = [module, *arguments]
     sys.exit(main())

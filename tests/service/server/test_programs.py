@@ -64,8 +64,8 @@ def test_all_files_of_a_server_and_of_its_archives_are_private(tmp_path: Path) -
 
     before = os.umask(0)
     try:
-        # With --workers the server starts as a process of its own, which has this umask.
-        server = ServerProcess(data, ("--snapshot-every-updates", "1", "--workers", "1")).start()
+        # The interpreter that starts has this umask.
+        server = ServerProcess(data, ("--snapshot-every-updates", "1"), fresh=True).start()
     finally:
         os.umask(before)
     with server, httpx2.Client(base_url=server.url, timeout=120) as http:
