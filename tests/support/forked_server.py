@@ -14,6 +14,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Mapping
 from functools import partial
+from multiprocessing import forkserver
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,8 @@ from manylabel_service.server import workers
 
 _FORKED = multiprocessing.get_context("forkserver")
 _FORKED.set_forkserver_preload(["tests.support.loaded_server"])
+ADDRESS = ("_forkserver_address", "_forkserver_authkey")
+"""Where multiprocessing's fork server is reached; newer Pythons have a key too."""
 
 
 class LoadedForkServer(ForkServer):
@@ -69,7 +72,9 @@ class ForkedProgram:
     def __init__(
         self, arguments: list[str], log: Path, environment: Mapping[str, str], module: str = "manylabel_service"
     ) -> None:
-        self._process = _FORKED.Process(target=_run, args=(module, arguments, log, dict(environment)))
+        forkserver._forkserver.ensure_running()
+        address = {name: getattr(forkserver._forkserver, name, None) for name in ADDRESS}
+        self._process = _FORKED.Process(target=_run, args=(module, arguments, log, dict(environment), address))
         self._process.start()
         self.pid = int(self._process.pid or 0)
 
@@ -96,7 +101,13 @@ def _work(work: Callable[..., None], *arguments: Any) -> None:
     work(*arguments)
 
 
-def _run(module: str, arguments: list[str], log: Path, environment: dict[str, str]) -> None:
+def _run(
+    module: str, arguments: list[str], log: Path, environment: dict[str, str], address: Mapping[str, object]
+) -> None:
+    # It forks from the process that it was forked from: multiprocessing would start, and load, another one.
+    for name, value in address.items():
+        setattr(forkserver._forkserver, name, value)
+    forkserver._forkserver.ensure_running = lambda: None
     main = importlib.import_module(f"{module}.__main__").main
 
     with log.open("ab") as file:
