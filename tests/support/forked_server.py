@@ -12,6 +12,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Mapping
 from functools import partial
 from multiprocessing import forkserver
@@ -34,7 +35,7 @@ class LoadedForkServer(ForkServer):
     """A fork server of the service that is forked from the process that has loaded everything."""
 
     def launch(self, control: socket.socket) -> Process:
-        process = _FORKED.Process(target=_serve_forks, args=(control,), daemon=True)
+        process = _FORKED.Process(target=_serve_forks, args=(control, _umask()), daemon=True)
         process.start()
         return _Ended(process)
 
@@ -54,12 +55,21 @@ class _Ended:
         return int(self._process.exitcode or 0)
 
 
-def _serve_forks(control: socket.socket) -> None:
+def _serve_forks(control: socket.socket, umask: int) -> None:
+    os.umask(umask)
     serve(control)
+
+
+def _umask() -> int:
+    """Return the umask of this process, which its children have."""
+    os.umask(umask := os.umask(0))
+    return umask
 
 
 class ForkedProgram:
     """A running program of the service, with those methods of `subprocess.Popen` that tests need.
+
+    It has the umask of this process, as a child has.
 
     Parameters
     ----------
@@ -67,14 +77,23 @@ class ForkedProgram:
     log : a file that it adds its output to.
     environment : all its variables.
     module : the program, as for ``python -m``.
+    out : a file that it adds its standard output to, instead of the log.
     """
 
     def __init__(
-        self, arguments: list[str], log: Path, environment: Mapping[str, str], module: str = "manylabel_service"
+        self,
+        arguments: list[str],
+        log: Path,
+        environment: Mapping[str, str],
+        module: str = "manylabel_service",
+        out: Path | None = None,
     ) -> None:
         forkserver._forkserver.ensure_running()
         address = {name: getattr(forkserver._forkserver, name, None) for name in ADDRESS}
-        self._process = _FORKED.Process(target=_run, args=(module, arguments, log, dict(environment), address))
+        files = out or log, log
+        self._process = _FORKED.Process(
+            target=_run, args=(module, arguments, files, _umask(), dict(environment), address)
+        )
         self._process.start()
         self.pid = int(self._process.pid or 0)
 
@@ -95,6 +114,15 @@ class ForkedProgram:
         self.send_signal(signal.SIGKILL)
 
 
+def finished(module: str, *arguments: str, seconds: float = 120.0) -> "subprocess.CompletedProcess[str]":
+    """Run a program of the service, forked, to its end; as ``subprocess.run([sys.executable, "-m", module, ...])``."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("MANYLABEL_")}
+    with tempfile.TemporaryDirectory() as folder:
+        out, log = Path(folder, "out"), Path(folder, "log")
+        status = ForkedProgram([*arguments], log, environment, module, out).wait(seconds)
+        return subprocess.CompletedProcess(arguments, status, out.read_text(), log.read_text())
+
+
 def _work(work: Callable[..., None], *arguments: Any) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):  # as in a process that starts anew, not as in its parent
         signal.signal(number, signal.SIG_DFL)
@@ -102,7 +130,12 @@ def _work(work: Callable[..., None], *arguments: Any) -> None:
 
 
 def _run(
-    module: str, arguments: list[str], log: Path, environment: dict[str, str], address: Mapping[str, object]
+    module: str,
+    arguments: list[str],
+    files: tuple[Path, Path],
+    umask: int,
+    environment: dict[str, str],
+    address: Mapping[str, object],
 ) -> None:
     # It forks from the process that it was forked from: multiprocessing would start, and load, another one.
     for name, value in address.items():
@@ -110,9 +143,10 @@ def _run(
     forkserver._forkserver.ensure_running = lambda: None
     main = importlib.import_module(f"{module}.__main__").main
 
-    with log.open("ab") as file:
-        for standard in (1, 2):
+    for standard, path in enumerate(files, 1):
+        with path.open("ab") as file:
             os.dup2(file.fileno(), standard)
+    os.umask(umask)
     os.environ.clear()
     os.environ.update(environment)
     client.fork_server = LoadedForkServer()

@@ -54,7 +54,7 @@ CALLS = (
     "post /v1/jobs",
     "post /v1/keys",
 )
-SAMPLE = 9
+SAMPLE = 17
 """Of so many bodies one is sent."""
 
 
