@@ -9,7 +9,7 @@ import pytest
 
 
 def for_each(
-    names: str | Iterable[str], cases: Iterable[Any], ids: Iterable[str] | None = None
+    names: str | Iterable[str], cases: Iterable[Any], ids: Iterable[str] | Callable[[Any], str] | None = None
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Run a test once for each case, in the manner of ``pytest.mark.parametrize``, but as one test.
 
@@ -22,13 +22,14 @@ def for_each(
         Names of the arguments that a case sets, separated by commas in a string.
     cases : iterable
         Values of the argument, or a sequence of values for several.
-    ids : iterable of str, optional
-        Names of the cases in the notes, instead of their values.
+    ids : iterable of str or callable, optional
+        Names of the cases in the notes, or a function that names a value; by default they are named by their values.
     """
     arguments = [name.strip() for name in names.split(",")] if isinstance(names, str) else list(names)
     bound = [dict(zip(arguments, _values(case, len(arguments)), strict=True)) for case in cases]
     assert bound, "no cases"
-    named: list[Any] = bound if ids is None else list(ids)
+    name_of = ids if callable(ids) else _described
+    named: list[Any] = list(ids) if isinstance(ids, Iterable) else bound
 
     def decorate(test: Callable[..., Any]) -> Callable[..., Any]:
         signature = inspect.signature(test)
@@ -43,7 +44,7 @@ def for_each(
                     try:
                         await test(*positional, **fixtures, **case)
                     except (Exception, pytest.fail.Exception) as error:
-                        failures.add(name, error)
+                        failures.add(name if isinstance(name, str) else _name(name, name_of), error)
                 failures.end()
         else:
 
@@ -54,7 +55,7 @@ def for_each(
                     try:
                         test(*positional, **fixtures, **case)
                     except (Exception, pytest.fail.Exception) as error:
-                        failures.add(name, error)
+                        failures.add(name if isinstance(name, str) else _name(name, name_of), error)
                 failures.end()
 
         run.__signature__ = signature.replace(parameters=left)  # type: ignore[attr-defined]
@@ -63,8 +64,12 @@ def for_each(
     return decorate
 
 
-def _name(case: dict[str, Any]) -> str:
-    return ", ".join(f"{name}={value!r:.200}" for name, value in case.items())
+def _described(value: Any) -> str:
+    return f"{value!r:.200}"
+
+
+def _name(case: dict[str, Any], name_of: Callable[[Any], str]) -> str:
+    return ", ".join(f"{name}={name_of(value)}" for name, value in case.items())
 
 
 def _values(case: Any, number: int) -> Any:
@@ -81,9 +86,9 @@ class _Failures:
         self._first: BaseException | None = None
         self._named: list[str] = []
 
-    def add(self, name: str | dict[str, Any], error: BaseException) -> None:
+    def add(self, name: str, error: BaseException) -> None:
         self._first = self._first or error
-        self._named.append(name if isinstance(name, str) else _name(name))
+        self._named.append(name)
 
     def end(self) -> None:
         if self._first is not None:

@@ -25,6 +25,7 @@ from manylabel_service.forking.client import ForkServer, Process
 from manylabel_service.forking.server import serve
 from manylabel_service.server import workers
 
+_set_umask = os.umask  # tests replace it
 _FORKED = multiprocessing.get_context("forkserver")
 _FORKED.set_forkserver_preload(["tests.support.loaded_server"])
 ADDRESS = ("_forkserver_address", "_forkserver_authkey")
@@ -62,7 +63,7 @@ def _serve_forks(control: socket.socket, umask: int) -> None:
 
 def _umask() -> int:
     """Return the umask of this process, which its children have."""
-    os.umask(umask := os.umask(0))
+    _set_umask(umask := _set_umask(0))
     return umask
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
+from tests.support.cases import for_each
 
 from manylabel_clients import plots
 from manylabel_clients.command.app import app
@@ -66,7 +67,7 @@ def test_every_command_and_parameter_is_described(path: tuple[str, ...], monkeyp
         assert sub.help
 
 
-@pytest.mark.parametrize("path", ALL, ids=" ".join)
+@for_each("path", ALL, ids=" ".join)
 def test_every_command_that_asks_a_server_takes_its_key(path: tuple[str, ...]) -> None:
     options = {option for parameter in ALL[path].params for option in parameter.opts}
     assert "--api-key-file" in options or "--url" not in options
@@ -122,7 +123,7 @@ print(sorted(heavy & {name.partition(".")[0] for name in sys.modules}), file=sys
     assert "predict" in done.stdout
 
 
-@pytest.mark.parametrize(
+@for_each(
     "wrong",
     [
         ["no-such-command"],

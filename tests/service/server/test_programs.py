@@ -11,6 +11,7 @@ from pathlib import Path
 
 import httpx2
 import pytest
+from tests.support.cases import for_each
 from tests.support.forked_server import finished
 from tests.support.server_process import ServerProcess
 from tests.support.waiting import eventually
@@ -145,8 +146,8 @@ def test_a_flag_and_its_value_may_stand_before_the_archive(tmp_path: Path) -> No
     assert Path(archive).is_file()
 
 
-@pytest.mark.parametrize("joined", [True, False])
-@pytest.mark.parametrize("first", [True, False])
+@for_each("joined", [True, False])
+@for_each("first", [True, False])
 def test_every_setting_is_a_flag_beside_the_arguments_of_a_program(joined: bool, first: bool) -> None:
     parser = Parser("p")
     parser.add_argument("archive")

@@ -348,7 +348,7 @@ REACTING: list[tuple[type[FALT], dict[str, Any], float]] = [
 @pytest.mark.parametrize(("make", "parameters", "gain"), REACTING)
 def test_a_reaction_helps(make: type[FALT], parameters: dict[str, Any], gain: float) -> None:
     """Prequential, over the half of the stream after the change; the other labels lose nothing."""
-    for seed in range(3):
+    for seed in range(2):
         X, Y = drifting(seed, 3000, [2])
         model = make(drift="adwin", **parameters)
         helped = learnt(model, X, Y).scores[1500:]

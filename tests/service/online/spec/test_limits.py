@@ -22,6 +22,7 @@ from tests.service.online.folds import (
     new_model,
     sparse,
 )
+from tests.support.cases import for_each
 
 from manylabel_core.state import DamagedState, State
 from manylabel_service.errors import InvalidExample
@@ -133,7 +134,7 @@ TOO_MANY: dict[str, tuple[Sequence[tuple[Features, Labels]], int, tuple[str | in
 }
 
 
-@pytest.mark.parametrize("case", TOO_MANY.values(), ids=TOO_MANY)
+@for_each("case", TOO_MANY.values(), ids=TOO_MANY)
 def test_what_goes_beyond_is_refused_as_a_whole(case: Any) -> None:
     examples, index, path = case
     model = new_model(**limits("reject", "reject"))

@@ -20,6 +20,7 @@ from tests.service.online.folds import (
     new_model,
     sparse,
 )
+from tests.support.cases import for_each
 
 from manylabel_service.errors import InvalidExample, KeyReused
 from manylabel_service.hosting.examples import Example, Features, Labels
@@ -123,8 +124,8 @@ REFUSED: dict[str, Refused] = {
 }
 
 
-@pytest.mark.parametrize("case", REFUSED.values(), ids=REFUSED)
-@pytest.mark.parametrize("together", [True, False], ids=["in one update", "one by one"])
+@for_each("case", REFUSED.values(), ids=REFUSED)
+@for_each("together", [True, False], ids=["in one update", "one by one"])
 def test_a_refused_entry_changes_nothing_but_the_position(case: Refused, together: bool) -> None:
     spec, given_examples, message = case
     model = new_model(**spec)
