@@ -12,7 +12,7 @@ from tests.support.cases import for_each
 
 from manylabel_core.datasets import Dataset
 from manylabel_core.datasets.aligning import aligned, with_views
-from manylabel_core.division import folds, held_out
+from manylabel_core.splitting import folds, held_out
 
 NAMES = ("a", "b", "c", "d", "e")
 
