@@ -37,7 +37,7 @@ def started(*flags: str) -> Iterator[subprocess.Popen[str]]:
 
 
 def request(port: int, method: str, path: str, body: str | None = None) -> tuple[int, Any]:
-    with contextlib.closing(http.client.HTTPConnection("127.0.0.1", port, timeout=30)) as connection:
+    with contextlib.closing(http.client.HTTPConnection("127.0.0.1", port, timeout=120)) as connection:
         connection.request(method, path, body, JSON)
         answer = connection.getresponse()
         return answer.status, json.loads(answer.read())
@@ -98,7 +98,7 @@ def test_a_directory_belongs_to_one_server(server: Any) -> None:
 
 def test_requests_have_an_id_in_answer_and_log(server: Any) -> None:
     address = ("127.0.0.1", server.port)
-    with contextlib.closing(http.client.HTTPConnection(*address, timeout=30)) as connection:
+    with contextlib.closing(http.client.HTTPConnection(*address, timeout=120)) as connection:
         connection.request("GET", "/v1/models/nobody?token=secret", headers={"X-Request-ID": "mine-1"})
         answer = connection.getresponse()
         assert answer.headers["X-Request-ID"] == "mine-1"
@@ -118,7 +118,7 @@ HEAD = "POST /v1/models/m/update HTTP/1.1\r\nHost: localhost\r\nContent-Type: ap
 
 def test_what_is_in_flight_is_finished(server: Any) -> None:
     before = updates(server)
-    with socket.create_connection(("127.0.0.1", server.port), timeout=30) as connection:
+    with socket.create_connection(("127.0.0.1", server.port), timeout=120) as connection:
         connection.sendall(f"{HEAD}Content-Length: {len(ITEM)}\r\n\r\n{ITEM[:10]}".encode())
         # An answer on another connection: the server has read what was sent before.
         assert request(server.port, "GET", "/livez")[0] == 200
@@ -137,7 +137,7 @@ def test_what_is_in_flight_is_finished(server: Any) -> None:
 def refuses(port: int) -> bool:
     """The server has begun to stop when it takes no more connections."""
     try:
-        socket.create_connection(("127.0.0.1", port), timeout=30).close()
+        socket.create_connection(("127.0.0.1", port), timeout=120).close()
     except ConnectionRefusedError:
         return True
     except ConnectionResetError:  # it was waiting to be taken when that ended
@@ -147,7 +147,7 @@ def refuses(port: int) -> bool:
 
 def test_what_never_ends_is_cut_off(server: Any) -> None:
     before = updates(server)
-    with socket.create_connection(("127.0.0.1", server.port), timeout=30) as connection:
+    with socket.create_connection(("127.0.0.1", server.port), timeout=120) as connection:
         connection.sendall(f"{HEAD}Content-Length: 9\r\n\r\n{{".encode())
         assert request(server.port, "GET", "/livez")[0] == 200
         assert server.stop() == 0
@@ -188,7 +188,7 @@ def test_a_trusted_balancer_says_where_a_request_is_from_and_nobody_else(
 ) -> None:
     server = server_process(*flags).start()
     chain = {"X-Forwarded-For": "6.6.6.6, 9.9.9.9, 10.1.2.3"}  # the first is whatever a client says of itself
-    with contextlib.closing(http.client.HTTPConnection("127.0.0.1", server.port, timeout=30)) as connection:
+    with contextlib.closing(http.client.HTTPConnection("127.0.0.1", server.port, timeout=120)) as connection:
         connection.request("DELETE", "/v1/models/nobody", headers=chain)
         assert connection.getresponse().status == 404
     assert server.stop() == 0

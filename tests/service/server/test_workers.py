@@ -73,7 +73,7 @@ def pids(server: Any) -> dict[int, int]:
 
 def request(server: Any, method: str, path: str, body: Any = None) -> tuple[int, Any]:
     """On a connection of its own, so that any worker may get it."""
-    with contextlib.closing(http.client.HTTPConnection("127.0.0.1", server.port, timeout=30)) as connection:
+    with contextlib.closing(http.client.HTTPConnection("127.0.0.1", server.port, timeout=120)) as connection:
         headers = {"Content-Type": "application/json"}
         connection.request(method, path, None if body is None else json.dumps(body), headers)
         answer = connection.getresponse()

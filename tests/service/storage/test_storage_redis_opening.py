@@ -44,7 +44,7 @@ def _fresh_logs() -> Iterator[None]:
 
 async def opens(address: Address) -> list[Any]:
     """Open, use and close a store; what it logged."""
-    store = RedisStore(address, timeout_seconds=5.0)
+    store = RedisStore(address, timeout_seconds=60.0)
     with capture_logs() as logged:
         await store.open()
         record = await store.models.create("m", b"", b"state")

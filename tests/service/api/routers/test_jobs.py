@@ -374,7 +374,7 @@ def test_the_events_of_a_job_end_with_it(idle: TestClient) -> None:
     watching = threading.Thread(target=lambda: texts.append(idle.get(f"{address}/events").text))
     watching.start()
     idle.delete(address).raise_for_status()
-    watching.join(30)
+    watching.join(120)
     assert not watching.is_alive()
     states = [event for event in events_of(texts[0]) if event["event"] == "state"]
     assert json.loads(states[-1]["data"])["state"] == "cancelled"
