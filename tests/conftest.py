@@ -57,9 +57,10 @@ def server_process(
             release: Path | None = None,
             tls: ssl.SSLContext | None = None,
             environment: Mapping[str, str] | None = None,
+            fresh: bool = False,
         ) -> ServerProcess:
             directory = data_dir or tmp_path_factory.mktemp("server") / "data"
-            return stack.enter_context(ServerProcess(directory, flags, port, release, tls, environment))
+            return stack.enter_context(ServerProcess(directory, flags, port, release, tls, environment, fresh))
 
         yield make
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 import pytest
+from tests.support.cases import for_each
 
 from manylabel_clients.command.app import app
 from manylabel_service.access.__main__ import parser as init_parser
@@ -65,7 +66,7 @@ def unknown(line: str) -> str | None:
     return None
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+@for_each("page", PAGES)
 def test_every_command_that_is_shown_exists(page: Path) -> None:
     wrong = {line: name for line in shown(page.read_text(errors="replace")) if (name := unknown(line)) is not None}
     assert wrong == {}

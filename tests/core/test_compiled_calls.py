@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 from pathlib import Path
 
-import pytest
+from tests.support.cases import for_each
 
 import manylabel_core
 
@@ -39,7 +39,7 @@ def test_an_underscore_means_compiled_always_and_only() -> None:
     assert COMPILED.keys() == {name for name, file in FILES.items() if defines_compiled(file)}
 
 
-@pytest.mark.parametrize("name", COMPILED)
+@for_each("name", COMPILED)
 def test_what_is_compiled_in_lies_in_the_same_package_or_in_the_root(name: str) -> None:
     package, _, rest = name.partition("/")
     for module in imported(COMPILED[name]) - TYPES:

@@ -10,6 +10,7 @@ import mpmath
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from tests.support.cases import for_each
 
 from manylabel_core._elementary import MAX_LOGIT, MAX_TURNS, cos_sin, exp, log, sigmoid
 
@@ -48,7 +49,7 @@ EXP_ENDS = np.array([-745.1332191019411, -708.3964185322641, 709.782712893384])
 """The last numbers above 0, the last subnormal one, the last that is finite."""
 
 
-@pytest.mark.parametrize(
+@for_each(
     "arguments",
     [
         uniform(-0.35, 0.35),
@@ -105,7 +106,7 @@ def test_cos_sin_is_within_2_ulp(arguments: Values) -> None:
     assert worst(lambda turns: cos_sin(turns)[1], lambda turns: mpmath.sinpi(2 * turns), arguments) < 2.0
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("turns", "cosine", "sine"), [(0.0, 1, 0), (0.25, 0, 1), (-0.75, 0, 1), (0.5, -1, 0), (-0.25, 0, -1), (1e9, 1, 0)]
 )
 def test_quarters_of_a_turn_are_exact(turns: float, cosine: int, sine: int) -> None:

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.support.cases import for_each
 
 from manylabel_core.batch import M3L
 from manylabel_core.online import FALT
@@ -12,8 +13,8 @@ from manylabel_core.online import FALT
 X = np.eye(3)
 
 
-@pytest.mark.parametrize("learn", [M3L().fit, FALT().partial_fit])
-@pytest.mark.parametrize(
+@for_each("learn", [M3L().fit, FALT().partial_fit])
+@for_each(
     "names",
     [
         [["a", "b"], ["a"], []],
@@ -31,8 +32,8 @@ def test_lists_of_names(learn: Callable[..., Any], names: Any) -> None:
         learn(X, names)
 
 
-@pytest.mark.parametrize("learn", [M3L().fit, FALT().partial_fit])
-@pytest.mark.parametrize("wrong", [[[1, 2], [0], [1]], [1, 0, 1], [[0.5], [0], [1]], [None, None, None]])
+@for_each("learn", [M3L().fit, FALT().partial_fit])
+@for_each("wrong", [[[1, 2], [0], [1]], [1, 0, 1], [[0.5], [0], [1]], [None, None, None]])
 def test_other_things_are_not_called_names(learn: Callable[..., Any], wrong: Any) -> None:
     with pytest.raises(ValueError, match="Y") as refused:
         learn(X, wrong)

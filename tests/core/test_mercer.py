@@ -7,6 +7,7 @@ import pytest
 import scipy.sparse as sp
 from scipy.spatial.distance import pdist
 from sklearn.metrics import pairwise
+from tests.support.cases import for_each
 
 from manylabel_core import mercer
 from manylabel_core import rows as rows_module
@@ -29,7 +30,7 @@ def examples(n_samples: int = 40, dtype: type = np.float64) -> np.ndarray:
     return X
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("kernel", "expected"),
     [
         (KERNELS[0], lambda X, Z: X @ Z.T),
@@ -45,7 +46,7 @@ def test_a_kernel_is_what_its_formula_says(kernel, expected):
     np.testing.assert_allclose(kernel(X, Z), expected(X, Z), rtol=1e-12, atol=1e-12)
 
 
-@pytest.mark.parametrize("kernel", KERNELS)
+@for_each("kernel", KERNELS)
 def test_sparse_examples_have_the_kernel_values_of_dense_ones(kernel):
     X = examples()
     values = kernel(sp.csr_array(X), sp.csr_array(X))
@@ -101,9 +102,9 @@ def test_scale_is_that_of_scikit_learn():
     assert scale_gamma(sp.csr_array(np.full((300, 7), 0.1))) == 1
 
 
-@pytest.mark.parametrize("offset", [0.0, 1.0, 1e4, 1e8, 1e12])
-@pytest.mark.parametrize("density", [0.3, 1.0])
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@for_each("offset", [0.0, 1.0, 1e4, 1e8, 1e12])
+@for_each("density", [0.3, 1.0])
+@for_each("dtype", [np.float32, np.float64])
 def test_scale_gamma_of_sparse_rows_is_that_of_dense_ones(offset, density, dtype):
     """The oracle subtracts the mean in exact arithmetic."""
     rng = np.random.default_rng(3)

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from tests.support.cases import for_each
 
 from manylabel_core import priors
 
@@ -38,7 +39,7 @@ def test_a_matrix_that_is_not_positive_definite_is_refused_with_its_smallest_eig
         priors.matrix(np.ones((2, 2)))
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("R", "message"),
     [
         (np.ones((2, 3)), "R must be a square matrix"),
@@ -94,13 +95,13 @@ def test_few_categories_give_a_singular_prior_that_is_mended():
     np.testing.assert_array_equal(prior.R, priors.category_attributes(sp.csr_array(attributes)).R)
 
 
-@pytest.mark.parametrize("p", [[1.0], [0.5, -0.5], [0.0, 0.0], [np.nan, 1.0]])
+@for_each("p", [[1.0], [0.5, -0.5], [0.0, 0.0], [np.nan, 1.0]])
 def test_category_weights_that_are_no_distribution_are_refused(p):
     with pytest.raises(ValueError, match="p must hold 2 numbers"):
         priors.category_attributes([[1, 0], [0, 1]], p=p)
 
 
-@pytest.mark.parametrize("wrong", [[[1, 2]], [[0.5, 1]], [1, 0], np.zeros((0, 3))])
+@for_each("wrong", [[[1, 2]], [[0.5, 1]], [1, 0], np.zeros((0, 3))])
 def test_attributes_that_are_no_indicator_matrix_are_refused(wrong):
     with pytest.raises(ValueError, match="attributes must"):
         priors.category_attributes(wrong)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from tests.support.cases import for_each
 
 from manylabel_core.rows import MAX_MAGNITUDE, Rows, as_rows, as_targets
 
@@ -12,7 +13,7 @@ X = np.array([[0.0, 1.5, 0.0], [0.0, 0.0, 0.0], [-2.0, 0.0, 3.0]])
 FORMS = [np.asarray, np.ndarray.tolist, sp.csr_array, sp.csr_matrix, sp.csc_matrix, sp.coo_array, np.asfortranarray]
 
 
-@pytest.mark.parametrize("form", FORMS)
+@for_each("form", FORMS)
 def test_every_form_gives_the_same_rows(form: type) -> None:
     rows, n_features = as_rows(form(X))
     assert n_features == 3
@@ -40,8 +41,8 @@ def test_what_is_too_small_for_the_type_is_0() -> None:
     assert as_rows([[1e-60, 1.0]], "float64")[0].values.tolist() == [1e-60, 1.0]
 
 
-@pytest.mark.parametrize("dtype", [np.bool_, np.int8, np.uint64, np.float64, np.longdouble])
-@pytest.mark.parametrize("form", [np.asarray, sp.csr_array])
+@for_each("dtype", [np.bool_, np.int8, np.uint64, np.float64, np.longdouble])
+@for_each("form", [np.asarray, sp.csr_array])
 def test_real_types_are_taken(dtype: type, form: type) -> None:
     rows = as_rows(form(np.array([[0, 1], [1, 0]], dtype=dtype)))[0].without_zeros()
     assert (rows.indices.tolist(), rows.values.tolist()) == ([1, 0], [1.0, 1.0])
@@ -57,7 +58,7 @@ def test_half_precision_is_taken_though_scipy_has_none() -> None:
     assert as_rows(np.array([[0.5, 0.0]], dtype=np.float16))[0].values.tolist() == [0.5, 0.0]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("form", "value"),
     [
         (sp.csr_array, np.nan),
@@ -72,7 +73,7 @@ def test_values_that_are_not_finite_or_too_large_are_named(form: type, value: fl
     as_rows(np.where(X, np.sign(X) * MAX_MAGNITUDE, 0))
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("bad", "message"),
     [
         ([1.0, 2.0], "X must be 2-D of shape .n_samples, n_features., not 1-D"),
@@ -90,7 +91,7 @@ def test_matrices_of_other_kinds_are_refused(bad: object, message: str) -> None:
 Y = np.array([[1, 0, 1], [0, 0, 0]])
 
 
-@pytest.mark.parametrize("form", FORMS)
+@for_each("form", FORMS)
 def test_complete_targets_list_the_relevant(form: type) -> None:
     targets = as_targets(form(Y))
     assert (targets.indptr.tolist(), targets.indices.tolist()) == ([0, 2, 2], [0, 2])
@@ -99,7 +100,7 @@ def test_complete_targets_list_the_relevant(form: type) -> None:
     assert [array.dtype for array in targets] == [np.int64, np.int32, np.int8, np.bool_, np.int64, np.float64]
 
 
-@pytest.mark.parametrize("form", FORMS)
+@for_each("form", FORMS)
 def test_partial_targets_list_the_known(form: type) -> None:
     known = np.array([[0, 1, 1], [1, 0, 0]], dtype=np.int8)
     targets = as_targets(form(Y), form(known))

@@ -12,6 +12,7 @@ import safetensors.numpy
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
+from tests.support.cases import for_each
 
 from manylabel_core.state import FORMAT, DamagedState, NewerState, State
 
@@ -109,7 +110,7 @@ def test_a_header_beyond_its_bound_is_not_parsed() -> None:
     assert time.process_time() - started < 1.0, "the parser would take some seconds"
 
 
-@pytest.mark.parametrize(
+@for_each(
     "entry",
     [
         {"dtype": "F32", "shape": [3], "data_offsets": [0, 8]},
@@ -187,7 +188,7 @@ def test_other_bytes_are_no_state(data: bytes) -> None:
             State.from_bytes(other)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "data",
     [
         safetensors.numpy.save(ARRAYS),
@@ -227,7 +228,7 @@ def test_a_newer_format_has_its_own_error() -> None:
     assert issubclass(NewerState, DamagedState)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("arrays", "header"),
     [
         ({}, {"format": 2}),

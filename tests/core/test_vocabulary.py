@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.support.cases import for_each
 
 from manylabel_core.vocabulary import Vocabulary
 
@@ -44,7 +45,7 @@ def test_arrays_give_the_vocabulary_back(names: list[str], later: list[str]) -> 
     assert again.names == vocabulary.names
 
 
-@pytest.mark.parametrize("names", [[], [""], ["", "\0", "\0\0"], ["é", "e\u0301", "日本", "👩‍🔬", "a b"]])
+@for_each("names", [[], [""], ["", "\0", "\0\0"], ["é", "e\u0301", "日本", "👩‍🔬", "a b"]])
 def test_arrays_of_unusual_names(names: list[str]) -> None:
     arrays = Vocabulary(names).state()
     assert arrays["bytes"].tobytes() == "".join(names).encode()
@@ -52,7 +53,7 @@ def test_arrays_of_unusual_names(names: list[str]) -> None:
     assert Vocabulary.from_state(arrays).names == tuple(names)
 
 
-@pytest.mark.parametrize("batch", [["new", "\ud800"], ["new", None], ["new", 7], [b"new", "x"]])
+@for_each("batch", [["new", "\ud800"], ["new", None], ["new", 7], [b"new", "x"]])
 def test_a_bad_name_adds_nothing(batch: list[str]) -> None:
     vocabulary = Vocabulary(["old"])
     with pytest.raises((ValueError, TypeError), match="a name must be"):
@@ -64,7 +65,7 @@ def _arrays(data: bytes, offsets: list[int]) -> dict[str, np.ndarray]:
     return {"bytes": np.frombuffer(data, dtype=np.uint8), "offsets": np.array(offsets, dtype=np.int64)}
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("arrays", "field"),
     [
         (_arrays(b"ab", []), "offsets"),

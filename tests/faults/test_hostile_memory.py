@@ -185,7 +185,7 @@ def test_downloads_that_nobody_reads_take_no_memory_and_are_bounded(server: Serv
                 connection.request("GET", "/metrics")
                 return b"\nmanylabel_downloads 0.0\n" in connection.getresponse().read()
 
-        eventually(ends, 30.0)
+        eventually(ends)
     with contextlib.closing(connect(server)) as connection:
         connection.request("GET", address)
         data = connection.getresponse().read()

@@ -2,8 +2,6 @@
 
 import os
 import signal
-import subprocess
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -12,6 +10,7 @@ from typing import Any
 
 import pytest
 from tests.faults.training import FLAGS, JobClient, assert_never_back, checkpoint, child_of, children, job_request
+from tests.support.forked_server import ForkedProgram
 from tests.support.processes import has_ended
 from tests.support.waiting import eventually
 
@@ -42,11 +41,9 @@ class Worker:
 
     def __init__(self, redis: str, directory: Path) -> None:
         self.data_dir = directory
-        command = [sys.executable, "-m", "manylabel_service.jobs.worker", "--store", redis]
-        with directory.with_name(f"{directory.name}.log").open("wb") as log:
-            self.process = subprocess.Popen(
-                [*command, "--data-dir", str(directory), *FLAGS], stdin=subprocess.DEVNULL, stdout=log, stderr=log
-            )
+        arguments, log = ["--store", redis, "--data-dir", str(directory), *FLAGS], f"{directory.name}.log"
+        program = "manylabel_service.jobs.worker"
+        self.process = ForkedProgram(arguments, directory.with_name(log), os.environ, program)
 
     def signal(self, number: int) -> None:
         os.kill(self.process.pid, number)

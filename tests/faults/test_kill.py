@@ -68,12 +68,12 @@ class Workers:
         self._stop.set()
         self.up.set()
         for thread in self._threads:
-            thread.join(60)
+            thread.join(120)
         assert not self._failures, self._failures
 
     def _work(self, number: int) -> None:
         try:
-            with Client(self._url, retry=Retry(attempts=1), timeout=20) as client:
+            with Client(self._url, retry=Retry(attempts=1), timeout=120) as client:
                 self._send_all(client.model("m"), number)
         except BaseException as error:
             self._failures.append(error)
@@ -141,7 +141,7 @@ def _let_live(server: Any, workers: Workers, rng: random.Random) -> None:
     """Let a random number of updates be answered, and then a random moment pass."""
     workers.up.set()
     for _ in range(rng.randrange(60)):
-        assert workers.answered.acquire(timeout=30), server.log_tail()
+        assert workers.answered.acquire(timeout=120), server.log_tail()
     time.sleep(rng.uniform(0.0, 0.02))
 
 

@@ -23,7 +23,7 @@ def replicas(server_process: Callable[..., Any], redis: Any) -> Iterator[list[An
     for server in servers:
         server.wait_ready()
     httpx2.post(f"{servers[0].url}/v1/models", json={"name": "m", "algorithm": "falt"}).raise_for_status()
-    assert _update(servers[0], timeout=20).status_code == 200
+    assert _update(servers[0], timeout=120).status_code == 200
     yield servers
     for server in servers:
         server.kill()
@@ -51,7 +51,7 @@ def test_predictions_go_on_and_updates_wait_for_redis(outage: Callable[[], None]
     before = [_predict(server).json()["scores"] for server in replicas]
     learnt = _updates(replicas[0])
     for server, scores in zip(replicas, before, strict=True):
-        refused = _update(server, timeout=20)
+        refused = _update(server, timeout=120)
         assert refused.status_code == 503, refused.text
         assert int(refused.headers["retry-after"]) >= 1
         assert refused.json()["code"] == "storage_unavailable"
@@ -62,7 +62,7 @@ def test_predictions_go_on_and_updates_wait_for_redis(outage: Callable[[], None]
         assert httpx2.get(f"{server.url}/readyz").status_code == 200
     outage()
     for server in replicas:
-        eventually(lambda server=server: _update(server, timeout=20).status_code == 200)
+        eventually(lambda server=server: _update(server, timeout=120).status_code == 200)
         eventually(lambda server=server: "stale_seconds" not in _predict(server).json())
     eventually(lambda: _updates(replicas[0]) == _updates(replicas[1]))
     # Two were answered. A refused one may have got in as well: its answer, not its effect, was lost.
@@ -87,13 +87,13 @@ def test_positions_that_cannot_be_reached_are_not_waited_for_long(
     assert known.status_code == 200
     milliseconds, _, serial = position.partition("-")
     ahead = f"{int(milliseconds) + 10**6}-{serial or 0}"
-    unknown = httpx2.post(f"{replicas[0].url}/v1/models/m/predict?at_least={ahead}", json=UPDATE, timeout=20)
+    unknown = httpx2.post(f"{replicas[0].url}/v1/models/m/predict?at_least={ahead}", json=UPDATE, timeout=120)
     assert unknown.status_code == 503
     assert int(unknown.headers["retry-after"]) >= 1
 
 
 def _predict(server: Any) -> httpx2.Response:
-    return httpx2.post(f"{server.url}/v1/models/m/predict", json=UPDATE, timeout=20).raise_for_status()
+    return httpx2.post(f"{server.url}/v1/models/m/predict", json=UPDATE, timeout=120).raise_for_status()
 
 
 def _stale_seconds(server: Any) -> float:
@@ -105,4 +105,4 @@ def _update(server: Any, timeout: float) -> httpx2.Response:
 
 
 def _updates(server: Any) -> int:
-    return int(httpx2.get(f"{server.url}/v1/models/m", timeout=20).raise_for_status().json()["updates"])
+    return int(httpx2.get(f"{server.url}/v1/models/m", timeout=120).raise_for_status().json()["updates"])

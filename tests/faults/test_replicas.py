@@ -286,7 +286,7 @@ async def _fresh_answer(http: httpx2.AsyncClient, examples: Sequence[Any]) -> An
 
 async def _snapshot_of(url: str, reader: LogReader, history: History) -> tuple[str, bytes]:
     """The state of one replica, at a position that no other has taken: it has just appended it."""
-    async with httpx2.AsyncClient(base_url=f"{url}/v1/models/{reader.record.name}", timeout=30) as http:
+    async with httpx2.AsyncClient(base_url=f"{url}/v1/models/{reader.record.name}", timeout=120) as http:
         own = f"{reader.record.name}/last of {url}"
         history.sent.add(own)
         update = {"json": {"x": {own: 1.0}, "y": ["last"]}, "headers": {"Idempotency-Key": own.replace(" ", "-")}}

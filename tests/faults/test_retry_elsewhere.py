@@ -57,7 +57,7 @@ def replicas(servers: list[Any], request: pytest.FixtureRequest) -> Iterator[tup
     httpx2.post(f"{servers[0].url}/v1/models", json={"name": name, "algorithm": "falt"}).raise_for_status()
     with contextlib.ExitStack() as stack:
         urls = [f"{server.url}/v1/models/{name}" for server in servers]
-        clients = [stack.enter_context(httpx2.Client(base_url=url, timeout=20)) for url in urls]
+        clients = [stack.enter_context(httpx2.Client(base_url=url, timeout=120)) for url in urls]
         first, second = (Replica(server, http) for server, http in zip(servers, clients, strict=True))
         assert first.status()["updates"] == second.status()["updates"] == 0  # both have the model
         yield first, second

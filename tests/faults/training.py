@@ -49,7 +49,7 @@ class JobClient:
 
     url: str
     seen: dict[str, list[int]] = field(default_factory=dict)
-    http: httpx2.Client = field(default_factory=lambda: httpx2.Client(timeout=20))
+    http: httpx2.Client = field(default_factory=lambda: httpx2.Client(timeout=120))
 
     def __enter__(self) -> Self:
         return self

@@ -97,15 +97,15 @@ def test_a_key_that_is_revoked_there(pair: Pair, pause: Callable[[], None]) -> N
     pair.there.do("DELETE", f"/v1/keys/{lost['id']}")
     pause()
     pair.here.do("PATCH", f"/v1/keys/{other['id']}", {"note": "changed here"})
-    eventually(lambda: not pair.here.opens(lost["key"]), 10)
+    eventually(lambda: not pair.here.opens(lost["key"]))
 
 
 def test_a_key_that_is_made_there(pair: Pair, pause: Callable[[], None]) -> None:
     made = key_of(pair.there)
     pause()
     own = key_of(pair.here)
-    eventually(lambda: pair.here.opens(made["key"]), 10)
-    eventually(lambda: pair.there.opens(own["key"]), 10)
+    eventually(lambda: pair.here.opens(made["key"]))
+    eventually(lambda: pair.there.opens(own["key"]))
 
 
 def test_a_key_that_is_changed_there(pair: Pair, pause: Callable[[], None]) -> None:
@@ -115,7 +115,7 @@ def test_a_key_that_is_changed_there(pair: Pair, pause: Callable[[], None]) -> N
     pair.there.do("PATCH", f"/v1/keys/{changed['id']}", {"expires_at": soon})
     pause()
     pair.here.do("DELETE", f"/v1/keys/{other['id']}")
-    eventually(lambda: not pair.here.opens(changed["key"]), 10)
+    eventually(lambda: not pair.here.opens(changed["key"]))
 
 
 @some_pauses
@@ -126,7 +126,7 @@ def test_a_member_that_changes_there(pair: Pair, pause: Callable[[], None], requ
         position = server.do("POST", f"/v1/models/{name}/update", LEARN)["position"]
         pause()
         for other in (pair.here, pair.there):
-            eventually(lambda name=name, at=position, ask=other: at in positions_told(ask, name), 20)
+            eventually(lambda name=name, at=position, ask=other: at in positions_told(ask, name))
 
 
 def positions_told(server: Server, model: str) -> list[str]:
@@ -143,12 +143,12 @@ def test_a_version_that_is_promoted_there(
     asyncio.run(publish_versions(pair.address, names))
     for server in pair[:2]:
         for name in names:
-            eventually(lambda ask=server, name=name: version_served(ask, name) == 2, 20)
+            eventually(lambda ask=server, name=name: version_served(ask, name) == 2)
     pair.there.do("POST", f"/v1/models/{names[0]}/promote", {"version": 1})
     pause()
     pair.here.do("POST", f"/v1/models/{names[1]}/promote", {"version": 1})
-    eventually(lambda: version_served(pair.here, names[0]) == 1, 10)
-    eventually(lambda: version_served(pair.there, names[1]) == 1, 10)
+    eventually(lambda: version_served(pair.here, names[0]) == 1)
+    eventually(lambda: version_served(pair.there, names[1]) == 1)
 
 
 def version_served(server: Server, model: str) -> int:
@@ -158,7 +158,7 @@ def version_served(server: Server, model: str) -> int:
 
 async def publish_versions(address: str, models: list[str]) -> None:
     """Publish two versions of each model, as a training worker does, and promote the second."""
-    store = RedisStore(Address.parse(address), timeout_seconds=5.0)
+    store = RedisStore(Address.parse(address), timeout_seconds=60.0)
     await store.open()
     try:
         for model in models:

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Self
 
-from tests.support.forked_server import ForkedServer
+from tests.support.forked_server import ForkedProgram
 from tests.support.waiting import eventually
 
 ANSWER_SECONDS = 120.0
@@ -42,6 +42,7 @@ class ServerProcess:
     release : a directory with another release of the package, to run in place of this one.
     tls : what a client has that trusts the server, where it speaks https.
     environment : variables that the process has beside those of this one; the interpreter starts with them.
+    fresh : whether the interpreter starts anew, as with the command, instead of a fork that has loaded everything.
     """
 
     def __init__(
@@ -52,7 +53,9 @@ class ServerProcess:
         release: Path | None = None,
         tls: ssl.SSLContext | None = None,
         environment: Mapping[str, str] | None = None,
+        fresh: bool = False,
     ) -> None:
+        self.fresh = fresh
         self.tls = tls
         self.data_dir = data_dir
         self.flags = flags
@@ -61,7 +64,7 @@ class ServerProcess:
         self.port = port or free_port()
         self.url = f"{'http' if tls is None else 'https'}://127.0.0.1:{self.port}"
         self.log = data_dir.with_name(f"{data_dir.name}.log")
-        self.process: subprocess.Popen[bytes] | ForkedServer | None = None
+        self.process: subprocess.Popen[bytes] | ForkedProgram | None = None
 
     @property
     def pid(self) -> int:
@@ -76,9 +79,7 @@ class ServerProcess:
         environment |= PATIENT | self.environment
         if self.release is not None:
             environment["PYTHONPATH"] = str(self.release)
-        if (
-            self.release is not None or self.environment or "--workers" in self.flags
-        ):  # such a parent loads little; its workers start anew and load everything
+        if self.fresh or self.release is not None or self.environment:
             with self.log.open("ab") as log:
                 self.process = subprocess.Popen(
                     [sys.executable, "-m", "manylabel_service", *arguments],
@@ -88,7 +89,7 @@ class ServerProcess:
                     env=environment,
                 )
         else:
-            self.process = ForkedServer(arguments, self.log, environment)
+            self.process = ForkedProgram(arguments, self.log, environment)
         if wait:
             self.wait_ready()
         return self

@@ -10,8 +10,8 @@ T = TypeVar("T")
 
 DEADLINE_SECONDS = 120.0
 """Only a test that fails waits this long: nothing is measured with it, and a busy machine may take a while."""
-PAUSE_SECONDS = 0.002
-"""Between two looks."""
+PAUSES_SECONDS = 0.001, 0.032
+"""Between two looks: the first pause, which doubles up to the last."""
 
 
 def eventually(
@@ -31,6 +31,7 @@ def eventually(
     otherwise : returns what else to say when the test fails.
     """
     ends = time.monotonic() + seconds
+    pause = PAUSES_SECONDS[0]
     while True:
         last: object
         try:
@@ -41,7 +42,8 @@ def eventually(
             last = error
         if time.monotonic() > ends:
             _fail(seconds, last, otherwise())
-        time.sleep(PAUSE_SECONDS)
+        time.sleep(pause)
+        pause = min(2 * pause, PAUSES_SECONDS[1])
 
 
 async def eventually_async(
@@ -56,6 +58,7 @@ async def eventually_async(
     Parameters are those of `eventually`.
     """
     ends = time.monotonic() + seconds
+    pause = PAUSES_SECONDS[0]
     while True:
         last: object
         try:
@@ -67,7 +70,8 @@ async def eventually_async(
             last = error
         if time.monotonic() > ends:
             _fail(seconds, last, otherwise())
-        await asyncio.sleep(PAUSE_SECONDS)
+        await asyncio.sleep(pause)
+        pause = min(2 * pause, PAUSES_SECONDS[1])
 
 
 def _fail(seconds: float, last: object, otherwise: str) -> NoReturn:

@@ -100,9 +100,10 @@ class AuditLog:
 
     async def _run(self) -> None:
         await self.flush()
-        self._timer = None
-        if self._waiting:
-            self._schedule(RETRY_SECONDS if self._failing else WRITE_SECONDS)
+        async with self._writing:  # another flush under way may put back the calls that it took
+            self._timer = None
+            if self._waiting:
+                self._schedule(RETRY_SECONDS if self._failing else WRITE_SECONDS)
 
     async def _written(self, calls: list[Call]) -> bool:
         try:

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import pytest
 from click.testing import CliRunner
+from tests.support.cases import for_each
 
 from manylabel_clients import plots
 from manylabel_clients.command.app import app
@@ -29,30 +29,13 @@ def commands(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[s
 
 
 ALL = dict(commands(app))
+HANDED_ON = (("serve",), ("worker",), ("export",), ("import",), ("keys", "init"))
+"""Programs of the server, which have help of their own."""
 
 
-def test_the_commands_are_these() -> None:
-    assert {" ".join(path) for path in ALL if path} == {
-        "serve", "export", "import", "demo", "snapshots", "rollback", "predict", "update", "label", "feed", "evaluate",
-        "models", "models create", "models show", "models delete", "models versions", "models promote",
-        "models plot", "models labels", "models predictions", "models rename-label", "models merge-label",
-        "models retire-label", "models pause-label", "models resume-label", "models describe-labels",
-        "models set-groups", "compare",
-        "keys", "keys list", "keys create", "keys show", "keys change", "keys revoke", "keys token", "keys init",
-        "train", "datasets", "datasets add", "datasets show", "datasets delete", "worker", "audit", "replicas",
-        "export-model", "mcp",
-        "jobs", "jobs submit", "jobs show", "jobs watch", "jobs log", "jobs cancel", "jobs retry", "jobs trainers",
-    }  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    "path",
-    [path for path in ALL if path not in (("serve",), ("worker",), ("export",), ("import",), ("keys", "init"))],
-    ids=" ".join,
-)
-def test_every_command_and_parameter_is_described(path: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", "300")
-    result = CliRunner().invoke(app, [*path, "--help"], terminal_width=300)
+@for_each("path", [path for path in ALL if path not in HANDED_ON], ids=" ".join)
+def test_every_command_and_parameter_is_described(path: tuple[str, ...]) -> None:
+    result = CliRunner(env={"COLUMNS": "300"}).invoke(app, [*path, "--help"], terminal_width=300)
     assert result.exit_code == 0
     command = ALL[path]
     text = " ".join(result.output.split())
@@ -66,7 +49,7 @@ def test_every_command_and_parameter_is_described(path: tuple[str, ...], monkeyp
         assert sub.help
 
 
-@pytest.mark.parametrize("path", ALL, ids=" ".join)
+@for_each("path", ALL, ids=" ".join)
 def test_every_command_that_asks_a_server_takes_its_key(path: tuple[str, ...]) -> None:
     options = {option for parameter in ALL[path].params for option in parameter.opts}
     assert "--api-key-file" in options or "--url" not in options
@@ -122,7 +105,7 @@ print(sorted(heavy & {name.partition(".")[0] for name in sys.modules}), file=sys
     assert "predict" in done.stdout
 
 
-@pytest.mark.parametrize(
+@for_each(
     "wrong",
     [
         ["no-such-command"],

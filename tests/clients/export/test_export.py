@@ -20,7 +20,7 @@ from manylabel_core.records import RecordEncoder, TextSettings
 
 onnxruntime = lazy("onnxruntime")
 
-N_RECORDS = 1_000
+N_RECORDS = 300
 TOLERANCE = {"rel": 1e-4, "abs": 1e-5}
 """The server computes features in float32."""
 WORDS = ["charged", "twice", "order", "café", "Straße", "login", "fails", "日本", "x_1", "don't", "PANIC", "now"]

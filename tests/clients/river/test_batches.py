@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from river import compose, datasets, preprocessing
+from tests.support.cases import for_each
 
 from manylabel_clients import Client, Invalid, river
 from manylabel_clients.river import FALT, SALT, RemoteModel, feed
@@ -48,9 +49,9 @@ def facts(model: Any) -> Any:
     return arrays, list(model._encoder.features), list(model._encoder.labels), model.drift_detected
 
 
-@pytest.mark.parametrize("weights", [None, pd.Series(WEIGHTS)], ids=["", "weighted"])
-@pytest.mark.parametrize("X", [NUMBERS, RECORDS], ids=["numbers", "records"])
-@pytest.mark.parametrize("estimator", ESTIMATORS)
+@for_each("weights", [None, pd.Series(WEIGHTS)], ids=["", "weighted"])
+@for_each("X", [NUMBERS, RECORDS], ids=["numbers", "records"])
+@for_each("estimator", ESTIMATORS)
 def test_the_bits_of_row_by_row(estimator: Any, X: pd.DataFrame, weights: Any) -> None:
     settings = {**PARAMS.get(estimator.__name__, {}), "text": {"fields": ["title"]}, "drift": "adwin"}
     single, many = estimator(**settings), estimator(**settings)
@@ -104,7 +105,7 @@ def test_nothing_is_learnt_of_a_frame_with_an_error() -> None:
     assert facts(model) == facts(untouched)
 
 
-@pytest.mark.parametrize("wrong", [0, -1, 1001, float("nan"), "2", None])
+@for_each("wrong", [0, -1, 1001, float("nan"), "2", None])
 def test_what_is_no_weight_is_refused(wrong: Any) -> None:
     model = SALT()
     with pytest.raises(ValueError, match="w"):

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from tests.support.cases import for_each
 
 from manylabel_core.batch.relations._simplex import climb
 from manylabel_core.batch.relations.covariance import FLOOR, best_covariance, correlation
@@ -17,7 +18,7 @@ def cost(covariance: np.ndarray, WW: np.ndarray) -> float:
     return float(np.trace(np.linalg.solve(covariance, WW)))
 
 
-@pytest.mark.parametrize("seed", range(5))
+@for_each("seed", range(5))
 def test_no_other_covariance_costs_less(seed):
     WW = random_spd(6, seed)
     best = best_covariance(WW)
@@ -102,7 +103,7 @@ def test_the_model_keeps_a_bounded_number_of_planes_and_does_not_forget_its_best
     assert len(model._heights) == len(model._slopes) == len(model._p) == PLANES
 
 
-@pytest.mark.parametrize("seed", range(5))
+@for_each("seed", range(5))
 def test_the_quadratic_over_the_simplex_is_solved(seed):
     rng = np.random.default_rng(seed)
     gradient, H = rng.normal(size=6), random_spd(6, seed) / 10 + 0.01 * np.eye(6)

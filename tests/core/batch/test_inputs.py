@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from sklearn.exceptions import NotFittedError
+from tests.support.cases import for_each
 
 from manylabel_core.batch import M3L, MLRL, SSMLRL, PrBR, PrML
 
@@ -69,8 +70,8 @@ BAD_ARGUMENTS = {
 }
 
 
-@pytest.mark.parametrize("learner", LEARNERS)
-@pytest.mark.parametrize("case", BAD_ARGUMENTS)
+@for_each("learner", LEARNERS)
+@for_each("case", BAD_ARGUMENTS)
 def test_a_bad_argument_is_refused_by_name(learner, case):
     bad_X, bad_Y, message = BAD_ARGUMENTS[case]
     with pytest.raises(ValueError, match=message):
@@ -148,14 +149,14 @@ def shown(value):
     return "huge" if isinstance(value, int) and value >= 10**400 else None  # else pytest writes all digits
 
 
-@pytest.mark.parametrize(("learner", "name", "value", "message"), BAD_PARAMETERS, ids=shown)
+@for_each(("learner", "name", "value", "message"), BAD_PARAMETERS, ids=shown)
 def test_a_bad_parameter_is_refused_by_name(learner, name, value, message):
     with pytest.raises(ValueError, match=message):
         learner(**{name: value}).fit(X, Y)
 
 
-@pytest.mark.parametrize("learner", KERNEL_LEARNERS)
-@pytest.mark.parametrize(
+@for_each("learner", KERNEL_LEARNERS)
+@for_each(
     ("K", "message"),
     [
         (np.ones((12, 11)), r"X must be a square Gram matrix with kernel='precomputed', not of shape \(12, 11\)"),
@@ -179,20 +180,20 @@ def test_a_precomputed_matrix_may_round_its_halves_differently(learner):
     np.testing.assert_allclose(found, expected, rtol=1e-2, atol=1e-2 * np.abs(expected).max())
 
 
-@pytest.mark.parametrize("learner", LEARNERS)
-@pytest.mark.parametrize("names", [["one"], ["one", "one"], ["one", "two", "three"]])
+@for_each("learner", LEARNERS)
+@for_each("names", [["one"], ["one", "one"], ["one", "two", "three"]])
 def test_label_names_must_fit(learner, names):
     with pytest.raises(ValueError, match="label_names must hold 2 different names"):
         learner().fit(X, Y, label_names=names)
 
 
-@pytest.mark.parametrize("learner", LEARNERS)
+@for_each("learner", LEARNERS)
 def test_label_names_must_be_several(learner):
     with pytest.raises(ValueError, match="label_names must hold names"):
         learner().fit(X, Y, label_names=5)
 
 
-@pytest.mark.parametrize("learner", LEARNERS)
+@for_each("learner", LEARNERS)
 def test_a_model_scores_only_what_it_was_fitted_on(learner):
     with pytest.raises(NotFittedError):
         learner().predict(X)
@@ -219,7 +220,7 @@ def test_entries_of_sparse_labels_may_stand_in_parts(learner):
     assert parts.nnz == 2 * Y.sum()  # the caller's matrix is as it was
 
 
-@pytest.mark.parametrize("given", [True, np.bool_(True), 1, np.int64(1), 1.0])
+@for_each("given", [True, np.bool_(True), 1, np.int64(1), 1.0])
 def test_a_flag_may_be_any_number_that_is_a_truth_value(given):
     assert M3L(optimise="none", fit_intercept=given).fit(X, Y).intercept_.any()
 

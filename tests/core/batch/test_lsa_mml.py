@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
+from tests.support.cases import for_each
 
 from manylabel_core.batch import LSAMML
 from manylabel_core.batch.views.alternation import Prices
@@ -260,7 +261,7 @@ def test_entries_of_a_sparse_view_may_stand_in_any_order_and_twice():
     assert twice.nnz == 2 * entries.nnz
 
 
-@pytest.mark.parametrize(
+@for_each(
     "parameters",
     [{}, {"gamma": 0.0}, {"centre": False}, {"beta": 1e-6}, {"n_components": 15, "limit_components": False}],
 )
@@ -374,7 +375,7 @@ def test_thresholds_do_what_their_names_say():
         assert ((predicted["errors"] != truth).sum(axis=0) <= (other != truth).sum(axis=0)).all()
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("rule", "expected"),
     [("f1", [0.55, 0.15]), ("errors", [0.75, 0.15]), ("prevalence", [0.65, 0.15]), ("half", [0.5, 0.5])],
 )

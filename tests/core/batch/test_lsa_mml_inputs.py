@@ -8,6 +8,7 @@ import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
+from tests.support.cases import for_each
 
 from manylabel_core.batch import LSAMML, M3L
 from manylabel_core.state import DamagedState
@@ -91,7 +92,7 @@ BAD_ARGUMENTS = {
 }
 
 
-@pytest.mark.parametrize("case", BAD_ARGUMENTS)
+@for_each("case", BAD_ARGUMENTS)
 def test_a_bad_argument_is_refused_by_name(case):
     arguments, message = BAD_ARGUMENTS[case]
     with pytest.raises(ValueError, match=re.escape(message)):
@@ -136,7 +137,7 @@ def shown(value):
     return "huge" if isinstance(value, int) and value >= 10**400 else None  # else pytest writes all digits
 
 
-@pytest.mark.parametrize(("name", "value", "message"), BAD_PARAMETERS, ids=shown)
+@for_each(("name", "value", "message"), BAD_PARAMETERS, ids=shown)
 def test_a_bad_parameter_is_refused_by_name(name, value, message):
     with pytest.raises(ValueError, match=re.escape(message)):
         LSAMML(**{name: value}).fit(X, Y)
@@ -177,8 +178,8 @@ BAD_AT_PREDICT = {
 }
 
 
-@pytest.mark.parametrize("method", ["transform", "label_scores", "decision_function", "predict"])
-@pytest.mark.parametrize("case", BAD_AT_PREDICT)
+@for_each("method", ["transform", "label_scores", "decision_function", "predict"])
+@for_each("case", BAD_AT_PREDICT)
 def test_what_was_not_fitted_is_refused(case, method):
     arguments, message = BAD_AT_PREDICT[case]
     model = quick().fit(X, Y)
@@ -186,7 +187,7 @@ def test_what_was_not_fitted_is_refused(case, method):
         getattr(model, method)(*arguments)
 
 
-@pytest.mark.parametrize("method", ["transform", "label_scores", "decision_function", "predict"])
+@for_each("method", ["transform", "label_scores", "decision_function", "predict"])
 def test_an_unfitted_learner_predicts_nothing(method):
     with pytest.raises(NotFittedError):
         getattr(LSAMML(), method)(X)
@@ -227,7 +228,7 @@ def test_what_unlabelled_rows_hold_is_never_looked_at(empty):
         assert quick().fit(X, given, HALF).to_bytes() == expected
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("empty", "message"),
     [
         (None, "Y must hold only 0 and 1, not values of type object"),

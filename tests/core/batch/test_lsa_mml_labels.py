@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.lazy import lazy
 
@@ -103,7 +103,6 @@ def test_one_row_and_features_without_spread_give_the_means_of_labels():
         np.testing.assert_allclose(fitted.intercept, Y[rows].mean(axis=0))
 
 
-@settings(max_examples=30)
 @given(st.integers(2, 25), st.integers(1, 30), st.integers(0, 2**16))
 def test_any_features_are_regressed_on(n, d, seed):
     F, Y = features(n, d, seed=seed)

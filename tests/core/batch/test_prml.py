@@ -6,6 +6,7 @@ import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import LinearSVC
 from tests.core.batch.support import related
+from tests.support.cases import for_each
 from tests.support.lazy import lazy
 
 from manylabel_core import FALT
@@ -102,8 +103,8 @@ def test_rounds_go_to_the_optimum_of_the_nuclear_norm(parameters):
     assert (np.abs(model.correcting_coef_).max() > 0) == (model.C < 1)
 
 
-@pytest.mark.parametrize("learner", [PrML, PrBR])
-@pytest.mark.parametrize(("rho", "C"), [(0.05, 3 * 0.05), (2.0, 6.0), (np.inf, 0.3)])
+@for_each("learner", [PrML, PrBR])
+@for_each(("rho", "C"), [(0.05, 3 * 0.05), (2.0, 6.0), (np.inf, 0.3)])
 def test_without_a_price_of_its_own_what_labels_explain_costs_three_rho(learner, rho, C):
     options = {"rho": rho, "optimise": "none", "tol": 1e-2 if np.isfinite(rho) else 0.3}
     found, same, other = (learner(C=price, **options).fit(X, Y) for price in (None, C, C / 100))
@@ -162,8 +163,8 @@ def test_labels_that_help_each_other_learn_better_from_few_examples():
     assert hamming_loss(many[1], prml) < hamming_loss(many[1], prbr)
 
 
-@pytest.mark.parametrize("loss", LOSSES)
-@pytest.mark.parametrize("rho", [0.05, 1.0])
+@for_each("loss", LOSSES)
+@for_each("rho", [0.05, 1.0])
 def test_prbr_with_idle_labels_is_a_machine_for_each(rho, loss):
     C = rho if loss == "hinge" else 100 * rho
     model = PrBR(optimise="none", C=C, rho=rho, loss=loss, intercept_scaling=2.0, tol=1e-6, max_iter=100_000).fit(X, Y)
@@ -246,16 +247,16 @@ def test_an_unbounded_dual_is_an_error_that_says_what_to_change(learner):
         learner(optimise="none", literal=True, rho=np.inf).fit(X, lacking())
 
 
-@pytest.mark.parametrize("learner", BOTH)
-@pytest.mark.parametrize("parameters", [{"rho": np.inf}, {"literal": True, "rho": 0.5}])
+@for_each("learner", BOTH)
+@for_each("parameters", [{"rho": np.inf}, {"literal": True, "rho": 0.5}])
 def test_what_it_says_helps(learner, parameters):
     model = learner(optimise="none", **parameters).fit(X, lacking())
     assert model.duality_gap_ <= model.tol
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@pytest.mark.parametrize("learner", BOTH)
-@pytest.mark.parametrize("C", [1e-8, 1e6])
+@for_each("learner", BOTH)
+@for_each("C", [1e-8, 1e6])
 def test_extreme_prices(learner, C):
     model = learner(optimise="none", C=C, rho=3 * C, max_iter=100).fit(X, Y)
     assert np.isfinite(model.decision_function(X)).all()
@@ -281,7 +282,7 @@ def test_one_label_and_one_example(learner):
     assert learner(optimise="none", C=10.0, rho=10.0).fit([[2.0]], [[1]]).predict([[2.0]]).tolist() == [[1]]
 
 
-@pytest.mark.parametrize(("rank", "expected"), [(1, 1), (3, 3), (0.5, 3), (1.0, 6), (1000, 6)])
+@for_each(("rank", "expected"), [(1, 1), (3, 3), (0.5, 3), (1.0, 6), (1000, 6)])
 def test_ranks(rank, expected):
     model = PrML(optimise="none", rank=rank).fit(X, Y)
     assert model.dictionary_.shape == (expected, 8)
@@ -420,8 +421,8 @@ CHANGES = [
 ]
 
 
-@pytest.mark.parametrize(("before", "after"), CHANGES)
-@pytest.mark.parametrize("learner", BOTH)
+@for_each(("before", "after"), CHANGES)
+@for_each("learner", BOTH)
 def test_what_was_learnt_never_makes_infeasible_weights(learner, before, after):
     """Privileged weights of an earlier fit may break the constraints of the printed problem, or of other labels."""
     rng = np.random.default_rng(2)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ WIDTH = 40
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
 
+@cache
 def yeast() -> tuple[Any, Any]:
     """Some of river's data set: 103 quantities of one size."""
     from river import datasets
@@ -31,6 +33,7 @@ def yeast() -> tuple[Any, Any]:
     return X, np.array([list(y.values()) for _, y in stream], dtype=np.int8)
 
 
+@cache
 def sounds() -> tuple[Any, Any]:
     """Quantities as those of emotions: 72 of sizes from 1e-3 to 1e3, many far from 0, some 0 in a part of the rows."""
     rng = np.random.default_rng(0)
@@ -42,7 +45,7 @@ def sounds() -> tuple[Any, Any]:
     return X * 10.0 ** rng.uniform(-3, 3, 72), Y.astype(np.int8)
 
 
-SETS = {"yeast": yeast(), "sounds": sounds()}
+SETS = {"yeast": yeast, "sounds": sounds}
 
 
 def copies(X: Any) -> dict[str, Any]:
@@ -70,7 +73,7 @@ def scores(trainer: str, X: Any, Y: Any) -> Any:
 @pytest.mark.parametrize("name", SETS)
 @pytest.mark.parametrize("trainer", TRAINERS)
 def test_where_features_stand_and_how_large_they_are_changes_no_prediction(trainer: str, name: str) -> None:
-    X, Y = SETS[name]
+    X, Y = SETS[name]()
     raw = scores(trainer, X, Y)
     for copy, other in copies(X).items():
         found = scores(trainer, other, Y)
@@ -79,14 +82,14 @@ def test_where_features_stand_and_how_large_they_are_changes_no_prediction(train
 
 
 def test_without_scaling_they_change() -> None:
-    X, Y = SETS["sounds"]
+    X, Y = sounds()
     raw, moved = (M3L(optimise="none", kernel="rbf").fit(each, Y).predict(each) for each in (X, copies(X)["both"]))
     assert (moved == raw).mean() < 0.95
 
 
 @pytest.mark.parametrize(("name", "theirs"), [("standard", StandardScaler()), ("max_abs", MaxAbsScaler())])
 def test_standard_and_max_abs_are_those_of_scikit_learn(name: str, theirs: Any) -> None:
-    X, Y = SETS["sounds"]
+    X, Y = sounds()
     X = np.column_stack([X, np.full(len(X), 7.1), np.zeros(len(X))])
     kind = FITTED_SCALINGS[name]
     assert kind is not None
@@ -105,7 +108,7 @@ def test_standard_and_max_abs_are_those_of_scikit_learn(name: str, theirs: Any) 
 
 
 def test_auto_is_the_scaling_of_the_online_learners() -> None:
-    X, _ = SETS["sounds"]
+    X, _ = sounds()
     online = AutomaticScaling()
     online.grow(X.shape[1])
     online.learn(as_rows(X, np.float64)[0])
@@ -116,7 +119,7 @@ def test_auto_is_the_scaling_of_the_online_learners() -> None:
 
 
 def test_auto_takes_what_is_missing_for_the_mean() -> None:
-    X, Y = SETS["sounds"]
+    X, Y = sounds()
     X = np.where(np.random.default_rng(0).random(X.shape) < 0.2, np.nan, X)
     X[:, 0] += 100.0
     model = M3L(scaling="auto").fit(X, Y)
@@ -137,7 +140,7 @@ def test_auto_takes_what_is_missing_for_the_mean() -> None:
 
 
 def test_large_matrices_are_scaled_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    X, _ = SETS["sounds"]
+    X, _ = sounds()
     whole = {kind: FittedAutomaticScaling.fit(kind(X))(kind(X)) for kind in (np.asarray, sp.csr_array)}
     monkeypatch.setattr("manylabel_core.rows.BLOCK_BYTES", 10_000)
     for kind, expected in whole.items():
@@ -147,7 +150,7 @@ def test_large_matrices_are_scaled_in_blocks(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_unlabelled_rows_are_scaled_alike() -> None:
-    X, Y = SETS["sounds"]
+    X, Y = sounds()
     scaling = FittedAutomaticScaling.fit(X[:60])
     expected = (
         SSMLRL(optimise="none").fit(scaling(X[:60]), Y[:60], scaling(X[60:150])).decision_function(scaling(X[150:]))
@@ -157,7 +160,7 @@ def test_unlabelled_rows_are_scaled_alike() -> None:
 
 
 def test_rows_that_lack_a_view_do_not_count() -> None:
-    X, Y = SETS["sounds"]
+    X, Y = sounds()
     views, there = {"a": X[:, :WIDTH], "b": X[:, WIDTH:].copy()}, np.arange(len(X)) % 3 > 0
     views["b"][~there] = 1e9
     model = batch.LSAMML(scaling="auto").fit(views, Y, missing={"b": ~there})
@@ -167,20 +170,20 @@ def test_rows_that_lack_a_view_do_not_count() -> None:
 
 
 def test_a_stream_goes_on_from_a_scaled_model() -> None:
-    X, Y = SETS["sounds"]
+    X, Y = sounds()
     model = M3L(optimise="none", scaling="auto").fit(X[:100], Y[:100])
     stream = FALT.from_linear(model)
     np.testing.assert_array_equal(stream.predict(X[100:]), model.predict(X[100:]))
     with pytest.raises(ValueError, match="scaling must be 'auto'"):
         FALT.from_linear(model, scaling="none")
     with pytest.raises(ValueError, match="scaling must be 'none' or 'unit'"):
-        FALT.from_linear(M3L(optimise="none").fit(X[:100], Y[:100]), scaling="auto")
+        FALT.from_linear(M3L(optimise="none", max_iter=5).fit(X[:100], Y[:100]), scaling="auto")
     with pytest.raises(ValueError, match="scaling must be 'auto', of the model and of the stream, not 'standard'"):
-        FALT.from_linear(M3L(optimise="none", scaling="standard").fit(X[:100], Y[:100]))
+        FALT.from_linear(M3L(optimise="none", max_iter=5, scaling="standard").fit(X[:100], Y[:100]))
 
 
 def test_what_is_refused() -> None:
-    X, Y = SETS["sounds"]
+    X, Y = sounds()
     with pytest.raises(ValueError, match="scaling must be"):
         M3L(optimise="none", scaling="unit").fit(X, Y)
     with pytest.raises(ValueError, match="scaling must be 'none' with kernel='precomputed'"):

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.core.batch.support import related
+from tests.support.cases import for_each
 
 from manylabel_core.batch import LSAMML, M3L, MLRL, SSMLRL, PrBR, PrML
 from manylabel_core.batch.segments import GROWTH, LEAST, Reached, first_segment, fit_in_segments
@@ -104,7 +105,7 @@ def test_what_is_only_needed_to_go_on_is_dropped_in_the_end():
     assert estimator.warm_start is False
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("options", "expected"),
     [
         ({}, 20),

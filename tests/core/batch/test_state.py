@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from tests.support.cases import for_each
 
 from manylabel_core import priors
 from manylabel_core.batch import M3L, MLRL, SSMLRL
@@ -120,7 +121,7 @@ def test_a_state_that_names_what_is_no_attribute_is_refused():
             M3L.from_bytes(State(arrays, forged).to_bytes())
 
 
-@pytest.mark.parametrize("entry", [["texts", None], ["csr", [1, 2]], ["unheard of", None], "plain", ["array", None]])
+@for_each("entry", [["texts", None], ["csr", [1, 2]], ["unheard of", None], "plain", ["array", None]])
 def test_a_state_whose_parts_are_missing_is_refused(entry):
     header = {"estimator": "M3L", "parameters": {}, "model": {"coef_": entry}}
     with pytest.raises(DamagedState):

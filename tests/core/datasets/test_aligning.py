@@ -8,6 +8,7 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.support.cases import for_each
 
 from manylabel_core.datasets import Dataset
 from manylabel_core.datasets.aligning import aligned, with_views
@@ -97,7 +98,7 @@ def test_rows_lack_the_views_that_only_the_other_data_set_has(sparse: bool) -> N
     assert aligned(some, both).missing["text"].tolist() == [True, False, True]
 
 
-@pytest.mark.parametrize("share", [0.0, 1.0, 20.0, -0.1, float("nan")])
+@for_each("share", [0.0, 1.0, 20.0, -0.1, float("nan")])
 def test_what_is_no_share_is_refused(share: float) -> None:
     with pytest.raises(ValueError, match="must be a share above 0 and below 1"):
         held_out(10, share, 0)

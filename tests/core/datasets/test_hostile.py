@@ -19,6 +19,7 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.support.cases import for_each
 
 from manylabel_core.datasets import (
     FORMATS,
@@ -87,7 +88,7 @@ def read_or_refuse(data: bytes, format: str, **options: Any) -> None:
 # -- damage -----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("format", TEXTS)
+@for_each("format", TEXTS)
 def test_text_cut_at_every_byte(format: str) -> None:
     data, options = TEXTS[format]
     for end in range(len(data)):
@@ -147,14 +148,14 @@ def test_any_json(values: list[Any]) -> None:
 # -- what is wrong, and where -----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("format", TEXTS)
-@pytest.mark.parametrize("data", [b"", b"\n\n", b"\xef\xbb\xbf"])
+@for_each("format", TEXTS)
+@for_each("data", [b"", b"\n\n", b"\xef\xbb\xbf"])
 def test_empty_files(format: str, data: bytes) -> None:
     with pytest.raises(BadDataset, match=r"there are no rows|there is no @data|the file is empty"):
         read_dataset(io.BytesIO(data), format, **TEXTS[format][1])
 
 
-@pytest.mark.parametrize("format", TEXTS)
+@for_each("format", TEXTS)
 def test_text_that_is_not_utf8(format: str) -> None:
     data, options = TEXTS[format]
     first, rest = data.split(b"\n", 1)
@@ -162,7 +163,7 @@ def test_text_that_is_not_utf8(format: str) -> None:
         read_dataset(io.BytesIO(first + b"\n\xff\xfe" + rest), format, **options)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "message"),
     [
         (b"1 1:1\n1 1:x\n", "line 2: '1:x' is not feature:number"),
@@ -192,7 +193,7 @@ def test_libsvm_errors_say_where(text: bytes, message: str) -> None:
         read_libsvm(io.BytesIO(text), limits=SMALL)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("rows", "message"),
     [
         (b"1, calm, 0, 0\n1, calm, 0", "line 7: 3 values, there are 4 attributes"),
@@ -217,7 +218,7 @@ def test_arff_errors_say_where(rows: bytes, message: str) -> None:
         read_arff(io.BytesIO(header.replace(b"@relation songs\n", b"") + b"@data\n" + rows), -2)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("header", "message"),
     [
         (b"@attribute a string\n@data\n", "line 1: attribute 'a' is 'string': allowed are numeric"),
@@ -244,7 +245,7 @@ def test_arff_without_a_word_on_labels() -> None:
         read_arff(io.BytesIO(ARFF))
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("xml", "message"),
     [
         (b"<labels><label name='rock'></labels>", "labels, line 1: mismatched tag"),
@@ -265,7 +266,7 @@ def test_wrong_xml(xml: bytes, message: str) -> None:
         read_arff(io.BytesIO(ARFF), io.BytesIO(xml))
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "message"),
     [
         (b"a,b\n1,0\n1\n", "line 3: 1 values, there are 2 columns"),
@@ -288,7 +289,7 @@ def test_csv_errors_say_where(text: bytes, message: str) -> None:
         read_csv(io.BytesIO(text), label_columns=1)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("columns", "message"),
     [
         (0, "0 label columns asked for, there are 2 columns"),
@@ -303,7 +304,7 @@ def test_csv_label_columns_that_are_not_there(columns: int | list[str], message:
         read_csv(io.BytesIO(b"a,b\n1,0\n"), columns)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("line", "message"),
     [
         ('{"x": [1], "y": ["a"]', "not JSON"),
@@ -337,7 +338,7 @@ def test_ndjson_errors_say_where(line: str, message: str) -> None:
         read_ndjson(io.BytesIO(data))
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("x", "message"),
     [
         ({"indices": [0, 2**31], "values": [1, 1]}, "indices must be integers, at least 0 and below"),
@@ -356,7 +357,7 @@ def test_ndjson_features_that_are_none(x: Any, message: str) -> None:
         read_ndjson(io.BytesIO(json.dumps({"x": x, "y": ["u"]}).encode()), limits=SMALL)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("second", "message"),
     [
         ({"views": {}}, "views must have 1 to 100 views, all rows together"),
@@ -396,7 +397,7 @@ def saved(**arrays: Any) -> io.BytesIO:
     return io.BytesIO(file.getvalue())
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("missing", "message"),
     [
         (np.int8([[0, 1], [0, 0]]), "'missing' must be booleans of 2 rows and 2 views"),
@@ -433,7 +434,7 @@ def arrays(**change: Any) -> dict[str, Any]:
     return {name: array for name, array in {**plain, **change}.items() if array is not None}
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("change", "message"),
     [
         ({"Y": None}, "neither 'Y' nor 'Y_indices', 'Y_indptr', 'Y_shape' is there"),
@@ -524,7 +525,7 @@ def with_member(member: bytes, name: str = "Y", compress: int = zipfile.ZIP_DEFL
     return file
 
 
-@pytest.mark.parametrize(
+@for_each(
     "header",
     [
         "{'descr': '<i1', 'fortran_order': False, 'shape': (2, 2**60)}",

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
+from tests.support.cases import for_each
 
 from manylabel_core.datasets import BadDataset, Dataset, ReaderLimits, read_csv, read_dataset, read_libsvm, read_ndjson
 from manylabel_core.datasets.aligning import aligned
@@ -57,8 +58,8 @@ def described(dataset: Dataset) -> tuple[Any, ...]:
     return (dataset.names, dataset.label_names, *parts, dataset.text)
 
 
-@pytest.mark.parametrize("is_packed", [False, True])
-@pytest.mark.parametrize("file", FILES)
+@for_each("is_packed", [False, True])
+@for_each("file", FILES)
 def test_every_file_gives_what_the_encoder_gives(file: str, is_packed: bool) -> None:
     data, format, options = FILES[file]
     source = io.BytesIO(gzip.compress(data) if is_packed else data)
@@ -114,7 +115,7 @@ def test_labels_in_a_field() -> None:
     assert read_ndjson(io.BytesIO(b'{"x": "a bare text", "y": ["a"]}')).names == ("text=bare", "text=text")
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("format", "data", "options", "message"),
     [
         ("csv", b"a,b\nx y,1\n", {"label_columns": "a"}, "line 2: label 'a' is 'x y': expected 0 or 1; if its cells"),
@@ -180,7 +181,7 @@ def test_a_gzip_is_bounded_by_what_it_unpacks_to() -> None:
         read_ndjson(io.BytesIO(gzip.compress(b"[" * 2**25)))
 
 
-@pytest.mark.parametrize("damage", ["cut", "changed", "garbage", "head"])
+@for_each("damage", ["cut", "changed", "garbage", "head"])
 def test_a_gzip_that_is_damaged_is_told(damage: str) -> None:
     data = gzip.compress(b"1 1:1\n" * 1000)
     damaged = {
@@ -283,7 +284,7 @@ def check_rows(read: Dataset, names: list[str], expected: list[dict[str, float]]
         assert stored == {name: np.float32(value) for name, value in wanted.items()}
 
 
-@pytest.mark.parametrize("x", [{"title": "\ud800"}, {"\udfff": 1}, {"kind": ["a", "\udc00"]}, "\ud83d"])
+@for_each("x", [{"title": "\ud800"}, {"\udfff": 1}, {"kind": ["a", "\udc00"]}, "\ud83d"])
 def test_a_lone_surrogate_is_told(x: Any) -> None:
     lines = b'{"x": {"title": "ok"}, "y": ["u"]}\n' + json.dumps({"x": x, "y": ["u"]}).encode()
     with pytest.raises(BadDataset, match=r"line 2: x: .*(must be valid|is not) Unicode"):

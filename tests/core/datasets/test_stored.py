@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from tests.support.cases import for_each
 
 from manylabel_core.datasets import BadDataset, Dataset, read_ndjson, serialisation
 from manylabel_core.datasets.aligning import aligned
@@ -45,14 +46,14 @@ def test_details_of_labels_come_back_in_every_part() -> None:
             Dataset.from_bytes(State(forged, header).to_bytes())
 
 
-@pytest.mark.parametrize("text", ["x" * 501, "", 5, ["x"]])
+@for_each("text", ["x" * 501, "", 5, ["x"]])
 def test_a_title_that_is_none(text: object) -> None:
     file = io.BytesIO(json.dumps({"rock": {"title": text}}).encode())
     with pytest.raises(BadDataset, match="the title of label 'rock'"):
         read_label_details(file, ["rock"])
 
 
-@pytest.mark.parametrize("data", [b"", b"[]", b'{"rock": 1}', b'{"folk": {"uri": "x"}}', b"\xff", b"[" * 10**6])
+@for_each("data", [b"", b"[]", b'{"rock": 1}', b'{"folk": {"uri": "x"}}', b"\xff", b"[" * 10**6])
 def test_a_file_that_has_no_details_of_these_labels(data: bytes) -> None:
     with pytest.raises(BadDataset, match="label_details"):
         read_label_details(io.BytesIO(data), ["rock"])
@@ -120,7 +121,7 @@ def test_rows_that_lack_views_come_back() -> None:
     assert nobody.to_bytes() == sample().to_bytes()
 
 
-@pytest.mark.parametrize(
+@for_each(
     "change",
     [
         lambda a, h: h.update(missing=[0, 2]),
@@ -154,7 +155,7 @@ def test_a_byte_changed_anywhere_is_noticed_or_changes_nothing() -> None:
 Change = Callable[[dict[str, Any], dict[str, Any]], object]
 
 
-@pytest.mark.parametrize(
+@for_each(
     "change",
     [
         lambda a, h: h.update(kind="model"),

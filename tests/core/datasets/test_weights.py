@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.support.cases import for_each
 
 from manylabel_core.datasets import (
     BadDataset,
@@ -112,7 +113,7 @@ def test_rows_that_all_weigh_one_have_no_weights(kind: str) -> None:
     assert State.from_bytes(plain.to_bytes()).header["version"] == 1
 
 
-@pytest.mark.parametrize("kind", ["pairs", "records", "dense arff", "sparse arff"])
+@for_each("kind", ["pairs", "records", "dense arff", "sparse arff"])
 def test_a_row_without_a_weight_weighs_one(kind: str) -> None:
     dataset = read(kind, [None, None, 3])
     assert dataset.weights is not None
@@ -136,7 +137,7 @@ def test_a_weight_that_is_none_is_refused_with_its_row_and_field(kind: str, weig
         read(kind, [2.0, weight, 1.0])
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("weight", "message"),
     [
         (np.ones(2), "must be 3 numbers"),
@@ -151,7 +152,7 @@ def test_npz_has_a_number_for_each_row(weight: Any, message: str) -> None:
         read_npz(npz(weight=weight))
 
 
-@pytest.mark.parametrize("row", ["120, 1, 0 {2}", "{2}", "120, 1, {2}", "{0 120}, {}", "{0 120}, {2}}", "1, 1, 0, {x}"])
+@for_each("row", ["120, 1, 0 {2}", "{2}", "120, 1, {2}", "{0 120}, {}", "{0 120}, {2}}", "1, 1, 0, {x}"])
 def test_braces_of_arff_that_are_no_weight(row: str) -> None:
     with pytest.raises(BadDataset, match="line 6"):
         read_arff(io.BytesIO(f"{HEADER}{row}\n".encode()), -2)
@@ -190,7 +191,7 @@ def test_rows_keep_their_weights() -> None:
     assert aligned(other, again).weights is None
 
 
-@pytest.mark.parametrize(
+@for_each(
     "weights",
     [
         np.float32([1, 2, 3]),

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.support.cases import for_each
 
 from manylabel_core.label_structure import Contradiction, Group, InvalidStructure, LabelStructure
 
@@ -66,7 +67,7 @@ def _nearest(label, parents, hidden):
 margins = st.lists(st.integers(-40, 40).map(lambda n: n / 8), min_size=7, max_size=7)  # their sums are exact
 
 
-@settings(max_examples=400)
+@settings(max_examples=4 * settings.default.max_examples)
 @given(rules(), margins, st.sampled_from([0.0, 0.25, -1.5]), st.sets(st.sampled_from(NAMES), max_size=2))
 def test_the_best_consistent_set_is_predicted_and_margins_say_by_how_much(drawn, own, threshold, hidden):
     groups, parents = drawn
@@ -88,7 +89,7 @@ def test_the_best_consistent_set_is_predicted_and_margins_say_by_how_much(drawn,
             assert margin == pytest.approx(with_it.max() - without.max(), abs=1e-12)
 
 
-@settings(max_examples=400)
+@settings(max_examples=4 * settings.default.max_examples)
 @given(rules(), st.lists(st.sampled_from([-1, 0, 0, 1]), min_size=7, max_size=7), st.booleans())
 def test_a_truth_is_completed_by_what_all_consistent_sets_share_or_refused(drawn, told, complete):
     groups, parents = drawn
@@ -117,7 +118,7 @@ def test_a_truth_is_completed_by_what_all_consistent_sets_share_or_refused(drawn
     assert found == due | {c: told[c] for c in columns}
 
 
-@settings(max_examples=200)
+@settings(max_examples=2 * settings.default.max_examples)
 @given(rules(), st.lists(st.floats(0, 1), min_size=7, max_size=7))
 def test_probabilities_agree(drawn, likely):
     groups, parents = drawn
@@ -142,7 +143,7 @@ def test_examples_together_and_one_by_one_have_the_same_bits():
     assert together.tobytes() == alone.tobytes()
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("groups", "parents", "path"),
     [
         ([("g", "ab", "one"), ("h", "bc", "one")], {}, ("groups", 1, "labels", 0)),

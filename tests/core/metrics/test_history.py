@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.support.cases import for_each
 
 from manylabel_core.metrics import Prequential
 from manylabel_core.metrics.history import MAX_ALARMS, MAX_LABEL_POINTS, MAX_POINTS, stride_of
@@ -200,7 +201,7 @@ def put(*at: int | slice, value: float) -> Callable[[Any], Any]:
     return change
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("change", "names"),
     [
         (changed("points", lambda points: points[:-1]), "points"),

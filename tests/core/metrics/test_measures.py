@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 import sklearn.metrics
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
+from tests.support.cases import for_each
 
 from manylabel_core import metrics
 from manylabel_core.metrics import inputs
@@ -164,6 +165,7 @@ def _call(name: str, *arguments: Any) -> float:
 
 @pytest.mark.parametrize("block", [1, 7, inputs._BLOCK_ELEMENTS])
 @pytest.mark.parametrize("name", DECISIONS)
+@settings(max_examples=settings.default.max_examples // 5)
 @given(INDICATORS)
 def test_decisions_follow_the_definition(block: int, name: str, pair: np.ndarray) -> None:
     Y, P = pair
@@ -178,6 +180,7 @@ def test_decisions_follow_the_definition(block: int, name: str, pair: np.ndarray
 
 @pytest.mark.parametrize("block", [1, 7, inputs._BLOCK_ELEMENTS])
 @pytest.mark.parametrize("name", RANKINGS)
+@settings(max_examples=settings.default.max_examples // 3)
 @given(INDICATORS, st.data())
 def test_rankings_follow_the_definition(block: int, name: str, pair: np.ndarray, data: st.DataObject) -> None:
     Y = pair[0]
@@ -197,6 +200,7 @@ WIDE = st.tuples(st.integers(0, 4), st.sampled_from([0, 1, 4, 12, 130])).flatmap
 @pytest.mark.parametrize("block", [7, inputs._BLOCK_ELEMENTS])
 @pytest.mark.parametrize("k", [1, 5, 10, 100])
 @pytest.mark.parametrize("name", ["precision_at", "f1_at", "ndcg_at"])
+@settings(max_examples=settings.default.max_examples // 5)
 @given(WIDE, st.integers(0, 2**32 - 1))
 def test_the_best_follow_the_definition(block: int, k: int, name: str, Y: np.ndarray, seed: int) -> None:
     S = np.random.default_rng(seed).integers(-9, 10, size=Y.shape) / 2
@@ -207,7 +211,7 @@ def test_the_best_follow_the_definition(block: int, k: int, name: str, Y: np.nda
         assert MEASURES[f"{name}_{k}"](sp.csr_array(Y), S.astype(np.float32), np.full(len(Y), 3.0)) == expected
 
 
-@pytest.mark.parametrize("k", [1, 5, 10, 100])
+@for_each("k", [1, 5, 10, 100])
 def test_ndcg_as_in_scikit_learn(k: int) -> None:
     rng = np.random.default_rng(k)
     Y, S = (rng.random((50, 150)) < 0.1).astype(int), rng.normal(size=(50, 150))
@@ -243,7 +247,7 @@ def _problem(ties: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return Y, P, S
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("name", "theirs"),
     [
         ("precision", lambda Y, P: sklearn.metrics.precision_score(Y, P, average="samples", zero_division=0)),
@@ -284,8 +288,8 @@ def test_where_rankings_differ_from_scikit_learn(ties: bool) -> None:
     assert _call("macro_auc", one_class, scores) == _call("macro_auc", Y, S)
 
 
-@pytest.mark.parametrize("name", DECISIONS + RANKINGS)
-@pytest.mark.parametrize(
+@for_each("name", DECISIONS + RANKINGS)
+@for_each(
     ("Y", "other", "field"),
     [
         ([[0, 2]], [[0, 1]], "Y"),
@@ -307,6 +311,7 @@ def test_bad_input_is_refused(name: str, Y: Any, other: Any, field: str) -> None
 
 
 @pytest.mark.parametrize("name", DECISIONS + RANKINGS)
+@settings(max_examples=settings.default.max_examples // 3)
 @given(INDICATORS, st.data())
 def test_an_example_of_weight_two_counts_as_two(name: str, pair: np.ndarray, data: st.DataObject) -> None:
     Y = pair[0]
@@ -335,8 +340,8 @@ def test_weights_as_in_scikit_learn(ties: bool) -> None:
     assert _call("macro_auc", Y[:, both], S[:, both], weights) == pytest.approx(theirs)
 
 
-@pytest.mark.parametrize("name", DECISIONS + RANKINGS)
-@pytest.mark.parametrize("weights", [[1.0], [1.0, 0.0], [1.0, 1001.0], [1.0, float("nan")]])
+@for_each("name", DECISIONS + RANKINGS)
+@for_each("weights", [[1.0], [1.0, 0.0], [1.0, 1001.0], [1.0, float("nan")]])
 def test_bad_weights_are_refused(name: str, weights: list[float]) -> None:
     with pytest.raises(ValueError, match=r"^sample_weight"):
         getattr(metrics, name)(np.eye(2), np.eye(2), weights)

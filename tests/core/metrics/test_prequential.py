@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
+from tests.support.cases import for_each
 
 from manylabel_core import metrics
 from manylabel_core.metrics import Prequential
@@ -311,7 +312,7 @@ def _batch(Y: np.ndarray, scores: np.ndarray) -> dict[str, float]:
     return values | {name: MEASURES[name](Y, S) for name in NAMES[9:]}
 
 
-@pytest.mark.parametrize(("n", "n_labels", "window"), [(3_000, 23, 70), (300, 400, 90), (40, 5, 40), (40, 5, 41)])
+@for_each(("n", "n_labels", "window"), [(3_000, 23, 70), (300, 400, 90), (40, 5, 40), (40, 5, 41)])
 def test_as_the_batch_measures(n: int, n_labels: int, window: int) -> None:
     Y, scores = _random(n, n_labels, seed=n)
     prequential = Prequential(window)

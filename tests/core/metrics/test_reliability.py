@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.calibration import calibration_curve
 from sklearn.metrics import brier_score_loss
+from tests.support.cases import for_each
 
 from manylabel_core import FALT
 from manylabel_core.metrics import Prequential
@@ -216,7 +217,7 @@ def test_a_forged_state_changes_nothing(learnt: tuple[np.ndarray, np.ndarray, Pr
     assert bits(other) == before
 
 
-@pytest.mark.parametrize("shape", [(2, 2), (1, 3), (6,), (0, 0)])
+@for_each("shape", [(2, 2), (1, 3), (6,), (0, 0)])
 def test_probabilities_of_another_shape_change_nothing(shape: tuple[int, ...]) -> None:
     prequential = Prequential()
     given = np.zeros((2, 4)), as_targets([[1, 0, 1], [0, 1, 0]]), np.array([3, 3])

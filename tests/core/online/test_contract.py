@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from tests.core.online.catalogue import LEARNERS, Make, again
+from tests.support.cases import for_each
 
 from manylabel_core.online._examples import find_problem
 from manylabel_core.online.kernel import KernelLearner
@@ -348,15 +349,9 @@ def check_scores_and_states_are_finite(model: OnlineLearner, stream: Stream, dat
 CHECKS = [check for name, check in list(globals().items()) if name.startswith("check_")]
 
 
-@pytest.mark.parametrize(
-    ("make", "check"),
-    [
-        pytest.param(make, check, id=f"{name}:{check.__name__.removeprefix('check_')}")
-        for name, make in LEARNERS.items()
-        for check in CHECKS
-    ],
-)
-@settings(max_examples=4)
+@pytest.mark.parametrize("make", LEARNERS.values(), ids=LEARNERS)
+@for_each("check", CHECKS, ids=[check.__name__.removeprefix("check_") for check in CHECKS])
+@settings(max_examples=settings.default.max_examples // 6)
 @given(data=st.data())
 def test_it_keeps_the_contract(make: Make, check: Check, data: st.DataObject) -> None:
     check(data.draw(configured(make)), data.draw(streams()), data)

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from tests.support.cases import for_each
 
 from manylabel_core import FALT, SALT, KernelFALT
 
@@ -148,9 +149,9 @@ def assert_same(actual: Array, expected: Array) -> None:
     np.testing.assert_allclose(actual, expected, rtol=1e-12, atol=1e-12 * max(1.0, np.abs(expected).max()))
 
 
-@pytest.mark.parametrize("passes", PASSES)
-@pytest.mark.parametrize("intercept", [False, True])
-@pytest.mark.parametrize("seed", range(3))
+@for_each("passes", PASSES)
+@for_each("intercept", [False, True])
+@for_each("seed", range(3))
 def test_falt_is_the_literal_algorithm(seed: int, intercept: bool, passes: float) -> None:
     stream = make_stream(seed)
     model = FALT(eta=0.137, **given(passes), fit_intercept=intercept, intercept_scaling=0.7, dtype="float64")
@@ -161,9 +162,9 @@ def test_falt_is_the_literal_algorithm(seed: int, intercept: bool, passes: float
     assert np.abs(W).max() > 0.1
 
 
-@pytest.mark.parametrize("passes", PASSES)
-@pytest.mark.parametrize("intercept", [False, True])
-@pytest.mark.parametrize(("n_labels", "seed"), [(6, 0), (6, 1), (40, 2)])  # with 40, few violations among many
+@for_each("passes", PASSES)
+@for_each("intercept", [False, True])
+@for_each(("n_labels", "seed"), [(6, 0), (6, 1), (40, 2)])  # with 40, few violations among many
 def test_salt_is_the_literal_algorithm(n_labels: int, seed: int, intercept: bool, passes: float) -> None:
     stream = make_stream(seed, n_labels=n_labels)
     model = SALT(eta=0.237, delta=0.4, **given(passes), fit_intercept=intercept, intercept_scaling=0.7, dtype="float64")
@@ -182,9 +183,9 @@ KERNELS: dict[str, tuple[dict[str, object], Callable[[Array, Array], float]]] = 
 }
 
 
-@pytest.mark.parametrize("passes", PASSES)
-@pytest.mark.parametrize("intercept", [False, True])
-@pytest.mark.parametrize("name", KERNELS)
+@for_each("passes", PASSES)
+@for_each("intercept", [False, True])
+@for_each("name", KERNELS)
 def test_kernel_falt_is_the_literal_algorithm(name: str, intercept: bool, passes: float) -> None:
     stream = make_stream(4)
     parameters, kernel = KERNELS[name]
@@ -219,8 +220,8 @@ def test_one_vector_for_each_round_that_had_a_loss() -> None:
     assert model.partial_fit(X, Y).n_support_ == 3, "rows learnt with a margin of 1 need no vector"
 
 
-@pytest.mark.parametrize("passes", [1, 3.0])
-@pytest.mark.parametrize("make", [FALT, SALT, KernelFALT])
+@for_each("passes", [1, 3.0])
+@for_each("make", [FALT, SALT, KernelFALT])
 def test_float32_follows_float64(make: type[FALT], passes: float) -> None:
     stream = make_stream(6)
     single = learn_one_by_one(make(eta=0.137, **given(passes)), stream)
@@ -256,8 +257,8 @@ def test_no_known_label_teaches_nothing(make: type[FALT]) -> None:
         np.testing.assert_array_equal(array, model.state()[name])
 
 
-@pytest.mark.parametrize("make", [FALT, SALT, KernelFALT])
-@pytest.mark.parametrize("all_relevant", [False, True])
+@for_each("make", [FALT, SALT, KernelFALT])
+@for_each("all_relevant", [False, True])
 def test_empty_and_full_label_sets_are_learnt(make: type[FALT], all_relevant: bool) -> None:
     """One side of the loss is a mean over nothing; the other must still move the threshold and the labels."""
     X, Y = np.ones((1, 2)), np.full((1, 3), int(all_relevant))

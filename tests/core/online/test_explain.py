@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from tests.core.online.catalogue import EXPANSIONS, FEATURES, LINEAR, Make
+from tests.support.cases import for_each
 
 from manylabel_core import FALT, SALT
 from manylabel_core.explanation import NotLinear
@@ -94,7 +95,7 @@ def test_names_what_was_planted(make: Make) -> None:
         assert set(model.explain(row, [label], len(features))[0].features[: len(features)].tolist()) == features
 
 
-@pytest.mark.parametrize("make", [*EXPANSIONS.values(), *FEATURES.values()], ids=[*EXPANSIONS, *FEATURES])
+@for_each("make", [*EXPANSIONS.values(), *FEATURES.values()], ids=[*EXPANSIONS, *FEATURES])
 def test_is_refused_with_a_kernel(make: Make) -> None:
     X, Y = stream(10)
     row = as_rows(sp.csr_array(X[:1]))[0]

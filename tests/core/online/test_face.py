@@ -14,6 +14,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils import get_tags
+from tests.support.cases import for_each
 
 from manylabel_core import FALT, SALT, KernelFALT, KernelPassiveAggressive, KernelSALT, PassiveAggressive
 from manylabel_core.rows import Rows, Targets
@@ -24,7 +25,7 @@ X = np.random.default_rng(0).normal(size=(40, 5))
 Y = (X[:, :3] > 0).astype(int)
 
 
-@pytest.mark.parametrize("make", ALL)
+@for_each("make", ALL)
 def test_parameters_are_kept_and_cloned(make: type[FALT]) -> None:
     model = make(intercept_scaling=0.25, scaling="unit").partial_fit(X, Y)
     assert model.get_params()["intercept_scaling"] == 0.25
@@ -35,7 +36,7 @@ def test_parameters_are_kept_and_cloned(make: type[FALT]) -> None:
     assert "intercept_scaling=0.25" in repr(model)
 
 
-@pytest.mark.parametrize("make", ALL)
+@for_each("make", ALL)
 def test_it_is_an_estimator_of_scikit_learn_by_its_manners(make: type[FALT]) -> None:
     model = make().set_params(drift="adwin", scaling="unit")
     assert repr(model) == f"{make.__name__}(drift='adwin', scaling='unit')"
@@ -47,7 +48,7 @@ def test_it_is_an_estimator_of_scikit_learn_by_its_manners(make: type[FALT]) -> 
     assert clone(pipe).set_params(**{f"{make.__name__.lower()}__drift": None})[-1].get_params()["drift"] is None
 
 
-@pytest.mark.parametrize("make", ALL)
+@for_each("make", ALL)
 def test_every_parameter_is_documented_with_its_default(make: type[FALT]) -> None:
     for name, parameter in inspect.signature(make).parameters.items():
         text = next(line for line in (make.__doc__ or "").splitlines() if line.strip().startswith((f"{name} : ",)))
@@ -55,7 +56,7 @@ def test_every_parameter_is_documented_with_its_default(make: type[FALT]) -> Non
         assert text.endswith(f"default={default}"), text
 
 
-@pytest.mark.parametrize("make", ALL)
+@for_each("make", ALL)
 def test_shapes_and_types_of_answers(make: type[FALT]) -> None:
     model = make().partial_fit(X, Y)
     labels, thresholds = model.scores(X[:7])
@@ -68,14 +69,14 @@ def test_shapes_and_types_of_answers(make: type[FALT]) -> None:
     assert (model.n_features_, model.n_labels_) == (5, 3)
 
 
-@pytest.mark.parametrize("make", ALL)
+@for_each("make", ALL)
 def test_nothing_to_predict_with(make: type[FALT]) -> None:
     for method in ("predict", "decision_function", "scores"):
         with pytest.raises(NotFittedError, match=f"this {make.__name__} has not learnt anything yet"):
             getattr(make(), method)(X)
 
 
-@pytest.mark.parametrize("make", ALL)
+@for_each("make", ALL)
 def test_more_columns_are_growth_and_fewer_an_error(make: type[FALT]) -> None:
     model = make().partial_fit(X[:, :3], Y[:, :2]).partial_fit(X, Y)
     assert (model.n_features_, model.n_labels_) == (5, 3)
@@ -96,8 +97,8 @@ def assert_unchanged(model: FALT, before: dict[str, Any]) -> None:
         np.testing.assert_array_equal(array, before[name])
 
 
-@pytest.mark.parametrize("make", ALL)
-@pytest.mark.parametrize(
+@for_each("make", ALL)
+@for_each(
     ("bad", "message"),
     [
         ({"X": np.full((2, 5), -np.inf)}, r"X\[0, 0\] is -inf: values must be finite"),
@@ -167,7 +168,7 @@ BAD_PARAMETERS: list[tuple[type, dict[str, Any], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("make", "parameters", "message"), BAD_PARAMETERS)
+@for_each(("make", "parameters", "message"), BAD_PARAMETERS)
 def test_bad_parameters_are_named_at_the_first_use(make: type, parameters: dict[str, Any], message: str) -> None:
     model = make(**parameters)
     with pytest.raises(ValueError, match=message):
@@ -205,7 +206,7 @@ TRUE = Targets(np.array([0, 1]), np.array([0], np.int32), np.array([1], np.int8)
 int32, int8 = np.int32, np.int8
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("rows", "targets", "message"),
     [
         (
@@ -251,14 +252,14 @@ def test_arrays_of_a_state_must_fit_together() -> None:
         kernel.restore({**kernel.state(), "coefficients": kernel.state()["coefficients"][1:]})
 
 
-@pytest.mark.parametrize("make", ALL)
+@for_each("make", ALL)
 def test_learners_can_be_copied_by_pickling(make: type[FALT]) -> None:
     model = make(scaling="standard").partial_fit(X, Y)
     copy = pickle.loads(pickle.dumps(model))  # noqa: S301  our own bytes
     np.testing.assert_array_equal(copy.partial_fit(X, Y).scores(X)[0], model.partial_fit(X, Y).scores(X)[0])
 
 
-@pytest.mark.parametrize("make", ALL)
+@for_each("make", ALL)
 def test_no_rows_and_no_labels(make: type[FALT]) -> None:
     model = make().partial_fit(np.zeros((0, 4)), np.zeros((0, 2)))
     assert model.partial_fit(X, Y).predict(np.zeros((0, 5))).shape == (0, 3)

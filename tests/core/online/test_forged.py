@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from tests.support.cases import for_each
 
 from manylabel_core import FALT, SALT, KernelFALT, KernelSALT, PassiveAggressive, Vocabulary
 from manylabel_core.online.learner import OnlineLearner
@@ -189,7 +190,7 @@ def same(a: dict[str, NDArray[Any]], b: dict[str, NDArray[Any]]) -> bool:
     return a.keys() == b.keys() and all(a[name].tobytes() == b[name].tobytes() for name in a)
 
 
-@pytest.mark.parametrize(("make", "name", "forge"), FORGED.values(), ids=FORGED)
+@for_each(("make", "name", "forge"), FORGED.values(), ids=FORGED)
 def test_a_forged_state_changes_nothing(make: Make, name: str, forge: Forge) -> None:
     arrays = make().partial_fit(X, Y).state()
     learner = make().partial_fit(X[:1], Y[:1])

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from tests.support.cases import for_each
 
 from manylabel_core import FALT
 from manylabel_core.batch import M3L, MLRL, SSMLRL
@@ -63,10 +64,8 @@ def test_the_threshold_learns_too():
     assert started.scores(X)[1].mean() < -0.1
 
 
-@pytest.mark.parametrize("step", list(FALT.steps))
-@pytest.mark.parametrize(
-    "settings", [{"calibrate": False}, *({"optimise": m} for m in ("none", "macro_f1", "hamming"))]
-)
+@for_each("step", list(FALT.steps))
+@for_each("settings", [{"calibrate": False}, *({"optimise": m} for m in ("none", "macro_f1", "hamming"))])
 def test_every_step_and_measure_starts_from_the_scores_of_the_batch_model(step, settings):
     X, Y = data()
     model = M3L(C=10.0).fit(X, Y)
@@ -113,7 +112,7 @@ class Shaped:
 X, Y = data(30)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("model", "parameters", "message"),
     [
         (M3L(), {}, "model must be fitted and linear"),

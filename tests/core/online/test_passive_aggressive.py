@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from sklearn.linear_model import SGDClassifier
+from tests.support.cases import for_each
 from tests.support.rows import csr_of_all
 
 from manylabel_core import FALT, KernelFALT, KernelPassiveAggressive, PassiveAggressive
@@ -39,10 +40,10 @@ def transcribed(X: Array, Y: Array, known: Array, C: float, variant: str) -> tup
     return scores, W
 
 
-@pytest.mark.parametrize("variant", VARIANTS)
-@pytest.mark.parametrize("C", [0.01, 0.3, 50.0])
-@pytest.mark.parametrize("constant", [None, 0.3])
-@pytest.mark.parametrize("partial", [False, True])
+@for_each("variant", VARIANTS)
+@for_each("C", [0.01, 0.3, 50.0])
+@for_each("constant", [None, 0.3])
+@for_each("partial", [False, True])
 def test_it_is_the_algorithm_of_the_paper(variant: str, C: float, constant: float | None, partial: bool) -> None:
     known = np.random.default_rng(1).random(Y.shape) < 0.6 if partial else np.ones(Y.shape, dtype=bool)
     model = PassiveAggressive(
@@ -56,8 +57,8 @@ def test_it_is_the_algorithm_of_the_paper(variant: str, C: float, constant: floa
     np.testing.assert_allclose(weights[0, 1:], W[0], rtol=1e-10, atol=1e-12)
 
 
-@pytest.mark.parametrize(("variant", "rate"), [("PA-I", "pa1"), ("PA-II", "pa2")])
-@pytest.mark.parametrize("C", [0.05, 1.0])
+@for_each(("variant", "rate"), [("PA-I", "pa1"), ("PA-II", "pa2")])
+@for_each("C", [0.05, 1.0])
 def test_each_label_is_a_model_of_scikit_learn(variant: str, rate: str, C: float) -> None:
     constant = 0.3
     with_constant = np.hstack([X, np.full((len(X), 1), constant)])
@@ -125,7 +126,7 @@ def test_zeros_without_intercept_teach_nothing() -> None:
         assert not model.state()["weights"].any()
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("parameters", "text"),
     [
         ({"C": 0.0}, "C must be a number above 0"),
@@ -146,10 +147,10 @@ def test_it_takes_no_state_with_a_threshold() -> None:
         PassiveAggressive().restore(state)
 
 
-@pytest.mark.parametrize("variant", VARIANTS)
-@pytest.mark.parametrize("C", [2.0**20, 1e-300, 5e-324])
-@pytest.mark.parametrize("scaling", ["auto", "none", "unit", "standard"])
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@for_each("variant", VARIANTS)
+@for_each("C", [2.0**20, 1e-300, 5e-324])
+@for_each("scaling", ["auto", "none", "unit", "standard"])
+@for_each("dtype", ["float32", "float64"])
 def test_states_stay_finite(variant: str, C: float, scaling: str, dtype: str) -> None:
     rng = np.random.default_rng(0)
     rows = np.vstack(
@@ -169,9 +170,9 @@ def test_states_stay_finite(variant: str, C: float, scaling: str, dtype: str) ->
         assert all(np.isfinite(array).all() for array in model.state().values())
 
 
-@pytest.mark.parametrize("variant", VARIANTS)
-@pytest.mark.parametrize("kernel", ["rbf", "linear", "poly"])
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@for_each("variant", VARIANTS)
+@for_each("kernel", ["rbf", "linear", "poly"])
+@for_each("dtype", ["float32", "float64"])
 def test_states_of_kernel_models_stay_finite(variant: str, kernel: str, dtype: str) -> None:
     """Values of the polynomial kernel saturate, and are then no inner products any more."""
     rng = np.random.default_rng(0)
@@ -185,8 +186,8 @@ def test_states_of_kernel_models_stay_finite(variant: str, kernel: str, dtype: s
     assert all(np.isfinite(array).all() for array in model.state().values())
 
 
-@pytest.mark.parametrize("variant", VARIANTS)
-@pytest.mark.parametrize("fit_intercept", [False, True])
+@for_each("variant", VARIANTS)
+@for_each("fit_intercept", [False, True])
 def test_the_kernel_version_is_that_of_the_paper(variant: str, fit_intercept: bool) -> None:
     """Each label's coefficients by the kernel matrix alone."""
     gamma, C = 0.4, 0.7
@@ -214,8 +215,8 @@ def test_the_linear_kernel_is_the_linear_learner(variant: str) -> None:
     np.testing.assert_allclose(kernel.decision_function(X), linear.decision_function(X), rtol=1e-8, atol=1e-10)
 
 
-@pytest.mark.parametrize("strategy", ["rff", "nystroem"])
-@pytest.mark.parametrize("variant", VARIANTS)
+@for_each("strategy", ["rff", "nystroem"])
+@for_each("variant", VARIANTS)
 def test_features_of_a_kernel_are_learnt_like_others(strategy: str, variant: str) -> None:
     """With as many landmarks as examples, Nystroem features are the kernel itself; random ones come near it."""
     model = KernelPassiveAggressive(variant=variant, budget=1024, strategy=strategy, gamma=0.3, scaling="none")

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.support.cases import for_each
 
 from manylabel_core import Vocabulary
 from manylabel_core.records import RecordEncoder, RecordError, RecordLimits, TextSettings
@@ -154,7 +155,7 @@ def test_a_long_name_keeps_its_identity() -> None:
     assert next(iter(TITLE.encode({"f": "x" * 255}))) == "f=" + "x" * 237 + "~518529508a6e8cf6"
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("record", "message"),
     [
         ([1, 2], "the record must be an object or a string"),

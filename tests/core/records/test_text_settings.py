@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from tests.support.cases import for_each
 
 from manylabel_core.records import TextSettings
 from manylabel_core.records.text import TextReader
@@ -36,7 +37,7 @@ def test_settings_survive_json() -> None:
     assert TextSettings.from_json(written).to_json() == written
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("setting", "value"),
     [
         ("fields", "title"),

@@ -5,6 +5,7 @@ import unicodedata
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from tests.support.cases import for_each
 
 from manylabel_core.records import tokeniser
 from manylabel_core.records.tokeniser import MAX_MARKS, words
@@ -74,7 +75,7 @@ def is_mark(character: str) -> bool:
     return unicodedata.category(character).startswith("M")
 
 
-@pytest.mark.parametrize("text", GOLDEN)
+@for_each("text", GOLDEN)
 def test_version_1_reads_these_words(text: str) -> None:
     assert tokeniser.VERSION == 1
     assert words(text) == GOLDEN[text] == plain_words(text)

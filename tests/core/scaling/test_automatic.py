@@ -8,6 +8,7 @@ import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
+from tests.support.cases import for_each
 
 from manylabel_core import FALT, KernelFALT
 from manylabel_core.rows import Rows, as_rows
@@ -155,7 +156,7 @@ def test_a_few_quantities_keep_their_magnitude() -> None:
     assert beyond.min() > 0.95
 
 
-@pytest.mark.parametrize("n_features", [1, 2, 5, 10])
+@for_each("n_features", [1, 2, 5, 10])
 def test_a_linear_truth_of_few_quantities_is_learnt(n_features: int) -> None:
     """The edge of the truth lies off the middle, where an example of length 1 does not say on which side it is."""
     rng = np.random.default_rng(n_features)

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from tests.support.cases import for_each
 
 from manylabel_core.solvers import DualResult, solve_kernel_dual, solve_linear_dual
 
@@ -19,8 +20,8 @@ def solve(form: str, **changes: Any) -> DualResult:
     return (solve_kernel_dual if form == "kernel" else solve_linear_dual)(**arguments)
 
 
-@pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize(
+@for_each("form", FORMS)
+@for_each(
     ("changes", "message"),
     [
         ({"Y": Y[:2]}, r"Y must have the shape \(n_samples, n_labels\) with n_samples = 3, not \(2, 2\)"),
@@ -80,7 +81,7 @@ class Rows:
         return self._diagonal
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("K", "message"),
     [
         (np.ones((3, 2)), r"K must be a square matrix, not of shape \(3, 2\)"),
@@ -100,7 +101,7 @@ def test_what_is_no_gram_matrix_is_refused(K, message):
         solve("kernel", K=K)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("changes", "message"),
     [
         ({"X": X[0]}, "X must be a matrix with rows and columns"),

@@ -6,6 +6,7 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from tests.support.cases import for_each
 from tests.support.lazy import lazy
 
 from manylabel_core.solvers import DualResult, solve_kernel_dual, solve_linear_dual
@@ -100,10 +101,10 @@ def check_feasible(result: DualResult, c: float, equality: bool) -> None:
         assert np.abs((data().Y * result.alpha).sum(axis=0)).max() <= 1e-12 * c * len(data().Y)
 
 
-@pytest.mark.parametrize("equality", [False, True])
-@pytest.mark.parametrize("c", [1e-4, 0.3, 300.0])
-@pytest.mark.parametrize("kind", ["dense", "diagonal", "singular"])
-@pytest.mark.parametrize("form", FORMS)
+@for_each("equality", [False, True])
+@for_each("c", [1e-4, 0.3, 300.0])
+@for_each("kind", ["dense", "diagonal", "singular"])
+@for_each("form", FORMS)
 def test_the_optimum_is_that_of_a_general_solver(form, kind, c, equality):
     result = solve(form, coupling(kind), c, equality)
     assert result.converged
@@ -113,9 +114,9 @@ def test_the_optimum_is_that_of_a_general_solver(form, kind, c, equality):
     assert result.primal == pytest.approx(best, rel=1e-6)
 
 
-@pytest.mark.parametrize("equality", [False, True])
-@pytest.mark.parametrize("kind", ["dense", "diagonal", "singular"])
-@pytest.mark.parametrize("form", FORMS)
+@for_each("equality", [False, True])
+@for_each("kind", ["dense", "diagonal", "singular"])
+@for_each("form", FORMS)
 def test_each_point_may_have_a_bound_of_its_own(form, kind, equality):
     c = 0.3 * uneven()
     result = solve(form, coupling(kind), c, equality)
@@ -129,8 +130,8 @@ def test_each_point_may_have_a_bound_of_its_own(form, kind, equality):
     assert again.n_iter == 0
 
 
-@pytest.mark.parametrize("equality", [False, True])
-@pytest.mark.parametrize("form", FORMS)
+@for_each("equality", [False, True])
+@for_each("form", FORMS)
 def test_one_bound_for_all_is_that_of_each_to_the_bit(form, equality):
     one = solve(form, coupling("dense"), 0.3, equality, tol=1e-3)
     each = solve(form, coupling("dense"), np.full(26, 0.3), equality, tol=1e-3)
@@ -139,8 +140,8 @@ def test_one_bound_for_all_is_that_of_each_to_the_bit(form, equality):
     assert (one.primal, one.dual, one.n_iter) == (each.primal, each.dual, each.n_iter)
 
 
-@pytest.mark.parametrize("equality", [False, True])
-@pytest.mark.parametrize("form", FORMS)
+@for_each("equality", [False, True])
+@for_each("form", FORMS)
 def test_objectives_are_what_their_definitions_say(form, equality):
     """At a point that is far from the optimum, where nothing cancels."""
     S, c = coupling("dense"), 0.3
@@ -177,9 +178,9 @@ def test_the_best_bias_goes_by_the_bounds_of_the_points():
     assert result.primal == pytest.approx((B * F).sum() / 2 + losses.sum())
 
 
-@pytest.mark.parametrize("equality", [False, True])
-@pytest.mark.parametrize("c", [0.01, 0.3, 30.0])
-@pytest.mark.parametrize("form", FORMS)
+@for_each("equality", [False, True])
+@for_each("c", [0.01, 0.3, 30.0])
+@for_each("form", FORMS)
 def test_the_optimality_conditions_hold(form, c, equality):
     """Each score is within sqrt(S_ll K_ii) sqrt(2 gap) of its optimum, where the conditions hold exactly."""
     S = coupling("dense")
@@ -193,8 +194,8 @@ def test_the_optimality_conditions_hold(form, c, equality):
     assert slack.max() < 2e-2
 
 
-@pytest.mark.parametrize("tol", [0.3, 1e-2, 1e-4])
-@pytest.mark.parametrize("equality", [False, True])
+@for_each("tol", [0.3, 1e-2, 1e-4])
+@for_each("equality", [False, True])
 def test_the_gap_bounds_how_far_scores_are_from_their_optimum(equality, tol):
     """The radius of gap-safe screening: |F - F*| <= sqrt(S_ll K_ii) sqrt(2 (D* - D)), and D* - D <= gap."""
     S, c = coupling("dense"), 0.3
@@ -231,8 +232,8 @@ def test_without_free_points_the_bias_is_the_middle_of_what_is_left():
     assert result.bias[0] == pytest.approx(0.1)
 
 
-@pytest.mark.parametrize("equality", [False, True])
-@pytest.mark.parametrize("form", FORMS)
+@for_each("equality", [False, True])
+@for_each("form", FORMS)
 def test_what_fits_one_block_takes_few_passes(form, equality):
     """The block is then solved for good; by passes of a few sweeps it would take about a thousand."""
     assert solve(form, coupling("dense"), 300.0, equality, tol=1e-6).n_iter < 200

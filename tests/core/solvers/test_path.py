@@ -5,6 +5,7 @@ from functools import cache
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from tests.support.cases import for_each
 
 from manylabel_core.solvers import DualResult, Progress, solve_kernel_dual, solve_linear_dual
 
@@ -104,14 +105,14 @@ def test_the_optimum_is_a_start_with_nothing_left_to_do(form, equality):
     np.testing.assert_allclose(again.bias, optimum.bias, atol=1e-9)
 
 
-@pytest.mark.parametrize("form", FORMS)
+@for_each("form", FORMS)
 def test_a_start_is_not_changed(form):
     alpha0 = np.full((N, L), 0.25)
     solve(form, alpha0=alpha0, max_iter=1)
     assert (alpha0 == 0.25).all()
 
 
-@pytest.mark.parametrize("form", FORMS)
+@for_each("form", FORMS)
 def test_the_caller_can_stop(form):
     told: list[Progress] = []
 
@@ -135,10 +136,10 @@ def test_without_passes_the_start_is_the_result():
     assert not result.converged
 
 
-@pytest.mark.parametrize("n_threads", [1, 2])
-@pytest.mark.parametrize("diagonal", [False, True])
-@pytest.mark.parametrize("equality", [False, True])
-@pytest.mark.parametrize("form", FORMS)
+@for_each("n_threads", [1, 2])
+@for_each("diagonal", [False, True])
+@for_each("equality", [False, True])
+@for_each("form", FORMS)
 def test_equal_calls_give_equal_results(form, equality, diagonal, n_threads):
     options = {"S": np.eye(L) if diagonal else data()[2], "equality": equality, "n_threads": n_threads, "max_iter": 6}
     one, other = (solve(form, seed=7, **options) for _ in range(2))

@@ -7,6 +7,7 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.support.cases import for_each
 from tests.support.lazy import lazy
 
 from manylabel_core.solvers import Privileged, Unbounded, solve_privileged_dual
@@ -270,8 +271,8 @@ def test_points_are_feasible_and_gaps_not_negative(drawn):
     assert (np.diff([step.objective for step in result.trace]) >= -1e-9 * max(1.0, abs(result.primal))).all()
 
 
-@pytest.mark.parametrize(("loss", "intercept"), FORMS)
-@pytest.mark.parametrize("coupled", [False, True])
+@for_each(("loss", "intercept"), FORMS)
+@for_each("coupled", [False, True])
 def test_the_gap_is_that_of_the_problem_as_written(coupled, loss, intercept):
     """Far from the optimum, from Z, b, w~, alpha and beta alone."""
     X, Y = data()
@@ -297,7 +298,7 @@ def test_the_gap_is_that_of_the_problem_as_written(coupled, loss, intercept):
 
 @pytest.mark.parametrize("coupled", [False, True])
 def test_sparse_and_dense_rows_and_threads_agree(coupled):
-    X, Y = data(100, 6, 40)
+    X, Y = data(50, 6, 40)
     X[np.abs(X) < 0.5] = 0
     W = coupling(40, 6) if coupled else None
     problem = Privileged(Y, C=0.1, rho=0.3, gamma=1.0)
@@ -360,7 +361,7 @@ def test_kinds_are_the_different_label_sets():
 X, Y = data(10)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("arguments", "message"),
     [
         ({"C": 0.0}, "C must be a number above 0"),
@@ -379,7 +380,7 @@ def test_a_bad_problem_is_refused(arguments, message):
         Privileged(**{"Y": Y, "C": 0.1, "rho": 0.2, "gamma": 1.0, **arguments})
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("arguments", "message"),
     [
         ({"X": X[:-1]}, "X must have as many rows as Y, 10, not 9"),

@@ -4,6 +4,7 @@ from functools import cache
 
 import numpy as np
 import pytest
+from tests.support.cases import for_each
 
 from manylabel_core.batch.base.problem import KernelProblem
 from manylabel_core.mercer import Kernel, gram
@@ -36,9 +37,9 @@ def true_gap(K: np.ndarray, result: DualResult, c: float, equality: bool) -> flo
     return float((primal - (result.alpha.sum() - quadratic)) / primal)
 
 
-@pytest.mark.parametrize("equality", [False, True])
-@pytest.mark.parametrize("c", [0.1, 10.0])
-@pytest.mark.parametrize(("tol", "dtype"), [(1e-3, np.float32), (1e-7, np.float64)])
+@for_each("equality", [False, True])
+@for_each("c", [0.1, 10.0])
+@for_each(("tol", "dtype"), [(1e-3, np.float32), (1e-7, np.float64)])
 def test_the_gap_decides_on_the_precision_and_holds_in_double_precision(tol, dtype, c, equality):
     X, Y, S = data()
     K = gram(RBF, X)

@@ -1,6 +1,7 @@
 """Keys as text, patterns of names, and what a caller may do."""
 
 import pytest
+from tests.support.cases import for_each
 
 from manylabel_service.access import key_text, patterns
 from manylabel_service.access.grant import Access
@@ -16,7 +17,7 @@ def test_a_key_is_read_as_it_was_made() -> None:
         assert key.secret not in repr(key)
 
 
-@pytest.mark.parametrize("change", [str.upper, lambda t: t[1:], lambda t: t + "\n", lambda t: t.replace("_", "-")])
+@for_each("change", [str.upper, lambda t: t[1:], lambda t: t + "\n", lambda t: t.replace("_", "-")])
 def test_what_is_no_key(change: object) -> None:
     assert callable(change)
     assert key_text.parse(change(str(key_text.make()))) is None
@@ -32,17 +33,17 @@ def test_a_secret_is_known_by_its_hash() -> None:
     assert not key_text.is_secret("", key_text.DIGEST_OF_NONE)
 
 
-@pytest.mark.parametrize("pattern", ["tags", "t", "tags-*", "*", "t*", "tags.*", "a" * 64, "a" * 63 + "*"])
+@for_each("pattern", ["tags", "t", "tags-*", "*", "t*", "tags.*", "a" * 64, "a" * 63 + "*"])
 def test_patterns(pattern: str) -> None:
     assert patterns.valid(pattern)
 
 
-@pytest.mark.parametrize("pattern", ["", "Tags", "tags-", "-tags*", "**", "t*s", "*s", "a" * 65, "tags *", "tags\n"])
+@for_each("pattern", ["", "Tags", "tags-", "-tags*", "**", "t*s", "*s", "a" * 65, "tags *", "tags\n"])
 def test_what_is_no_pattern(pattern: str) -> None:
     assert not patterns.valid(pattern)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("given", "matching", "others"),
     [
         (["tags"], ["tags"], ["tag", "tags-1", ""]),

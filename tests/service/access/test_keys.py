@@ -5,8 +5,8 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-import pytest
 from tests.service.access.keyed import Keyed, in_seconds
+from tests.support.cases import for_each
 
 Refused = Callable[..., dict[str, Any]]
 NO_RATES = {"requests_per_second": None, "examples_per_second": None, "max_concurrent_requests": None}
@@ -31,7 +31,7 @@ def test_a_key_is_shown_once(keyed: Keyed) -> None:
     assert text.rsplit("_")[-1] not in listed.text
 
 
-@pytest.mark.parametrize(
+@for_each(
     "header",
     [
         lambda key: {"Authorization": f"Bearer {key}"},
@@ -45,7 +45,7 @@ def test_a_key_can_be_sent_in_three_ways(keyed: Keyed, header: Callable[[str], d
     assert keyed.client.get("/v1/keys", headers=header(keyed.admin)).status_code == 200
 
 
-@pytest.mark.parametrize(
+@for_each(
     "header",
     [
         {"Authorization": ""},
@@ -71,7 +71,7 @@ def test_who_sends_no_key_hears_how(keyed: Keyed, refused: Refused) -> None:
     assert answer.headers["www-authenticate"].startswith("Bearer ")
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("change", "place"),
     [
         ({"name": ""}, "/name"),

@@ -163,7 +163,7 @@ async def test_a_change_made_here_hides_no_change_made_elsewhere(store: Store) -
 
 
 def test_known_keys_count_while_the_store_is_away(serve: Serve, redis_server: Any) -> None:
-    with serve(store=redis_server.url, redis_timeout_seconds=1) as client:
+    with serve(store=redis_server.url) as client:
         keyed = Keyed(client)
         spec = {"name": "m", "algorithm": "falt", "labels": ["a"]}
         assert keyed.call("post", "/v1/models", json=spec).status_code == 201

@@ -2,10 +2,10 @@
 
 from typing import Any
 
-import pytest
 from starlette.testclient import TestClient
 from tests.service.access.calls import LET_IN, PLACES, SCOPES, expected, outcome
 from tests.service.access.keyed import Keyed
+from tests.support.cases import for_each
 
 CALLS = sorted(SCOPES)
 
@@ -16,7 +16,7 @@ def answered(answer: Any) -> tuple[int, str]:
     return outcome(answer.request.url.path, answer.status_code, media_type, answer.content)
 
 
-@pytest.mark.parametrize(("method", "path"), CALLS, ids=[f"{method} {path}" for method, path in CALLS])
+@for_each(("method", "path"), CALLS, ids=[f"{method} {path}" for method, path in CALLS])
 def test_a_call_lets_in_whom_it_should(keyed: Keyed, method: str, path: str) -> None:
     place = path.format(**PLACES)
     found = {"no key": answered(keyed.client.request(method, place))}
@@ -25,7 +25,7 @@ def test_a_call_lets_in_whom_it_should(keyed: Keyed, method: str, path: str) -> 
     assert found == expected(method, path, keyed.wrong)
 
 
-@pytest.mark.parametrize("path", ["/docs", "/openapi.json", "/livez", "/readyz"])
+@for_each("path", ["/docs", "/openapi.json", "/livez", "/readyz"])
 def test_a_wrong_key_does_no_harm_where_none_is_needed(keyed: Keyed, path: str) -> None:
     assert keyed.client.get(path).status_code == 200
     assert keyed.call("get", path, keyed.wrong["unknown"]).status_code == 200

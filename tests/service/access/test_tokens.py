@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from tests.service.access.keyed import Keyed
+from tests.support.cases import for_each
 
 from manylabel_service.access import key_text, token_text
 
@@ -69,7 +70,7 @@ def test_rates_of_the_key_hold_for_its_tokens(models: Keyed, refused: Refused) -
     refused(asked(models, token(key, "news"), "news"), 429, "rate_limited")
 
 
-@pytest.mark.parametrize(
+@for_each(
     "make",
     [
         lambda key: token(key, "tags", -1),

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 from starlette.testclient import TestClient
+from tests.support.cases import for_each
 
 EXPECTED = {
     "x-content-type-options": "nosniff",
@@ -22,7 +23,7 @@ def test_every_answer_tells_browsers_what_not_to_do(client: TestClient, path: st
     assert "frame-ancestors 'none'" in headers["content-security-policy"]
 
 
-@pytest.mark.parametrize("path", ["/livez", "/metrics", "/v1/models", "/v1/models/none", "/v1/models/test"])
+@for_each("path", ["/livez", "/metrics", "/v1/models", "/v1/models/none", "/v1/models/test"])
 def test_head_is_get_without_a_body(client: TestClient, model: str, path: str) -> None:
     whole, head = client.get(path), client.head(path)
     assert (head.status_code, head.content) == (whole.status_code, b"")

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 from tests.support.body_shapes import SHAPES, infer_bodies, json_bodies, made
+from tests.support.cases import for_each
 
 SIZE = 2**17
 MOST_TIMES_ITS_SIZE = 40
@@ -54,7 +55,7 @@ CALLS = (
     "post /v1/jobs",
     "post /v1/keys",
 )
-SAMPLE = 9
+SAMPLE = 17
 """Of so many bodies one is sent."""
 
 
@@ -94,7 +95,7 @@ def test_labels_of_a_prediction_have_a_bound(client: TestClient, shape: str) -> 
     assert (answer.status_code, answer.json()["errors"][0]["pointer"]) == (422, "/y")
 
 
-@pytest.mark.parametrize("place", ["/params", "/limits", "/limits/labels", "/text", "/init_from", "/name"])
+@for_each("place", ["/params", "/limits", "/limits/labels", "/text", "/init_from", "/name"])
 def test_an_object_of_a_spec_has_a_bound_of_fields(client: TestClient, place: str) -> None:
     value = made("named numbers", SIZE)
     for name in reversed(place.split("/")[1:]):

@@ -6,9 +6,9 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-import pytest
 from starlette.testclient import TestClient
 from tests.service.test_two_servers import contents, meta
+from tests.support.cases import for_each
 
 from manylabel_service.clock import FIRST_UNIX_MS, LAST_UNIX_MS, rfc3339
 from manylabel_service.settings import Settings
@@ -50,7 +50,7 @@ def spoil(client: TestClient, kind: str, *names: str) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize(
+@for_each(
     "unix_ms", [0, -1, FIRST_UNIX_MS, FIRST_UNIX_MS - 1, LAST_UNIX_MS, LAST_UNIX_MS + 1, 2**63 - 1, -(2**63), 10**30]
 )
 def test_every_time_can_be_written(unix_ms: int) -> None:

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.support.cases import for_each
 
 from manylabel_service.audit.files import AuditFiles, Cursor, read_cursor
 
@@ -92,7 +93,7 @@ def test_lines_of_others_and_broken_ones_are_passed_over(tmp_path: Path) -> None
     assert [line["n"] for line in files.read_back(Cursor(9, 9), lambda line: True, 1, ALL).lines] == [3]
 
 
-@pytest.mark.parametrize("text", ["", "1", "1-", "-1", "1-2-3", "a-b", "1-2 ", "1" * 16 + "-1"])
+@for_each("text", ["", "1", "1-", "-1", "1-2-3", "a-b", "1-2 ", "1" * 16 + "-1"])
 def test_a_cursor_that_is_none_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="cursor"):
         read_cursor(text)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import structlog
+from tests.support.cases import for_each
 from tests.support.waiting import eventually_async
 
 from manylabel_service.audit import log as audit_log
@@ -61,6 +62,38 @@ async def test_without_a_disk_calls_wait_up_to_a_bound_and_the_rest_is_counted(
         await eventually_async(lambda: len(lines) == 2)
     assert [line["event"] for line in lines] == ["audit_failed", "audit_recovered"], "once, not at each attempt"
     assert written(path) == [f"r{n}" for n in range(5)], "the oldest are kept"
+    await log.close()
+
+
+async def test_calls_that_two_attempts_could_not_write_are_tried_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second takes them from the first before that looks whether any wait."""
+    monkeypatch.setattr(audit_log, "RETRY_SECONDS", 0.01)
+    path, begun, gate, is_broken = tmp_path / "audit.jsonl", list[bytes](), threading.Semaphore(0), True
+    append = AuditFiles.append
+
+    def slow(files: AuditFiles, text: bytes) -> None:
+        begun.append(text)
+        gate.acquire()
+        if is_broken:
+            raise OSError("broken")
+        append(files, text)
+
+    monkeypatch.setattr(AuditFiles, "append", slow)
+    log = AuditLog(AuditFiles(path, 10**6, 1), lambda n: None)
+    log.add(call(0))
+    await eventually_async(lambda: len(begun) == 1)
+    second = asyncio.create_task(log.flush())
+    for _ in range(5):
+        await asyncio.sleep(0)
+    gate.release()
+    await eventually_async(lambda: len(begun) == 2)
+    gate.release()
+    await second
+    is_broken = False
+    gate.release(100)
+    await eventually_async(lambda: path.exists() and written(path) == ["r0"])
     await log.close()
 
 
@@ -124,7 +157,7 @@ async def test_a_reader_that_leaves_takes_no_call_along(tmp_path: Path, monkeypa
     assert written(path) == ["r0"]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("path", "found"),
     [
         ("/v1/models/m/update", {"model": "m"}),

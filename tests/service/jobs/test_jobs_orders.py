@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 from tests.service.jobs.conftest import SHORT, spec
+from tests.support.cases import for_each
 
 from manylabel_core.batch.catalogue import TRAINERS
 from manylabel_service.errors import InvalidJob
@@ -23,7 +24,7 @@ def test_every_parameter_is_described(trainer):
     assert needs(trainer)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("changes", "place"),
     [
         ({"trainer": "m4l"}, ("trainer",)),
@@ -83,7 +84,7 @@ def test_a_grid_is_every_combination():
     assert found[0].params == {**spec(SHORT).params, **found[0].values}
 
 
-@pytest.mark.parametrize("trainer", PARAMS)
+@for_each("trainer", PARAMS)
 def test_a_search_that_names_no_values_has_those_of_the_trainer(trainer):
     ordered = spec(SHORT, trainer=trainer, search={"kind": "grid", "folds": 2})
     (name, values), *others = ordered.search.params.items()
@@ -147,7 +148,7 @@ def test_random_values_lie_in_their_ranges_and_follow_from_the_seed():
     assert min(task.params["coef0"] for task in found) < -0.8
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("params", "path", "detail"),
     [
         ({"c": [1.0]}, ("search", "params", "c"), "is not a parameter of m3l"),

@@ -20,6 +20,7 @@ from tests.service.jobs.conftest import (
     spec,
     with_checkpoint,
 )
+from tests.support.forked_server import ForkedProgram
 from tests.support.processes import TRAINER, processes
 from tests.support.waiting import eventually_async
 
@@ -37,16 +38,12 @@ class Workers:
 
     def __init__(self, url: str, place: Path) -> None:
         self.url, self.place = url, place
-        self.started: list[subprocess.Popen[bytes]] = []
+        self.started: list[ForkedProgram] = []
 
-    def start(self, *flags: str) -> "subprocess.Popen[bytes]":
+    def start(self, *flags: str) -> ForkedProgram:
         own = self.place / f"worker-{len(self.started)}"
-        log = (self.place / "workers.log").open("ab")
         options = ["--store", self.url, "--data-dir", str(own), "--job-niceness", "0", *flags]
-        with log:
-            worker = subprocess.Popen(
-                [sys.executable, "-m", "manylabel_service.jobs.worker", *options], stdout=log, stderr=log
-            )
+        worker = ForkedProgram(options, self.place / "workers.log", os.environ, "manylabel_service.jobs.worker")
         self.started.append(worker)
         return worker
 

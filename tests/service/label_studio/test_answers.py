@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from tests.support.cases import for_each
 
 from manylabel_service.hosting.predictions import Prediction
 from manylabel_service.label_studio.answers import (
@@ -38,7 +39,7 @@ def told(labels: Any) -> Any:
     return None if labels is None else (dict(zip(labels.names, labels.signs.tolist(), strict=True)), labels.complete)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("questions", "result", "expected"),
     [
         ([TOPICS], [answered("topic", "dogs", "cats")], ({"cats": 1, "dogs": 1}, True)),
@@ -61,7 +62,7 @@ def test_truths(questions: list[str], result: list[Any], expected: Any) -> None:
     assert told(truth(config(*questions), result)) == expected
 
 
-@pytest.mark.parametrize(
+@for_each(
     "item",
     [
         {"type": "choices"},

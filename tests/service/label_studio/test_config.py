@@ -1,6 +1,7 @@
 """Configurations of Label Studio: what they ask, and what is refused of them."""
 
 import pytest
+from tests.support.cases import for_each
 
 from manylabel_service.label_studio.config import (
     MAX_CONFIG_BYTES,
@@ -28,8 +29,8 @@ def test_choices_are_labels_and_shown_fields_are_texts() -> None:
     assert config.media == {"page", "photo"}
 
 
-@pytest.mark.parametrize("choice", ['choice="single"', 'choice="single-radio"', ""])
-@pytest.mark.parametrize(("yes", "no"), [("Yes", "No"), ("true", "false"), ("no ", "YES")])
+@for_each("choice", ['choice="single"', 'choice="single-radio"', ""])
+@for_each(("yes", "no"), [("Yes", "No"), ("true", "false"), ("no ", "YES")])
 def test_a_question_for_yes_or_no_is_one_label(choice: str, yes: str, no: str) -> None:
     config = read_config(
         f'<View><Choices name="spam" toName="t" {choice}><Choice value="{yes}"/><Choice value="{no}"/></Choices></View>'
@@ -53,7 +54,7 @@ def test_choices_of_several_questions_have_names_of_their_own() -> None:
 BOMB = '<!DOCTYPE v [<!ENTITY a "aaaaaaaaaa"><!ENTITY b "&a;&a;&a;&a;&a;&a;&a;&a;">]><View>&b;</View>'
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "why"),
     [
         (BOMB, "document type"),

@@ -19,7 +19,7 @@ from manylabel_service.storage.redis import RedisStore
 
 
 def app_on(url: str, ready: threading.Event, failed: threading.Event) -> Any:
-    store = RedisStore(Address.parse(url), timeout_seconds=1.0)
+    store = RedisStore(Address.parse(url), timeout_seconds=60.0)
     return create_app(Settings(store=url), store, on_ready=ready.set, on_failure=failed.set)
 
 
@@ -75,5 +75,5 @@ def test_what_no_waiting_mends_ends_it(redis_server: Any, monkeypatch: Any, tmp_
     monkeypatch.setattr(RedisStore, "open", unusable)
     ready, failed = threading.Event(), threading.Event()
     with TestClient(app_on(redis_server.url, ready, failed), base_url="http://localhost"):
-        assert failed.wait(10)
+        assert failed.wait(120)
     assert not ready.is_set()

@@ -132,5 +132,5 @@ class TestStoreBack:
         _once(store.logs, "read", lambda: LogLost("m", replica.model.position), monkeypatch)
         _once(store.snapshots, "all", lambda: StorageUnavailable("the network is down", heals=True), monkeypatch)
         replica.poll()
-        await eventually_async(lambda: replica.model is not before, 5.0)
+        await eventually_async(lambda: replica.model is not before)
         assert replica.model.to_bytes() == before.to_bytes()

@@ -80,7 +80,7 @@ class TestOneLog:
         told: list[list[Event]] = [[], []]
         for events, subscription in zip(told, watched, strict=True):
             while not events or events[-1].kind != "update" or events[-1].position != receipt.position:
-                event = await asyncio.wait_for(anext(subscription), 10)
+                event = await asyncio.wait_for(anext(subscription), 120)
                 events += [event] if event.kind in ("update", "drift") else []
         assert told[0] == told[1]
         assert sum(event.kind == "drift" for event in told[0]) >= 2
@@ -172,7 +172,7 @@ class TestAtLeast:
         _, (one,) = await hosted(fleet, 1, position_wait_seconds=0.2)
         await one.update([fleet.example(0)])
         began = asyncio.get_running_loop().time()
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(120):
             with pytest.raises(NotReady, match="99999999999999-0"):
                 await one.predict([fleet.example(0).x], at_least="99999999999999-0")
         assert asyncio.get_running_loop().time() - began > 0.15
@@ -400,7 +400,7 @@ class TestStoreGone:
         assert (await other.update([fleet.example(7)])).updates == 6
         state = await fleet.agreed()
         assert (await (await fleet.start()).get("m")).model.to_bytes() == state != kept
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(120):
             events = [await anext(watched) for _ in range(3)]
         assert next(event.kind for event in events if event.kind != "metrics") == "dropped"
 

@@ -860,11 +860,11 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     return clock
 
 
-def run_machine(make: Callable[[], ReplicaMachine], examples: int) -> None:
+def run_machine(make: Callable[[], ReplicaMachine]) -> None:
     run_state_machine_as_test(
         make,
         settings=settings(
-            max_examples=examples,
+            max_examples=settings.default.max_examples // 3,
             stateful_step_count=40,
             deadline=None,
             database=None,
@@ -898,7 +898,7 @@ def test_any_order_in_one_directory(tmp_path: Path, clock: Clock) -> None:
     def machine() -> ReplicaMachine:
         return ReplicaMachine(clock, 1, lambda: SQLiteStore(directory()), reopened, crashed)
 
-    run_machine(machine, 15)
+    run_machine(machine)
 
 
 def test_any_order_among_two_processes_on_redis(new_redis: Callable[..., Any], clock: Clock) -> None:
@@ -912,4 +912,4 @@ def test_any_order_among_two_processes_on_redis(new_redis: Callable[..., Any], c
 
         return ReplicaMachine(clock, 2, lambda: RedisStore(address), another, another)
 
-    run_machine(machine, 15)
+    run_machine(machine)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from tests.support.cases import for_each
 from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 
 from manylabel_service.api.web.middleware import HEADERS
@@ -56,7 +57,7 @@ async def answered(
     return wire  # type: ignore[no-any-return]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("headers", "portions", "method"),
     [
         ([JSON, (b"content-length", b"2"), *HEADERS, (b"x-request-id", b"a")], [b"{}"], "POST"),
@@ -69,7 +70,7 @@ async def answered(
         ([(b"Retry-After", b"1"), (b"content-length", b"2")], [b"{}"], "POST"),
     ],
 )
-@pytest.mark.parametrize("keep_alive", [True, False])
+@for_each("keep_alive", [True, False])
 def test_the_client_gets_what_uvicorn_would_write(
     headers: Headers, portions: list[bytes], method: str, keep_alive: bool
 ) -> None:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support.forked_server import ForkedProgram, finished
 from tests.support.server_process import free_port
 from tests.support.waiting import eventually
 
@@ -35,12 +36,8 @@ def started(*flags: str) -> Iterator[subprocess.Popen[str]]:
             process.kill()
 
 
-def finished(*flags: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([*COMMAND, *flags], capture_output=True, text=True, timeout=WAIT_SECONDS, check=False)
-
-
 def request(port: int, method: str, path: str, body: str | None = None) -> tuple[int, Any]:
-    with contextlib.closing(http.client.HTTPConnection("127.0.0.1", port, timeout=30)) as connection:
+    with contextlib.closing(http.client.HTTPConnection("127.0.0.1", port, timeout=120)) as connection:
         connection.request(method, path, body, JSON)
         answer = connection.getresponse()
         return answer.status, json.loads(answer.read())
@@ -89,7 +86,7 @@ def test_it_says_where_it_serves_and_ends_cleanly(tmp_path: Path) -> None:
 
 def test_a_directory_belongs_to_one_server(server: Any) -> None:
     before = updates(server)
-    second = finished("--port", "0", "--data-dir", str(server.data_dir))
+    second = finished("manylabel_service", "--port", "0", "--data-dir", str(server.data_dir))
     assert second.returncode == 1
     events = {line["event"]: line for line in map(json.loads, second.stderr.splitlines())}
     assert str(server.data_dir) in events["cannot_start"]["error"]
@@ -101,7 +98,7 @@ def test_a_directory_belongs_to_one_server(server: Any) -> None:
 
 def test_requests_have_an_id_in_answer_and_log(server: Any) -> None:
     address = ("127.0.0.1", server.port)
-    with contextlib.closing(http.client.HTTPConnection(*address, timeout=30)) as connection:
+    with contextlib.closing(http.client.HTTPConnection(*address, timeout=120)) as connection:
         connection.request("GET", "/v1/models/nobody?token=secret", headers={"X-Request-ID": "mine-1"})
         answer = connection.getresponse()
         assert answer.headers["X-Request-ID"] == "mine-1"
@@ -121,7 +118,7 @@ HEAD = "POST /v1/models/m/update HTTP/1.1\r\nHost: localhost\r\nContent-Type: ap
 
 def test_what_is_in_flight_is_finished(server: Any) -> None:
     before = updates(server)
-    with socket.create_connection(("127.0.0.1", server.port), timeout=30) as connection:
+    with socket.create_connection(("127.0.0.1", server.port), timeout=120) as connection:
         connection.sendall(f"{HEAD}Content-Length: {len(ITEM)}\r\n\r\n{ITEM[:10]}".encode())
         # An answer on another connection: the server has read what was sent before.
         assert request(server.port, "GET", "/livez")[0] == 200
@@ -140,7 +137,7 @@ def test_what_is_in_flight_is_finished(server: Any) -> None:
 def refuses(port: int) -> bool:
     """The server has begun to stop when it takes no more connections."""
     try:
-        socket.create_connection(("127.0.0.1", port), timeout=30).close()
+        socket.create_connection(("127.0.0.1", port), timeout=120).close()
     except ConnectionRefusedError:
         return True
     except ConnectionResetError:  # it was waiting to be taken when that ended
@@ -150,7 +147,7 @@ def refuses(port: int) -> bool:
 
 def test_what_never_ends_is_cut_off(server: Any) -> None:
     before = updates(server)
-    with socket.create_connection(("127.0.0.1", server.port), timeout=30) as connection:
+    with socket.create_connection(("127.0.0.1", server.port), timeout=120) as connection:
         connection.sendall(f"{HEAD}Content-Length: 9\r\n\r\n{{".encode())
         assert request(server.port, "GET", "/livez")[0] == 200
         assert server.stop() == 0
@@ -161,7 +158,9 @@ def test_what_never_ends_is_cut_off(server: Any) -> None:
 def test_a_taken_port_is_told(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        second = finished("--port", str(port), "--data-dir", str(tmp_path / "data"), "--log-format", "console")
+        second = finished(
+            "manylabel_service", "--port", str(port), "--data-dir", str(tmp_path / "data"), "--log-format", "console"
+        )
     assert second.returncode == 1
     assert f"cannot listen on 127.0.0.1 port {port}" in second.stderr
     assert "Traceback" not in second.stderr
@@ -169,7 +168,7 @@ def test_a_taken_port_is_told(tmp_path: Path) -> None:
 
 
 def test_a_wrong_flag_ends_with_2() -> None:
-    wrong = finished("--pot", "8000")
+    wrong = finished("manylabel_service", "--pot", "8000")
     assert (wrong.returncode, wrong.stdout) == (2, "")
     assert "--pot" in wrong.stderr
 
@@ -189,7 +188,7 @@ def test_a_trusted_balancer_says_where_a_request_is_from_and_nobody_else(
 ) -> None:
     server = server_process(*flags).start()
     chain = {"X-Forwarded-For": "6.6.6.6, 9.9.9.9, 10.1.2.3"}  # the first is whatever a client says of itself
-    with contextlib.closing(http.client.HTTPConnection("127.0.0.1", server.port, timeout=30)) as connection:
+    with contextlib.closing(http.client.HTTPConnection("127.0.0.1", server.port, timeout=120)) as connection:
         connection.request("DELETE", "/v1/models/nobody", headers=chain)
         assert connection.getresponse().status == 404
     assert server.stop() == 0
@@ -199,14 +198,14 @@ def test_a_trusted_balancer_says_where_a_request_is_from_and_nobody_else(
 def test_the_audit_may_go_to_standard_output(tmp_path: Path) -> None:
     port = free_port()
     flags = ("--port", str(port), "--data-dir", str(tmp_path / "data"), "--audit-file", "stdout")
-    with subprocess.Popen([*COMMAND, *flags], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
-        eventually(lambda: request(port, "GET", "/readyz")[0] == 200, ignore=OSError)
-        status, problem = request(port, "GET", "/v1/audit")
-        assert (status, problem["code"]) == (404, "audit_not_kept")
-        assert request(port, "POST", "/v1/models", '{"name": "m", "algorithm": "falt"}')[0] == 201
-        process.send_signal(signal.SIGTERM)
-        told, _ = process.communicate(timeout=WAIT_SECONDS)
-    lines = [json.loads(line) for line in told.splitlines()]
+    process = ForkedProgram([*flags], tmp_path / "log", {}, out=tmp_path / "out")
+    eventually(lambda: request(port, "GET", "/readyz")[0] == 200, ignore=OSError)
+    status, problem = request(port, "GET", "/v1/audit")
+    assert (status, problem["code"]) == (404, "audit_not_kept")
+    assert request(port, "POST", "/v1/models", '{"name": "m", "algorithm": "falt"}')[0] == 201
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(WAIT_SECONDS) == 0
+    lines = [json.loads(line) for line in (tmp_path / "out").read_text().splitlines()]
     assert [(line["route"], line["model"], line["status"]) for line in lines] == [
         ("/v1/audit", None, 404),
         ("/v1/models", "m", 201),
@@ -215,7 +214,7 @@ def test_the_audit_may_go_to_standard_output(tmp_path: Path) -> None:
 
 
 def test_a_trusted_proxy_is_an_address(tmp_path: Path) -> None:
-    done = finished("--data-dir", str(tmp_path / "data"), "--trusted-proxies", "balancer")
+    done = finished("manylabel_service", "--data-dir", str(tmp_path / "data"), "--trusted-proxies", "balancer")
     assert done.returncode == 2
     assert "trusted_proxies" in done.stderr
     assert "10.0.0.0/8" in done.stderr

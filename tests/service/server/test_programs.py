@@ -4,12 +4,15 @@ import os
 import stat
 import subprocess
 import sys
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from importlib import import_module
 from pathlib import Path
 
 import httpx2
 import pytest
+from tests.support.cases import for_each
+from tests.support.forked_server import finished
 from tests.support.server_process import ServerProcess
 from tests.support.waiting import eventually
 
@@ -26,20 +29,21 @@ MODULES = {
 PROGRAMS = [" ".join(words) for words in MODULES]
 
 
-def run(program: str, *arguments: str, umask: int = -1) -> "subprocess.CompletedProcess[str]":
+def run(program: str, *arguments: str) -> "subprocess.CompletedProcess[str]":
     """Run a program of the service as the command does."""
     words = tuple(program.split())
     given = () if program in ("serve", "worker") else words[-1:]
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("MANYLABEL_")}
-    return subprocess.run(
-        [sys.executable, "-P", "-m", MODULES[words], *given, *arguments],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-        umask=umask,
-        env=environment,
-    )
+    return finished(MODULES[words], *given, *arguments)
+
+
+@contextmanager
+def open_umask() -> Iterator[None]:
+    """Programs that are started meanwhile make files that all may read and write, unless they say otherwise."""
+    before = os.umask(0)
+    try:
+        yield
+    finally:
+        os.umask(before)
 
 
 def modes(root: Path) -> dict[str, int]:
@@ -62,12 +66,8 @@ def test_all_files_of_a_server_and_of_its_archives_are_private(tmp_path: Path) -
         found.update(modes(data))
         return bool(http.get(job).json()["state"] == "succeeded" and any((data / "snapshots").rglob("*.safetensors")))
 
-    before = os.umask(0)
-    try:
-        # With --workers the server starts as a process of its own, which has this umask.
-        server = ServerProcess(data, ("--snapshot-every-updates", "1", "--workers", "1")).start()
-    finally:
-        os.umask(before)
+    with open_umask():
+        server = ServerProcess(data, ("--snapshot-every-updates", "1")).start()
     with server, httpx2.Client(base_url=server.url, timeout=120) as http:
         http.post("/v1/models", json={"name": "m", "algorithm": "falt"}).raise_for_status()
         http.post("/v1/models/m/update", json={"x": {"a": 1}, "y": ["p"]}).raise_for_status()
@@ -80,7 +80,8 @@ def test_all_files_of_a_server_and_of_its_archives_are_private(tmp_path: Path) -
     assert any(name.startswith("jobs/task-") and name.endswith(".json") for name in found)
     assert open_to_others(found) == {}
     for name in ("folder", "file.zip"):
-        done = run("export", "--data-dir", str(data), str(tmp_path / name), umask=0)
+        with open_umask():
+            done = run("export", "--data-dir", str(data), str(tmp_path / name))
         assert (done.returncode, done.stderr) == (0, "")
         assert open_to_others(modes(tmp_path / name)) == {}
 
@@ -145,8 +146,8 @@ def test_a_flag_and_its_value_may_stand_before_the_archive(tmp_path: Path) -> No
     assert Path(archive).is_file()
 
 
-@pytest.mark.parametrize("joined", [True, False])
-@pytest.mark.parametrize("first", [True, False])
+@for_each("joined", [True, False])
+@for_each("first", [True, False])
 def test_every_setting_is_a_flag_beside_the_arguments_of_a_program(joined: bool, first: bool) -> None:
     parser = Parser("p")
     parser.add_argument("archive")

@@ -384,7 +384,7 @@ def test_descriptors_are_kept_for_the_servers_own_files(tmp_path: Path, server_p
     (tmp_path / "sitecustomize.py").write_text(code)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", str(tmp_path))
-        server = server_process("--workers", "1").start()  # which is not forked, but starts anew
+        server = server_process(fresh=True).start()
     with_model(server)
     with contextlib.ExitStack() as stack:
         client = stack.enter_context(connected(server, UPDATE + b"Content-Length: 27\r\n\r\n" + ITEM))

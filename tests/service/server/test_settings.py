@@ -3,13 +3,14 @@
 from pathlib import Path
 
 import pytest
+from tests.support.cases import for_each
 
 from manylabel_service.settings import Settings, read_settings
 
 FIELDS = Settings.model_fields
 
 
-@pytest.mark.parametrize("name", FIELDS)
+@for_each("name", FIELDS)
 def test_every_setting_is_documented(name: str) -> None:
     text = FIELDS[name].description
     assert text

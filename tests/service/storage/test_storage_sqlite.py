@@ -569,7 +569,7 @@ async def test_a_snapshot_written_while_its_model_is_deleted_leaves_nothing(dire
 
         def held_write(incarnation: int, position: str, data: bytes) -> None:
             begun.set()
-            assert go_on.wait(30)
+            assert go_on.wait(120)
             write(incarnation, position, data)
 
         store.engine.snapshot_files.write = held_write  # type: ignore[method-assign]

@@ -350,7 +350,7 @@ def test_any_order_of_calls(stores_in: Callable[[Path], StoreUnderTest], tmp_pat
         # process, and ends of processes have tests of their own.
         return StoreMachine(under_test.new, lambda _: under_test.is_shared)
 
-    run_machine(machine, 20)
+    run_machine(machine, settings.default.max_examples // 2)
 
 
 def test_any_order_of_calls_while_redis_is_killed(new_redis: Callable[..., Any]) -> None:
@@ -367,4 +367,4 @@ def test_any_order_of_calls_while_redis_is_killed(new_redis: Callable[..., Any])
         address = Address.parse(f"redis://127.0.0.1:{server.port}/{next(numbers)}")
         return StoreMachine(lambda: RedisStore(address), crash)
 
-    run_machine(machine, 8)
+    run_machine(machine, settings.default.max_examples // 5)

@@ -211,7 +211,7 @@ class Gate:
         await self.open.wait()
 
     async def reached(self) -> None:
-        await asyncio.wait_for(self._reached.wait(), 10)
+        await asyncio.wait_for(self._reached.wait(), 120)
 
 
 def gated(store: Any, versions: list[Version], monkeypatch: pytest.MonkeyPatch) -> dict[int, Gate]:
@@ -301,7 +301,7 @@ class TestWithoutAPause:
 
         monkeypatch.setattr(blobs, "read", slow)
         promoted = await model.promote(2)
-        await asyncio.wait_for(loading.wait(), 10)
+        await asyncio.wait_for(loading.wait(), 120)
         waiting = asyncio.create_task(far.predict([dense(one.X[0])], at_least=promoted.position))
         events = far.events.subscribe()
         for _ in range(3):
@@ -329,7 +329,7 @@ class TestWithoutAPause:
         await near.promote(2)
         await eventually_async(lambda: far._versions.catalogue.served == 2)
         gates[3].open.set()
-        change = await asyncio.wait_for(own, 10)
+        change = await asyncio.wait_for(own, 120)
         await gates[2].reached()
         gates[3].open.clear()
         gates[2].open.set()
@@ -489,7 +489,7 @@ class TestHosted:
         redis_servers.server.start()
         await eventually_async(lambda: model.status()["version"] == 1)
         assert scores((await model.predict([dense(one.X[0])])).predictions) == one.scores(one.X[:1])
-        assert (await asyncio.wait_for(anext(events), 10)).kind == "dropped"
+        assert (await asyncio.wait_for(anext(events), 120)).kind == "dropped"
         await redis_servers.reached(here)
         await redis_servers.publish(here, two)
         await eventually_async(lambda: model.status()["version"] == 2)
@@ -523,7 +523,7 @@ class TestHosted:
         watching = [model.events.subscribe() for model in (near, far)]
         changes = [await near.promote(number) for number in (2, 1, 2)]
         for events in watching:
-            told = [await asyncio.wait_for(anext(events), 10) for _ in changes]
+            told = [await asyncio.wait_for(anext(events), 120) for _ in changes]
             assert [event.kind for event in told] == ["promoted"] * 3
             assert [event.data for event in told] == [change._asdict() for change in changes]
         resumed = far.events.subscribe(after=changes[0].position)
@@ -541,7 +541,7 @@ class TestHosted:
         listed = (await (await redis_servers.versions(here)).find(2)).position
         promoted = await near.promote(2)
         for events in watching:
-            not_promoted_because, then = [await asyncio.wait_for(anext(events), 10) for _ in range(2)]
+            not_promoted_because, then = [await asyncio.wait_for(anext(events), 120) for _ in range(2)]
             assert (not_promoted_because.kind, not_promoted_because.position) == ("not_promoted", listed)
             assert not_promoted_because.data == {"position": listed, "version": 2, "reason": "it was not measured"}
             assert (then.kind, then.data) == ("promoted", promoted._asdict())
@@ -558,7 +558,7 @@ class TestHosted:
         for turn in range(MAX_CHANGES + 1):
             change = await versions.promote(2 - turn % 2)
         far.poll()
-        assert (await asyncio.wait_for(anext(events), 10)).kind == "dropped"
+        assert (await asyncio.wait_for(anext(events), 120)).kind == "dropped"
         assert far.status()["position"] == change.position
 
     async def test_a_position_that_never_comes(self, lone_server: Any, one: Any) -> None:

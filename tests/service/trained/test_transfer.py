@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.service.trained.conftest import meta
+from tests.support.forked_server import finished
 
 from manylabel_core.records import TextSettings
 from manylabel_service.access.key import new_key
@@ -431,8 +432,14 @@ def test_an_archive_is_for_its_owner_alone(tmp_path: Path, name: str) -> None:
 
 
 def run(*arguments: str) -> "subprocess.CompletedProcess[str]":
+    """Run the command itself."""
     command = [str(Path(sys.executable).with_name("manylabel")), *arguments]
     return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+
+
+def transfer(*arguments: str) -> "subprocess.CompletedProcess[str]":
+    """Run the program that the command runs."""
+    return finished("manylabel_service.transfer", *arguments)
 
 
 def test_the_command(tmp_path: Path, settings: Settings, one: Any, two: Any, shared_redis: Any) -> None:
@@ -445,20 +452,20 @@ def test_the_command(tmp_path: Path, settings: Settings, one: Any, two: Any, sha
     done = run("export", archive, "--data-dir", str(tmp_path / "data"))
     assert (done.returncode, done.stderr) == (0, ""), done
     assert done.stdout == f"exported 2 models, 2 versions and 1 data set to {archive}\n"
-    nowhere = run("export", str(tmp_path / "none.zip"), "--data-dir", str(tmp_path / "dta"))
+    nowhere = transfer("export", str(tmp_path / "none.zip"), "--data-dir", str(tmp_path / "dta"))
     assert (nowhere.returncode, (tmp_path / "dta").exists()) == (1, False)
     assert f"there is no store in {tmp_path / 'dta'}" in nowhere.stderr
-    again = run("export", archive, "--data-dir", str(tmp_path / "data"))
+    again = transfer("export", archive, "--data-dir", str(tmp_path / "data"))
     assert (again.returncode, "it exists" in again.stderr) == (1, True)
     to = ("--store", shared_redis(), "--data-dir", str(tmp_path / "scratch"))
-    assert run("import", archive, "--model", "tags", *to).returncode == 0
+    assert transfer("import", archive, "--model", "tags", *to).returncode == 0
     assert not (tmp_path / "scratch").exists()
-    taken = run("import", archive, *to)
+    taken = transfer("import", archive, *to)
     assert (taken.returncode, taken.stderr.rstrip().endswith("or say --overwrite")) == (1, True), taken
-    assert run("import", archive, "--overwrite", *to).returncode == 0
+    assert transfer("import", archive, "--overwrite", *to).returncode == 0
     assert not (tmp_path / "scratch").exists(), "a store that is elsewhere needs no data directory"
     assert run("import", "--help").stdout.count("--overwrite") >= 1
-    assert run("import").returncode == 2
+    assert transfer("import").returncode == 2
 
     async def found() -> bytes:
         async with opened(RedisStore(Address.parse(to[1]))) as store:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import get_args
 
 import pytest
+from tests.support.cases import for_each
 
 from manylabel_core.metrics.prequential import GROUPS
 from manylabel_service.hosting.events import Kind
@@ -21,7 +22,7 @@ MARKUP = re.compile(
 IMPORT = re.compile(r"""^import\b[^'";]*?['"]([^'"\n]+)['"];?$|\bimport\(['"`]([^'"`]+)""", re.MULTILINE)
 
 
-@pytest.mark.parametrize("path", list(FILES))
+@for_each("path", list(FILES))
 def test_a_file_is_there_in_both_forms_with_its_type(path: str) -> None:
     file = FILES.get(path)
     assert file is not None
@@ -50,7 +51,7 @@ def test_a_file_without_a_known_type_is_refused(tmp_path: Path) -> None:
         Files.read(tmp_path)
 
 
-@pytest.mark.parametrize("path", [path for path in FILES if path.endswith(".js")])
+@for_each("path", [path for path in FILES if path.endswith(".js")])
 def test_a_module_makes_no_markup_and_imports_what_is_there(path: str) -> None:
     text = (STATIC / path).read_text()
     assert not MARKUP.search(text)

@@ -10,6 +10,7 @@ from urllib.parse import parse_qs, urlsplit
 import httpx2
 import pytest
 from tests.clients.http.fake_server import FakeServer, ok, problem
+from tests.support.cases import for_each
 
 from manylabel_clients import (
     Conflict,
@@ -178,7 +179,7 @@ def test_deleting_what_an_attempt_without_an_answer_deleted_is_success() -> None
         FakeServer(*[httpx2.ConnectError("refused")] * 3)(DatasetRequests(RETRY).delete_dataset("songs"))
 
 
-@pytest.mark.parametrize("content", [b"<html>", b"{}", b'{"id": 3}', b"[]"])
+@for_each("content", [b"<html>", b"{}", b'{"id": 3}', b"[]"])
 def test_an_answer_of_another_program_is_not_understood(content: bytes) -> None:
     answer = httpx2.Response(200, content=content, request=httpx2.Request("GET", "http://s/"))
     with pytest.raises(UnexpectedResponse):

@@ -10,6 +10,7 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.support.cases import for_each
 
 from manylabel_clients import Sparse
 from manylabel_clients.http.resources.examples import encode_example
@@ -27,7 +28,7 @@ class Series:
         raise AssertionError("the names are lost")
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("x", "expected"),
     [
         ({"age": 3.5, "word=cat": 1}, {"age": 3.5, "word=cat": 1}),
@@ -49,7 +50,7 @@ def test_every_form_of_an_example(x: Any, expected: Any) -> None:
     assert json.loads(encode_example(x)) == {"x": expected}
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("y", "expected"),
     [
         (["rock", "jazz"], ["rock", "jazz"]),
@@ -85,19 +86,19 @@ def test_a_text_and_a_record_are_written_as_they_are() -> None:
     assert json.loads(encode_example(record)) == {"x": {**record, "in": {"flag": True, "count": 2}}}
 
 
-@pytest.mark.parametrize("x", [b"cat", 3.5, None, np.float32(1), sp.csr_matrix(np.eye(2)), object()])
+@for_each("x", [b"cat", 3.5, None, np.float32(1), sp.csr_matrix(np.eye(2)), object()])
 def test_what_is_no_example_is_refused(x: Any) -> None:
     with pytest.raises(TypeError, match=r"^/x must be"):
         encode_example(x)
 
 
-@pytest.mark.parametrize("y", ["pets", b"pets", 3, object()])
+@for_each("y", ["pets", b"pets", 3, object()])
 def test_what_is_no_collection_of_labels_is_refused(y: Any) -> None:
     with pytest.raises(TypeError, match=r"^/y must be"):
         encode_example([1.0], y)
 
 
-@pytest.mark.parametrize("value", ["false", None, 2, 0.5])
+@for_each("value", ["false", None, 2, 0.5])
 def test_a_partial_label_is_true_or_false(value: Any) -> None:
     with pytest.raises(TypeError, match=r"^/y/rock must be true or false"):
         encode_example([1.0], {"rock": value})

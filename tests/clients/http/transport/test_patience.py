@@ -5,6 +5,7 @@ from typing import Any
 
 import httpx2
 import pytest
+from tests.support.cases import for_each
 
 from manylabel_clients import AsyncClient, Client, ConnectionFailed, ManyLabelError, Retry, Unavailable
 
@@ -42,9 +43,9 @@ class Clock:
         raise httpx2.ReadTimeout("slow", request=request)
 
 
-@pytest.mark.parametrize("patience_seconds", [20, 60])
-@pytest.mark.parametrize(("trouble", "error"), [(Clock.unavailable, Unavailable), (Clock.hangs, ConnectionFailed)])
-@pytest.mark.parametrize("kind", [Client, AsyncClient])
+@for_each("patience_seconds", [20, 60])
+@for_each(("trouble", "error"), [(Clock.unavailable, Unavailable), (Clock.hangs, ConnectionFailed)])
+@for_each("kind", [Client, AsyncClient])
 async def test_a_call_ends_with_its_patience(
     kind: Any, trouble: Callable[..., Any], error: type[ManyLabelError], patience_seconds: int
 ) -> None:

@@ -1,6 +1,7 @@
 """The policy of retries as a value: how long it waits and when it gives up."""
 
 import pytest
+from tests.support.cases import for_each
 
 from manylabel_clients import Retry
 
@@ -40,7 +41,7 @@ def test_many_attempts_do_not_overflow() -> None:
     assert Retry(attempts=10**9, cap_seconds=5, jitter=0).wait_seconds(10**6) == 5
 
 
-@pytest.mark.parametrize(
+@for_each(
     "wrong",
     [
         {"attempts": 0},

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import scipy.optimize
 import sklearn.metrics
+from tests.support.cases import for_each
 
 from manylabel_core.batch.decisions.calibration import PRICE, fit_curves, probabilities
 from manylabel_core.batch.decisions.choice import divided, tune_thresholds, validated_scores
@@ -45,9 +46,9 @@ def test_one_cut_is_as_good_as_any_threshold(measure, seed, ties):
     assert value(scores - cuts, Y, measure) == pytest.approx(best, abs=1e-12)
 
 
-@pytest.mark.parametrize("ties", [False, True])
-@pytest.mark.parametrize("measure", MEASURES)
-@pytest.mark.parametrize("seed", range(3))
+@for_each("ties", [False, True])
+@for_each("measure", MEASURES)
+@for_each("seed", range(3))
 def test_cuts_of_labels_are_as_good_as_any_combination_of_thresholds(measure, seed, ties):
     scores, Y = some_scores(seed, 9, 3, ties=ties)
     cuts = best_cuts(scores, Y, measure, shared=False)
@@ -56,9 +57,9 @@ def test_cuts_of_labels_are_as_good_as_any_combination_of_thresholds(measure, se
     assert measured(Y, scores > cuts, measure) == pytest.approx(best, abs=1e-12)
 
 
-@pytest.mark.parametrize("ties", [False, True])
-@pytest.mark.parametrize("shared", [True, False])
-@pytest.mark.parametrize("measure", MEASURES)
+@for_each("ties", [False, True])
+@for_each("shared", [True, False])
+@for_each("measure", MEASURES)
 def test_a_whole_weight_is_the_row_so_often(measure, shared, ties):
     scores, Y = some_scores(3, 40, 3, ties=ties)
     weights = np.random.default_rng(4).integers(1, 5, 40)
@@ -81,8 +82,8 @@ def test_curves_count_a_row_by_its_weight():
     np.testing.assert_array_equal(fit_curves(scores, Y), fit_curves(scores, Y, np.ones(40)))
 
 
-@pytest.mark.parametrize("shared", [True, False])
-@pytest.mark.parametrize("measure", MEASURES)
+@for_each("shared", [True, False])
+@for_each("measure", MEASURES)
 def test_labels_that_no_row_or_every_row_has(measure, shared):
     scores = np.random.default_rng(0).normal(size=(10, 2))
     nothing = best_cuts(scores, np.zeros((10, 2), bool), measure, shared=shared)

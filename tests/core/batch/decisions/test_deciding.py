@@ -9,6 +9,7 @@ import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics.pairwise import rbf_kernel
 from tests.core.batch.support import related
+from tests.support.cases import for_each
 
 from manylabel_core import FALT
 from manylabel_core.batch import LSAMML, M3L, MLRL, SSMLRL, PrBR, PrML
@@ -112,7 +113,7 @@ def test_without_a_measure_a_label_is_predicted_above_0():
     assert not hasattr(fitted("m3l", calibrate=False), "predict_proba")
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("parameters", "message"),
     [
         ({"optimise": "f1"}, "optimise"),
@@ -121,7 +122,7 @@ def test_without_a_measure_a_label_is_predicted_above_0():
         ({"folds": 2.5}, "folds"),
     ],
 )
-@pytest.mark.parametrize("name", ["mlrl", "lsa_mml"])
+@for_each("name", ["mlrl", "lsa_mml"])
 def test_what_is_not_allowed_is_named(name, parameters, message):
     with pytest.raises(ValueError, match=message):
         fitted(name, **parameters)

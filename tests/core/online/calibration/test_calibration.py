@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
+from tests.support.cases import for_each
 
 from manylabel_core import FALT, SALT, KernelFALT
 from manylabel_core._elementary import MAX_LOGIT, sigmoid
@@ -125,7 +126,7 @@ def test_probabilities_are_in_the_order_of_the_scores(scale: float) -> None:
     assert rated[-1, 2] == rated[0, 2], "a label whose scores say the opposite has its base rate"
 
 
-@pytest.mark.parametrize(("slope", "intercept"), [(2.0, -1.0), (0.5, 0.0), (5.0, 1.5), (1.0, -3.0), (0.0, -1.0)])
+@for_each(("slope", "intercept"), [(2.0, -1.0), (0.5, 0.0), (5.0, 1.5), (1.0, -3.0), (0.0, -1.0)])
 def test_the_truth_is_approached(slope: float, intercept: float) -> None:
     """On a logistic stream: the pair itself, and almost the log loss of the best pair in hindsight."""
     rng = np.random.default_rng(1)
@@ -311,8 +312,8 @@ X = np.random.default_rng(9).normal(size=(80, 6))
 Y = (X[:, :3] + 0.3 * X[:, 3:] > 0.2).astype(int)
 
 
-@pytest.mark.parametrize("make", [FALT, SALT, KernelFALT])
-@pytest.mark.parametrize("optimise", ["none", "micro_f1", "macro_f1", "hamming"])
+@for_each("make", [FALT, SALT, KernelFALT])
+@for_each("optimise", ["none", "micro_f1", "macro_f1", "hamming"])
 def test_probabilities_of_learning_and_of_scoring_are_the_same_bits(make: type[FALT], optimise: str) -> None:
     model = make(optimise=optimise).partial_fit(X[:60], Y[:60])
     rows, _ = as_rows(X)

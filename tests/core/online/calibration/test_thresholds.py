@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from tests.core.online.catalogue import Make
+from tests.support.cases import for_each
 
 from manylabel_core import FALT, SALT, KernelFALT
 from manylabel_core.online.calibration._logistic import SLOPE, START
@@ -138,7 +139,7 @@ X = np.random.default_rng(3).normal(size=(200, 6))
 Y = (X[:, :3] + 0.3 * X[:, 3:] > 0.7).astype(int)
 
 
-@pytest.mark.parametrize("make", [FALT, SALT, KernelFALT, partial(KernelFALT, step="implicit")])
+@for_each("make", [FALT, SALT, KernelFALT, partial(KernelFALT, step="implicit")])
 def test_only_what_is_shown_depends_on_the_measure(make: Make) -> None:
     """Margins move by one number for each label, and are stretched by its slope; weights and probabilities stay."""
     plain = make(optimise="none").partial_fit(X[:150], Y[:150])
@@ -198,8 +199,8 @@ def test_cuts_need_probabilities() -> None:
         FALT(calibrate="no").grow(1, 1)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("make", [FALT, SALT])
-@pytest.mark.parametrize("optimise", ["none", "micro_f1", "macro_f1", "hamming"])
+@for_each("make", [FALT, SALT])
+@for_each("optimise", ["none", "micro_f1", "macro_f1", "hamming"])
 def test_a_label_is_not_predicted_before_its_first_example(make: Make, optimise: str) -> None:
     """Labels that were declared, or whose examples were rolled back, are there with nothing learnt."""
     model = make(optimise=optimise)

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.support.cases import for_each
 
 from manylabel_core import FALT, SALT, PassiveAggressive
 
@@ -26,7 +27,7 @@ X = rng.normal(size=(80, 5))
 Y = (X @ rng.normal(size=(5, 4)) > 0.2).astype(int)
 
 
-@pytest.mark.parametrize(("make", "parameters"), LEARNERS.values(), ids=LEARNERS)
+@for_each(("make", "parameters"), LEARNERS.values(), ids=LEARNERS)
 def test_a_label_that_is_forgotten_is_as_a_new_one(make: type[FALT], parameters: dict[str, Any]) -> None:
     """The last label, forgotten: the same bits from then on as if it had not been there, but for the others' past."""
     model = make(**parameters).partial_fit(X[:40], Y[:40])
@@ -81,7 +82,7 @@ def test_falt_forgets_what_it_has_seen_of_features_for_all_labels_only(step: str
     np.testing.assert_array_equal(model.state()["weights"], before["weights"])
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("model", "shrinks"),
     [
         (FALT(), True),

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from tests.support.cases import for_each
 
 from manylabel_core import KernelFALT, KernelSALT
 
@@ -39,9 +40,9 @@ def test_memory_is_flat_once_the_budget_is_full(strategy: str, average: bool) ->
     assert max(held) <= 3 * 20 * 4 + 100, "the pool behind the vectors does not grow either"
 
 
-@pytest.mark.parametrize("rounds", ROUNDS)
-@pytest.mark.parametrize("average", [False, True])
-@pytest.mark.parametrize("strategy", SUPPORT)
+@for_each("rounds", ROUNDS)
+@for_each("average", [False, True])
+@for_each("strategy", SUPPORT)
 def test_with_room_for_every_round_it_is_the_learner_without_a_budget(strategy, average, rounds) -> None:
     X, Y = stream(60)
     free = KernelFALT(average=average, **rounds).partial_fit(X, Y)
@@ -139,7 +140,7 @@ BAD: list[tuple[type, dict[str, Any], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("make", "parameters", "message"), BAD)
+@for_each(("make", "parameters", "message"), BAD)
 def test_bad_parameters_are_refused_before_memory_is_taken(
     make: type, parameters: dict[str, Any], message: str
 ) -> None:

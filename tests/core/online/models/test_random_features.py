@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from scipy import stats
+from tests.support.cases import for_each
 
 from manylabel_core import FALT, SALT, KernelFALT, KernelSALT
 from manylabel_core.online.learner import OnlineLearner
@@ -93,9 +94,9 @@ LINEAR: dict[str, tuple[type[OnlineLearner], type[OnlineLearner]]] = {
 }
 
 
-@pytest.mark.parametrize("average", [False, True])
-@pytest.mark.parametrize("rounds", [{"step": "implicit"}, {"passes": 5}, {"step": "gradient"}])
-@pytest.mark.parametrize(("kernel", "linear"), LINEAR.values(), ids=LINEAR)
+@for_each("average", [False, True])
+@for_each("rounds", [{"step": "implicit"}, {"passes": 5}, {"step": "gradient"}])
+@for_each(("kernel", "linear"), LINEAR.values(), ids=LINEAR)
 def test_it_is_the_linear_learner_on_the_features(kernel, linear, rounds, average) -> None:
     rng = np.random.default_rng(2)
     X, Y = rng.normal(size=(120, 5)).astype(np.float32), rng.integers(0, 2, size=(120, 3))

@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.support.cases import for_each
 
 from manylabel_core import KernelFALT
 from manylabel_core.online.models import scratch as scratches
@@ -50,7 +51,7 @@ def test_a_read_grows_nothing(name: str, monkeypatch: pytest.MonkeyPatch) -> Non
     assert allocated(again) == before
 
 
-@pytest.mark.parametrize("name", STRATEGIES)
+@for_each("name", STRATEGIES)
 def test_scratch_is_left_as_zeros(name: str) -> None:
     model, X = learnt(**STRATEGIES[name])
     model.decision_function(X)

@@ -10,6 +10,7 @@ import pytest
 import scipy.sparse as sp
 from numpy.typing import NDArray
 from tests.core.online.calibration.test_calibration import PlainBend
+from tests.support.cases import for_each
 
 from manylabel_core import FALT, SALT, KernelFALT, KernelSALT
 from manylabel_core.metrics import micro_f1
@@ -174,7 +175,7 @@ def test_the_weights_of_a_centroid_are_divided_before_they_overflow() -> None:
     np.testing.assert_allclose(weight, 1.0625**800 / 2.0**64, rtol=1e-9)
 
 
-@pytest.mark.parametrize(("make", "parameters"), MAKERS.values(), ids=MAKERS)
+@for_each(("make", "parameters"), MAKERS.values(), ids=MAKERS)
 def test_the_state_is_that_of_the_experts(make: type[OnlineLearner], parameters: dict[str, Any]) -> None:
     """Each learns as if it were alone."""
     X, Y, known = stream(2)

@@ -17,6 +17,7 @@ from tests.core.online.models.test_stack import (
     plain_stack,
     stream,
 )
+from tests.support.cases import for_each
 
 from manylabel_core import FALT, SALT, KernelFALT, KernelSALT, PassiveAggressive
 from manylabel_core.explanation import NotLinear
@@ -259,7 +260,7 @@ def test_a_title_has_its_part_in_an_explanation_and_none_in_a_linear_form() -> N
     assert model.linear_form().weights.shape == (2 * N_WORDS, N_LABELS)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("titles", "message"),
     [
         ({N_LABELS: [0]}, r"^titles\[6\] is of no label"),
@@ -290,7 +291,7 @@ def test_a_learner_without_a_stack_takes_no_titles() -> None:
     assert KernelFALT().takes_titles
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("name", "forge"),
     [
         ("words", lambda w: w[::-1]),

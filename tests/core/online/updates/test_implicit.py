@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
+from tests.support.cases import for_each
 from tests.support.lazy import lazy
 
 from manylabel_core import FALT, SALT, KernelFALT
@@ -71,7 +72,7 @@ def with_constant(W: Array) -> Array:
     return np.vstack([np.zeros(W.shape[1]), W])
 
 
-@pytest.mark.parametrize("seed", range(25))
+@for_each("seed", range(25))
 def test_falt_solves_the_round(seed: int) -> None:
     one = Round(seed)
     model = FALT(eta=one.eta, step="implicit", fit_intercept=False, **DOUBLE)
@@ -82,7 +83,7 @@ def test_falt_solves_the_round(seed: int) -> None:
     np.testing.assert_allclose(learnt, one.solved(metric), atol=2e-4)
 
 
-@pytest.mark.parametrize("seed", range(25))
+@for_each("seed", range(25))
 def test_falt_solves_the_round_in_the_metric_of_its_features(seed: int) -> None:
     one = Round(seed)
     seen = np.concatenate([[0.0], 10.0 ** np.random.default_rng(seed).uniform(-3, 3, len(one.x))])
@@ -96,7 +97,7 @@ def test_falt_solves_the_round_in_the_metric_of_its_features(seed: int) -> None:
     np.testing.assert_allclose(after[1:], seen[1:] + (one.weight * one.x**2 if moved else 0.0), rtol=1e-12)
 
 
-@pytest.mark.parametrize("seed", range(25))
+@for_each("seed", range(25))
 def test_salt_solves_the_round_in_its_metric(seed: int) -> None:
     one = Round(seed)
     squares = (one.metric - 0.05) ** 2

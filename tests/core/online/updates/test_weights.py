@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from tests.core.online.catalogue import EXPANSIONS, LEARNERS, LINEAR, Make, again
+from tests.support.cases import for_each
 from tests.support.lazy import lazy
 
 from manylabel_core import FALT, SALT, KernelFALT, KernelPassiveAggressive, PassiveAggressive
@@ -63,7 +64,7 @@ def test_weights_count_however_examples_are_grouped(make: Make) -> None:
     assert not same(whole, plain)
 
 
-@pytest.mark.parametrize("name", LOSSLESS)
+@for_each("name", LOSSLESS)
 def test_an_example_without_a_loss_moves_nothing_whatever_it_weighs(name: str) -> None:
     make: Make = LEARNERS[name]
     if "project" in name:
@@ -82,8 +83,8 @@ def test_an_example_without_a_loss_moves_nothing_whatever_it_weighs(name: str) -
         np.testing.assert_allclose(model.state()[name], before[name], rtol=1e-9, atol=1e-9)
 
 
-@pytest.mark.parametrize("weight", [0.05, 3.0, 700.0])
-@pytest.mark.parametrize("variant", ["PA-I", "PA-II"])
+@for_each("weight", [0.05, 3.0, 700.0])
+@for_each("variant", ["PA-I", "PA-II"])
 def test_passive_aggressive_steps_solve_their_problem(variant: str, weight: float) -> None:
     generator = np.random.default_rng(2)
     for C in (0.01, 1.0):
@@ -124,8 +125,8 @@ def test_kernel_steps_are_the_linear_ones_with_a_linear_kernel(kernel: OnlineLea
     np.testing.assert_allclose(kernel.decision_function(X), linear.decision_function(X), rtol=1e-8, atol=1e-8)
 
 
-@pytest.mark.parametrize("weight", [0.1, 8.0])
-@pytest.mark.parametrize("make", [FALT, SALT])
+@for_each("weight", [0.1, 8.0])
+@for_each("make", [FALT, SALT])
 def test_a_pass_is_a_step_as_much_larger(make: Any, weight: float) -> None:
     """With the published step the gradient is multiplied: with FALT that is a larger eta, with SALT its squares too."""
     X, Y, _ = stream(1)
@@ -190,7 +191,7 @@ def test_what_is_no_weight_is_refused(wrong: Any) -> None:
     assert model.n_labels_ == 0
 
 
-@pytest.mark.parametrize("wrong", [[0.0], [np.nan], [2 * MAX_EXAMPLE_WEIGHT], [1.0, 1.0]])
+@for_each("wrong", [[0.0], [np.nan], [2 * MAX_EXAMPLE_WEIGHT], [1.0, 1.0]])
 def test_arrays_of_weights_are_checked(wrong: list[float]) -> None:
     model = FALT()
     model.grow(1, 1)

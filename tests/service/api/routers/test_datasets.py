@@ -19,6 +19,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from starlette.testclient import TestClient
+from tests.support.cases import for_each
 from tests.support.processes import READER, has_ended, processes
 from tests.support.server_process import open_scratch_files
 from tests.support.waiting import eventually
@@ -421,7 +422,7 @@ def test_a_body_comes_apart_wherever_it_is_cut(file: str, xml: bytes, cuts: list
     assert (found.get("file", b""), found.get("labels", b"")) == (data, xml)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "body",
     [
         b"ignored\r\n" + part("file", b"x") + b"--b--",
@@ -496,7 +497,7 @@ def test_records(none: TestClient, format: str, data: bytes, media_type: str, pa
     assert none.get("/v1/datasets/songs").json() == record
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("query", "place"),
     [
         ("format=ndjson&label_columns=1", "label_columns"),

@@ -41,7 +41,7 @@ def impatient(server_process: Callable[..., Any]) -> Any:
 
 
 def call(server: Any, method: str, path: str, body: Any = None) -> tuple[int, Any]:
-    with contextlib.closing(http.client.HTTPConnection("127.0.0.1", server.port, timeout=30)) as connection:
+    with contextlib.closing(http.client.HTTPConnection("127.0.0.1", server.port, timeout=120)) as connection:
         connection.request(
             method, path, None if body is None else json.dumps(body), {"Content-Type": "application/json"}
         )
@@ -61,7 +61,7 @@ class Connection:
     """A request whose body is sent bit by bit while the answer is read."""
 
     def __init__(self, server: Any, head: bytes) -> None:
-        self.socket = socket.create_connection(("127.0.0.1", server.port), timeout=30)
+        self.socket = socket.create_connection(("127.0.0.1", server.port), timeout=120)
         self.socket.sendall(head)
         self._answer: http.client.HTTPResponse | None = None
 
@@ -292,7 +292,7 @@ def status_of(connection: Connection) -> tuple[int, str | None]:
 
 def snapshot_of(server: Any, name: str) -> bytes:
     position = call(server, "POST", f"/v1/models/{name}/snapshots")[1]["position"]
-    with contextlib.closing(http.client.HTTPConnection("127.0.0.1", server.port, timeout=30)) as connection:
+    with contextlib.closing(http.client.HTTPConnection("127.0.0.1", server.port, timeout=120)) as connection:
         connection.request("GET", f"/v1/models/{name}/snapshots/{position}")
         return connection.getresponse().read()
 
@@ -344,7 +344,7 @@ class Watcher:
     """Server-sent events as they come."""
 
     def __init__(self, server: Any, name: str, last_event_id: str | None = None) -> None:
-        self._connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=30)
+        self._connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=120)
         headers = {} if last_event_id is None else {"Last-Event-ID": last_event_id}
         self._connection.request("GET", f"/v1/models/{name}/events", headers=headers)
         self.answer = self._connection.getresponse()

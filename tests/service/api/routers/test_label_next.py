@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from starlette.testclient import TestClient
+from tests.support.cases import for_each
 
 from manylabel_service.api import schemas
 from manylabel_service.online.label_next import counting
@@ -114,9 +115,7 @@ def test_a_model_that_knows_nothing_spreads_what_it_asks(client: TestClient, cre
     assert [one["uncertainty"] for one in page["predictions"]] == [1.0] * 3
 
 
-@pytest.mark.parametrize(
-    "x", [RECORD, "a bare text", {"indices": [1, 5], "values": [0.5, 2]}, [1.0, 0.5, None], {"n": 1}]
-)
+@for_each("x", [RECORD, "a bare text", {"indices": [1, 5], "values": [0.5, 2]}, [1.0, 0.5, None], {"n": 1}])
 def test_records_come_back_as_they_were_posted(client: TestClient, create: Callable[..., str], x: Any) -> None:
     address = create(client, f"label-next-{next(NUMBERS)}")
     client.post(f"{address}/predict?keep=record", json={"x": x}).raise_for_status()
@@ -175,13 +174,13 @@ def test_labels_hardly_seen_do_not_count_while_others_do() -> None:
     assert counting(np.array([4]), [0]).tolist() == []
 
 
-@pytest.mark.parametrize("query", ["order=best", "limit=0", "limit=101", "limit=x", "limit=1&limit=2", "offset=1"])
+@for_each("query", ["order=best", "limit=0", "limit=101", "limit=x", "limit=1&limit=2", "offset=1"])
 def test_wrong_parameters_are_refused(client: TestClient, model: str, refused: Callable[..., Any], query: str) -> None:
     answer = client.get(f"{model}/predictions?{query}")
     assert (answer.status_code, answer.json()["code"]) == (422, "invalid_request")
 
 
-@pytest.mark.parametrize("keep", ["yes", "", "True", "records"])
+@for_each("keep", ["yes", "", "True", "records"])
 def test_wrong_ways_to_keep_are_refused(client: TestClient, model: str, keep: str) -> None:
     answer = client.post(f"{model}/predict?keep={keep}", json={"x": {"a": 1}})
     assert (answer.status_code, answer.json()["code"]) == (422, "invalid_request")

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 import structlog
 from starlette.testclient import TestClient
+from tests.support.cases import for_each
 from tests.support.http_server import http_server
 from tests.support.server_process import free_port
 
@@ -399,7 +400,7 @@ def test_no_address_is_requested_unless_the_setting_has_some(
     assert studio.asked == []
 
 
-@pytest.mark.parametrize(
+@for_each(
     "url",
     [
         *("localhost:8080", "ftp://a", "http://a/b", "http://a?", "http://u@a", "http://a:0"),

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from starlette.testclient import TestClient
+from tests.support.cases import for_each
 
 from manylabel_service import ulid as prediction_ids
 from manylabel_service.api import schemas
@@ -295,7 +296,7 @@ def test_a_position_that_never_comes_is_not_waited_for_long(
         assert int(answer.headers["retry-after"]) >= 1
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("query", "place"),
     [
         ("keep=yes", "keep"),

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from starlette.testclient import TestClient
+from tests.support.cases import for_each
 from tests.support.waiting import eventually
 
 from manylabel_service.api import schemas
@@ -57,7 +58,7 @@ WRONG: dict[str, tuple[dict[str, Any], str, str]] = {
 }
 
 
-@pytest.mark.parametrize("case", WRONG.values(), ids=WRONG)
+@for_each("case", WRONG.values(), ids=WRONG)
 def test_limits_that_make_no_sense_are_refused(client: TestClient, refused: Callable[..., Any], case: Any) -> None:
     spec, place, words = case
     answer = client.post("/v1/models", json={"name": "limited", "algorithm": "falt", **spec})

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 from starlette.testclient import TestClient
+from tests.support.cases import for_each
 
 from manylabel_service.api import schemas
 
@@ -93,7 +94,7 @@ def test_a_name_is_taken_once(
     assert state_of(client, model) == state
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("spec", "places"),
     [
         ({}, ["/name", "/algorithm"]),
@@ -149,7 +150,7 @@ def test_a_bad_spec_is_refused_at_its_place(
     assert client.get("/v1/models/bad").status_code == 404
 
 
-@pytest.mark.parametrize("raw", [b"{", b"", b'{"name": "a\\ud800"}', b'{"name":"a","algorithm":"falt"}]'])
+@for_each("raw", [b"{", b"", b'{"name": "a\\ud800"}', b'{"name":"a","algorithm":"falt"}]'])
 def test_a_malformed_spec_is_refused(client: TestClient, refused: Callable[..., Any], raw: bytes) -> None:
     answer = client.post("/v1/models", content=raw, headers={"Content-Type": "application/json"})
     refused(answer, 400, "malformed_json")
@@ -163,21 +164,21 @@ def test_a_parameter_is_finite(client: TestClient, refused: Callable[..., Any], 
     refused(answer, 422, "invalid_request", "/params/eta")
 
 
-@pytest.mark.parametrize("name", ["nobody", "Nobody", "..", "a b", "%00", "a" * 300, "é", "a%0D%0Ab"])
+@for_each("name", ["nobody", "Nobody", "..", "a b", "%00", "a" * 300, "é", "a%0D%0Ab"])
 def test_a_name_that_is_nobody_s_is_not_found(client: TestClient, refused: Callable[..., Any], name: str) -> None:
     answer = client.get(f"/v1/models/{name}/metrics")
     assert answer.status_code == 404
     assert answer.json()["code"] in ("model_not_found", "not_found")
 
 
-@pytest.mark.parametrize("path", ["/v1", "/v1/models/", "/v2x", "/v1/models/test/predict/", "/v1/models/a%2Fb"])
+@for_each("path", ["/v1", "/v1/models/", "/v2x", "/v1/models/test/predict/", "/v1/models/a%2Fb"])
 def test_an_unknown_path_is_a_problem_too(client: TestClient, refused: Callable[..., Any], path: str) -> None:
     answer = client.get(path)
     assert (answer.status_code, answer.json()["code"]) == (404, "not_found")
     assert answer.headers["content-type"] == "application/problem+json"
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("method", "path", "allowed"),
     [
         ("PATCH", "/v1/models/tags", "DELETE, GET, PUT"),

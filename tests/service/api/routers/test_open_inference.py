@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from starlette.testclient import TestClient
+from tests.support.cases import for_each
 
 from manylabel_service.api import schemas
 
@@ -109,8 +110,8 @@ def test_a_model_describes_its_tensors(models: TestClient) -> None:
 
 
 class TestNumbers:
-    @pytest.mark.parametrize("data", [X, np.ravel(X).tolist()], ids=["nested", "flat"])
-    @pytest.mark.parametrize("datatype", ["FP16", "FP32", "FP64"])
+    @for_each("data", [X, np.ravel(X).tolist()], ids=["nested", "flat"])
+    @for_each("datatype", ["FP16", "FP32", "FP64"])
     def test_all_outputs_are_those_of_predict(self, models: TestClient, data: Any, datatype: str) -> None:
         found = infer(models, tensor(data, datatype), id="42")
         due = predicted(models, X)
@@ -119,7 +120,7 @@ class TestNumbers:
         assert [output["name"] for output in found["outputs"]] == ["labels", *MATRICES]
         assert_same(outputs(found), due)
 
-    @pytest.mark.parametrize("datatype", ["INT8", "INT64", "UINT8", "UINT64", "BOOL"])
+    @for_each("datatype", ["INT8", "INT64", "UINT8", "UINT64", "BOOL"])
     def test_integers_and_flags(self, models: TestClient, datatype: str) -> None:
         data = [[True, False, True]] if datatype == "BOOL" else [[1, 0, 100]]
         found = infer(models, tensor(data, datatype, [1, 3]))
@@ -222,7 +223,7 @@ class TestBinary:
             yield part[4 : 4 + size].decode()
             part = part[4 + size :]
 
-    @pytest.mark.parametrize("kind", [("FP16", "<f2"), ("FP32", "<f4"), ("FP64", "<f8"), ("INT32", "<i4")])
+    @for_each("kind", [("FP16", "<f2"), ("FP32", "<f4"), ("FP64", "<f8"), ("INT32", "<i4")])
     def test_numbers_both_ways(self, models: TestClient, kind: Any) -> None:
         datatype, code = kind
         binary = np.array(X).astype(code).tobytes()
@@ -242,7 +243,7 @@ class TestBinary:
         answer = self.ask(models, head, binary, "/v2/models/texts/infer")
         assert_same(self.read(answer), predicted(models, ["fox runs", {"size": 3}], "texts"))
 
-    @pytest.mark.parametrize(
+    @for_each(
         ("datatype", "shape", "size", "binary"),
         [
             ("FP32", [3, 3], 36, b"\0" * 35),
@@ -308,7 +309,7 @@ WRONG: list[tuple[Any, int, str]] = [
 
 
 class TestErrors:
-    @pytest.mark.parametrize(("body", "status", "message"), WRONG)
+    @for_each(("body", "status", "message"), WRONG)
     def test_a_wrong_body(self, models: TestClient, body: Any, status: int, message: str) -> None:
         answer = models.post(INFER, json=body)
         assert (answer.status_code, answer.headers["content-type"]) == (status, "application/json"), answer.text
@@ -322,7 +323,7 @@ class TestErrors:
             answer = models.post(path, json={"inputs": [tensor()], **asked})
             assert (answer.status_code, "probabilities" in answer.json()["error"]) == (422, True)
 
-    @pytest.mark.parametrize(
+    @for_each(
         ("method", "path", "status"),
         [
             ("GET", "/v2/models/nobody", 404),

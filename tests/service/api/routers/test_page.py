@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from starlette.testclient import TestClient
+from tests.support.cases import for_each
 
 from manylabel_service.ui import Files
 
@@ -39,7 +40,7 @@ def test_the_page_names_files_of_this_version_relative_to_itself(client: TestCli
         assert client.get(f"/{address}").status_code == 200
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("path", "media_type", "kept"),
     [
         ("/", "text/html; charset=utf-8", "no-cache"),

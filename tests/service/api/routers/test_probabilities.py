@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from starlette.testclient import TestClient
+from tests.support.cases import for_each
 
 import manylabel_core as core
 from manylabel_core.rows import as_rows, as_targets
@@ -138,8 +139,8 @@ class TestNotAsked:
 
 
 class TestRefused:
-    @pytest.mark.parametrize("call", ["predict", "predict-update"])
-    @pytest.mark.parametrize("value", ["true", 1, None, {}])
+    @for_each("call", ["predict", "predict-update"])
+    @for_each("value", ["true", 1, None, {}])
     def test_what_is_neither_true_nor_false(
         self, client: TestClient, model: str, refused: Callable[..., Any], call: str, value: Any
     ) -> None:

@@ -5,6 +5,7 @@ from typing import Any
 
 import httpx2
 import pytest
+from tests.support.cases import for_each
 
 Serve = Callable[..., Any]
 LABELS = [f"{kind}::{n}" for kind in ("role", "use") for n in range(6)]
@@ -127,7 +128,7 @@ def test_what_is_kept_has_all_scores(serve: Serve) -> None:
         assert measures[0] == measures[1]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("wanted", "place"),
     [
         ({"top": 0}, "/top"),

@@ -12,6 +12,7 @@ import pytest
 from starlette.requests import Request
 from starlette.testclient import TestClient
 from starlette.types import Message
+from tests.support.cases import for_each
 from tests.support.waiting import eventually
 
 from manylabel_core.state import State
@@ -304,7 +305,7 @@ def test_a_bad_rollback_changes_nothing(
     assert client.get(model).json() == before
 
 
-@pytest.mark.parametrize("position", ["999", "x", "1-", "9" * 100, "%00"])
+@for_each("position", ["999", "x", "1-", "9" * 100, "%00"])
 def test_a_snapshot_that_is_not_there_is_told(
     client: TestClient, model: str, position: str, refused: Callable[..., Any]
 ) -> None:
@@ -413,7 +414,7 @@ def test_what_is_old_goes_at_once_when_it_is_deleted(serve: Callable[..., Any], 
         assert [(each["position"], each["manual"]) for each in listed] == [(taken[2], False), (taken[1], True)]
 
 
-@pytest.mark.parametrize("name", ["12", "3-4", "Upper", "a b", "x" * 65, ""])
+@for_each("name", ["12", "3-4", "Upper", "a b", "x" * 65, ""])
 def test_names_of_snapshots(client: TestClient, model: str, refused: Callable[..., Any], name: str) -> None:
     told = refused(client.post(f"{model}/snapshots", json={"name": name}), 422, "invalid_request", "/name")
     assert told["errors"][0]["detail"]

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from starlette.testclient import TestClient
+from tests.support.cases import for_each
 
 from manylabel_service.api import schemas
 
@@ -228,7 +229,7 @@ def test_many_labels_make_blocks_short_not_lines_refused(serve: Callable[..., An
 # -- bad requests -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("query", "place"),
     [
         ("?from=0", "from"),

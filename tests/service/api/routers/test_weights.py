@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from starlette.testclient import TestClient
+from tests.support.cases import for_each
 
 from manylabel_core import FALT
 from manylabel_core.rows import as_rows, as_targets
@@ -151,7 +152,7 @@ def test_only_a_weight_that_is_not_1_is_in_the_log() -> None:
         assert change.examples[0].weight == weight
 
 
-@pytest.mark.parametrize("wrong", [0.0, -1.0, 1001.0, float("nan"), float("inf"), 2, "2", None])
+@for_each("wrong", [0.0, -1.0, 1001.0, float("nan"), float("inf"), 2, "2", None])
 def test_a_log_with_no_weight_is_damaged(wrong: Any) -> None:
     with pytest.raises(Exception, match="weight"):
         decode(entry(wrong))

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import pytest
 from starlette.testclient import TestClient
+from tests.support.cases import for_each
 
 LONE_SURROGATE = b'{"x": {"a\\ud800": 1}, "y": []}'
 GOOD = b'{"x": {"a": 1, "b": 2}, "y": ["p"]}'
@@ -152,8 +153,8 @@ def trained(client: TestClient, create: Callable[..., str]) -> str:
     return address
 
 
-@pytest.mark.parametrize("operation", ["update", "predict-update"])
-@pytest.mark.parametrize("bad", WITH_LABELS.values(), ids=WITH_LABELS.keys())
+@for_each("operation", ["update", "predict-update"])
+@for_each("bad", WITH_LABELS.values(), ids=WITH_LABELS.keys())
 def test_an_update_with_bad_input_changes_nothing(
     client: TestClient,
     trained: str,
@@ -175,7 +176,7 @@ def test_an_update_with_bad_input_changes_nothing(
     assert good.json()["updates"] == status["updates"] + 1
 
 
-@pytest.mark.parametrize("bad", EVERYWHERE.values(), ids=EVERYWHERE.keys())
+@for_each("bad", EVERYWHERE.values(), ids=EVERYWHERE.keys())
 def test_a_prediction_of_bad_input_is_refused(
     client: TestClient, trained: str, bad: Bad, refused: Callable[..., Any]
 ) -> None:
@@ -187,7 +188,7 @@ def test_a_prediction_of_bad_input_is_refused(
 AS_A_LINE = {name: bad for name, bad in WITH_LABELS.items() if name not in ("empty", *BATCHES) and "batch" not in name}
 
 
-@pytest.mark.parametrize("bad", AS_A_LINE.values(), ids=AS_A_LINE.keys())
+@for_each("bad", AS_A_LINE.values(), ids=AS_A_LINE.keys())
 def test_a_bad_line_of_a_stream_is_refused_alone(client: TestClient, trained: str, bad: Bad) -> None:
     before = client.get(trained).json()["updates"]
     headers = {"Content-Type": "application/x-ndjson"}
@@ -205,7 +206,7 @@ def test_a_bad_line_of_a_stream_is_refused_alone(client: TestClient, trained: st
     assert [one.get("updates") for one in answers] == [before + 1, None, before + 2]
 
 
-@pytest.mark.parametrize("key", ["", " ", "a b", "a" * 256, "\x7f", "é"])
+@for_each("key", ["", " ", "a b", "a" * 256, "\x7f", "é"])
 def test_a_bad_idempotency_key_is_refused(
     client: TestClient, trained: str, key: str, refused: Callable[..., Any]
 ) -> None:

@@ -15,6 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from starlette.requests import Request
 from starlette.testclient import TestClient
+from tests.support.cases import for_each
 from tests.support.server_process import ServerProcess
 
 from manylabel_service.api.web.bodies import read_body
@@ -338,7 +339,7 @@ class TestAnswers:
         assert gzip.decompress(answer.raw_content) == plain.raw_content
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("header", "due"),
     [
         (b"gzip", b"gzip"),

@@ -119,13 +119,13 @@ HEAD = b"POST /v1/models/m/update HTTP/1.1\r\nHost: localhost\r\nContent-Type: a
 
 @contextlib.contextmanager
 def connected(server: Any) -> Iterator[http.client.HTTPConnection]:
-    with contextlib.closing(http.client.HTTPConnection("127.0.0.1", server.port, timeout=20)) as connection:
+    with contextlib.closing(http.client.HTTPConnection("127.0.0.1", server.port, timeout=120)) as connection:
         yield connection
 
 
 @contextlib.contextmanager
 def raw_connection(server: Any) -> Iterator[socket.socket]:
-    with socket.create_connection(("127.0.0.1", server.port), timeout=20) as connection:
+    with socket.create_connection(("127.0.0.1", server.port), timeout=120) as connection:
         yield connection
 
 

@@ -9,6 +9,7 @@ import pytest
 import structlog
 from starlette.testclient import TestClient
 from starlette.types import Message, Receive, Scope, Send
+from tests.support.cases import for_each
 
 from manylabel_service.api.web.middleware import RequestMiddleware
 from manylabel_service.telemetry.metrics import Telemetry
@@ -37,13 +38,13 @@ def test_a_failure_of_ours_is_told_without_its_inside(
     assert logged["exc_info"]
 
 
-@pytest.mark.parametrize("sane", ["a", "4bf92f3577b34da6a3ce929d0e0e4736", "x" * 128, "a-b_c.d:e/f+g=h@i"])
+@for_each("sane", ["a", "4bf92f3577b34da6a3ce929d0e0e4736", "x" * 128, "a-b_c.d:e/f+g=h@i"])
 def test_a_sane_id_is_kept(client: TestClient, sane: str) -> None:
     answer = client.get("/v1/models/nobody", headers={"X-Request-ID": sane})
     assert answer.headers["x-request-id"] == answer.json()["request_id"] == sane
 
 
-@pytest.mark.parametrize("insane", ["", "x" * 129, "a b", "a,b", "<b>", "\xe9"])
+@for_each("insane", ["", "x" * 129, "a b", "a,b", "<b>", "\xe9"])
 def test_an_insane_id_is_replaced(client: TestClient, insane: str) -> None:
     first, second = (client.get("/livez", headers=[(b"x-request-id", insane.encode("latin-1"))]) for _ in range(2))
     assert insane != first.headers["x-request-id"] != second.headers["x-request-id"]

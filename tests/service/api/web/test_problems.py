@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 import structlog
+from tests.support.cases import for_each
 
 from manylabel_service import errors
 from manylabel_service.api.web import problems
@@ -124,7 +125,7 @@ def test_every_code_has_an_error_status() -> None:
     assert all(400 <= status < 600 and title for status, title in STATUS_AND_TITLE.values())
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("path", "expected"),
     [
         ((), ""),

@@ -4,7 +4,7 @@ import random
 from pathlib import Path
 from typing import Any
 
-import pytest
+from tests.support.cases import for_each
 
 from manylabel_service.datasets.from_stream import rows_of_stream
 from manylabel_service.online.snapshots.retention import LogWindow, plan
@@ -52,7 +52,7 @@ class Log:
         return (self.now_ms - self.began_ms) / 1000
 
 
-@pytest.mark.parametrize("n_kept", [1, 2, 3, 10])
+@for_each("n_kept", [1, 2, 3, 10])
 def test_so_many_examples_stay_and_not_many_more(n_kept: int) -> None:
     log, rng = Log(n_kept, LogWindow(1_000, 0.0, 100 * MIB)), random.Random(n_kept)
     for _ in range(500):

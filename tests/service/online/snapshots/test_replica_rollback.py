@@ -277,7 +277,7 @@ class TestSnapshots:
         state = behind.model.to_bytes()
         await eventually_async(lambda: one.model.updates == 38)
         assert one.model.to_bytes() == state
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(120):
             kinds = [(await anext(watched)).kind for _ in range(6)]
         assert next(kind for kind in kinds if kind != "metrics") == "dropped"
 

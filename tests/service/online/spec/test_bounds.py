@@ -75,7 +75,7 @@ def test_no_stream_gets_a_model_beyond_its_bound(spec: dict[str, Any], policy: s
     bound = max_learner_bytes(model.spec)
     largest = 0
     states: dict[str, bytes] = {}
-    for step in range(120):
+    for step in range(60):
         examples = []
         for _ in range(chance.randint(1, 6)):
             names = tuple(dict.fromkeys(some(chance, chance.randint(0, 25))))
@@ -95,7 +95,8 @@ def test_no_stream_gets_a_model_beyond_its_bound(spec: dict[str, Any], policy: s
             append(model, Rollback(chance.choice(list(states)), "log"), states)
         largest = max(largest, model.learner.nbytes)
         assert model.learner.nbytes <= bound
-        assert OnlineModel.from_bytes(model.to_bytes()).learner.nbytes <= bound
+        if step % 10 == 9:
+            assert OnlineModel.from_bytes(model.to_bytes()).learner.nbytes <= bound
     assert len(model.labels) <= 12
     assert len(model.features) <= 40
     if policy != "reject":  # then few of these updates fit

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 from sklearn.feature_extraction import FeatureHasher
@@ -22,6 +22,7 @@ from tests.service.online.folds import (
     new_model,
     sparse,
 )
+from tests.support.cases import for_each
 
 from manylabel_core.state import DamagedState, State
 from manylabel_service.errors import InvalidExample
@@ -72,6 +73,7 @@ def answered(outcome: Any) -> UpdateOutcome:
 
 @pytest.mark.parametrize("limited", LIMITS, ids=lambda given: "-".join(k["policy"] for k in given["limits"].values()))
 @pytest.mark.parametrize("spec", LEARNERS, ids=lambda spec: spec["algorithm"])
+@settings(max_examples=settings.default.max_examples // 6)
 @given(log=logs(), data=st.data())
 def test_grouping_slicing_restarts_and_rollbacks_change_no_bit(
     spec: dict[str, Any], limited: dict[str, Any], log: Log, data: st.DataObject
@@ -132,7 +134,7 @@ TOO_MANY: dict[str, tuple[Sequence[tuple[Features, Labels]], int, tuple[str | in
 }
 
 
-@pytest.mark.parametrize("case", TOO_MANY.values(), ids=TOO_MANY)
+@for_each("case", TOO_MANY.values(), ids=TOO_MANY)
 def test_what_goes_beyond_is_refused_as_a_whole(case: Any) -> None:
     examples, index, path = case
     model = new_model(**limits("reject", "reject"))
@@ -251,6 +253,7 @@ class FirstCome:
 
 
 @pytest.mark.parametrize("spec", LEARNERS, ids=lambda spec: spec["algorithm"])
+@settings(max_examples=settings.default.max_examples // 3)
 @given(log=logs())
 def test_ignoring_is_learning_without_what_is_ignored(spec: dict[str, Any], log: Log) -> None:
     changes = [entry.change for entry in log]

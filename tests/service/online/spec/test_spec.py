@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 from tests.service.online.folds import learn, named, new_model
+from tests.support.cases import for_each
 from tests.support.sentences import is_description
 
 from manylabel_core.online.margin import ThresholdingLearner
@@ -37,7 +38,7 @@ def places(document: dict[str, Any]) -> list[str]:
 # -- the parameters are those of the learners -----------------------------------------------------
 
 
-@pytest.mark.parametrize("algorithm", ALGORITHMS)
+@for_each("algorithm", ALGORITHMS)
 def test_every_parameter_of_a_learner_is_one_of_its_spec_with_the_same_default(algorithm: str) -> None:
     learner = type(spec_of(algorithm).learner())
     due = {name: parameter.default for name, parameter in inspect.signature(learner).parameters.items()}
@@ -48,7 +49,7 @@ def test_every_parameter_of_a_learner_is_one_of_its_spec_with_the_same_default(a
     assert (ModelSpec.model_fields["scaling"].default, ModelSpec.model_fields["missing"].default) == (scaling, missing)
 
 
-@pytest.mark.parametrize("algorithm", ALGORITHMS)
+@for_each("algorithm", ALGORITHMS)
 def test_every_choice_is_one_that_the_learner_has(algorithm: str) -> None:
     learner = type(spec_of(algorithm).learner())
     for name, choices in {**choices_of(algorithm), "scaling": ["auto", "none", "unit", "standard"]}.items():
@@ -73,7 +74,7 @@ def test_every_algorithm_has_its_parameters() -> None:
     assert get_args(ModelSpec.model_fields["algorithm"].annotation) == tuple(PARAMS)
 
 
-@pytest.mark.parametrize("algorithm", ALGORITHMS)
+@for_each("algorithm", ALGORITHMS)
 def test_every_parameter_is_described(algorithm: str) -> None:
     for name, field in PARAMS[algorithm].model_fields.items():
         assert is_description(field.description or ""), name
@@ -127,7 +128,7 @@ def test_what_is_accepted_can_learn_and_what_is_not_is_named(document: dict[str,
     assert ModelSpec.from_bytes(spec.to_bytes()) == spec
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("algorithm", "params", "place"),
     [
         ("falt", {"step": "implicit", "passes": 3}, "passes"),

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.service.online.folds import (
     SPECS,
@@ -20,6 +20,7 @@ from tests.service.online.folds import (
     new_model,
     sparse,
 )
+from tests.support.cases import for_each
 
 from manylabel_service.errors import InvalidExample, KeyReused
 from manylabel_service.hosting.examples import Example, Features, Labels
@@ -31,6 +32,7 @@ from manylabel_service.online.state.outcome import UpdateOutcome
 
 
 @pytest.mark.parametrize("spec", SPECS, ids=lambda spec: f"{spec['algorithm']}-{spec.get('scaling', 'auto')}")
+@settings(max_examples=settings.default.max_examples // 5)
 @given(log=logs(), data=st.data())
 def test_grouping_slicing_and_restarts_change_no_bit(spec: dict[str, Any], log: Log, data: st.DataObject) -> None:
     stepwise = new_model(**spec)
@@ -122,8 +124,8 @@ REFUSED: dict[str, Refused] = {
 }
 
 
-@pytest.mark.parametrize("case", REFUSED.values(), ids=REFUSED)
-@pytest.mark.parametrize("together", [True, False], ids=["in one update", "one by one"])
+@for_each("case", REFUSED.values(), ids=REFUSED)
+@for_each("together", [True, False], ids=["in one update", "one by one"])
 def test_a_refused_entry_changes_nothing_but_the_position(case: Refused, together: bool) -> None:
     spec, given_examples, message = case
     model = new_model(**spec)

@@ -6,6 +6,7 @@ import msgpack
 import numpy as np
 import pytest
 from tests.service.online.folds import append, facts, fold, learn, named, new_model, taught
+from tests.support.cases import for_each
 
 from manylabel_core.state import DamagedState, State
 from manylabel_service.errors import InvalidField, LabelExists, LabelNotFound, UnreadableEntry
@@ -76,7 +77,7 @@ def test_details_stay_in_a_state_in_a_seed_and_after_a_rollback() -> None:
     assert OnlineModel.from_bytes(model.to_bytes()).predict([X]) == model.predict([X])
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("spec", "edits", "error", "path"),
     [
         ({}, {"p": {"title": "P"}, "gone": {}}, LabelNotFound, None),
@@ -146,7 +147,7 @@ def test_an_entry_is_read_as_it_was_written() -> None:
     assert decode(encode(describe)) == describe
 
 
-@pytest.mark.parametrize(
+@for_each(
     "edits",
     [
         [],
@@ -164,7 +165,7 @@ def test_an_entry_that_encode_did_not_write_is_refused(edits: object) -> None:
         decode(msgpack.packb((form, kind, durability, key, digest, edits)))
 
 
-@pytest.mark.parametrize(
+@for_each(
     "rows",
     [
         0,

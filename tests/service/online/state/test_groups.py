@@ -6,6 +6,7 @@ import msgpack
 import numpy as np
 import pytest
 from tests.service.online.folds import append, facts, fold, learn, named, new_model, taught, ulid
+from tests.support.cases import for_each
 
 from manylabel_core.label_structure import Group
 from manylabel_core.state import DamagedState, State
@@ -88,7 +89,7 @@ def test_a_truth_implies_what_the_groups_say() -> None:
     assert (by_name["refund"], by_name["low"]) == (14, 13)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("y", "path"),
     [
         (Labels.all_of(["low", "mid"]), ("y", 1)),
@@ -127,7 +128,7 @@ def test_parts_of_a_truth_that_comes_late_are_told_once_with_what_they_imply() -
     assert OnlineModel.from_bytes(model.to_bytes()).to_bytes() == model.to_bytes()
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("spec", "groups", "parents", "path"),
     [
         ({}, [PRIORITY, Group("other", ("p", "low"), "one")], {}, ("groups", 1, "labels", 1)),
@@ -229,7 +230,7 @@ def test_an_entry_is_read_as_it_was_written_and_a_damaged_one_is_refused() -> No
             decode(encode(change))
 
 
-@pytest.mark.parametrize(
+@for_each(
     "groups",
     [[[], [[0, 9]]], [[], [[0, 0]]], [[], [[0, -1]]], [[["g", "two", [0, 1]]], []], [[["g", "one", "x"]], []], 7],
 )

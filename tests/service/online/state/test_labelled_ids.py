@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.service.online.folds import append, learn, named, new_model, ulid
+from tests.support.cases import for_each
 
 from manylabel_service import ulid as prediction_ids
 from manylabel_service.errors import PredictionExpired, PredictionLabelled, PredictionNotFound
@@ -38,9 +39,7 @@ def test_an_id_of_the_specification() -> None:
     assert prediction_ids.timestamp_of("01ARYZ6S41TSV4RRFFQ69G5FAV") == 1469918176385
 
 
-@pytest.mark.parametrize(
-    "id", ["", "0" * 25, "0" * 27, "8" + "0" * 25, "0" * 26 + "\n", *("0" * 25 + other for other in "ILOUa\né")]
-)
+@for_each("id", ["", "0" * 25, "0" * 27, "8" + "0" * 25, "0" * 26 + "\n", *("0" * 25 + other for other in "ILOUa\né")])
 def test_what_is_no_id(id: str) -> None:
     assert not prediction_ids.valid(id)
     with pytest.raises(ValueError, match="26 characters"):
@@ -49,7 +48,7 @@ def test_what_is_no_id(id: str) -> None:
     assert isinstance(outcome.answer, PredictionNotFound)
 
 
-@pytest.mark.parametrize(("ms", "random"), [(-1, bytes(10)), (2**48, bytes(10)), (0, bytes(9)), (0, bytes(11))])
+@for_each(("ms", "random"), [(-1, bytes(10)), (2**48, bytes(10)), (0, bytes(9)), (0, bytes(11))])
 def test_what_no_id_is_made_of(ms: int, random: bytes) -> None:
     with pytest.raises(ValueError, match="must be"):
         prediction_ids.make(ms, random)
@@ -108,7 +107,7 @@ def test_the_oldest_are_forgotten_and_then_count_as_expired(monkeypatch: pytest.
     assert ids.floor == ulid(6)  # the oldest goes, not the first that came
 
 
-@pytest.mark.parametrize("changed", [b"x", b"0" * 27, ulid(1).encode() * 2, (ulid(2) + ulid(1)).encode(), b"\xff" * 26])
+@for_each("changed", [b"x", b"0" * 27, ulid(1).encode() * 2, (ulid(2) + ulid(1)).encode(), b"\xff" * 26])
 def test_bytes_that_were_never_written(changed: bytes) -> None:
     with pytest.raises(ValueError):  # noqa: PT011  (from several places)
         LabelledIds.from_arrays(np.frombuffer(changed, dtype=np.uint8), False, LabelledIds().parts.to_array())

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.support.cases import for_each
 
 from manylabel_service.errors import ReleaseTooOld, UnreadableEntry
 from manylabel_service.hosting.examples import Example, Features, Labels
@@ -117,7 +118,7 @@ def test_a_cut_entry_is_unreadable(change: Change, data: st.DataObject) -> None:
 EXAMPLE = [None, None, b"", [], b"", True]
 
 
-@pytest.mark.parametrize(
+@for_each(
     "payload",
     [
         b"",
@@ -158,7 +159,7 @@ def test_an_entry_of_a_form_that_is_read_no_longer_says_so() -> None:
         decode(msgpack.packb([FORM - 1, "whatever"]))
 
 
-@pytest.mark.parametrize("facts", [["b", False, True], [None, True, True], [None, False, 1], [None, False, None, 1]])
+@for_each("facts", [["b", False, True], [None, True, True], [None, False, 1], [None, False, None, 1]])
 def test_a_pause_that_is_something_else_is_unreadable(facts: list[object]) -> None:
     with pytest.raises(UnreadableEntry):
         decode(msgpack.packb([FORM, 2, "log", None, None, "a", *facts]))
@@ -170,7 +171,7 @@ def test_an_entry_is_written_in_the_form_that_is_wanted() -> None:
         assert msgpack.unpackb(encode(change, FORM + 1))[0] == FORM + 1
 
 
-@pytest.mark.parametrize("stream", [None, StreamPart("s", (1,)), StreamPart("s", (2, 1)), StreamPart("s", (0, 1))])
+@for_each("stream", [None, StreamPart("s", (1,)), StreamPart("s", (2, 1)), StreamPart("s", (0, 1))])
 def test_an_update_whose_parts_do_not_fit_is_not_written(stream: StreamPart | None) -> None:
     examples = (Example(Features(None, None, np.ones(1, np.float32)), Labels.all_of([])),) * 2
     with pytest.raises(ValueError, match="2 examples must have as many"):

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from tests.service.online.folds import append, facts, fold, learn, named, new_model, taught, ulid
+from tests.support.cases import for_each
 
 from manylabel_core.state import DamagedState, State
 from manylabel_service.errors import InvalidExample, LabelExists, LabelNotFound, LabelsDeclared, LimitExceeded
@@ -91,7 +92,7 @@ def test_a_retired_label_is_predicted_and_learnt_no_more() -> None:
     assert change.tolist() == [[1, 0, 0], [0, 0, 0]], "what is not answered is not measured"
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("relabel", "error"),
     [
         (Relabel("z", "y", "log"), LabelNotFound),
@@ -127,8 +128,8 @@ def truth(**signs: bool) -> Labels:
     return Labels(tuple(signs), np.array([1 if true else -1 for true in signs.values()], dtype=np.int8), complete=False)
 
 
-@pytest.mark.parametrize("late", [False, True])
-@pytest.mark.parametrize("algorithm", ["falt", "salt", "passive_aggressive", "kernel_falt"])
+@for_each("late", [False, True])
+@for_each("algorithm", ["falt", "salt", "passive_aggressive", "kernel_falt"])
 def test_the_truth_about_a_paused_label_is_unknown_and_it_resumes_where_it_was(algorithm: str, late: bool) -> None:
     model, other = taught(algorithm=algorithm), taught(algorithm=algorithm)
     served, measured = model.predict([X])[0].margins, model.prequential.labels()
@@ -264,8 +265,8 @@ def test_however_entries_are_grouped() -> None:
     assert models[0].labels.names == ("p", "r", "s")
 
 
-@pytest.mark.parametrize("name", ["retired", "paused", "renamed"])
-@pytest.mark.parametrize("columns", [[2], [-1], [1, 0], [0, 0], [[0]], [0.0]])
+@for_each("name", ["retired", "paused", "renamed"])
+@for_each("columns", [[2], [-1], [1, 0], [0, 0], [[0]], [0.0]])
 def test_columns_that_nobody_wrote(name: str, columns: list[object]) -> None:
     arrays, header = State.from_bytes(taught().to_bytes())
     forged = np.array(columns, dtype=np.float32 if columns == [0.0] else np.int32)

@@ -7,10 +7,11 @@ from typing import Any
 import msgpack
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from tests.service.online.folds import SPECS, append, dense, learn, named, new_model, sparse, ulid
+from tests.support.cases import for_each
 
 from manylabel_core.state import DamagedState, NewerState, State
 from manylabel_service.hosting.examples import Example, Features, Labels
@@ -279,7 +280,7 @@ FORGED: list[tuple[str, Change]] = [
 ]
 
 
-@pytest.mark.parametrize(("model", "change"), FORGED, ids=[f"{i}-{name}" for i, (name, _) in enumerate(FORGED)])
+@for_each(("model", "change"), FORGED, ids=[f"{i}-{name}" for i, (name, _) in enumerate(FORGED)])
 def test_a_forged_state_with_a_true_checksum_is_not_restored(model: str, change: Change) -> None:
     arrays, header = State.from_bytes(MODELS[model]().to_bytes())
     change(arrays, header)
@@ -288,6 +289,7 @@ def test_a_forged_state_with_a_true_checksum_is_not_restored(model: str, change:
 
 
 @pytest.mark.parametrize("make", MODELS.values(), ids=MODELS)
+@settings(max_examples=settings.default.max_examples // 8)
 @given(data=st.data())
 def test_whatever_is_restored_can_be_used(make: Callable[[], OnlineModel], data: st.DataObject) -> None:
     """Rewrites numbers and shapes at random, under a true checksum."""
@@ -356,7 +358,7 @@ def test_damaged_bytes_are_not_restored(data: st.DataObject) -> None:
 SOUND = named_model(scaling="unit").to_bytes()
 
 
-@pytest.mark.parametrize(
+@for_each(
     "data",
     [
         b"",

@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.service.online.folds import dense, fold, learn, named, new_model
+from tests.support.cases import for_each
 
 from manylabel_service.errors import InvalidExample
 from manylabel_service.hosting.examples import Example, Labels
@@ -49,7 +50,7 @@ def test_what_is_learnt_of_an_overlap_is_what_would_have_been_learnt_without_it(
     assert model.to_bytes() == straight.to_bytes()
 
 
-@pytest.mark.parametrize("max_examples", [1, 2, 3, 100])
+@for_each("max_examples", [1, 2, 3, 100])
 def test_overlapping_updates_of_one_fold(max_examples: int) -> None:
     example = Example(named(a=1), Labels.all_of(["x"]))
     parts = [(1, 2, 3), (2, 3, 4), (1,), (4, 5), (5,)]

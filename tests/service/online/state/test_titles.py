@@ -3,8 +3,8 @@
 from typing import Any
 
 import numpy as np
-import pytest
 from tests.service.online.folds import append, fold, learn, new_model, sparse
+from tests.support.cases import for_each
 
 from manylabel_core.records import RecordEncoder, TextSettings
 from manylabel_service.hosting.examples import Example, Features, Labels
@@ -69,7 +69,7 @@ def test_a_prediction_is_that_of_the_example_learnt_next_with_words_that_are_new
         assert [score - threshold for score in scores] == list(found.scores.values())
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("spec", "title", "x", "meets"),
     [
         ({}, "Otters", {"text=otters": 1.0}, True),

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 from tests.service.online.folds import append, dense, learn, named, new_model
+from tests.support.cases import for_each
 
 from manylabel_core.state import DamagedState, State
 from manylabel_service.online.state.log_entries import Rollback
@@ -80,9 +81,7 @@ def test_the_counts_are_a_part_of_the_state() -> None:
     assert model.words.share is None
 
 
-@pytest.mark.parametrize(
-    "wrong", [None, [1, 1], [1, 1, 1.0], [6, 1, 1], [-1, 1, 1], [1, 1, 2], [1, 1, -1], [1, 2**60, 1]]
-)
+@for_each("wrong", [None, [1, 1], [1, 1, 1.0], [6, 1, 1], [-1, 1, 1], [1, 1, 2], [1, 1, -1], [1, 2**60, 1]])
 def test_counts_that_cannot_be(wrong: object) -> None:
     arrays, header = State.from_bytes(taught().to_bytes())
     with pytest.raises(DamagedState, match="words"):

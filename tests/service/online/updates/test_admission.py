@@ -3,9 +3,10 @@
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.service.online.folds import examples, fold, new_model
+from tests.support.cases import for_each
 
 from manylabel_service.hosting.examples import Example
 from manylabel_service.online.state.apply import LogEntry
@@ -41,6 +42,7 @@ def weighed(model: OnlineModel, update: Update) -> int:
 
 
 @pytest.mark.parametrize("spec", SPECS.values(), ids=SPECS)
+@settings(max_examples=settings.default.max_examples // 5)
 @given(updates=st.lists(st.lists(examples(), min_size=1, max_size=40), min_size=1, max_size=5))
 def test_a_model_is_no_larger_than_it_was_weighed(spec: dict[str, Any], updates: list[list[Example]]) -> None:
     model = new_model(**spec)
@@ -52,7 +54,7 @@ def test_a_model_is_no_larger_than_it_was_weighed(spec: dict[str, Any], updates:
         assert held <= model.learner.nbytes <= most
 
 
-@pytest.mark.parametrize("spec", SPECS.values(), ids=SPECS)
+@for_each("spec", SPECS.values(), ids=SPECS)
 def test_each_label_weighs(spec: dict[str, Any]) -> None:
     learner = new_model(**spec).learner
     assert learner.nbytes_after(0, 0, 0, 0) < learner.nbytes_after(0, 100, 0, 0) <= learner.nbytes_after(50, 100, 0, 0)
