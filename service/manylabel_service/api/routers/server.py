@@ -43,6 +43,8 @@ _TOTALS = {
     "failed_models": "Models that cannot be restored, or whose version cannot be loaded; /readyz names them.",
     "downloads": "Downloads under way.",
     "snapshot_memory_bytes": "Memory of the snapshots that are being stored.",
+    "webhook_queue_events": "Events that wait for delivery to webhooks; 0 on a server that does not deliver.",
+    "webhooks_disabled": "Webhooks to which nothing is sent any more; 0 on a server that does not deliver.",
     "stored_snapshot_bytes": "Snapshots of all models in the store, as of some seconds ago.",
 }
 """Metrics of the process, by name, with their descriptions."""
@@ -154,6 +156,8 @@ async def exposition(context: Context) -> bytes:
     gauges.add_total("failed_models", len(registry.failed))
     gauges.add_total("downloads", context.downloads.taken)
     gauges.add_total("snapshot_memory_bytes", registry.snapshot_room.bytes_in_memory)
+    gauges.add_total("webhook_queue_events", context.webhooks.waiting)
+    gauges.add_total("webhooks_disabled", context.webhooks.disabled)
     with suppress(StorageError):
         gauges.add_total("stored_snapshot_bytes", await registry.snapshot_room.stored_bytes())
     return await telemetry.exposition(*gauges.families)

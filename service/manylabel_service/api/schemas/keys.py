@@ -51,7 +51,7 @@ _Name = Annotated[str, Field(strict=True, min_length=1, max_length=256)]
 _Note = Annotated[
     str, Field(strict=True, json_schema_extra={"maxLength": MAX_NOTE_CHARACTERS}), AfterValidator(_check_note)
 ]
-_Pattern = Annotated[
+Pattern = Annotated[
     str, Field(strict=True, json_schema_extra={"pattern": patterns.PATTERN}), AfterValidator(_check_pattern)
 ]
 _Expiry = Annotated[Annotated[AwareDatetime, AfterValidator(_check_later)] | None, BeforeValidator(_read_time)]
@@ -68,7 +68,7 @@ class KeyRequest(_Request):
     """The name says to people whose key it is, or what for."""
     scopes: Annotated[list[Scope], Field(min_length=1, max_length=len(SCOPES))]
     """The key is for calls that need these scopes; `admin` includes all others."""
-    models: Annotated[list[_Pattern], Field(min_length=1, max_length=MAX_PATTERNS)] = [patterns.ANY]
+    models: Annotated[list[Pattern], Field(min_length=1, max_length=MAX_PATTERNS)] = [patterns.ANY]
     """The key is for these models, data sets and targets of jobs: names, or how names begin and `*` at the end."""
     expires_at: _Expiry = None
     """The key counts until then (RFC 3339, with an offset or Z); null for ever."""
