@@ -60,7 +60,7 @@ class _Feed:
             return
         if position_key(event.position) <= position_key(self.since):
             return
-        if event.kind == "drift" or (event.kind == "label" and event.data["change"] == "new"):
+        if _is_wanted(event):
             self.waiting.append(event)
         if event.resume is None:
             self.through = event.position
@@ -139,7 +139,7 @@ class Sources:
                 return  # more has to be read again
             if found is None:
                 log.warning("webhook_events_lost", model=record.name, after=oldest, through=since)
-            feed.waiting[:0] = found or ()
+            feed.waiting[:0] = filter(_is_wanted, found or ())
             for webhook, state in mine if found is None else ():
                 if position_key(state.position(record)) < position_key(since):
                     lost = {"model": record.name, "count": None}
@@ -237,6 +237,10 @@ class Sources:
             return [] if replica is None else await replica.uncertain(since, until, REVIEW_UNCERTAINTY)
         except (ModelGone, NotReady):
             return []
+
+
+def _is_wanted(event: Event) -> bool:
+    return event.kind == "drift" or (event.kind == "label" and event.data["change"] == "new")
 
 
 def _matches(webhook: Webhook, model: str) -> bool:
