@@ -19,7 +19,7 @@ from pydantic import ValidationError
 
 from manylabel_service import ulid
 from manylabel_service.clock import now_ms
-from manylabel_service.errors import DocumentChanged, StorageError, WebhookNotFound, WebhooksFull
+from manylabel_service.errors import RevisionConflict, StorageError, WebhookNotFound, WebhooksFull
 from manylabel_service.models.registry import Registry
 from manylabel_service.settings import Settings
 from manylabel_service.storage import Document, DocumentFollower, Store
@@ -126,7 +126,7 @@ class Deliverer:
         while True:
             webhook, revision = await self._find(id)
             webhook.generation += 1
-            with suppress(DocumentChanged):
+            with suppress(RevisionConflict):
                 await self._documents.put(DEFINITIONS, id, webhook.model_dump_json().encode(), revision=revision)
                 self._wake.set()
                 return webhook
@@ -135,7 +135,7 @@ class Deliverer:
         """Delete a webhook, and the events that wait; raises WebhookNotFound, StorageError."""
         while True:
             _, revision = await self._find(id)
-            with suppress(DocumentChanged):
+            with suppress(RevisionConflict):
                 await self._documents.delete(DEFINITIONS, id, revision=revision)
                 self._wake.set()
                 return
@@ -247,14 +247,14 @@ class Deliverer:
         """Delete the states of webhooks that have been deleted."""
         for name, revision in (await self._documents.revisions(STATES)).items():
             if name not in ids:
-                with suppress(DocumentChanged):
+                with suppress(RevisionConflict):
                     await self._documents.delete(STATES, name, revision=revision)
 
     async def _save(self, running: _Running) -> None:
         changes, value = running.state.changes, running.state.model_dump_json().encode()
         try:
             running.revision = await self._documents.put(STATES, running.webhook.id, value, revision=running.revision)
-        except DocumentChanged:  # another server leads, or the webhook has been deleted
+        except RevisionConflict:  # another server leads, or the webhook has been deleted
             await running.stop()
             self._running.pop(running.webhook.id, None)
             self._follower.restart()

@@ -22,7 +22,7 @@ from manylabel_service.models.registry import Registry
 from manylabel_service.online.replica import Replica
 from manylabel_service.online.spec.trained import is_trained
 from manylabel_service.online.updates.history import past_events
-from manylabel_service.storage import START, ModelRecord, Store, position_key
+from manylabel_service.storage import START, ModelMeta, Store, position_key
 from manylabel_service.trained.version_store import KIND as VERSIONS
 from manylabel_service.trained.version_store import Promoted, VersionCatalogue
 from manylabel_service.webhooks.webhook import MAX_NAMED, OF_LOG, DeliveryState, Message, Webhook, message_of
@@ -47,7 +47,7 @@ class _Feed:
     since, through : `waiting` has all events after the first position, up to the second.
     """
 
-    def __init__(self, record: ModelRecord, events: Events, position: str) -> None:
+    def __init__(self, record: ModelMeta, events: Events, position: str) -> None:
         self.record, self.events = record, events
         self.since = self.through = position
         self.waiting: list[Event] = []
@@ -101,7 +101,7 @@ class Sources:
             positions[str(record.incarnation)] = resident.get(record, newest)
         return positions
 
-    async def _online(self, webhook: Webhook) -> list[ModelRecord]:
+    async def _online(self, webhook: Webhook) -> list[ModelMeta]:
         records = await self._store.models.all()
         matching = (each for each in records if not each.damaged and _matches(webhook, each.name))
         return [each for each in matching if not is_trained(each.spec)]
@@ -172,7 +172,7 @@ class Sources:
                 await self._loaded(record)
         await self._review(online, [pair for pair in subscribers if "review" in pair[0].events])
 
-    async def _loaded(self, record: ModelRecord) -> Replica | None:
+    async def _loaded(self, record: ModelMeta) -> Replica | None:
         try:
             found = await self._registry.get(record.name)
         except (ModelNotFound, NotReady):
@@ -215,7 +215,7 @@ class Sources:
 
     # -- predictions ------------------------------------------------------------------------------
 
-    async def _review(self, records: Iterable[ModelRecord], subscribers: Collection[Subscriber]) -> None:
+    async def _review(self, records: Iterable[ModelMeta], subscribers: Collection[Subscriber]) -> None:
         until = now_ms() - PREDICTIONS_AGE_MS
         for record in records:
             mine = [pair for pair in subscribers if pair[0].wants("review", record.name)]
@@ -229,7 +229,7 @@ class Sources:
         for _, state in subscribers:
             state.predictions_unix_ms = max(state.predictions_unix_ms, until)
 
-    async def _uncertain(self, record: ModelRecord, since: int, until: int) -> list[tuple[float, str]]:
+    async def _uncertain(self, record: ModelMeta, since: int, until: int) -> list[tuple[float, str]]:
         try:
             if not await self._store.predictions.ids(record, 1):
                 return []
@@ -251,7 +251,7 @@ def _interested(subscribers: Iterable[Subscriber], model: str) -> list[Subscribe
     return [pair for pair in subscribers if any(pair[0].wants(kind, model) for kind in OF_LOG)]
 
 
-def _messages(record: ModelRecord, events: Iterable[Event]) -> Iterator[Message]:
+def _messages(record: ModelMeta, events: Iterable[Event]) -> Iterator[Message]:
     """Yield one message for all new labels of an entry, and one for all its alarms."""
     for (position, kind), group in groupby(events, key=lambda event: (event.position, event.kind)):
         found = [event.data for event in group]

@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, PrivateAttr
 
 from manylabel_service.access.patterns import Patterns
 from manylabel_service.clock import now_ms, rfc3339
-from manylabel_service.storage import START, ModelRecord
+from manylabel_service.storage import START, ModelMeta
 
 DEFINITIONS = "webhooks"
 STATES = "webhook-states"
@@ -143,7 +143,7 @@ class DeliveryState(_Stored):
         """Return the reason for which nothing is sent; None if the webhook is active."""
         return self.disabled.reason if self.disabled and self.disabled.generation == webhook.generation else None
 
-    def position(self, record: ModelRecord) -> str:
+    def position(self, record: ModelMeta) -> str:
         """Return the position up to which the log of a model was seen; `START` of a model created since."""
         return self.positions.get(str(record.incarnation), START)
 

@@ -95,9 +95,7 @@ async def test_a_network_that_the_operator_names_may_be_reached(
     assert [each["host"].split(":")[0] for each in receiver.headers] == ["n8n.test", "n8n.test", "localhost"]
 
 
-async def test_the_checked_address_is_the_one_connected_to(
-    receiver: Receiver, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_the_checked_address_is_the_one_connected_to(receiver: Receiver, monkeypatch: pytest.MonkeyPatch) -> None:
     """A name that resolves to another address the second time is of no use: it is resolved once."""
     asked = []
 

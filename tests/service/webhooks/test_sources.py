@@ -137,7 +137,9 @@ async def test_a_log_that_was_trimmed_is_told_as_a_gap(any_fleet: Any) -> None:
     for snapshot in (await store.snapshots.all(record))[1:]:
         await store.snapshots.delete(record, snapshot.position)
     await store.logs.trim(record, replica.position)
-    state = DeliveryState(positions={str(record.incarnation): receipts[0].position}, jobs=0, versions=0, predictions_unix_ms=0)
+    state = DeliveryState(
+        positions={str(record.incarnation): receipts[0].position}, jobs=0, versions=0, predictions_unix_ms=0
+    )
     reader = Reader(any_fleet, registry, state)
     assert await past_events(record, store, receipts[0].position, replica.position) is None
     await reader.poll()
@@ -151,9 +153,7 @@ async def _listed(store: Any, record: Any) -> bool:
     return bool(await store.snapshots.all(record))
 
 
-async def test_too_many_events_in_memory_are_read_from_the_log(
-    any_fleet: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_too_many_events_in_memory_are_read_from_the_log(any_fleet: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sources, "MAX_WAITING", 10)
     registry, replica = await hosted(any_fleet)
     reader = Reader(any_fleet, registry)

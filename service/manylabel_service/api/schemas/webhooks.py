@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from manylabel_service.access import patterns
-from manylabel_service.api.schemas.base import Answer
+from manylabel_service.api.schemas.base import ResponseModel
 from manylabel_service.api.schemas.keys import MAX_PATTERNS, Pattern
 from manylabel_service.webhooks.webhook import KINDS, SECRET_PREFIX, Kind
 
@@ -54,7 +54,7 @@ class WebhookDefinition(BaseModel):
     """Secret that signs each event (Standard Webhooks): `whsec_` and the base64 of 24 to 64 bytes. Default: random."""
 
 
-class WebhookDelivery(Answer):
+class WebhookDelivery(ResponseModel):
     """An attempt to deliver an event."""
 
     event: str
@@ -71,7 +71,7 @@ class WebhookDelivery(Answer):
     """Code of the error; null if the event was delivered."""
 
 
-class WebhookStatus(Answer):
+class WebhookStatus(ResponseModel):
     """A webhook, without its secret."""
 
     id: str
@@ -108,7 +108,7 @@ class NewWebhook(WebhookStatus):
     """Secret that signs the events; it is shown this once."""
 
 
-class WebhookList(Answer):
+class WebhookList(ResponseModel):
     """The webhooks for models that the caller's key allows, the oldest first."""
 
     webhooks: list[WebhookStatus]

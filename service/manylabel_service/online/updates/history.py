@@ -7,17 +7,17 @@ from manylabel_service.online.spec.trained import read_spec
 from manylabel_service.online.state.model import OnlineModel
 from manylabel_service.online.updates.applier import events_of
 from manylabel_service.online.updates.replay import HOPELESS, Interrupted, LogReplayer
-from manylabel_service.storage import ModelRecord, Store, position_key
+from manylabel_service.storage import ModelMeta, Store, position_key
 
 
-async def past_events(record: ModelRecord, store: Store, after: str, through: str) -> list[Event] | None:
+async def past_events(record: ModelMeta, store: Store, after: str, through: str) -> list[Event] | None:
     """Return the events after a position and up to another; None if the log no longer has all of these entries.
 
     This restores the model a second time, at the newest snapshot that is not after the first position.
 
     Raises
     ------
-    StorageGone, ModelGone, ReleaseTooOld
+    StorageUnavailable, ModelGone, ReleaseTooOld
     """
     reader = SnapshotReader(record, store)
     replayer = LogReplayer(record, read_spec(record.spec), store, reader)
