@@ -427,7 +427,7 @@ class Snapshot(ResponseModel):
     """The snapshot was taken at this time (RFC 3339)."""
     pinned: bool
     """A rollback in the log needs it: it is not removed when others take its place."""
-    kept: bool
+    manual: bool
     """Whether it is a manual snapshot: it stays until it is deleted."""
     name: str | None
     """The snapshot has this name beside its position."""
@@ -478,10 +478,10 @@ class ReplicaDescription(ResponseModel):
     release: str
     build: str
     """Processes of one build compute with the same code, the same libraries and the same kind of processor."""
-    forms: KnownVersions
-    """It reads log entries and snapshots of these forms."""
-    folds: KnownVersions
-    """It computes these versions of the fold."""
+    formats: KnownVersions
+    """Format versions of log entries and snapshots that it reads."""
+    replay_versions: KnownVersions
+    """Replay versions that it computes."""
     started_at: str
     ready: bool
     models: dict[str, str]
@@ -493,9 +493,9 @@ class ReplicaDescription(ResponseModel):
 class Replicas(ResponseModel):
     """The processes that share the store, and the versions that are in use."""
 
-    form: int
-    """Log entries and snapshots are written in this form."""
-    fold: int
-    """New models keep to this version of the fold."""
+    format: int
+    """Format version of log entries and snapshots that are written."""
+    replay_version: int
+    """Replay version of new models."""
     replicas: list[ReplicaDescription]
     """They stand in the order in which they started."""
