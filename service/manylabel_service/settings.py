@@ -488,7 +488,7 @@ class Settings(BaseSettings):
 PREFIX = "MANYLABEL_"
 """Prefix of the environment variables of the settings, before the name in capitals."""
 
-OTHER_VARIABLES = ("MANYLABEL_URL", "MANYLABEL_API_KEY", "MANYLABEL_API_KEY_FILE")
+OTHER_VARIABLES = ("MANYLABEL_URL", "MANYLABEL_API_KEY", "MANYLABEL_API_KEY_FILE", "MANYLABEL_WEBHOOK_SECRET")
 """Variables of the clients and of the command."""
 
 TEST_PREFIX = "MANYLABEL_TEST_"
