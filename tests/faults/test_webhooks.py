@@ -79,7 +79,7 @@ def test_kills_lose_no_event(receiver: Receiver, server_process: Start) -> None:
     """Of a model that learns a new label with each update, under kills and a receiver that fails at times."""
     draw, over, acknowledged = random.Random(7), threading.Event(), list[str]()
     receiver.respond = lambda handler: status(handler, 204 if draw.random() < 0.98 else 500)
-    server = server_process(*flags(receiver, "--snapshot-every-updates", "20", "--log-retention-examples", "0")).start()
+    server = server_process(*flags(receiver, "--snapshot-every-updates", "20")).start()
     with Client(server.url) as client:
         subscribe(client, receiver)
         client.create_model("m", algorithm="falt")
@@ -108,9 +108,15 @@ def test_kills_lose_no_event(receiver: Receiver, server_process: Start) -> None:
     finally:
         over.set()
         learning.join()
-    eventually(lambda: set(acknowledged) <= set(labels(receiver)), otherwise=server.log_tail)
+    eventually(lambda: not set(acknowledged) - set(labels(receiver)), otherwise=lambda: missing(acknowledged, receiver))
+    assert receiver.of("dropped") == []
     server.stop()
     assert "t0p" not in server.log.read_text(), "an address may be a secret"
+
+
+def missing(acknowledged: list[str], receiver: Receiver) -> str:
+    lost = [label for label in acknowledged if label not in set(labels(receiver))]
+    return f"{len(lost)} of {len(acknowledged)} are missing: {lost[:20]}; {receiver.of('dropped')}"
 
 
 def delivered(server: ServerProcess) -> float:
@@ -164,7 +170,7 @@ def test_a_server_that_hung_gives_way(receiver: Receiver, server_process: Start,
         try:
             client.model("m").update({"a": 1.0}, ["b"])
             eventually(lambda: "b" in labels(receiver), otherwise=receiver.all)
-            assert delivered(second) == 1
+            assert delivered(second) >= 1, "more if the other had not written down what it delivered"
         finally:
             os.kill(first.pid, signal.SIGCONT)
         for number in range(20):

@@ -179,6 +179,10 @@ class Membership:
             else:
                 return
 
+    def announce(self) -> None:
+        """Send the next heartbeat now: this process has become ready."""
+        self._wake.set()
+
     async def run(self) -> None:
         """Send heartbeats and look after the versions in use, until cancelled."""
         while self._shared and self.refusal is None:
