@@ -10,7 +10,7 @@ import { ask } from '../../parts/dialog.js';
 /** Return the section. */
 export function webhooks(signal) {
   return section('Webhooks', { signal, help: 'Events that the server posts to other servers. Create one with: manylabel webhooks create ADDRESS --event drift' }, async (body) => {
-    const table = h('ml-table', { caption: 'Webhooks' });
+    const table = h('ml-table', { caption: 'Webhooks, the oldest first' });
     const deliveries = h('ml-table', { caption: 'Latest deliveries', hidden: true });
     const said = h('div', { 'aria-live': 'polite' });
     table.set([
