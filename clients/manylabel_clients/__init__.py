@@ -69,6 +69,7 @@ from manylabel_clients.http.resources.replicas import KnownVersions, Replica, Re
 from manylabel_clients.http.resources.snapshots import RolledBack, Snapshot
 from manylabel_clients.http.resources.stream import LineResult, StreamSummary
 from manylabel_clients.http.resources.versions import ModelDetail, Promoted, Version
+from manylabel_clients.http.resources.webhooks import AsyncWebhooks, NewWebhook, Webhook, WebhookDelivery, Webhooks
 from manylabel_clients.http.transport.credentials import Secret, derive_token
 from manylabel_clients.http.transport.retry import Retry
 
@@ -80,6 +81,7 @@ __all__ = [
     "AsyncJob",
     "AsyncKeys",
     "AsyncModel",
+    "AsyncWebhooks",
     "AuditPage",
     "AuditedCall",
     "BaselineColumns",
@@ -123,6 +125,7 @@ __all__ = [
     "ModelStatus",
     "ModelSummary",
     "NewApiKey",
+    "NewWebhook",
     "NotFound",
     "PastAlarms",
     "Prediction",
@@ -149,6 +152,9 @@ __all__ = [
     "UnlabelledPrediction",
     "Updated",
     "Version",
+    "Webhook",
+    "WebhookDelivery",
+    "Webhooks",
     "WindowColumns",
     "WindowMeasures",
     "derive_token",

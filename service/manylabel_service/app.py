@@ -31,6 +31,7 @@ from manylabel_service.api.routers import (
     snapshots,
     stream,
     versions,
+    webhooks,
 )
 from manylabel_service.api.routers import jobs as job_calls
 from manylabel_service.api.routers import version_detail as detail
@@ -60,6 +61,8 @@ from manylabel_service.telemetry import tracing
 from manylabel_service.telemetry.metrics import Telemetry
 from manylabel_service.telemetry.worker_metrics import WorkerMetrics
 from manylabel_service.ui import Files
+from manylabel_service.webhooks.deliverer import Deliverer
+from manylabel_service.webhooks.sources import Sources
 
 _PARTS = (
     learning,
@@ -78,6 +81,7 @@ _PARTS = (
     annif,
     audit_calls,
     keys,
+    webhooks,
     server,
     page,
 )
@@ -116,7 +120,11 @@ def create_app(
     audit = _audit_log(settings, telemetry)
     reached_at = None if settings.is_local or settings.insecure else settings.host
     keyring = Keyring(KeyStore(store.documents, settings.max_keys), reached_at)
-    context = Context(settings, registry, telemetry, datasets, jobs, connections, keyring, Files.shipped(), audit)
+    sources = Sources(store, registry, jobs)
+    deliverer = Deliverer(store, settings, registry, sources, telemetry.attempted_delivery)
+    context = Context(
+        settings, registry, telemetry, datasets, jobs, connections, keyring, deliverer, Files.shipped(), audit
+    )
     app = FastAPIOffline(
         title="ManyLabel",
         version=version("manylabel"),

@@ -135,6 +135,22 @@ class KeysFull(ServiceError):
     limit: int
 
 
+class WebhookNotFound(ServiceError):
+    """An id that belongs to no webhook."""
+
+    code = "webhook_not_found"
+    message = "there is no webhook {self.id!r}; list the webhooks to see their ids"
+    id: str
+
+
+class WebhooksFull(ServiceError):
+    """The limit of webhooks is reached."""
+
+    code = "limit_exceeded"
+    message = "the limit of {self.limit:,} webhooks is reached: delete one, or ask the operator to raise max_webhooks"
+    limit: int
+
+
 class HasKeys(ServiceError):
     """The first key cannot be created, because the store has keys."""
 

@@ -43,6 +43,7 @@ async def lifespan(
         for task in (starting, measuring):
             task.cancel()
         await asyncio.gather(starting, measuring, return_exceptions=True)
+        await context.webhooks.stop()
         await context.jobs.stop()
         await context.registry.stop()
         await context.keyring.stop()
@@ -80,6 +81,7 @@ async def _open(context: Context, store: Store) -> None:
                 await context.audit.check()
             await context.registry.start()
             await context.jobs.start()
+            await context.webhooks.start()
             return
         except StorageUnavailable as error:
             if not error.heals:

@@ -275,6 +275,17 @@ class Settings(BaseSettings):
     scheme://host[:port], for example http://localhost:8080. The server sends no request to other addresses. If empty,
     "Start Training" is off."""
 
+    webhook_urls: Names = ()
+    """Addresses to which webhooks may send events, separated by commas, each scheme://host[:port], for example
+    https://hooks.example.org. The server rejects webhooks with other addresses. If empty, webhooks are off."""
+
+    webhook_networks: Names = ()
+    """Addresses or networks that are not public, such as 172.18.0.0/16, to which the host names in webhook_urls may
+    resolve, separated by commas. An IP address in webhook_urls, and localhost, need no entry here."""
+
+    max_webhooks: PositiveInt = 20
+    """Maximum number of webhooks; further ones get 507."""
+
     max_ranked_predictions: PositiveInt = 5_000
     """Maximum number of stored predictions without labels, the newest, that are compared to find the most uncertain
     ones."""
@@ -420,7 +431,7 @@ class Settings(BaseSettings):
             raise ValueError("must be local unless the store is a redis:// address, which RQ workers can share")
         return runner
 
-    @field_validator("trusted_proxies")
+    @field_validator("trusted_proxies", "webhook_networks")
     @classmethod
     def _name_networks(cls, proxies: tuple[str, ...]) -> tuple[str, ...]:
         for proxy in proxies:
@@ -430,7 +441,7 @@ class Settings(BaseSettings):
                 raise ValueError(f"must be addresses, or networks such as 10.0.0.0/8, not {proxy!r}") from None
         return proxies
 
-    @field_validator("label_studio_urls")
+    @field_validator("label_studio_urls", "webhook_urls")
     @classmethod
     def _name_origins(cls, urls: tuple[str, ...]) -> tuple[str, ...]:
         origins = [origin_of(url) if _ORIGIN.fullmatch(url) else None for url in urls]
@@ -477,7 +488,7 @@ class Settings(BaseSettings):
 PREFIX = "MANYLABEL_"
 """Prefix of the environment variables of the settings, before the name in capitals."""
 
-OTHER_VARIABLES = ("MANYLABEL_URL", "MANYLABEL_API_KEY", "MANYLABEL_API_KEY_FILE")
+OTHER_VARIABLES = ("MANYLABEL_URL", "MANYLABEL_API_KEY", "MANYLABEL_API_KEY_FILE", "MANYLABEL_WEBHOOK_SECRET")
 """Variables of the clients and of the command."""
 
 TEST_PREFIX = "MANYLABEL_TEST_"

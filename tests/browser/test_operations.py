@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.browser.conftest import Site
 from tests.browser.watched import PHONE, Watched, assert_accessible, assert_no_sideways_scrolling
+from tests.service.webhooks.receiver import receiving, status
 from tests.support.lazy import lazy
+from tests.support.waiting import eventually
 
 from manylabel_clients import Client, Unauthorized
+from manylabel_service.settings import origin_of
 
 if TYPE_CHECKING:
     from playwright.sync_api import Locator, Page
@@ -121,3 +125,32 @@ def test_a_state_is_taken_along(any_site: Site, watched: Watched, name: str, tmp
     position = any_site.client.model(name).status().position
     expect(section(page, "Replicas").get_by_role("row", name=f"{name} ")).to_contain_text(position)
     assert_accessible(page)
+
+
+def test_webhooks_show_their_deliveries(start_site: Callable[..., Site], watched: Watched, name: str) -> None:
+    with receiving() as receiver:
+        site = start_site("sqlite", "--webhook-urls", str(origin_of(receiver.url)))
+        made = site.client.webhooks.create(receiver.url, events=["label"], secret=receiver.secret)
+        page = opened(watched, site, "/operations", None)
+        webhooks = section(page, "Webhooks")
+        row = webhooks.get_by_role("row", name=receiver.url)
+        row.get_by_role("button", name="Test").click()
+        expect(webhooks).to_contain_text("Test event: delivered (204)")
+        site.client.create_model(name).update({"a": 1.0}, ["x"])
+        receiver.waits_for("label")
+        eventually(lambda: site.client.webhooks.get(made.id).delivered == 1)
+        row.get_by_role("button", name="Deliveries").click()
+        expect(webhooks.get_by_role("cell", name="delivered (204)")).to_be_visible()
+        assert_accessible(page)
+        receiver.respond = lambda handler: status(handler, 410)
+        site.client.model(name).update({"a": 1.0}, ["y"])
+        eventually(lambda: site.client.webhooks.get(made.id).state == "disabled")
+        row.get_by_role("button", name="Deliveries").click()
+        expect(row).to_contain_text("disabled")
+        receiver.respond = lambda handler: status(handler, 204)
+        row.get_by_role("button", name="Enable").click()
+        expect(row).to_contain_text("active")
+        row.get_by_role("button", name="Delete").click()
+        page.get_by_role("dialog").get_by_role("button", name="Delete").click()
+        expect(webhooks).to_contain_text("No webhooks.")
+        assert site.client.webhooks.list() == []

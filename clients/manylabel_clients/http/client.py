@@ -23,6 +23,7 @@ from manylabel_clients.http.resources.resource import (
     sync_handle,
 )
 from manylabel_clients.http.resources.server import ServerRequests
+from manylabel_clients.http.resources.webhooks import AsyncWebhooks, Webhooks
 from manylabel_clients.http.transport.connections import (
     DEFAULT_TIMEOUT_SECONDS,
     AsyncConnections,
@@ -125,6 +126,11 @@ class Client(SyncResource[ClientRequests]):
         """The keys of the server: who may do what."""
         return Keys(self._connections)
 
+    @property
+    def webhooks(self) -> Webhooks:
+        """The webhooks of the server: events that it posts to other servers."""
+        return Webhooks(self._connections)
+
     def close(self) -> None:
         """Close all connections."""
         self._connections.close()
@@ -197,6 +203,11 @@ class AsyncClient(AsyncResource[ClientRequests]):
     def keys(self) -> AsyncKeys:
         """The keys of the server: who may do what."""
         return AsyncKeys(self._connections)
+
+    @property
+    def webhooks(self) -> AsyncWebhooks:
+        """The webhooks of the server: events that it posts to other servers."""
+        return AsyncWebhooks(self._connections)
 
     async def aclose(self) -> None:
         """Close all connections."""

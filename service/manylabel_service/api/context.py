@@ -17,6 +17,7 @@ from manylabel_service.models.registry import Registry
 from manylabel_service.settings import Settings
 from manylabel_service.telemetry.metrics import Telemetry
 from manylabel_service.ui import Files
+from manylabel_service.webhooks.deliverer import Deliverer
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +27,8 @@ class Context:
     `draining` is set when the server begins to stop: answers that would go on for ever end then. `uploading` is held
     by the one upload whose model is being read, and has it in memory. `examining` is held by those that have a
     whole version in memory to show it, `downloads` by those that have a file to send. `connections` are those to Label
-    Studio; `keyring` has the keys. `page` has the files of the page at /. `audit` is None where none is kept.
+    Studio; `keyring` has the keys, `webhooks` the
+    webhooks. `page` has the files of the page at /. `audit` is None where none is kept.
     """
 
     settings: Settings
@@ -36,6 +38,7 @@ class Context:
     jobs: JobService
     connections: Connections
     keyring: Keyring
+    webhooks: Deliverer
     page: Files
     audit: AuditLog | None = None
     draining: asyncio.Event = field(default_factory=asyncio.Event)

@@ -52,6 +52,7 @@ _BODIES: tuple[type[BaseModel], ...] = (
     schemas.PromoteRequest,
     schemas.KeyRequest,
     schemas.KeyChange,
+    schemas.WebhookDefinition,
     schemas.LineLearnt,
     schemas.LineReplayed,
     schemas.LineRefused,

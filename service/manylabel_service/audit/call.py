@@ -8,12 +8,19 @@ import pydantic_core
 from manylabel_service import names
 from manylabel_service.clock import rfc3339
 
-_KINDS = {"models": "model", "label-studio": "model", "datasets": "dataset", "jobs": "target", "keys": "target"}
+_KINDS = {
+    "models": "model",
+    "label-studio": "model",
+    "datasets": "dataset",
+    "jobs": "target",
+    "keys": "target",
+    "webhooks": "target",
+}
 """Kind of the third segment of a path, by its second segment."""
 _PARTS = frozenset({"snapshots", "versions"})
 """Parts of a model that have names or numbers."""
 _TARGET = re.compile(r"[A-Za-z0-9._:-]{1,128}")
-"""Names and numbers of jobs, keys, snapshots and versions."""
+"""Names and numbers of jobs, keys, webhooks, snapshots and versions."""
 
 
 class Call(NamedTuple):

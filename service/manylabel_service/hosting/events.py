@@ -67,6 +67,10 @@ class Events:
     Parameters
     ----------
     model : gives its present state.
+
+    Attributes
+    ----------
+    tap : called with each event as it is recorded, for a reader that cannot be too slow; None for no such reader.
     """
 
     def __init__(self, name: str, model: Callable[[], Watched]) -> None:
@@ -77,11 +81,12 @@ class Events:
         self._complete_from: str | None = None
         self._subscriptions: weakref.WeakSet[Subscription] = weakref.WeakSet()
         self._measured: Event | None = None
+        self.tap: Callable[[Event], None] | None = None
         self.closed = False
 
     def __bool__(self) -> bool:
         """Return whether events are to be recorded."""
-        return self._complete_from is not None
+        return self._complete_from is not None or self.tap is not None
 
     @property
     def subscribers(self) -> int:
@@ -115,6 +120,10 @@ class Events:
 
     def record(self, event: Event) -> None:
         """Add an event; `notify` lets the subscribers know."""
+        if self.tap is not None:
+            self.tap(event)
+        if self._complete_from is None:
+            return
         self._ring.append(event)
         if len(self._ring) > RECENT_EVENTS:
             self._complete_from = self._ring.popleft().position

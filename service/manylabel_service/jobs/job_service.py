@@ -193,6 +193,11 @@ class JobService:
                 return known
             await self._job_store.wait(HEARTBEAT_SECONDS)
 
+    def changed_since(self, revision: int) -> list[JobDocument]:
+        """Return the jobs that changed after a revision, by revision, as far as this process has seen."""
+        changed = (job for job in self._job_store.jobs.values() if job.revision > revision)
+        return sorted(changed, key=lambda job: job.revision)
+
     @property
     def damaged(self) -> list[str]:
         """The ids of jobs that cannot be read."""

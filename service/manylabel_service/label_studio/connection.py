@@ -6,17 +6,16 @@ calls for training.
 
 import asyncio
 import re
-import socket
 import time
 from collections import OrderedDict
 from collections.abc import AsyncGenerator, AsyncIterator, Collection, Hashable
-from contextlib import suppress
-from ipaddress import IPv6Address, ip_address
+from ipaddress import ip_address
 from typing import Any, NamedTuple, TypeVar
 
 import httpx2
 import jiter
 
+from manylabel_service import outgoing
 from manylabel_service.hosting.slices import Pace
 from manylabel_service.settings import origin_of
 from manylabel_service.storage import ModelMeta
@@ -117,17 +116,10 @@ async def annotated_tasks(connection: Connection, deadline: float) -> AsyncGener
     FetchFailed
     """
     url = httpx2.URL(connection.url).copy_with(path="/api/tasks")
-    headers = {
-        "Authorization": f"Token {connection.token}",
-        "Host": url.netloc.decode("ascii"),
-        "Accept-Encoding": "identity",
-    }
+    headers = {"Authorization": f"Token {connection.token}", "Accept-Encoding": "identity"}
     addresses = await _addresses(url)
-    # Reading the certificates of the authorities takes some 100 ms, in a thread without the interpreter's lock.
-    context = await asyncio.to_thread(httpx2.create_ssl_context, trust_env=False)
-    async with httpx2.AsyncClient(
-        verify=context, timeout=TIMEOUT_SECONDS, headers=headers, trust_env=False, follow_redirects=False
-    ) as client:
+    context = await outgoing.tls_context()
+    async with outgoing.client(context, TIMEOUT_SECONDS, headers) as client:
         for page in range(1, MAX_PAGES + 1):
             if time.monotonic() > deadline:
                 return
@@ -147,47 +139,33 @@ async def _addresses(url: httpx2.URL) -> list[str]:
     resolve to it.
     """
     try:
-        return [str(ip_address(url.host))]
-    except ValueError:
-        pass
-    try:
-        async with asyncio.timeout(TIMEOUT_SECONDS):
-            found = await asyncio.get_running_loop().getaddrinfo(url.host, url.port, type=socket.SOCK_STREAM)
-    except (OSError, TimeoutError, UnicodeError) as error:  # the last for a name that cannot be one
-        raise FetchFailed(type(error).__name__) from error
-    addresses = list(dict.fromkeys(str(each[4][0]) for each in found))
-    if any(map(_is_link_local, addresses)):
+        addresses = await outgoing.resolve(url, TIMEOUT_SECONDS)
+    except outgoing.HostUnknown as error:
+        raise FetchFailed(str(error)) from error
+    is_name = outgoing.literal(url.host) is None
+    if is_name and any(outgoing.embedded(ip_address(address)).is_link_local for address in addresses):
         raise FetchFailed("its name resolves to a link-local address")
     return addresses
-
-
-def _is_link_local(address: str) -> bool:
-    parsed = ip_address(address)
-    mapped = parsed.ipv4_mapped if isinstance(parsed, IPv6Address) else None
-    return (mapped or parsed).is_link_local
 
 
 async def _page(
     client: httpx2.AsyncClient, url: httpx2.URL, addresses: list[str], query: dict[str, Any], deadline: float
 ) -> bytearray:
-    """Return a page from the first address that can be connected to.
+    """Return a page from the first address that can be connected to."""
 
-    The connection goes to an address that was checked: the name could resolve to another one by now.
-    """
+    async def page(address: str) -> bytearray:
+        return await _get(client, url, address, query)
+
     try:
         async with asyncio.timeout(max(0.0, deadline - time.monotonic())):
-            for address in addresses[:-1]:
-                with suppress(httpx2.ConnectError):
-                    return await _get(client, url, address, query)
-            return await _get(client, url, addresses[-1], query)
+            return await outgoing.from_first(addresses, page)
     except (httpx2.HTTPError, TimeoutError) as error:
         raise FetchFailed(type(error).__name__) from error
 
 
 async def _get(client: httpx2.AsyncClient, url: httpx2.URL, address: str, query: dict[str, Any]) -> bytearray:
     body = bytearray()
-    names = {"sni_hostname": url.host}
-    async with client.stream("GET", url.copy_with(host=address), params=query, extensions=names) as response:
+    async with outgoing.requested(client, "GET", url, address, params=query) as response:
         if response.status_code == 404 and query["page"] > 1:  # there are no more
             return bytearray(b'{"tasks": []}')
         if response.status_code != 200:

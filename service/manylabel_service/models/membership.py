@@ -132,6 +132,15 @@ class Membership:
         return sorted(members, key=lambda member: (member.started_at, member.id))
 
     @property
+    def leads(self) -> bool:
+        """True for the server that has been ready longest, which does what one server has to do for all.
+
+        Two servers may both lead for some seconds, if one of them has hung.
+        """
+        ready = [member.id for member in self.members if member.role == "server" and member.ready]
+        return self.refusal is None and ready[:1] == [self.id]
+
+    @property
     def must_agree(self) -> bool:
         """True while a server that computes with another build takes part."""
         return bool(self._of_other_builds())
@@ -169,6 +178,10 @@ class Membership:
                 return  # it goes when it expires
             else:
                 return
+
+    def announce(self) -> None:
+        """Send the next heartbeat now: this process has become ready."""
+        self._wake.set()
 
     async def run(self) -> None:
         """Send heartbeats and look after the versions in use, until cancelled."""

@@ -112,6 +112,7 @@ class Registry:
             if record.name not in self._replicas:
                 await self._preload(record)
         self.ready = True
+        self.membership.announce()
 
     async def _preload(self, record: ModelMeta) -> None:
         try:

@@ -23,7 +23,7 @@ from manylabel_service.hosting.slices import SLICE_SECONDS
 from manylabel_service.online.state.log_entries import ServedBy
 from manylabel_service.settings import Settings
 from manylabel_service.storage import ModelMeta, Store
-from manylabel_service.ulid import timestamp_of
+from manylabel_service.ulid import MAX_MS, timestamp_of
 
 log = structlog.get_logger()
 
@@ -115,9 +115,11 @@ class PredictionStore:
         return [self._found(id, one) for id, one in zip(ids, kept, strict=True)]
 
     async def newest(
-        self, wanted: Callable[[str], bool], most: int
+        self, wanted: Callable[[str], bool], most: int, since_ms: int = -1, until_ms: int = MAX_MS
     ) -> AsyncIterator[list[tuple[str, StoredPrediction]]]:
         """Yield the kept predictions whose ids are wanted, `most` at most, the newest first, some at a time.
+
+        Those alone that were made after `since_ms` and not after `until_ms`, in milliseconds of Unix time.
 
         Raises
         ------
@@ -126,10 +128,12 @@ class PredictionStore:
         before: str | None = None
         while most > 0 and (ids := await self._store.predictions.ids(self._record, PAGE, before)):
             before = ids[-1]
-            found = await self.find([id for id in ids if wanted(id)][:most])
+            found = await self.find([id for id in ids if since_ms < timestamp_of(id) <= until_ms and wanted(id)][:most])
             most -= len(found)
             if found:
                 yield found
+            if timestamp_of(before) <= since_ms:
+                return
 
     async def find(self, ids: Sequence[str]) -> list[tuple[str, StoredPrediction]]:
         """Return those of some that are still kept, and whole, with their ids; raises as `newest`."""

@@ -407,6 +407,28 @@ class Replica(HostedModel):
             chosen = await _without_repeats(chosen, limit)
         return await self._described(chosen[:limit], {id: -one for one, id in ranked})
 
+    async def uncertain(self, since_ms: int, until_ms: int, least: float) -> list[tuple[float, str]]:
+        """Return stored predictions without labels by uncertainty, the most uncertain first, with their ids.
+
+        Compared are the newest of a time, `max_ranked_predictions` at most.
+
+        Parameters
+        ----------
+        since_ms, until_ms : of their time, in milliseconds of Unix time; without the first, with the second.
+        least : uncertainty that is listed, 0 to 1.
+
+        Raises
+        ------
+        NotReady, StorageUnavailable, ModelGone
+        """
+        self.check_serving()
+        found: list[tuple[float, str]] = []
+        most = self._settings.max_ranked_predictions
+        async for page in self._prediction_store.newest(self._waits_for_labels, most, since_ms, until_ms):
+            ranked = await self._in_slices([kept.x for _, kept in page], self._uncertainties)
+            found += [(one, id) for one, (id, _) in zip(ranked, page, strict=True) if one >= least]
+        return sorted(found, reverse=True)
+
     def _waits_for_labels(self, id: str) -> bool:
         labelled = self.model.labelled
         return id > labelled.floor and id not in labelled

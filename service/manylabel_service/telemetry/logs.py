@@ -44,6 +44,8 @@ def configure_logging(settings: Settings, **always: object) -> None:
     logging.basicConfig(handlers=[handler], level=settings.log_level.upper(), force=True)
     logging.getLogger("uvicorn").setLevel(max(logging.WARNING, logging.root.level))
     logging.getLogger("python_multipart").setLevel(logging.ERROR)  # a body that is wrong is its client's affair
+    for name in ("httpx2", "httpcore2"):  # addresses of webhooks and headers with secrets
+        logging.getLogger(name).setLevel(max(logging.WARNING, logging.root.level))
     structlog.configure(
         processors=[*processors, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
         wrapper_class=structlog.make_filtering_bound_logger(settings.log_level),

@@ -67,6 +67,9 @@ class Telemetry:
         self._audit_lost = self._counter(
             "manylabel_audit_lost", "Calls that could not be written into the audit file, and wait no more."
         )
+        self._webhook_deliveries = self._counter(
+            "manylabel_webhook_deliveries", "Attempts to deliver an event to a webhook: delivered, failed.", "outcome"
+        )
         self._predictions = self._counter("manylabel_predictions", "Examples predicted.", "model")
         self._updates = self._counter("manylabel_updates", "Examples learnt.", "model")
         self._rejected = self._counter("manylabel_updates_rejected", "Requests to learn refused.", "model", "reason")
@@ -115,6 +118,10 @@ class Telemetry:
     def lost_audit(self, n_calls: int) -> None:
         """Count calls that stand in no audit, though they should."""
         self._audit_lost.inc(n_calls)
+
+    def attempted_delivery(self, outcome: str) -> None:
+        """Count an attempt to deliver an event to a webhook: ``delivered`` or ``failed``."""
+        self._webhook_deliveries.labels(outcome).inc()
 
     def predicted(self, model: str, n_examples: int, seconds: float) -> None:
         """Count a prediction."""

@@ -68,6 +68,12 @@ OPERATIONS = {
     ("get", "/v1/keys/{key_id}"): {404, 503},
     ("patch", "/v1/keys/{key_id}"): {400, 404, 413, 415, 422, 503},
     ("delete", "/v1/keys/{key_id}"): {404, 503},
+    ("post", "/v1/webhooks"): {400, 413, 415, 422, 503, 507},
+    ("get", "/v1/webhooks"): {503},
+    ("get", "/v1/webhooks/{id}"): {404, 503},
+    ("delete", "/v1/webhooks/{id}"): {404, 503},
+    ("post", "/v1/webhooks/{id}/test"): {404, 503},
+    ("post", "/v1/webhooks/{id}/enable"): {404, 503},
     ("get", "/v1/label-studio/{name}/health"): {404, 503},
     ("post", "/v1/label-studio/{name}/setup"): {400, 404, 409, 413, 415, 422, 503},
     ("post", "/v1/label-studio/{name}/predict"): {400, 404, 409, 413, 415, 422, 503},
@@ -90,7 +96,11 @@ OPERATIONS = {
     ("get", "/v2/models/{name}/versions/{version}/ready"): {404, 409, 503},
     ("post", "/v2/models/{name}/versions/{version}/infer"): {400, 404, 409, 413, 415, 422, 429, 503},
 }
-WITHOUT_BODY = {("post", "/v1/jobs/{id}/retry")}
+WITHOUT_BODY = {
+    ("post", "/v1/jobs/{id}/retry"),
+    ("post", "/v1/webhooks/{id}/test"),
+    ("post", "/v1/webhooks/{id}/enable"),
+}
 KEYED = {"update", "predict-update", "labels", "stream", "rollback"} | {
     f"labels/{change}" for change in ("rename", "merge", "retire", "pause", "resume")
 }

@@ -43,6 +43,8 @@ _TOTALS = {
     "failed_models": "Models that cannot be restored, or whose version cannot be loaded; /readyz lists them.",
     "downloads": "Running downloads.",
     "snapshot_memory_bytes": "Bytes of memory of snapshots being stored.",
+    "webhook_queue_events": "Events waiting for delivery to webhooks; 0 on a server that does not deliver.",
+    "webhooks_disabled": "Disabled webhooks; 0 on a server that does not deliver.",
     "stored_snapshot_bytes": "Bytes of the snapshots of all models in the store, some seconds old.",
 }
 """Metrics of the process, by name, with their descriptions."""
@@ -156,6 +158,8 @@ async def exposition(context: Context) -> bytes:
     gauges.add_total("failed_models", len(registry.failed))
     gauges.add_total("downloads", context.downloads.taken)
     gauges.add_total("snapshot_memory_bytes", registry.snapshot_room.bytes_in_memory)
+    gauges.add_total("webhook_queue_events", context.webhooks.waiting)
+    gauges.add_total("webhooks_disabled", context.webhooks.disabled)
     with suppress(StorageError):
         gauges.add_total("stored_snapshot_bytes", await registry.snapshot_room.stored_bytes())
     return await telemetry.exposition(*gauges.families)

@@ -17,5 +17,6 @@ from manylabel_service.api.schemas.models import *
 from manylabel_service.api.schemas.open_inference import *
 from manylabel_service.api.schemas.requests import *
 from manylabel_service.api.schemas.versions import *
+from manylabel_service.api.schemas.webhooks import *
 from manylabel_service.api.web.problems import InferenceError as InferenceError
 from manylabel_service.api.web.problems import ProblemDocument as ProblemDocument

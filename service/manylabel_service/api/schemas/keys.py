@@ -51,7 +51,7 @@ _Name = Annotated[str, Field(strict=True, min_length=1, max_length=256)]
 _Note = Annotated[
     str, Field(strict=True, json_schema_extra={"maxLength": MAX_NOTE_CHARACTERS}), AfterValidator(_check_note)
 ]
-_Pattern = Annotated[
+Pattern = Annotated[
     str, Field(strict=True, json_schema_extra={"pattern": patterns.PATTERN}), AfterValidator(_check_pattern)
 ]
 _Expiry = Annotated[Annotated[AwareDatetime, AfterValidator(_check_later)] | None, BeforeValidator(_read_time)]
@@ -68,7 +68,7 @@ class KeyRequest(_Request):
     """Name for people: the owner or the purpose of the key."""
     scopes: Annotated[list[Scope], Field(min_length=1, max_length=len(SCOPES))]
     """Scopes of the key; `admin` includes all others."""
-    models: Annotated[list[_Pattern], Field(min_length=1, max_length=MAX_PATTERNS)] = [patterns.ANY]
+    models: Annotated[list[Pattern], Field(min_length=1, max_length=MAX_PATTERNS)] = [patterns.ANY]
     """Models, datasets and job targets that the key includes: names, or prefixes of names that end in `*`."""
     expires_at: _Expiry = None
     """Expiry (RFC 3339, with an offset or Z); null for never."""

@@ -43,6 +43,7 @@ STATUS_AND_TITLE: Mapping[str, tuple[int, str]] = {
     "prediction_not_found": (404, "Prediction not found"),
     "snapshot_not_found": (404, "Snapshot not found"),
     "key_not_found": (404, "Key not found"),
+    "webhook_not_found": (404, "Webhook not found"),
     "job_not_found": (404, "Job not found"),
     "version_not_found": (404, "Version not found"),
     "dataset_not_found": (404, "Dataset not found"),

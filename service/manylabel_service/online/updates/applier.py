@@ -306,7 +306,7 @@ class Applier:
         self._snapshotter.learnt += sum(result.learnt for result in results)
         self._position_waiters.notify()
         if self.events:
-            for event in chain.from_iterable(map(_events, results)):
+            for event in chain.from_iterable(map(events_of, results)):
                 self.events.record(event)
             self.events.notify()
 
@@ -351,7 +351,8 @@ def _answer(waiters: Sequence[asyncio.Future[ServiceError | None]], error: Servi
             synced.set_result(error)
 
 
-def _events(result: ApplyResult) -> Iterator[Event]:
+def events_of(result: ApplyResult) -> Iterator[Event]:
+    """Yield what happened to a model with one entry of its log; all events but the last have `resume`."""
     answer = result.answer
     if not isinstance(answer, UpdateOutcome) or result.replayed:
         return

@@ -84,6 +84,8 @@ RAISED: list[tuple[errors.ServiceError, int, str, str | None]] = [
     (errors.TooManyAttempts(2.5), 429, "too_many_attempts", "3"),
     (errors.KeyNotFound("a" * 12), 404, "key_not_found", None),
     (errors.KeysFull(1_000), 507, "limit_exceeded", None),
+    (errors.WebhookNotFound("a" * 26), 404, "webhook_not_found", None),
+    (errors.WebhooksFull(20), 507, "limit_exceeded", None),
     (errors.HasKeys(2), 500, "internal_error", None),
     (errors.CannotServeOpenly("0.0.0.0"), 500, "internal_error", None),
 ]

@@ -1,9 +1,10 @@
-/** The server itself: whether all is well, who shares the store, keys, the audit, and states to take along. */
+/** The server itself: whether all is well, who shares the store, keys, webhooks, the audit, and states to take along. */
 
 import { archive } from './operations/archive.js';
 import { audit } from './operations/audit.js';
 import { keys } from './operations/keys.js';
 import { replicas } from './operations/replicas.js';
+import { webhooks } from './operations/webhooks.js';
 import { health } from './operations/health.js';
 import { h } from '../core/dom.js';
 
@@ -12,5 +13,5 @@ export function title() {
 }
 
 export async function render(parameters, { signal }) {
-  return h('div', {}, health(signal), replicas(signal), keys(signal), audit(signal), archive(signal));
+  return h('div', {}, health(signal), replicas(signal), keys(signal), webhooks(signal), audit(signal), archive(signal));
 }

@@ -1,0 +1,169 @@
+"""`manylabel webhooks`: events that a server posts to other servers."""
+
+import os
+from typing import Annotated
+
+import click
+
+from manylabel_clients.command.declaring import Argument, Commands, Option, group
+from manylabel_clients.command.failures import Failure
+from manylabel_clients.command.options import (
+    DEFAULT_URL,
+    ApiKeyFile,
+    AsJson,
+    Url,
+    Yes,
+    confirm,
+    connect,
+    refuse_options_of,
+)
+from manylabel_clients.command.output.tables import print_facts, print_table
+from manylabel_clients.command.output.text import print_as, print_json, short_time
+from manylabel_clients.http.resources.webhooks import EVENTS, Webhook
+
+SECRET_VARIABLE = "MANYLABEL_WEBHOOK_SECRET"
+
+WebhookId = Annotated[str, Argument(metavar="ID", help="Id of the webhook; `manylabel webhooks` lists them.")]
+
+
+def register(app: Commands) -> None:
+    """Add the commands."""
+    webhooks = group(list_webhooks, "webhooks")
+    webhooks.add(list_again, "list")
+    for command in (create, show, enable, delete):
+        webhooks.add(command)
+    webhooks.add(send_test, "test")
+    app.add_command(webhooks)
+
+
+def list_webhooks(
+    context: click.Context, as_json: AsJson = False, url: Url = DEFAULT_URL, api_key: ApiKeyFile = None
+) -> None:
+    """Create, list, test and delete webhooks: events that the server posts elsewhere; without a command, list them."""
+    if context.invoked_subcommand is not None:
+        return refuse_options_of(context, context.invoked_subcommand)
+    return list_again(as_json, url, api_key)
+
+
+def list_again(as_json: AsJson = False, url: Url = DEFAULT_URL, api_key: ApiKeyFile = None) -> None:
+    """List the webhooks for models that your key allows."""
+    with connect(url, api_key) as client:
+        found = client.webhooks.list()
+    print_as(as_json, found, _print_all)
+
+
+def create(
+    address: Annotated[
+        str,
+        Argument(metavar="ADDRESS", help="Address of the receiver, which webhook_urls must allow."),
+    ],
+    event: Annotated[list[str], Option(metavar="EVENT", help=f"{', '.join(EVENTS)}. Repeatable.")],
+    model: Annotated[
+        list[str] | None,
+        Option(
+            metavar="PATTERN",
+            help="Model, or how names of models begin, with * at the end. Repeatable. Default: all.",
+            show_default=False,
+        ),
+    ] = None,
+    as_json: AsJson = False,
+    url: Url = DEFAULT_URL,
+    api_key: ApiKeyFile = None,
+) -> None:
+    """Have the server post events to an address, and print the secret that signs them, which is shown this once.
+
+    To choose the secret, set MANYLABEL_WEBHOOK_SECRET.
+
+    Example: `manylabel webhooks create https://hooks.example.org/tags --event drift --event label --model 'tags-*'`
+    """
+    with connect(url, api_key) as client:
+        secret = os.environ.get(SECRET_VARIABLE)
+        made = client.webhooks.create(address, events=event, models=model or ["*"], secret=secret)
+    if as_json:
+        return print_json(made)
+    click.echo(f"created the webhook {made.id}; this is its secret, shown this once: keep it", err=True)
+    return click.echo(made.secret)
+
+
+def show(id: WebhookId, as_json: AsJson = False, url: Url = DEFAULT_URL, api_key: ApiKeyFile = None) -> None:
+    """Show a webhook with its latest deliveries; never its secret."""
+    with connect(url, api_key) as client:
+        found = client.webhooks.get(id)
+    print_as(as_json, found, _print)
+
+
+def send_test(id: WebhookId, as_json: AsJson = False, url: Url = DEFAULT_URL, api_key: ApiKeyFile = None) -> None:
+    """Have a test event sent; exit status 1 if the receiver did not accept it."""
+    with connect(url, api_key) as client:
+        delivery = client.webhooks.test(id)
+    if as_json:
+        print_json(delivery)
+    elif delivery.error is None:
+        click.echo(f"delivered: status {delivery.status}, {delivery.milliseconds} ms")
+    if delivery.error is not None:
+        raise Failure(f"not delivered: {_outcome(delivery.error, delivery.status)}")
+
+
+def enable(id: WebhookId, url: Url = DEFAULT_URL, api_key: ApiKeyFile = None) -> None:
+    """Have the events of a disabled webhook sent again, those that wait first."""
+    with connect(url, api_key) as client:
+        client.webhooks.enable(id)
+    click.echo(f"enabled {id}")
+
+
+def delete(id: WebhookId, yes: Yes = False, url: Url = DEFAULT_URL, api_key: ApiKeyFile = None) -> None:
+    """Delete a webhook, with the events that wait."""
+    confirm(f"Delete {id}?", yes)
+    with connect(url, api_key) as client:
+        client.webhooks.delete(id)
+    click.echo(f"deleted {id}")
+
+
+def _outcome(error: str | None, status: int | None) -> str:
+    if error is None:
+        return "delivered"
+    return error if status is None else f"status {status}"
+
+
+def _print_all(found: list[Webhook]) -> None:
+    if not found:
+        return click.echo("no webhooks")
+    columns = ("webhook", "address", "events", "models", "state", "waiting", "delivered")
+    rows = [
+        (
+            *(each.id, each.url, " ".join(each.events), " ".join(each.models), _state(each)),
+            *(str(each.waiting), str(each.delivered)),
+        )
+        for each in found
+    ]
+    return print_table(columns, rows, words=5)
+
+
+def _state(webhook: Webhook) -> str:
+    return webhook.state if webhook.reason is None else f"{webhook.state} ({webhook.reason})"
+
+
+def _print(webhook: Webhook) -> None:
+    facts = {
+        "webhook": webhook.id,
+        "address": webhook.url,
+        "events": ", ".join(webhook.events),
+        "models": ", ".join(webhook.models),
+        "state": _state(webhook),
+        "created": webhook.created_at,
+        "waiting": f"{webhook.waiting:,}",
+        "dropped": f"{webhook.dropped:,}",
+        "delivered": f"{webhook.delivered:,}",
+    }
+    print_facts(facts)
+    if webhook.deliveries:
+        columns = ("time", "type", "event", "attempt", "outcome", "ms")
+        rows = [
+            (
+                *(short_time(each.time), each.type, each.event, str(each.attempt)),
+                *(_outcome(each.error, each.status), str(each.milliseconds)),
+            )
+            for each in webhook.deliveries
+        ]
+        click.echo()
+        print_table(columns, rows, words=3)

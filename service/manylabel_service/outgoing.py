@@ -1,0 +1,96 @@
+"""Requests to other servers: to addresses that were checked, without redirects, proxies and cookies.
+
+A name is resolved once, its addresses are checked, and the connection goes to one of them: the name could resolve to
+another address by then.
+"""
+
+import asyncio
+import socket
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
+from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
+from ssl import SSLContext
+from typing import Any, TypeVar
+
+import httpx2
+
+IPAddress = IPv4Address | IPv6Address
+
+T = TypeVar("T")
+
+_NAT64 = ip_network("64:ff9b::/96")
+
+
+class HostUnknown(Exception):
+    """The name of a host does not resolve; the message is the name of the error."""
+
+
+def embedded(address: IPAddress) -> IPAddress:
+    """Return the IPv4 address that an IPv6 address stands for (mapped, 6to4, NAT64); any other address unchanged."""
+    if isinstance(address, IPv4Address):
+        return address
+    nat64 = IPv4Address(int(address) & 0xFFFFFFFF) if address in _NAT64 else None
+    return address.ipv4_mapped or address.sixtofour or nat64 or address
+
+
+def literal(host: str) -> str | None:
+    """Return a host that is an IP address as the address is written; None for a name."""
+    try:
+        return str(ip_address(host))
+    except ValueError:
+        return None
+
+
+async def resolve(url: httpx2.URL, seconds: float) -> list[str]:
+    """Return the IP addresses of the host of a URL.
+
+    Raises
+    ------
+    HostUnknown
+    """
+    if (address := literal(url.host)) is not None:
+        return [address]
+    try:
+        async with asyncio.timeout(seconds):
+            found = await asyncio.get_running_loop().getaddrinfo(url.host, url.port, type=socket.SOCK_STREAM)
+    except (OSError, TimeoutError, UnicodeError) as error:  # the last for a name that cannot be one
+        raise HostUnknown(type(error).__name__) from error
+    return list(dict.fromkeys(str(each[4][0]) for each in found))
+
+
+async def tls_context() -> SSLContext:
+    """Return the context that trusts the system's authorities; reading their certificates takes some 100 ms."""
+    return await asyncio.to_thread(httpx2.create_ssl_context, trust_env=False)
+
+
+def client(context: SSLContext, seconds: float, headers: dict[str, str]) -> httpx2.AsyncClient:
+    """Return a client that follows no redirect and uses no proxy.
+
+    Parameters
+    ----------
+    context : of `tls_context`.
+    seconds : timeout of each step of a request.
+    headers : of all requests.
+    """
+    return httpx2.AsyncClient(verify=context, timeout=seconds, headers=headers, trust_env=False, follow_redirects=False)
+
+
+@asynccontextmanager
+async def requested(
+    client: httpx2.AsyncClient, method: str, url: httpx2.URL, address: str, **options: Any
+) -> AsyncGenerator[httpx2.Response]:
+    """Send a request to one address of the host of a URL, and yield the response before its body is read."""
+    headers = {"Host": url.netloc.decode("ascii"), **options.pop("headers", {})}
+    names = {"sni_hostname": url.host}
+    async with client.stream(
+        method, url.copy_with(host=address), headers=headers, extensions=names, **options
+    ) as response:
+        yield response
+
+
+async def from_first(addresses: list[str], request: Callable[[str], Awaitable[T]]) -> T:
+    """Return what a request returns for the first address that can be connected to."""
+    for address in addresses[:-1]:
+        with suppress(httpx2.ConnectError):
+            return await request(address)
+    return await request(addresses[-1])

@@ -1,0 +1,1 @@
+"""Outgoing webhooks: `sources` finds events, `deliverer` queues them, `sender` posts them; `webhook` is stored."""

@@ -1,0 +1,334 @@
+"""Queues events for webhooks, and sends them: on one server of those that share a store.
+
+The server that leads (`Membership.leads`) holds the states of all webhooks in memory, and writes them with
+compare-and-set. A write that fails means that another server leads: this one then forgets what it holds. An event is
+sent again if the server that sent it dies before it has written that down; so it is delivered at least once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import secrets
+import time
+from collections.abc import Callable
+from contextlib import suppress
+
+import structlog
+from pydantic import ValidationError
+
+from manylabel_service import ulid
+from manylabel_service.clock import now_ms
+from manylabel_service.errors import RevisionConflict, StorageError, WebhookNotFound, WebhooksFull
+from manylabel_service.models.registry import Registry
+from manylabel_service.settings import Settings
+from manylabel_service.storage import Document, DocumentFollower, Store
+from manylabel_service.webhooks.sender import FINAL, Sender
+from manylabel_service.webhooks.sources import Sources
+from manylabel_service.webhooks.webhook import (
+    DEFINITIONS,
+    STATES,
+    Delivery,
+    DeliveryState,
+    Disabled,
+    Kind,
+    Webhook,
+    message_of,
+)
+
+POLL_SECONDS = 0.5
+"""Interval in seconds between two polls for new events, and between two writes of what has been delivered."""
+LOOK_SECONDS = 5.0
+"""Interval in seconds between two polls of models that are not in memory, and of stored predictions."""
+CURSOR_SECONDS = 30.0
+"""Interval in seconds between two writes of a state in which nothing but cursors has changed."""
+BACKOFF_SECONDS = (1.0, 3_600.0)
+"""Seconds before the second attempt, and at most; each is twice the one before, of which a random half to all."""
+GIVE_UP_SECONDS = 86_400.0
+"""Seconds of failed attempts to deliver one event after which the webhook is disabled."""
+
+log = structlog.get_logger()
+
+
+class Deliverer:
+    """Creates, lists and deletes webhooks, and delivers their events while this server leads.
+
+    Parameters
+    ----------
+    count : called with the outcome of each attempt: ``delivered`` or ``failed``.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        settings: Settings,
+        registry: Registry,
+        sources: Sources,
+        count: Callable[[str], None] = lambda outcome: None,
+    ) -> None:
+        self._documents, self._max_webhooks = store.documents, settings.max_webhooks
+        self._registry, self._sources, self._count = registry, sources, count
+        self.sender = Sender(settings.webhook_urls, settings.webhook_networks)
+        self._follower = DocumentFollower(store.documents, DEFINITIONS)
+        self._running: dict[str, _Running] = {}
+        self._wake = asyncio.Event()
+        self._adding = asyncio.Lock()
+        self._looked_at, self._swept = -LOOK_SECONDS, False
+        self._task: asyncio.Task[None] | None = None
+
+    # -- webhooks ---------------------------------------------------------------------------------
+
+    async def add(self, url: str, secret: str, events: list[Kind], models: list[str]) -> Webhook:
+        """Create a webhook; events from now on are sent.
+
+        Raises
+        ------
+        WebhooksFull, StorageError
+        """
+        id = ulid.make(now_ms(), secrets.token_bytes(ulid.N_RANDOM_BYTES)).lower()
+        webhook = Webhook(id=id, url=url, secret=secret, events=events, models=models, created_unix_ms=now_ms())
+        async with self._adding:
+            if len(await self._documents.revisions(DEFINITIONS)) >= self._max_webhooks:
+                raise WebhooksFull(self._max_webhooks)
+            webhook.positions = await self._sources.positions(webhook)
+            await self._documents.put(DEFINITIONS, id, webhook.model_dump_json().encode(), revision=None)
+        self._wake.set()
+        return webhook
+
+    async def all(self) -> tuple[list[Webhook], list[str]]:
+        """Return the webhooks, the oldest first, and the ids of those that are damaged; raises StorageError."""
+        found = [(each.name, _webhook(each)) for each in await self._documents.all(DEFINITIONS)]
+        webhooks = [webhook for _, webhook in found if webhook is not None]
+        return sorted(webhooks, key=lambda each: each.id), sorted(name for name, webhook in found if webhook is None)
+
+    async def get(self, id: str) -> Webhook:
+        """Return a webhook; raises WebhookNotFound, StorageError."""
+        return (await self._find(id))[0]
+
+    async def _find(self, id: str) -> tuple[Webhook, int]:
+        document = await self._documents.get(DEFINITIONS, id) if ulid.valid(id.upper()) else None
+        webhook = None if document is None else _webhook(document)
+        if document is None or webhook is None:
+            raise WebhookNotFound(id)
+        return webhook, document.revision
+
+    async def state(self, webhook: Webhook) -> DeliveryState:
+        """Return the state of a webhook, as it was stored last; raises StorageError."""
+        running = self._running.get(webhook.id)
+        if running is not None:
+            return running.state
+        document = await self._documents.get(STATES, webhook.id)
+        state = None if document is None else _state(document)
+        return state or DeliveryState.new(webhook, 0)
+
+    async def enable(self, id: str) -> Webhook:
+        """Have the events of a disabled webhook sent again; raises WebhookNotFound, StorageError."""
+        while True:
+            webhook, revision = await self._find(id)
+            webhook.generation += 1
+            with suppress(RevisionConflict):
+                await self._documents.put(DEFINITIONS, id, webhook.model_dump_json().encode(), revision=revision)
+                self._wake.set()
+                return webhook
+
+    async def delete(self, id: str) -> None:
+        """Delete a webhook, and the events that wait; raises WebhookNotFound, StorageError."""
+        while True:
+            _, revision = await self._find(id)
+            with suppress(RevisionConflict):
+                await self._documents.delete(DEFINITIONS, id, revision=revision)
+                self._wake.set()
+                return
+
+    async def delete_damaged(self, id: str) -> bool:
+        """Delete a webhook that cannot be read; return whether it was one."""
+        for document in await self._documents.all(DEFINITIONS):
+            if document.name == id and _webhook(document) is None:
+                await self._documents.delete(DEFINITIONS, id, revision=document.revision)
+                return True
+        return False
+
+    async def test(self, webhook: Webhook) -> Delivery:
+        """Send a test event at once, and return how that went."""
+        message = message_of("test", {"webhook": webhook.id}, secrets.token_hex(16))
+        return (await self.sender.send(webhook, message, 1)).delivery
+
+    @property
+    def waiting(self) -> int:
+        """The number of events that wait, of all webhooks; 0 on a server that does not deliver."""
+        return sum(len(running.state.queue) for running in self._running.values())
+
+    @property
+    def disabled(self) -> int:
+        """The number of disabled webhooks; 0 on a server that does not deliver."""
+        return sum(running.state.reason(running.webhook) is not None for running in self._running.values())
+
+    # -- delivery ---------------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        """Deliver from now on, if this server leads; the registry has started."""
+        self._task = asyncio.create_task(self._run(), name="webhooks")
+
+    async def stop(self) -> None:
+        """Deliver no more, and write down what was delivered."""
+        if self._task is None:
+            return
+        self._task.cancel()
+        await asyncio.gather(self._task, return_exceptions=True)
+        for running in list(self._running.values()):
+            await running.stop()
+            with suppress(StorageError):
+                await self._save(running)
+        self._forget()
+
+    async def _run(self) -> None:
+        while True:
+            try:
+                await self._poll()
+            except StorageError as error:
+                log.warning("webhooks_waiting", error=str(error))
+            except Exception:  # without it, this process would deliver nothing any more
+                log.exception("webhooks_failed")
+                self._forget()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(POLL_SECONDS):
+                    await self._wake.wait()
+            self._wake.clear()
+
+    async def _poll(self) -> None:
+        if not self._registry.membership.leads:
+            self._forget()
+            return
+        await self._follow_definitions()
+        if not self._running:
+            self._sources.close()
+            return
+        subscribers = [(running.webhook, running.state) for running in self._running.values()]
+        await self._sources.poll(subscribers)
+        if time.monotonic() - self._looked_at >= LOOK_SECONDS:
+            await self._sources.look(subscribers)
+            self._looked_at = time.monotonic()
+        for running in list(self._running.values()):
+            if running.due:
+                await self._save(running)
+            if running.state.queue and running.state.reason(running.webhook) is None and running.is_idle:
+                running.task = asyncio.create_task(self._deliver(running), name=f"webhook {running.webhook.id}")
+
+    async def _follow_definitions(self) -> None:
+        documents, ids = await self._follower.poll(whole=True)
+        assert ids is not None, "a whole poll has all names"
+        try:
+            for document in documents:
+                webhook = _webhook(document)
+                if webhook is None:
+                    log.error("webhook_damaged", webhook=document.name, action="delete it, and create it again")
+                elif document.name in self._running:
+                    self._running[document.name].webhook = webhook
+                else:
+                    self._running[document.name] = await self._resumed(webhook, document.revision)
+            if (deleted := self._running.keys() - ids) or not self._swept:
+                for id in deleted:
+                    await self._running.pop(id).stop()
+                await self._sweep(ids)
+                self._swept = True
+        except BaseException:
+            self._follower.restart()
+            raise
+
+    async def _resumed(self, webhook: Webhook, revision: int) -> _Running:
+        document = await self._documents.get(STATES, webhook.id)
+        state = None if document is None else _state(document)
+        running = _Running(webhook, state or DeliveryState.new(webhook, revision), document and document.revision)
+        if state is None:
+            await self._save(running)
+        return running
+
+    async def _sweep(self, ids: set[str]) -> None:
+        """Delete the states of webhooks that have been deleted."""
+        for name, revision in (await self._documents.revisions(STATES)).items():
+            if name not in ids:
+                with suppress(RevisionConflict):
+                    await self._documents.delete(STATES, name, revision=revision)
+
+    async def _save(self, running: _Running) -> None:
+        changes, value = running.state.changes, running.state.model_dump_json().encode()
+        try:
+            running.revision = await self._documents.put(STATES, running.webhook.id, value, revision=running.revision)
+        except RevisionConflict:  # another server leads, or the webhook has been deleted
+            await running.stop()
+            self._running.pop(running.webhook.id, None)
+            self._follower.restart()
+            return
+        running.saved_changes, running.saved_at = changes, time.monotonic()
+
+    def _forget(self) -> None:
+        for running in self._running.values():
+            if running.task is not None:
+                running.task.cancel()
+        self._running.clear()
+        self._sources.close()
+        self._follower.restart()
+        self._looked_at, self._swept = -LOOK_SECONDS, False
+
+    async def _deliver(self, running: _Running) -> None:
+        """Send the events that wait, one after the other, until none is left or the webhook is disabled."""
+        while (state := running.state).queue and state.reason(running.webhook) is None:
+            sent = await self.sender.send(running.webhook, state.queue[0], state.failures + 1)
+            error = sent.delivery.error
+            state.note(sent.delivery)
+            self._count("delivered" if error is None else "failed")
+            if error is None:
+                continue
+            failing_seconds = (now_ms() - (state.failing_since_unix_ms or 0)) / 1000
+            if error in FINAL or failing_seconds >= GIVE_UP_SECONDS:
+                state.disable(Disabled(generation=running.webhook.generation, reason=error, unix_ms=now_ms()))
+                action = "correct the receiver, then enable the webhook"
+                log.error("webhook_disabled", webhook=running.webhook.id, reason=error, action=action)
+                return
+            await asyncio.sleep(max(sent.retry_after, backoff(state.failures)))
+
+
+def backoff(failures: int) -> float:
+    """Return the seconds before the next attempt, after a number of failed ones: exponential, with jitter."""
+    least, most = BACKOFF_SECONDS
+    return min(most, least * 2.0 ** min(failures - 1, 30)) * random.uniform(0.5, 1.0)
+
+
+class _Running:
+    """A webhook whose events this server delivers."""
+
+    def __init__(self, webhook: Webhook, state: DeliveryState, revision: int | None) -> None:
+        self.webhook, self.state, self.revision = webhook, state, revision
+        self.saved_changes, self.saved_at = state.changes, time.monotonic()
+        self.task: asyncio.Task[None] | None = None
+
+    @property
+    def due(self) -> bool:
+        """True if the state has to be written."""
+        return self.state.changes != self.saved_changes or time.monotonic() - self.saved_at >= CURSOR_SECONDS
+
+    @property
+    def is_idle(self) -> bool:
+        """True if nothing is being sent."""
+        return self.task is None or self.task.done()
+
+    async def stop(self) -> None:
+        """Send no more."""
+        if self.task is not None:
+            self.task.cancel()
+            await asyncio.gather(self.task, return_exceptions=True)
+
+
+def _webhook(document: Document) -> Webhook | None:
+    try:
+        return Webhook.model_validate_json(document.value)
+    except ValidationError:
+        return None
+
+
+def _state(document: Document) -> DeliveryState | None:
+    try:
+        return DeliveryState.model_validate_json(document.value)
+    except ValidationError:
+        log.error("webhook_state_damaged", webhook=document.name, action="events that waited are lost")
+        return None

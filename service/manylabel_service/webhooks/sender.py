@@ -1,0 +1,126 @@
+"""One POST of an event, signed as Standard Webhooks says, to an address that the operator allows."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Collection
+from datetime import UTC, datetime
+from ipaddress import ip_address, ip_network
+from ssl import SSLContext
+from typing import NamedTuple
+
+import httpx2
+from standardwebhooks.webhooks import Webhook as Signer
+
+from manylabel_service import outgoing
+from manylabel_service.clock import now_ms
+from manylabel_service.settings import origin_of
+from manylabel_service.webhooks.webhook import Delivery, Message, Webhook
+
+TIMEOUT_SECONDS = 15.0
+"""Timeout in seconds of an attempt, from the name of the host to the headers of the response."""
+MAX_RETRY_AFTER_SECONDS = 3_600.0
+
+GONE = "gone"
+NOT_ALLOWED = "url_not_allowed"
+FINAL = frozenset({GONE, NOT_ALLOWED})
+"""Errors after which a webhook is disabled at once: nothing is sent to the address until an operator acts."""
+
+
+class _AddressRefused(Exception):
+    """A host that the setting names resolves to an address that it may not have."""
+
+
+class Sent(NamedTuple):
+    """An attempt, and the seconds for which the receiver wants no other."""
+
+    delivery: Delivery
+    retry_after: float
+
+
+class Sender:
+    """Posts events; the body of a response is not read.
+
+    Parameters
+    ----------
+    urls : origins to which events may be sent.
+    networks : addresses, other than public ones, that the names of hosts in `urls` may have.
+    """
+
+    def __init__(self, urls: Collection[str], networks: Collection[str]) -> None:
+        self.urls = urls
+        self._networks = [ip_network(network) for network in networks]
+        self._context: SSLContext | None = None
+
+    def allows(self, url: str) -> bool:
+        """Return whether events may be sent to a URL."""
+        return origin_of(url) in self.urls
+
+    async def send(self, webhook: Webhook, message: Message, attempt: int) -> Sent:
+        """Post an event once, and return how that went."""
+        started, unix_ms, status, wait = time.monotonic(), now_ms(), None, 0.0
+        try:
+            async with asyncio.timeout(TIMEOUT_SECONDS):
+                status, wait = await self._post(webhook, message)
+            error = None if 200 <= status < 300 else GONE if status == 410 else "status"
+        except _AddressRefused:
+            error = NOT_ALLOWED if not self.allows(webhook.url) else "address_not_allowed"
+        except outgoing.HostUnknown:
+            error = "host_unknown"
+        except (TimeoutError, httpx2.TimeoutException):
+            error = "timeout"
+        except httpx2.ConnectError:
+            error = "connection_failed"
+        except (httpx2.HTTPError, httpx2.InvalidURL):
+            error = "no_response"
+        milliseconds = round(1000 * (time.monotonic() - started))
+        delivery = Delivery(
+            event=message.id,
+            type=message.type,
+            unix_ms=unix_ms,
+            attempt=attempt,
+            milliseconds=milliseconds,
+            status=status,
+            error=error,
+        )
+        return Sent(delivery, wait)
+
+    async def _post(self, webhook: Webhook, message: Message) -> tuple[int, float]:
+        if not self.allows(webhook.url):
+            raise _AddressRefused
+        url = httpx2.URL(webhook.url)
+        addresses = await outgoing.resolve(url, TIMEOUT_SECONDS)
+        if outgoing.literal(url.host) is None and not all(self._may_have(url.host, address) for address in addresses):
+            raise _AddressRefused
+        self._context = self._context or await outgoing.tls_context()
+        async with outgoing.client(self._context, TIMEOUT_SECONDS, _headers(webhook, message)) as client:
+
+            async def post(address: str) -> tuple[int, float]:
+                async with outgoing.requested(client, "POST", url, address, content=message.body.encode()) as response:
+                    return response.status_code, _retry_after(response)
+
+            return await outgoing.from_first(addresses, post)
+
+    def _may_have(self, host: str, address: str) -> bool:
+        """Return whether the name of a host may have an address: a public one, or one of the networks named."""
+        plain = outgoing.embedded(ip_address(address))
+        if any(plain in network for network in self._networks) or (host == "localhost" and plain.is_loopback):
+            return True
+        return plain.is_global and not plain.is_multicast
+
+
+def _headers(webhook: Webhook, message: Message) -> dict[str, str]:
+    at = datetime.now(UTC)
+    return {
+        "Content-Type": "application/json",
+        "User-Agent": "ManyLabel",
+        "webhook-id": message.id,
+        "webhook-timestamp": str(int(at.timestamp())),
+        "webhook-signature": Signer(webhook.secret).sign(message.id, at, message.body),
+    }
+
+
+def _retry_after(response: httpx2.Response) -> float:
+    value = response.headers.get("retry-after", "")
+    return min(float(value), MAX_RETRY_AFTER_SECONDS) if value.isascii() and value.isdigit() else 0.0

@@ -1,0 +1,272 @@
+"""Events for webhooks: from logs of online models, documents of jobs and versions, and stored predictions.
+
+Each source has a cursor in the state of a webhook: a position of a log, a revision of documents, a time. What lies
+behind the cursor is found again after a crash, with the same ids. Events of a log come from the model in memory as it
+applies entries; a part of the log that nobody has watched is applied again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator
+from itertools import groupby
+from typing import Any
+
+import structlog
+from pydantic import ValidationError
+
+from manylabel_service.clock import now_ms
+from manylabel_service.errors import ModelGone, ModelNotFound, NotReady, ReleaseTooOld, UnreadableEntry
+from manylabel_service.hosting.events import Event, Events
+from manylabel_service.jobs.job_service import JobService
+from manylabel_service.models.registry import Registry
+from manylabel_service.online.replica import Replica
+from manylabel_service.online.spec.trained import is_trained
+from manylabel_service.online.updates.history import past_events
+from manylabel_service.storage import START, ModelMeta, Store, position_key
+from manylabel_service.trained.version_store import KIND as VERSIONS
+from manylabel_service.trained.version_store import Promoted, VersionCatalogue
+from manylabel_service.webhooks.webhook import MAX_NAMED, OF_LOG, DeliveryState, Message, Webhook, message_of
+
+MAX_WAITING = 10_000
+"""Maximum number of events of a model in memory until the next poll; older ones are read from the log again."""
+PREDICTIONS_AGE_MS = 2_000
+"""Age at which a stored prediction is looked at: by then the server that made its id has stored it."""
+REVIEW_UNCERTAINTY = 0.5
+"""Uncertainty from which a stored prediction needs a review; 0.5 is a probability of 1/4 or 3/4 at a cut of 1/2."""
+
+log = structlog.get_logger()
+
+Subscriber = tuple[Webhook, DeliveryState]
+
+
+class _Feed:
+    """The events of one model in memory that webhooks can ask for.
+
+    Attributes
+    ----------
+    since, through : `waiting` has all events after the first position, up to the second.
+    """
+
+    def __init__(self, record: ModelMeta, events: Events, position: str) -> None:
+        self.record, self.events = record, events
+        self.since = self.through = position
+        self.waiting: list[Event] = []
+        events.tap = self._take
+
+    def _take(self, event: Event) -> None:
+        if event.kind == "dropped":  # the model was restored: events up to here were not published
+            self.waiting.clear()
+            self.since = self.through = event.position
+            return
+        if position_key(event.position) <= position_key(self.since):
+            return
+        if _is_wanted(event):
+            self.waiting.append(event)
+        if event.resume is None:
+            self.through = event.position
+        if len(self.waiting) > MAX_WAITING:
+            self.forget(self.waiting[MAX_WAITING // 2].position)
+
+    def forget(self, position: str) -> None:
+        """Forget the events up to a position."""
+        self.since = position
+        self.waiting = [each for each in self.waiting if position_key(each.position) > position_key(position)]
+
+    def close(self) -> None:
+        """Take no more events."""
+        if self.events.tap == self._take:
+            self.events.tap = None
+
+
+class Sources:
+    """Finds the events that webhooks have not seen, and queues them."""
+
+    def __init__(self, store: Store, registry: Registry, jobs: JobService) -> None:
+        self._store, self._registry, self._jobs = store, registry, jobs
+        self._feeds: dict[int, _Feed] = {}
+
+    def close(self) -> None:
+        """Watch no model any longer."""
+        for feed in self._feeds.values():
+            feed.close()
+        self._feeds.clear()
+
+    async def positions(self, webhook: Webhook) -> dict[str, str]:
+        """Return the positions of the logs of the models that exist, by incarnation, for a new webhook."""
+        positions = {}
+        resident = {replica.record: replica.position for replica in self._registry.resident() if replica.serving}
+        for record in await self._online(webhook) if webhook.wants_log else ():
+            snapshots = [] if record in resident else await self._store.snapshots.all(record)
+            newest = snapshots[0].position if snapshots else START
+            positions[str(record.incarnation)] = resident.get(record, newest)
+        return positions
+
+    async def _online(self, webhook: Webhook) -> list[ModelMeta]:
+        records = await self._store.models.all()
+        matching = (each for each in records if not each.damaged and _matches(webhook, each.name))
+        return [each for each in matching if not is_trained(each.spec)]
+
+    # -- logs -------------------------------------------------------------------------------------
+
+    async def poll(self, subscribers: Collection[Subscriber]) -> None:
+        """Queue new events of logs, jobs and versions; raises StorageError."""
+        for known in list(self._feeds.values()):
+            await self._drain(known, subscribers)
+        there: dict[int, _Feed] = {}
+        for replica in self._registry.resident():
+            if isinstance(replica, Replica) and replica.serving and _interested(subscribers, replica.name):
+                feed = self._feeds.get(replica.record.incarnation)
+                if feed is None or feed.events is not replica.events:
+                    feed = _Feed(replica.record, replica.events, replica.position)
+                    await self._drain(feed, subscribers)
+                there[replica.record.incarnation] = feed
+        for incarnation in self._feeds.keys() - there.keys():
+            self._feeds[incarnation].close()
+        self._feeds = there
+        self._poll_jobs(subscribers)
+        await self._poll_versions(subscribers)
+
+    async def _drain(self, feed: _Feed, subscribers: Collection[Subscriber]) -> None:
+        record = feed.record
+        mine = _interested(subscribers, record.name)
+        oldest = min((state.position(record) for _, state in mine), key=position_key, default=feed.since)
+        if position_key(oldest) < position_key(since := feed.since):
+            try:
+                found = await past_events(record, self._store, oldest, since)
+            except (ModelGone, ReleaseTooOld, UnreadableEntry):
+                return
+            if feed.since != since:
+                return  # more has to be read again
+            if found is None:
+                log.warning("webhook_events_lost", model=record.name, after=oldest, through=since)
+            feed.waiting[:0] = filter(_is_wanted, found or ())
+            for webhook, state in mine if found is None else ():
+                if position_key(state.position(record)) < position_key(since):
+                    lost = {"model": record.name, "count": None}
+                    state.add(message_of("dropped", lost, webhook.id, record.incarnation, since))
+        for webhook, state in mine:
+            seen = position_key(state.position(record))
+            for message in _messages(record, (each for each in feed.waiting if position_key(each.position) > seen)):
+                if message.type in webhook.events:
+                    state.add(message)
+            if seen < position_key(feed.through):
+                state.positions[str(record.incarnation)] = feed.through
+        feed.forget(feed.through)
+
+    async def look(self, subscribers: Collection[Subscriber]) -> None:
+        """Load the models that other servers have changed; queue uncertain predictions; raises StorageError."""
+        records = [each for each in await self._store.models.all() if not each.damaged]
+        there = {str(record.incarnation) for record in records}
+        for _, state in subscribers:
+            for incarnation in state.positions.keys() - there:
+                del state.positions[incarnation]
+        online = [each for each in records if not is_trained(each.spec)]
+        resident = {replica.record for replica in self._registry.resident()}
+        oldest = {
+            record: min((state.position(record) for _, state in mine), key=position_key)
+            for record in online
+            if record not in resident and (mine := _interested(subscribers, record.name))
+        }
+        for record, n_entries in (await self._store.logs.entries_after(oldest, 1)).items() if oldest else ():
+            if n_entries:
+                await self._loaded(record)
+        await self._review(online, [pair for pair in subscribers if "review" in pair[0].events])
+
+    async def _loaded(self, record: ModelMeta) -> Replica | None:
+        try:
+            found = await self._registry.get(record.name)
+        except (ModelNotFound, NotReady):
+            return None
+        return found if isinstance(found, Replica) and found.record == record and found.serving else None
+
+    # -- documents --------------------------------------------------------------------------------
+
+    def _poll_jobs(self, subscribers: Collection[Subscriber]) -> None:
+        for webhook, state in subscribers:
+            for job in self._jobs.changed_since(state.jobs):
+                if job.has_ended and webhook.wants("job", job.spec.model):
+                    data = {
+                        "job": job.id,
+                        "model": job.spec.model,
+                        "state": job.state,
+                        "ended": job.ended,
+                        "version": None if job.result is None else job.result.version,
+                        "error": None if job.error is None else job.error.code,
+                    }
+                    state.add(message_of("job", data, job.id, job.ended))
+                state.jobs = job.revision
+
+    async def _poll_versions(self, subscribers: Collection[Subscriber]) -> None:
+        mine = [pair for pair in subscribers if "promoted" in pair[0].events]
+        for seen in {state.versions for _, state in mine}:
+            documents = await self._store.documents.all(VERSIONS, seen)
+            names = {}
+            if documents:
+                names = {str(record.incarnation): record.name for record in await self._store.models.all()}
+            behind = [pair for pair in mine if pair[1].versions == seen]
+            for document in documents:
+                changes = _changes(document, seen) if document.name in names else []
+                for webhook, state in behind:
+                    model = names.get(document.name, "")
+                    for change in changes if webhook.wants("promoted", model) else ():
+                        data = {"model": model, **change._asdict()}
+                        state.add(message_of("promoted", data, document.name, change.position))
+                    state.versions = document.revision
+
+    # -- predictions ------------------------------------------------------------------------------
+
+    async def _review(self, records: Iterable[ModelMeta], subscribers: Collection[Subscriber]) -> None:
+        until = now_ms() - PREDICTIONS_AGE_MS
+        for record in records:
+            mine = [pair for pair in subscribers if pair[0].wants("review", record.name)]
+            for since in {state.predictions_unix_ms for _, state in mine}:
+                uncertain = await self._uncertain(record, since, until)
+                for _, state in mine if uncertain else ():
+                    if state.predictions_unix_ms == since:
+                        listed = [{"prediction_id": id, "uncertainty": one} for one, id in uncertain[:MAX_NAMED]]
+                        data = {"model": record.name, "count": len(uncertain), "predictions": listed}
+                        state.add(message_of("review", data, record.incarnation, uncertain[0][1], len(uncertain)))
+        for _, state in subscribers:
+            state.predictions_unix_ms = max(state.predictions_unix_ms, until)
+
+    async def _uncertain(self, record: ModelMeta, since: int, until: int) -> list[tuple[float, str]]:
+        try:
+            if not await self._store.predictions.ids(record, 1):
+                return []
+            replica = await self._loaded(record)
+            return [] if replica is None else await replica.uncertain(since, until, REVIEW_UNCERTAINTY)
+        except (ModelGone, NotReady):
+            return []
+
+
+def _is_wanted(event: Event) -> bool:
+    return event.kind == "drift" or (event.kind == "label" and event.data["change"] == "new")
+
+
+def _matches(webhook: Webhook, model: str) -> bool:
+    return any(webhook.wants(kind, model) for kind in webhook.events)
+
+
+def _interested(subscribers: Iterable[Subscriber], model: str) -> list[Subscriber]:
+    return [pair for pair in subscribers if any(pair[0].wants(kind, model) for kind in OF_LOG)]
+
+
+def _messages(record: ModelMeta, events: Iterable[Event]) -> Iterator[Message]:
+    """Yield one message for all new labels of an entry, and one for all its alarms."""
+    for (position, kind), group in groupby(events, key=lambda event: (event.position, event.kind)):
+        found = [event.data for event in group]
+        data: dict[str, Any] = {"model": record.name, "position": position, "count": len(found)}
+        if kind == "label":
+            data["labels"] = [each["label"] for each in found[:MAX_NAMED]]
+        else:
+            data["alarms"] = [{"label": each["label"], "updates": each["updates"]} for each in found[:MAX_NAMED]]
+        yield message_of(kind, data, record.incarnation, position)
+
+
+def _changes(document: Any, seen: int) -> list[Promoted]:
+    try:
+        catalogue = VersionCatalogue.from_document(document)
+    except (UnreadableEntry, ValidationError):
+        return []
+    changes = catalogue.changes_after(str(seen))
+    return [each for each in (catalogue.changes if changes is None else changes) if isinstance(each, Promoted)]

@@ -1,0 +1,185 @@
+"""A webhook as the store has it: the definition, which clients write, and the state, which the deliverer writes."""
+
+from __future__ import annotations
+
+import base64
+import secrets
+from hashlib import blake2b
+from typing import Any, Literal, get_args
+
+import pydantic_core
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr
+
+from manylabel_service.access.patterns import Patterns
+from manylabel_service.clock import now_ms, rfc3339
+from manylabel_service.storage import START, ModelMeta
+
+DEFINITIONS = "webhooks"
+STATES = "webhook-states"
+"""Kinds of the documents of webhooks; both documents of a webhook are named by its id."""
+
+Kind = Literal["drift", "label", "job", "promoted", "review"]
+"""Types of events that a webhook can ask for. `dropped` and `test` come without being asked for."""
+KINDS = get_args(Kind)
+OF_LOG = frozenset({"drift", "label"})
+"""Types of events that follow from the log of an online model."""
+
+MAX_QUEUED = 1_000
+"""Maximum number of events that wait for delivery, per webhook; later ones are counted and dropped."""
+MAX_QUEUED_BYTES = 2**18
+"""Maximum bytes of the events that wait for delivery, per webhook."""
+MAX_NAMED = 20
+"""Maximum number of labels, alarms or predictions listed in one event."""
+MAX_DELIVERIES = 50
+"""Number of delivery attempts kept in the log of a webhook, the latest."""
+
+SECRET_PREFIX = "whsec_"
+SECRET_BYTES = 32
+
+
+def new_secret() -> str:
+    """Return a random secret, as Standard Webhooks writes it."""
+    return SECRET_PREFIX + base64.b64encode(secrets.token_bytes(SECRET_BYTES)).decode()
+
+
+class _Stored(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+
+class Webhook(_Stored):
+    """A definition.
+
+    Attributes
+    ----------
+    positions : of the logs of the models that existed when it was created, by incarnation; events after them count.
+    generation : grows each time the webhook is enabled.
+    """
+
+    id: str
+    url: str = Field(repr=False)
+    secret: str = Field(repr=False)
+    events: list[Kind]
+    models: list[str]
+    created_unix_ms: int
+    positions: dict[str, str] = Field(default_factory=dict)
+    generation: int = 0
+
+    def wants(self, kind: str, model: str) -> bool:
+        """Return whether events of a type about a model are sent."""
+        return kind in self.events and Patterns(self.models).match(model)
+
+    @property
+    def wants_log(self) -> bool:
+        """True if it needs events that follow from logs."""
+        return not OF_LOG.isdisjoint(self.events)
+
+
+class Message(_Stored):
+    """An event that waits for delivery, with the body as it is sent each time."""
+
+    id: str
+    type: str
+    body: str
+
+
+class Delivery(_Stored):
+    """An attempt to deliver an event: the response's status, or the code of the error."""
+
+    event: str
+    type: str
+    unix_ms: int
+    attempt: int
+    milliseconds: int
+    status: int | None
+    error: str | None
+
+
+class Disabled(_Stored):
+    """The reason for which nothing is sent, as long as the definition has this generation."""
+
+    generation: int
+    reason: str
+    unix_ms: int
+
+
+class DeliveryState(_Stored):
+    """A state: what the webhook has seen of each source, and the events that wait.
+
+    Attributes
+    ----------
+    positions : of logs, by incarnation of the model.
+    jobs, versions : the highest revision of these documents.
+    predictions_unix_ms : the time up to which stored predictions were looked through.
+    dropped : events that found no room in the queue, and that the receiver has not been told of.
+    failures : failed attempts to deliver the first event; `failing_since_unix_ms` is the time of the first of them.
+    """
+
+    positions: dict[str, str]
+    jobs: int
+    versions: int
+    predictions_unix_ms: int
+    queue: list[Message] = Field(default_factory=list)
+    dropped: int = 0
+    delivered: int = 0
+    failures: int = 0
+    failing_since_unix_ms: int | None = None
+    disabled: Disabled | None = None
+    deliveries: list[Delivery] = Field(default_factory=list)
+
+    _changes: int = PrivateAttr(default=0)
+
+    @property
+    def changes(self) -> int:
+        """The number of changes so far, without those of cursors."""
+        return self._changes
+
+    @classmethod
+    def new(cls, webhook: Webhook, revision: int) -> DeliveryState:
+        """Return the state of a webhook whose definition was stored at a revision: it has seen all before."""
+        positions = dict(webhook.positions)
+        return cls(positions=positions, jobs=revision, versions=revision, predictions_unix_ms=webhook.created_unix_ms)
+
+    def reason(self, webhook: Webhook) -> str | None:
+        """Return the reason for which nothing is sent; None if the webhook is active."""
+        return self.disabled.reason if self.disabled and self.disabled.generation == webhook.generation else None
+
+    def position(self, record: ModelMeta) -> str:
+        """Return the position up to which the log of a model was seen; `START` of a model created since."""
+        return self.positions.get(str(record.incarnation), START)
+
+    def add(self, message: Message) -> None:
+        """Queue an event, or count it as dropped; once there is room again, the receiver is told how many were."""
+        self._changes += 1
+        if self.dropped and self._has_room(MAX_QUEUED // 2):
+            dropped, self.dropped = self.dropped, 0
+            self.queue.append(message_of("dropped", {"count": dropped}, secrets.token_hex(8)))
+        if self._has_room(MAX_QUEUED):
+            self.queue.append(message)
+        else:
+            self.dropped += 1
+
+    def _has_room(self, most: int) -> bool:
+        return len(self.queue) < most and sum(len(each.body) for each in self.queue) < MAX_QUEUED_BYTES
+
+    def note(self, delivery: Delivery) -> None:
+        """Add an attempt to the log; a success removes the event from the queue."""
+        self._changes += 1
+        self.deliveries = [*self.deliveries, delivery][-MAX_DELIVERIES:]
+        if delivery.error is None:
+            self.queue = [each for each in self.queue if each.id != delivery.event]
+            self.delivered, self.failures, self.failing_since_unix_ms = self.delivered + 1, 0, None
+        else:
+            self.failures += 1
+            self.failing_since_unix_ms = self.failing_since_unix_ms or delivery.unix_ms
+
+    def disable(self, disabled: Disabled) -> None:
+        """Send nothing until the webhook is enabled; attempts then begin from the first."""
+        self._changes += 1
+        self.disabled, self.failures, self.failing_since_unix_ms = disabled, 0, None
+
+
+def message_of(type: str, data: dict[str, Any], *identity: object) -> Message:
+    """Return an event of a type; equal identities give equal ids, so that a receiver can detect a repetition."""
+    digest = blake2b(repr((type, *identity)).encode(), digest_size=16, person=b"webhooks").hexdigest()
+    body = {"type": type, "timestamp": rfc3339(now_ms()), "data": data}
+    return Message(id=f"evt_{digest}", type=type, body=pydantic_core.to_json(body, inf_nan_mode="null").decode())

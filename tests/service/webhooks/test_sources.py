@@ -1,0 +1,206 @@
+"""Events of logs: those of the model in memory and those read from the log again are the same."""
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+from tests.service.online.folds import DRIFTING_LENGTH, drifting
+from tests.support.waiting import eventually_async
+
+from manylabel_service.hosting.examples import Example, Features, Labels
+from manylabel_service.models.registry import Registry
+from manylabel_service.online.replica import Replica
+from manylabel_service.online.updates.history import past_events
+from manylabel_service.storage import START, position_key
+from manylabel_service.webhooks import sources
+from manylabel_service.webhooks.sources import Sources
+from manylabel_service.webhooks.webhook import DeliveryState, Message, Webhook
+
+DEFINITION = Webhook(id="w", url="", secret="", events=["drift", "label"], models=["*"], created_unix_ms=0)
+
+
+class NoJobs:
+    """Jobs of a server that has none."""
+
+    def changed_since(self, revision: int) -> list[Any]:
+        return []
+
+
+class Reader:
+    """A webhook that reads the sources of a registry."""
+
+    def __init__(self, fleet: Any, registry: Registry, state: DeliveryState | None = None) -> None:
+        self.state = state or DeliveryState(positions={}, jobs=0, versions=0, predictions_unix_ms=0)
+        self.sources = Sources(fleet.store(registry), registry, NoJobs())  # type: ignore[arg-type]
+
+    async def poll(self) -> None:
+        await self.sources.poll([(DEFINITION, self.state)])
+
+    async def look(self) -> None:
+        await self.sources.look([(DEFINITION, self.state)])
+
+    @property
+    def queued(self) -> list[tuple[str, str]]:
+        """Ids and bodies without their times."""
+        return [(each.id, without_time(each)) for each in self.state.queue]
+
+
+def without_time(message: Message) -> str:
+    return message.body.split('"data":')[1]
+
+
+def labelled(*labels: str) -> Example:
+    return Example(Features(("a",), None, labelled.values), Labels.all_of(labels))  # type: ignore[attr-defined]
+
+
+labelled.values = drifting(0).x.values[:1]  # type: ignore[attr-defined]
+
+
+async def hosted(fleet: Any, **spec: Any) -> tuple[Registry, Replica]:
+    registry = await fleet.start(snapshot_every_updates=100, log_retention_examples=10**6)
+    await registry.create(fleet.spec(**spec))
+    return registry, await registry.get("m")
+
+
+async def test_what_nobody_watched_is_read_from_the_log_and_is_the_same(any_fleet: Any) -> None:
+    registry, replica = await hosted(any_fleet, params={"drift": "adwin"})
+    live, positions, snapshot = Reader(any_fleet, registry), list[str](), None
+    for start in range(0, DRIFTING_LENGTH, 40):
+        await live.poll()
+        receipt = await replica.update([drifting(i) for i in range(start, start + 40)])
+        if start % 200 == 0:
+            snapshot = await replica.take_snapshot() if start == 200 else snapshot
+            await replica.update([labelled(f"new{start}", f"newer{start}")])
+        if snapshot is not None and start == 400:
+            await replica.rollback(snapshot.position)
+        positions.append(receipt.position)
+    await live.poll()
+    assert {each.type for each in live.state.queue} == {"drift", "label"}
+    late = Reader(any_fleet, registry)
+    await late.poll()
+    assert late.queued == live.queued
+    for position in positions[::5]:  # wherever a server died
+        state = DeliveryState(positions={}, jobs=0, versions=0, predictions_unix_ms=0)
+        state.positions[str(replica.record.incarnation)] = position
+        again = Reader(any_fleet, registry, state)
+        await again.poll()
+        after = position_key(position)
+        later = [
+            each.id for each in live.state.queue if position_key(json.loads(each.body)["data"]["position"]) > after
+        ]
+        assert [id for id, _ in again.queued] == later
+        assert state.position(replica.record) == live.state.position(replica.record)
+    last = await past_events(replica.record, any_fleet.store(registry), replica.position, replica.position)
+    assert last == []
+
+
+async def test_no_event_is_passed_over_while_the_model_is_learning(any_fleet: Any) -> None:
+    """Polls in the middle of updates find each label once."""
+    registry, replica = await hosted(any_fleet)
+    reader, done = Reader(any_fleet, registry), False
+
+    async def poll() -> None:
+        while not done:
+            await reader.poll()
+            await asyncio.sleep(0)
+
+    polling = asyncio.create_task(poll())
+    for number in range(30):
+        await asyncio.gather(*(replica.update([labelled(f"{number}-{i}")]) for i in range(5)))
+    done = True
+    await polling
+    await reader.poll()
+    told = "".join(body for _, body in reader.queued)
+    assert [told.count(f'"{number}-{i}"') for number in range(30) for i in range(5)] == [1] * 150
+    assert len({id for id, _ in reader.queued}) == len(reader.queued)
+
+
+async def test_a_model_that_left_the_memory_is_no_gap(any_fleet: Any) -> None:
+    registry, replica = await hosted(any_fleet)
+    reader = Reader(any_fleet, registry)
+    await reader.poll()
+    await replica.update([labelled("a")])
+    await replica.cover()
+    registry._evict(replica)
+    await reader.poll()
+    assert [body for _, body in reader.queued if '"a"' in body]
+    again = await registry.get("m")
+    assert isinstance(again, Replica)
+    await again.update([labelled("b")])
+    await reader.poll()
+    assert len(reader.queued) == 2
+    assert '"b"' in reader.queued[1][1]
+
+
+async def test_a_log_that_was_trimmed_is_told_as_a_gap(any_fleet: Any) -> None:
+    registry, replica = await hosted(any_fleet)
+    receipts = [await replica.update([labelled(label)]) for label in "abcd"]
+    record, store = replica.record, any_fleet.store(registry)
+    await replica.take_snapshot()
+    await eventually_async(lambda: _listed(store, record))
+    for snapshot in (await store.snapshots.all(record))[1:]:
+        await store.snapshots.delete(record, snapshot.position)
+    await store.logs.trim(record, replica.position)
+    state = DeliveryState(
+        positions={str(record.incarnation): receipts[0].position}, jobs=0, versions=0, predictions_unix_ms=0
+    )
+    reader = Reader(any_fleet, registry, state)
+    assert await past_events(record, store, receipts[0].position, replica.position) is None
+    await reader.poll()
+    assert [(each.type, without_time(each)) for each in state.queue] == [("dropped", '{"model":"m","count":null}}')]
+    await replica.update([labelled("e")])
+    await reader.poll()
+    assert '"e"' in reader.queued[1][1]
+
+
+async def _listed(store: Any, record: Any) -> bool:
+    return bool(await store.snapshots.all(record))
+
+
+async def test_too_many_events_in_memory_are_read_from_the_log(any_fleet: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sources, "MAX_WAITING", 10)
+    registry, replica = await hosted(any_fleet)
+    reader = Reader(any_fleet, registry)
+    await reader.poll()
+    for number in range(35):
+        await replica.update([labelled(f"l{number}")])
+    await reader.poll()
+    assert len(reader.queued) == 35
+    assert [f'"l{n}"' in body for n, (_, body) in enumerate(reader.queued)] == [True] * 35
+
+
+async def test_what_other_servers_learn_is_heard_of(fleet: Any) -> None:
+    _, replica = await hosted(fleet)
+    other = await fleet.start(preload=False)
+    reader = Reader(fleet, other)
+    reader.state.positions = await reader.sources.positions(DEFINITION)
+    assert not other.resident()
+    await replica.update([labelled("a")])
+    await reader.poll()
+    assert not reader.queued, "the model is not in memory there"
+    await reader.look()
+    await eventually_async(_until(reader, 1))
+    await replica.update([labelled("b")])
+    await eventually_async(_until(reader, 2))
+    assert position_key(reader.state.position(replica.record)) > position_key(START)
+
+
+def _until(reader: Reader, number: int) -> Callable[[], Awaitable[bool]]:
+    async def holds() -> bool:
+        await reader.poll()
+        return len(reader.queued) == number
+
+    return holds
+
+
+async def test_a_webhook_forgets_models_that_are_gone(any_fleet: Any) -> None:
+    registry, replica = await hosted(any_fleet)
+    reader = Reader(any_fleet, registry)
+    await replica.update([labelled("a")])
+    await reader.poll()
+    assert reader.state.positions
+    await registry.delete("m")
+    await reader.look()
+    assert reader.state.positions == {}
