@@ -1,4 +1,4 @@
-"""Events of a part of the log that nobody has watched: the log is applied again."""
+"""Events of a part of the log that was applied before they were watched: it is applied again."""
 
 from manylabel_core.state import DamagedState
 from manylabel_service.hosting.events import Event
