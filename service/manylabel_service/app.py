@@ -19,6 +19,7 @@ from manylabel_service.api.routers import (
 from manylabel_service.api.routers import datasets as dataset_calls
 from manylabel_service.api.routers import (
     events,
+    history,
     keys,
     label_studio,
     labels,
@@ -69,6 +70,7 @@ _PARTS = (
     models,
     model_labels,
     snapshots,
+    history,
     versions,
     detail,
     dataset_calls,

@@ -84,9 +84,7 @@ SPECS: dict[str, dict[str, Any]] = {
     "salt": {"algorithm": "salt", "scaling": "unit"},
     "kernel": {"algorithm": "kernel_falt", "params": {"budget": 4}},
 }
-SETTINGS = Settings(
-    snapshot_retention_count=2, log_retention_examples=0, snapshot_every_updates=12, evict_idle_seconds=0
-)
+SETTINGS = Settings(snapshot_retention_count=2, history_bytes=0, snapshot_every_updates=12, evict_idle_seconds=0)
 WAIT_SECONDS = 20.0
 
 NAMES = st.sampled_from(["m", "n"])

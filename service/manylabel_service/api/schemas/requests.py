@@ -382,12 +382,14 @@ class GroupsRequest(_Request):
 
 
 class RollbackRequest(_Request):
-    """A rollback goes back to a snapshot."""
+    """A rollback goes back to a snapshot, or to any position or time of the history."""
 
     position: Annotated[str, Field(strict=True, json_schema_extra={"pattern": POSITION})] | None = None
-    """One of the model's snapshots has this position."""
+    """The position of a snapshot, or of any entry in the history of the model."""
     name: Annotated[str, Field(strict=True, max_length=64)] | None = None
     """Name of one of the model's snapshots, instead of the position."""
+    time: Annotated[str, Field(strict=True, json_schema_extra={"format": "date-time"})] | None = None
+    """A time with an offset, instead of the position: the state after the last update up to then."""
 
 
 class SnapshotRequest(_Request):
@@ -444,6 +446,15 @@ class LinearSource(_Request):
     """The version has this number; null takes the one served."""
 
 
+class ForkSource(_Request):
+    """A fork begins as another model was at a position or a time."""
+
+    model: Annotated[str, Field(strict=True, json_schema_extra={"pattern": names.PATTERN})]
+    """The other model has this name, and learns online."""
+    at: Annotated[str, Field(strict=True)] | None = None
+    """A position of its log, or a time with an offset; null: now."""
+
+
 def _form_of_label(label: Any) -> str:
     return "described" if isinstance(label, dict | DescribedLabel) else "name"
 
@@ -473,6 +484,9 @@ class ModelRequest(ModelSpec):
     init_from: LinearSource | None = None
     """Null: the model has learnt nothing. Otherwise it begins as this version predicts: a linear one, for `falt`, with
     features scaled as that version scales them where no `scaling` is given."""
+    fork: ForkSource | None = None
+    """Null: the model is new. Otherwise it begins as another model was, with its algorithm, parameters, features and
+    labels; only a name may be given beside it."""
     groups: _Groups = Field(default_factory=list)
     """Groups of labels of which one is true, or at most one."""
     parents: _Parents = Field(default_factory=dict)
@@ -483,7 +497,7 @@ class ModelRequest(ModelSpec):
         """The spec of the model."""
         names = None if self.labels is None else [x if isinstance(x, str) else x.name for x in self.labels]
         return ModelSpec.model_validate(
-            {**self.model_dump(exclude={"init_from", "labels", "groups", "parents"}), "labels": names}
+            {**self.model_dump(exclude={"init_from", "fork", "labels", "groups", "parents"}), "labels": names}
         )
 
     @property

@@ -342,9 +342,7 @@ async def test_an_upload_that_trickles_in_is_given_up(monkeypatch: pytest.Monkey
 def test_a_snapshot_that_was_asked_for_stays_until_it_is_deleted(
     serve: Callable[..., Any], create: Callable[..., str], refused: Callable[..., Any]
 ) -> None:
-    with serve(
-        snapshot_retention_count=2, snapshot_every_updates=2, log_retention_examples=0, max_manual_snapshots=2
-    ) as client:
+    with serve(snapshot_retention_count=2, snapshot_every_updates=2, history_bytes=0, max_manual_snapshots=2) as client:
         model = create(client, "m")
 
         def listed() -> dict[str, Any]:
@@ -397,7 +395,7 @@ def test_a_snapshot_that_was_asked_for_stays_until_it_is_deleted(
 
 
 def test_what_is_old_goes_at_once_when_it_is_deleted(serve: Callable[..., Any], create: Callable[..., str]) -> None:
-    with serve(snapshot_retention_count=1, log_retention_examples=0) as client:
+    with serve(snapshot_retention_count=1, history_bytes=0) as client:
         model = create(client, "m")
         taken = []
         for _ in range(3):

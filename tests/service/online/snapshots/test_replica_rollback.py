@@ -120,7 +120,7 @@ class TestRollback:
         self, fleet: Any, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(retention, "PIN_SECONDS", 0.0)
-        _, (one,) = await hosted(fleet, 1, snapshot_retention_count=3, log_retention_examples=0)
+        _, (one,) = await hosted(fleet, 1, snapshot_retention_count=3, history_bytes=0)
         await learn(fleet, one, 2)
         target = await one.take_snapshot()
         await one.rollback(target.position)
@@ -137,7 +137,7 @@ class TestRollback:
         assert target.position not in [snapshot.position for snapshot in snapshots]
 
     async def test_a_pin_whose_rollback_may_be_on_its_way_stays(self, fleet: Any) -> None:
-        (registry,), (one,) = await hosted(fleet, 1, snapshot_retention_count=1, log_retention_examples=0)
+        (registry,), (one,) = await hosted(fleet, 1, snapshot_retention_count=1, history_bytes=0)
         await learn(fleet, one, 1)
         target = await one.take_snapshot()
         assert await fleet.store(registry).snapshots.pin(one.record, target.position, True)
@@ -262,7 +262,7 @@ class TestSnapshots:
         assert 4 <= taken <= 2 * periods, "each replica by itself would have taken one a period"
 
     async def test_a_trimmed_log_makes_one_that_is_behind_restore_itself(self, fleet: Any) -> None:
-        registries, (one, behind) = await hosted(fleet, 2, snapshot_retention_count=1, log_retention_examples=0)
+        registries, (one, behind) = await hosted(fleet, 2, snapshot_retention_count=1, history_bytes=0)
         registries[1]._tasks[0].cancel()
         await learn(fleet, behind, 1)
         watched = behind.events.subscribe()
@@ -282,7 +282,7 @@ class TestSnapshots:
         assert next(kind for kind in kinds if kind != "metrics") == "dropped"
 
     async def test_a_log_that_nothing_follows_in_does_not_leave_one_behind(self, fleet: Any) -> None:
-        registries, (one, behind) = await hosted(fleet, 2, snapshot_retention_count=1, log_retention_examples=0)
+        registries, (one, behind) = await hosted(fleet, 2, snapshot_retention_count=1, history_bytes=0)
         registries[1]._tasks[0].cancel()
         for i in range(3):
             await learn(fleet, one, 5, 5 * i)
@@ -293,7 +293,7 @@ class TestSnapshots:
         assert behind.model.to_bytes() == one.model.to_bytes()
 
     async def test_a_trimmed_log_is_no_obstacle_for_a_prediction_that_asks_for_its_end(self, fleet: Any) -> None:
-        registries, (one, behind) = await hosted(fleet, 2, snapshot_retention_count=1, log_retention_examples=0)
+        registries, (one, behind) = await hosted(fleet, 2, snapshot_retention_count=1, history_bytes=0)
         registries[1]._tasks[0].cancel()
         await learn(fleet, one, 10)
         await one.take_snapshot()
