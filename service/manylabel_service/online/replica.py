@@ -540,7 +540,7 @@ class Replica(HostedModel):
                 if not re.fullmatch(POSITION, at):
                     raise
         model = await self.state_at(at)
-        data = await asyncio.to_thread(model.to_buffer, self._in_use.versions.form)
+        data = await asyncio.to_thread(model.to_buffer, self._in_use.versions.format)
         await self.snapshotter.archiver.put_state(model.position, model.updates, data)
         return model.position
 

@@ -54,7 +54,7 @@ class WhichEntries(Parameters):
     responses={
         200: {
             "description": "One line of JSON for each entry, the earliest first",
-            **content(schemas.LogLine, media_type=MEDIA_TYPE),
+            **content(schemas.HistoryEntry, media_type=MEDIA_TYPE),
         },
         **problems(
             "model_not_found", "model_is_trained", *HISTORY, "invalid_request", "not_ready", "storage_unavailable"

@@ -34,6 +34,7 @@ _GAUGES = {
     "log_lag_entries": "Entries of the log that are not in the model of this process yet; counted up to about 1,000.",
     "snapshot_age_seconds": "Since the last snapshot, or since the start of the process.",
     "snapshot_bytes": "Size of the last snapshot.",
+    "history_bytes": "Compressed log and states in the history of the model, as of the last snapshot of this process.",
     "kept_prediction_bytes": "Predictions that are kept for late labels, as of when this process kept one last.",
 }
 

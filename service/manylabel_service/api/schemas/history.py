@@ -21,7 +21,7 @@ class LoggedStream(ResponseModel):
     lines: list[int]
 
 
-class LogLine(At):
+class HistoryEntry(At):
     """An entry of the log of a model; which fields there are follows from its kind."""
 
     time: str

@@ -522,7 +522,10 @@ class ModelRequest(ModelSpec):
     @model_validator(mode="wrap")
     @classmethod
     def _note_scaling(cls, document: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
-        wanted = handler(document)
+        if isinstance(document, dict) and document.get("fork") is not None:  # it has the algorithm of its model
+            wanted = handler({"algorithm": "falt", **document})
+        else:
+            wanted = handler(document)
         wanted._leaves_scaling = isinstance(document, dict) and document.get("scaling") is None
         wanted._leaves_text = isinstance(document, dict) and document.get("text") is None
         return wanted

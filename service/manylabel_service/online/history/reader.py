@@ -127,7 +127,7 @@ class HistoryReader:
             raise BeforeHistory(self._record.name, f"position {at}", begin)
         try:
             await self._store.logs.read(self._record, at, 1)
-        except LogLost:
+        except (LogLost, ValueError):  # of another store
             raise PositionNotFound(self._record.name, at) from None
         except LogTrimmed:
             catalogue = await self._catalogue.read()

@@ -277,7 +277,11 @@ def test_predictions_and_updates_go_on_around_rollbacks(client: TestClient, mode
 @pytest.mark.parametrize(
     ("body", "status", "code", "places"),
     [
-        ({"position": "999999"}, 404, "snapshot_not_found", []),
+        ({"position": "999999"}, 404, "position_not_found", []),
+        ({"position": "0", "time": "2026-11-27T10:00:00Z"}, 422, "invalid_request", ["/time"]),
+        ({"time": "2026-11-27T10:00:00"}, 422, "invalid_request", ["/time"]),
+        ({"time": "3"}, 422, "invalid_request", ["/time"]),
+        ({"time": "1999-11-27T10:00:00Z"}, 410, "before_history", []),
         ({"position": "x"}, 422, "invalid_request", ["/position"]),
         ({"position": ""}, 422, "invalid_request", ["/position"]),
         ({"position": "9" * 65}, 422, "invalid_request", ["/position"]),
