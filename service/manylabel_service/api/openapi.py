@@ -63,6 +63,7 @@ _BODIES: tuple[type[BaseModel], ...] = (
     schemas.NotPromotedEvent,
     schemas.LabelEvent,
     schemas.DroppedEvent,
+    schemas.HistoryEntry,
     schemas.InferRequest,
     schemas.InferenceError,
     schemas.ProblemDocument,

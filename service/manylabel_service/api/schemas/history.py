@@ -28,22 +28,22 @@ class HistoryEntry(At):
     """When it was appended, by the clock of the store: RFC 3339, UTC."""
     kind: Literal["update", "rollback", "label", "describe", "groups"]
     examples: list[LoggedExample] | None = None
-    """Of an update."""
+    """Examples of an update."""
     prediction_ids: list[str] | None = None
-    """Of an update with the labels of stored predictions: the id of each."""
+    """Ids of the stored predictions whose labels an update has."""
     stream: LoggedStream | None = None
-    """Of an update that came in a stream."""
+    """Place of an update in its stream."""
     to: str | None = None
-    """Of a rollback: the position gone back to. Of a label that was renamed or merged: its new name."""
+    """Position that a rollback goes back to, or new name of a label that was renamed or merged."""
     label: str | None = None
-    """Of a change of a label: its name."""
+    """Name of a label that was changed."""
     change: Literal["renamed", "merged", "retired", "paused", "resumed"] | None = None
-    """Of a change of a label."""
+    """Change of a label."""
     labels: dict[str, dict[str, str | None]] | None = None
-    """Of titles, descriptions and URIs: those of each label."""
+    """Titles, descriptions and URIs by label."""
     groups: list[GroupOfLabels] | None = None
-    """Of groups and parents of labels: all groups."""
+    """All groups of labels."""
     parents: dict[str, str] | None = None
-    """Of groups and parents of labels: the parent of each child."""
+    """The parent of each child."""
     idempotency_key: str | None = None
-    """Of the request, if it had one."""
+    """Idempotency key of the request, if it had one."""
