@@ -65,6 +65,7 @@ _EXAMPLE = {"name": "tags", "algorithm": "falt", "params": {"eta": 0.5, "passes_
         "version_not_found",
         "no_version_served",
         "version_damaged",
+        "model_is_trained",
         *HISTORY,
         *CREATING,
     ),

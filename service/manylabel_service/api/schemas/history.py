@@ -15,7 +15,7 @@ class LoggedExample(ResponseModel):
 
 
 class LoggedStream(ResponseModel):
-    """Where the examples of an update stand in a stream."""
+    """Place of the examples of an update in a stream: its key, and the number of the line of each."""
 
     key: str
     lines: list[int]

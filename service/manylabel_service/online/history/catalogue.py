@@ -60,7 +60,7 @@ class StoredState(NamedTuple):
 
 
 class Catalogue(BaseModel):
-    """What there is of a history, in the order of the log.
+    """Segments and states of a history, in the order of the log.
 
     Entries after `begin` are in the segments, and where these end in the log. The first state is at `begin`, unless
     that is the beginning of the log, or no state was kept yet.
