@@ -728,8 +728,8 @@ class Replica(HostedModel):
         PositionNotFound, BeforeHistory, HistoryDamaged, NotReady, StorageError, ModelGone
         """
         self.check_serving()
-        position = await HistoryReader(self.record, self._store).find(at)
         try:
+            position = await HistoryReader(self.record, self._store).find(at)
             return await PastStates(self.record, self._store).at(position)
         except (LogTrimmed, LogLost) as error:
             raise NotReady(f"the history of model {self.record.name!r} is being cut: {error}") from error

@@ -14,6 +14,7 @@ import structlog
 
 from manylabel_service import ulid
 from manylabel_service.errors import DocumentDamaged, LogLost, LogTrimmed, StorageUnavailable
+from manylabel_service.hosting.size_limits import check_limit
 from manylabel_service.online.history import segment as segments
 from manylabel_service.online.history.catalogue import (
     MAX_SEGMENTS,
@@ -39,6 +40,9 @@ STATE_LOG_BYTES = 32 << 20
 
 STATE_SHARE = 4
 """The log between two states has at least this many times the bytes of the state: it costs more than they do."""
+
+TARGETS = 8
+"""States that rollbacks go back to, which are kept beyond twice the size of a history."""
 
 READ_ENTRIES = 1_000
 """Entries read from the log at a time."""
@@ -116,10 +120,23 @@ class Archiver:
                 catalogue = await self._keep(snapshot, catalogue)
 
     async def put_state(self, position: str, examples: int, data: bytes | memoryview) -> None:
-        """Keep the state at a position, if it is not kept yet; raise as `close`."""
+        """Keep the state at a position, if it is not kept yet.
+
+        Raises
+        ------
+        LimitExceeded
+            Too many states are kept because rollbacks go back to them.
+        StorageUnavailable, ModelGone, ModelDamaged
+        """
         found = await self._found()
         if found.catalogue.state_at(position) is not None:
             return
+        # What rollbacks need cannot be dropped before the log is trimmed past them.
+        limit = 2 * self._limits.size_bytes + TARGETS * len(data)
+        check_limit(
+            f"bytes of the history of model {self._record.name!r}", found.catalogue.size_bytes + len(data), limit
+        )
+        check_limit(f"states in the history of model {self._record.name!r}", len(found.catalogue.states), MAX_STATES)
         id, size_bytes = await self._catalogue.put_blob(pieces_of(bytes(data)))
         # How much of the log is before it is not known; the next state is due as if it were not there.
         state = StoredState(id, position, examples, 0, size_bytes)
@@ -164,7 +181,7 @@ class Archiver:
         self.size_bytes = catalogue.size_bytes
 
     def _fits(self, catalogue: Catalogue) -> bool:
-        if len(catalogue.segments) > MAX_SEGMENTS - 16 or len(catalogue.states) > MAX_STATES - 16:
+        if len(catalogue.segments) > MAX_SEGMENTS - 16 or len(catalogue.states) > MAX_STATES - 64:
             return False
         oldest_ms = 1_000 * (time.time() - self._limits.seconds)
         if self._limits.seconds and catalogue.segments and catalogue.segments[0].first_ms < oldest_ms:
@@ -257,7 +274,7 @@ class Archiver:
 
     def _is_state_due(self, snapshot: SnapshotMeta, catalogue: Catalogue) -> bool:
         key = position_key(snapshot.position)
-        if catalogue.state_at(snapshot.position) is not None or len(catalogue.states) >= MAX_STATES:
+        if catalogue.state_at(snapshot.position) is not None or len(catalogue.states) >= MAX_STATES - 64:
             return False
         if snapshot.pinned:  # the log goes back to it
             return True

@@ -105,5 +105,7 @@ class PastStates:
                     raise LogLost(self._record.name, position)
         except Interrupted as error:
             raise error.error from error
-        except (LogTrimmed, LogLost, TargetLost) as error:
+        except LogTrimmed as error:  # meanwhile
+            raise BeforeHistory(self._record.name, f"position {begin}", error.trimmed) from error
+        except (LogLost, TargetLost) as error:
             raise HistoryDamaged(self._record.name, begin, position, str(error)) from error

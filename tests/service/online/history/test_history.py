@@ -461,3 +461,28 @@ async def test_a_model_without_intact_snapshots_is_restored_from_its_history(any
 def test_settings_of_the_history() -> None:
     make: Callable[..., Settings] = Settings
     assert HistoryLimits.of(make(history_bytes=5, history_days=2)) == HistoryLimits(5, 172_800.0)
+
+
+async def test_states_that_rollbacks_go_back_to_have_a_limit(any_fleet: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(archivers, "TARGETS", 2)
+    monkeypatch.setattr(Replica, "snapshot_soon", lambda self: None)
+    registry = await any_fleet.start(**SMALL, history_bytes=0)
+    replica = await registry.create(any_fleet.spec())
+    positions = []
+    for i in range(20):
+        await replica.update([any_fleet.example(i)])
+        positions.append(replica.position)
+    await replica.rollback(positions[3])
+    await replica.rollback(positions[5])
+    before = replica.position
+    with pytest.raises(LimitExceeded, match="bytes of the history of model 'm'"):
+        await replica.rollback(positions[7])
+    assert replica.position == before
+    await replica.rollback(positions[5])
+    for i in range(3):  # the log is trimmed past the rollbacks
+        await replica.update([any_fleet.example(i)])
+        await replica.take_snapshot()
+    monkeypatch.setattr(archivers, "YOUNG_SECONDS", 0.0)
+    await replica.update([any_fleet.example(1)])
+    await replica.take_snapshot()
+    assert await any_fleet.store(registry).blobs.keys(BLOBS) == []
