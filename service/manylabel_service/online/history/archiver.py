@@ -13,7 +13,7 @@ from typing import NamedTuple, Self
 import structlog
 
 from manylabel_service import ulid
-from manylabel_service.errors import DocumentDamaged, LogLost, LogTrimmed, StorageUnavailable
+from manylabel_service.errors import DocumentDamaged, LogLost, LogTrimmed, ModelDamaged, StorageUnavailable
 from manylabel_service.hosting.size_limits import check_limit
 from manylabel_service.online.history import segment as segments
 from manylabel_service.online.history.catalogue import (
@@ -106,6 +106,11 @@ class Archiver:
             except (LogLost, LogTrimmed) as error:
                 found = await self._begun_anew(found, error)
                 continue
+            except ModelDamaged as error:  # the log would never be trimmed again
+                action = "the history begins after the damaged part of the log"
+                log.error("history_damaged", model=self._record.name, error=str(error), action=action)
+                await self._catalogue.change(lambda _: Catalogue(begin=through))
+                return through
             if not self._is_due(entries, found.catalogue):
                 return min(found.catalogue.through, through, key=position_key)
             found = await self._add(found, entries)
@@ -139,8 +144,7 @@ class Archiver:
         check_limit(f"states in the history of model {self._record.name!r}", len(found.catalogue.states), MAX_STATES)
         id, size_bytes = await self._catalogue.put_blob(pieces_of(bytes(data)))
         # How much of the log is before it is not known; the next state is due as if it were not there.
-        state = StoredState(id, position, examples, 0, size_bytes)
-        await self._catalogue.change(lambda catalogue: catalogue.with_state(state))
+        await self._add_state(StoredState(id, position, examples, 0, size_bytes))
 
     async def retain(self, rollbacks: Iterable[tuple[str, str]], trimmed: str) -> None:
         """Drop the oldest part of the history where it is larger, or older, than it may be.
@@ -295,12 +299,15 @@ class Archiver:
         if size_bytes != snapshot.size_bytes:  # it was removed meanwhile
             await self._catalogue.delete([id])
             return catalogue
-        state = StoredState(id, snapshot.position, *snapshot.extent, size_bytes)
+        return await self._add_state(StoredState(id, snapshot.position, *snapshot.extent, size_bytes))
+
+    async def _add_state(self, state: StoredState) -> Catalogue:
+        """Have the catalogue name a state, whose blob is removed if it has another at the position."""
 
         def add(catalogue: Catalogue) -> Catalogue:
             return catalogue if catalogue.state_at(state.position) else catalogue.with_state(state)
 
         catalogue = await self._catalogue.change(add)
-        if id not in catalogue.ids:
-            await self._catalogue.delete([id])
+        if state.id not in catalogue.ids:
+            await self._catalogue.delete([state.id])
         return catalogue

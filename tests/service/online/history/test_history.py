@@ -486,3 +486,25 @@ async def test_states_that_rollbacks_go_back_to_have_a_limit(any_fleet: Any, mon
     await replica.update([any_fleet.example(1)])
     await replica.take_snapshot()
     assert await any_fleet.store(registry).blobs.keys(BLOBS) == []
+
+
+async def test_a_damaged_entry_does_not_keep_the_log_from_being_trimmed(lone_fleet: Any) -> None:
+    registry = await lone_fleet.start(**SMALL)
+    replica = await registry.create(lone_fleet.spec())
+    for i in range(30):
+        await replica.update([lone_fleet.example(i)])
+    store = lone_fleet.store(registry)
+    connection = store.engine.tables._connection
+    ((key, payload),) = connection.execute("SELECT key, payload FROM entries WHERE payload NOT NULL LIMIT 1")
+    connection.execute("UPDATE entries SET payload = ? WHERE key = ?", (payload[:-1] + b"?", key))
+    states = {}
+    for _ in range(4):
+        await replica.take_snapshot()
+        await replica.update([lone_fleet.example(1)])
+        states[replica.position] = replica.model.checksum()
+    with pytest.raises(LogTrimmed):
+        await store.logs.read(replica.record, START, 1)
+    with pytest.raises(BeforeHistory):
+        await replica.state_at(START)
+    for position, checksum in states.items():
+        assert (await replica.state_at(position)).checksum() == checksum
