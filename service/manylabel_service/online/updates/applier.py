@@ -89,7 +89,7 @@ class Applier:
         self._store = store
         self._queue = queue
         self._snapshotter = snapshotter
-        target, read = PastStates(record, store).target, HistoryReader(record, store).read
+        target, read = PastStates(record, store, snapshot_reader).target, HistoryReader(record, store).read
         self._replayer = LogReplayer(record, model.spec, store, snapshot_reader, read, target)
         self.learning = self._replayer.learning
         self._agreement = ReplayVerifier(record, model.spec, store, snapshot_reader, self._replayer)

@@ -23,13 +23,14 @@ class PastStates:
     Parameters
     ----------
     record, store : the model and where it is.
+    snapshots : reads its snapshots.
     """
 
-    def __init__(self, record: ModelMeta, store: Store) -> None:
+    def __init__(self, record: ModelMeta, store: Store, snapshots: SnapshotReader | None = None) -> None:
         self._record = record
         self._store = store
         self._spec = read_spec(record.spec)
-        self._snapshots = SnapshotReader(record, store)
+        self._snapshots = snapshots or SnapshotReader(record, store)
         self._catalogue = CatalogueStore(record, store)
 
     async def at(self, position: str) -> OnlineModel:
