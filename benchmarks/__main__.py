@@ -5,6 +5,7 @@ from pathlib import Path
 
 from benchmarks import results
 from benchmarks.batch import sections
+from benchmarks.history import measures as history
 from benchmarks.http import parts
 from benchmarks.install import extras as install
 from benchmarks.online import budget, calibration, drift, label_next, missing, speed, streams
@@ -22,6 +23,7 @@ BENCHMARKS = {
     "missing": missing,
     "text": text,
     "label-next": label_next,
+    "history": history,
     "http": parts,
     "batch": sections,
     "peers": peers,

@@ -180,10 +180,10 @@ PLACES = (
         "tests/service/online/snapshots",
     ),
     Place(
-        f"{SERVICE}/online/snapshots/retention.py",
-        "snapshot.pinned or snapshot.kept or window",
-        "snapshot.kept or window",
-        "tests/service/online/snapshots",
+        f"{SERVICE}/online/history/archiver.py",
+        "return min(found.catalogue.through, through, key=position_key)",
+        "return through",
+        "tests/service/online/history",
     ),
     Place(
         f"{SERVICE}/online/snapshots/quota.py",

@@ -19,6 +19,7 @@ from manylabel_service.api.routers import (
 from manylabel_service.api.routers import datasets as dataset_calls
 from manylabel_service.api.routers import (
     events,
+    history,
     keys,
     label_studio,
     labels,
@@ -72,6 +73,7 @@ _PARTS = (
     models,
     model_labels,
     snapshots,
+    history,
     versions,
     detail,
     dataset_calls,

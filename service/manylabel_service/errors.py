@@ -358,6 +358,29 @@ class SnapshotsFull(ServiceError):
     limit: int
 
 
+class PositionNotFound(ServiceError):
+    """A position at which the log of the model has no entry."""
+
+    code = "position_not_found"
+    message = "the log of model {self.name!r} has no entry at position {self.position}; read the log to see all"
+    name: str
+    position: str
+
+
+class BeforeHistory(ServiceError):
+    """A position or time that the history of the model no longer reaches."""
+
+    code = "before_history"
+    message = (
+        "the history of model {self.name!r} begins after position {self.begin}, and {self.at} is earlier; the server "
+        "keeps as much of it as history_bytes and history_days say"
+    )
+    name: str
+    at: str
+    """The position or time, as text."""
+    begin: str
+
+
 # Requests
 
 
@@ -705,6 +728,20 @@ class ModelDamaged(StorageError):
     name: str
     detail: str
     """The mismatch, and its location."""
+
+
+class HistoryDamaged(StorageError):
+    """A part of the history of a model that is damaged or missing; the other parts can be read."""
+
+    code = "history_damaged"
+    message = (
+        "the history of model {self.name!r} after position {self.after} and up to {self.through} is damaged: "
+        "{self.reason}; the entries before and after can be read"
+    )
+    name: str
+    after: str
+    through: str
+    reason: str
 
 
 class DocumentDamaged(StorageError):

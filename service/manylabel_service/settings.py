@@ -180,20 +180,15 @@ class Settings(BaseSettings):
     anything."""
 
     snapshot_retention_count: PositiveInt = 3
-    """Number of recent snapshots retained per model, in addition to the older ones that the retained log starts
-    from."""
+    """Number of recent snapshots retained per model. The log before them is moved into the history of the model."""
 
-    log_retention_examples: NonNegativeInt = 100_000
-    """Minimum number of learnt examples that stay in the log of a model, for jobs that train from them (within
-    log_retention_bytes). If this and log_retention_hours are 0, the log is trimmed behind the retained snapshots."""
+    history_bytes: NonNegativeInt = 2**28
+    """Maximum compressed bytes of the history of a model: its log, for jobs that train from it, exports, and rollbacks
+    and forks to any position or time. Above it, the oldest part is dropped; 0 keeps no history."""
 
-    log_retention_hours: NonNegativeFloat = 0.0
-    """Minimum hours for which learnt examples stay in the log of a model (within log_retention_bytes), in addition to
-    log_retention_examples; 0 for none."""
-
-    log_retention_bytes: PositiveInt = 2**28
-    """Maximum bytes per model of the log retained by log_retention_examples and log_retention_hours, and of the older
-    snapshots that it needs; above it, less is retained. The log that the newest snapshots need is always retained."""
+    history_days: NonNegativeFloat = 0.0
+    """Maximum age in days of the examples in the history of a model; 0 for no maximum. Examples that the newest
+    snapshots still need may be older."""
 
     max_connections: PositiveInt = 1_000
     """Maximum concurrent connections per process, also capped by the open-file limit. At the limit an idle connection

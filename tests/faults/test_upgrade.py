@@ -138,7 +138,7 @@ async def check(url: str, states: Sequence[tuple[str, bytes]], traffic: Traffic)
 
 def _in_first_form(entry: Entry) -> Entry:
     """The forms of these tests differ in nothing but their number, the second byte of an entry."""
-    return Entry(entry.position, entry.payload[:1] + b"\x01" + entry.payload[2:])
+    return entry._replace(payload=entry.payload[:1] + b"\x01" + entry.payload[2:])
 
 
 @contextlib.asynccontextmanager

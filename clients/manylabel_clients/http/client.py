@@ -92,6 +92,7 @@ class Client(SyncResource[ClientRequests]):
         super().__init__(connections, ClientRequests(connections.retry, clock))
 
     create_model = sync_handle(ClientRequests.create_model, Model)
+    fork_model = sync_handle(ClientRequests.fork_model, Model)
     upload_model = sync_handle(ClientRequests.upload_model, Model)
     models = sync(ClientRequests.models)
     replicas = sync(ClientRequests.replicas)
@@ -170,6 +171,7 @@ class AsyncClient(AsyncResource[ClientRequests]):
         super().__init__(connections, ClientRequests(connections.retry, clock))
 
     create_model = awaited_handle(ClientRequests.create_model, AsyncModel)
+    fork_model = awaited_handle(ClientRequests.fork_model, AsyncModel)
     upload_model = awaited_handle(ClientRequests.upload_model, AsyncModel)
     models = awaited(ClientRequests.models)
     replicas = awaited(ClientRequests.replicas)

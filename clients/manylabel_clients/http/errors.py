@@ -10,7 +10,7 @@ ManyLabelError
     │   └── Unauthorized     401             no key came, or one that opens nothing
     ├── NotFound             404             nothing of that name or id
     ├── Conflict             409             it is not in a state for that: taken, in use, under way, ended, labelled
-    ├── Expired              410             the prediction was kept no longer
+    ├── Expired              410             the prediction, or this part of the history, was kept no longer
     ├── TooLarge             413, 507        a body, a batch or the model would exceed its limit
     ├── Busy                 429             a queue is full, or the rate of the key used up; so were the retries
     └── Unavailable          503             not ready, draining or storage gone; the retries were used up
@@ -129,7 +129,7 @@ class Conflict(ApiError):
 
 
 class Expired(ApiError):
-    """The prediction was kept no longer when its labels came."""
+    """The prediction was kept no longer when its labels came, or the history of the model begins later."""
 
 
 class TooLarge(ApiError):

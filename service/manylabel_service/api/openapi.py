@@ -64,6 +64,7 @@ _BODIES: tuple[type[BaseModel], ...] = (
     schemas.NotPromotedEvent,
     schemas.LabelEvent,
     schemas.DroppedEvent,
+    schemas.HistoryEntry,
     schemas.InferRequest,
     schemas.InferenceError,
     schemas.ProblemDocument,

@@ -1,15 +1,14 @@
 """A data set made of what an online model has learnt last.
 
 Only the log knows the examples; which of them were learnt, and in which columns, follows from folding it: entries that
-are refused, repeated or rolled back leave none. So the log is replayed from the oldest snapshot that covers the wanted
-rows, by a learner that learns nothing and records its rows. A child process does that; this module only passes on the
-stored snapshots and entries.
+are refused, repeated or rolled back leave none. So the log is replayed from a state that the history of the model has,
+the latest before the wanted rows, by a learner that learns nothing and records its rows. A child process does that;
+this module only passes on the stored states and entries.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
 from contextlib import aclosing
 from functools import partial
 from pathlib import Path
@@ -18,18 +17,22 @@ from typing import IO, NamedTuple
 from manylabel_core.state import DamagedState
 from manylabel_service.datasets.log_frames import BASE, ENTRY, SNAPSHOT, write_frame, write_head
 from manylabel_service.datasets.sandbox import BASE_BYTES, run, scratch_file
-from manylabel_service.errors import InvalidDataset, LogLost, LogTrimmed, ModelIsTrained, ModelNotFound
+from manylabel_service.errors import HistoryDamaged, InvalidDataset, LogTrimmed, ModelIsTrained, ModelNotFound
+from manylabel_service.online.history.catalogue import LOST, CatalogueStore
+from manylabel_service.online.history.reader import HistoryReader
 from manylabel_service.online.spec.spec import ModelSpec
 from manylabel_service.online.spec.trained import is_trained
 from manylabel_service.online.state.log_entries import Rollback, decode
+from manylabel_service.online.updates.past_states import PastStates
+from manylabel_service.online.updates.replay import TargetLost
 from manylabel_service.settings import Settings
-from manylabel_service.storage import SEED, START, Entry, ModelMeta, SnapshotMeta, Store, open_in_thread
-
-READ_ENTRIES = 1_000
-"""Entries read from the log at a time."""
+from manylabel_service.storage import SEED, START, Entry, ModelMeta, Store, open_in_thread, position_key
 
 ATTEMPTS = 3
 """Maximum attempts if the log is trimmed while it is read."""
+
+BYTES_PER_ROW_BYTE = 4
+"""Bytes of the log that are read at most for each byte that a data set may have."""
 
 
 class StreamCounts(NamedTuple):
@@ -83,8 +86,8 @@ async def rows_of_stream(store: Store, settings: Settings, model: str, last: int
     InvalidDataset
         The model has learnt no example with all labels known, or the rows are larger than a data set may be, or
         the model hashes its features: a trained model would not know them by their names.
-    LogTrimmed, LogLost
-        No snapshot that is intact reaches back to where the log begins.
+    LogTrimmed, LogLost, HistoryDamaged
+        No state that is intact leads to the end of the log.
     OSError
         A file cannot be written.
     """
@@ -99,42 +102,54 @@ async def rows_of_stream(store: Store, settings: Settings, model: str, last: int
         raise InvalidDataset(f"model {model!r} hashes its features, so that what they are called is not known")
     failure: Exception | None = None
     for _ in range(ATTEMPTS):
-        try:
-            async for base in _beginnings(store, record):
-                counts = await _folded(store, settings, record, None if base is None else base.position, last, to)
-                if counts is not None:
-                    return counts._replace(all_of_log=base is not None and _is_seed(base))
-        except LogTrimmed as error:  # snapshots were taken meanwhile
-            failure = error
-        else:
+        first, earlier, later = await _beginnings(store, settings, record, last)
+        for n, begin in enumerate((*first, *earlier, *first, *later)):
+            try:
+                counts = await _folded(store, settings, record, begin.position, last, to)
+            except (LogTrimmed, HistoryDamaged) as error:  # it may have been trimmed meanwhile
+                failure = error
+                continue
+            # Of rows with partial labels there may be fewer than there are examples.
+            if counts is not None and (counts.rows >= last or n > 0 or not earlier):
+                return counts._replace(all_of_log=begin == _Begin(SEED, 0, 0))
+        if not isinstance(failure, LogTrimmed):
             break
     raise failure or InvalidDataset(f"no snapshot of model {model!r} is intact, so that its log cannot be read")
 
 
-def _is_seed(snapshot: SnapshotMeta) -> bool:
-    """Return whether a model was made with this state; one after the first entry of a log may have that place too."""
-    return snapshot.position == SEED and not any(snapshot.extent)
+class _Begin(NamedTuple):
+    """A state that the log can be read from: its position, and the examples and bytes of the log before it."""
+
+    position: str
+    examples: int
+    log_bytes: int
 
 
-async def _beginnings(store: Store, record: ModelMeta) -> AsyncIterator[SnapshotMeta | None]:
-    """Return where the log can be read from, the earliest first: None is its very beginning, else a snapshot."""
-    snapshots = reversed(await store.snapshots.all(record))
-    failure: LogTrimmed | LogLost | None = None
-    found = False
-    for base in (None, *snapshots):
-        try:
-            await store.logs.read(record, START if base is None else base.position, 1)
-        except (LogTrimmed, LogLost) as error:
-            failure = error
-        else:
-            found = True
-            yield base
-    if not found and failure is not None:
-        raise failure
+async def _beginnings(store: Store, settings: Settings, record: ModelMeta, last: int) -> tuple[list[_Begin], ...]:
+    """Return where the log can be read from: the latest before enough examples, those before, and those after it.
+
+    No more of the log is read than the rows of the largest data set may come from.
+    """
+    reader = HistoryReader(record, store)
+    begin = await reader.begin()
+    found = {s.position: _Begin(s.position, *s.extent) for s in await store.snapshots.all(record)}
+    states = (await reader.catalogue()).states
+    found |= {s.position: _Begin(s.position, s.examples, s.log_bytes) for s in states if s.log_bytes}
+    if begin in (START, SEED):
+        found.setdefault(begin, _Begin(begin, 0, 0))
+    begins = sorted(found.values(), key=lambda each: position_key(each.position))
+    begins = [each for each in begins if position_key(each.position) >= position_key(begin)]
+    if not begins:
+        return [], [], []
+    newest, most_bytes = begins[-1], BYTES_PER_ROW_BYTE * settings.max_dataset_bytes
+    begins = [each for each in begins if newest.log_bytes - each.log_bytes <= most_bytes]
+    first = sum(newest.examples - each.examples >= last for each in begins) - 1
+    first = max(first, 0)
+    return begins[first : first + 1], begins[:first], begins[first + 1 :]
 
 
 async def _folded(
-    store: Store, settings: Settings, record: ModelMeta, base: str | None, last: int, to: Path
+    store: Store, settings: Settings, record: ModelMeta, base: str, last: int, to: Path
 ) -> StreamCounts | None:
     """Return the rows from one beginning on; None if a snapshot is damaged that is needed for it."""
     most = settings.max_dataset_bytes
@@ -156,43 +171,58 @@ async def _folded(
     return None if report["damaged"] else StreamCounts(**report["counts"])
 
 
-async def _gather(store: Store, record: ModelMeta, base: str | None, file: IO[bytes]) -> None:
-    """Write down the log from a beginning on, each snapshot before the first entry that needs it.
+async def _gather(store: Store, record: ModelMeta, base: str, file: IO[bytes]) -> None:
+    """Write down the log from a beginning on, each state before the first entry that needs it.
 
     Raises
     ------
     DamagedState
-        A snapshot is not there.
+        A state is not there.
     """
     written: set[str] = set()
-    if base is not None:
-        await _put_snapshot(store, record, base, file, BASE)
-    position = base or START
-    while entries := await store.logs.read(record, position, READ_ENTRIES):
+    if base != START:
+        await _put_state(store, record, base, file, BASE)
+    reader, position = HistoryReader(record, store), base
+    while entries := await reader.read(position):
         for target in await asyncio.to_thread(_targets, entries):
             if target not in written:
-                await _put_snapshot(store, record, target, file, SNAPSHOT)
+                await _put_state(store, record, target, file, SNAPSHOT)
                 written.add(target)
         await asyncio.to_thread(_put_entries, entries, file)
         position = entries[-1].position
 
 
-async def _put_snapshot(store: Store, record: ModelMeta, at: str, file: IO[bytes], kind: int) -> None:
-    due = next((s.size_bytes for s in await store.snapshots.all(record) if s.position == at), 0)
+async def _put_state(store: Store, record: ModelMeta, at: str, file: IO[bytes], kind: int) -> None:
+    """Write down a state as it is stored; one that is not is computed."""
+    catalogue = CatalogueStore(record, store)
+    if (snapshot := next((s for s in await store.snapshots.all(record) if s.position == at), None)) is not None:
+        due, stored = snapshot.size_bytes, store.snapshots.read(record, at)
+    elif (state := (await catalogue.read()).state_at(at)) is not None:
+        due, stored = state.size_bytes, store.blobs.read(catalogue.key(state.id))
+    else:
+        try:
+            model = await PastStates(record, store).target(at)
+        except TargetLost as error:
+            raise DamagedState(str(error)) from error
+        await asyncio.to_thread(write_frame, file, kind, at, await asyncio.to_thread(model.to_buffer))
+        return
     await asyncio.to_thread(write_head, file, kind, at, due)
-    async with aclosing(store.snapshots.read(record, at)) as pieces:
-        async for piece in pieces:
-            due -= await asyncio.to_thread(file.write, piece)
+    try:
+        async with aclosing(stored) as pieces:
+            async for piece in pieces:
+                due -= await asyncio.to_thread(file.write, piece)
+    except LOST as error:
+        raise DamagedState(str(error)) from error
     if due:
-        raise DamagedState(f"there is no snapshot at {at}")
+        raise DamagedState(f"there is no whole state at {at}")
 
 
 def _put_entries(entries: list[Entry], file: IO[bytes]) -> None:
-    for position, payload in entries:
-        write_frame(file, ENTRY, position, payload)
+    for entry in entries:
+        write_frame(file, ENTRY, entry.position, entry.payload)
 
 
 def _targets(entries: list[Entry]) -> list[str]:
-    """Return the snapshots that rollbacks among the entries go back to."""
+    """Return the positions that rollbacks among the entries go back to."""
     changes = (decode(entry.payload) for entry in entries)
     return [change.to for change in changes if isinstance(change, Rollback)]

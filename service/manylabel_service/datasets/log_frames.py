@@ -21,7 +21,7 @@ class Frame(NamedTuple):
     size: int
 
 
-def write_frame(file: IO[bytes], kind: int, position: str, payload: bytes) -> None:
+def write_frame(file: IO[bytes], kind: int, position: str, payload: bytes | memoryview) -> None:
     """Add a snapshot or an entry at the end."""
     write_head(file, kind, position, len(payload))
     file.write(payload)

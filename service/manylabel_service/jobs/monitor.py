@@ -21,6 +21,7 @@ from manylabel_service.jobs.job_record import JobDocument, Unchanged, queued
 from manylabel_service.jobs.job_store import BLOBS
 from manylabel_service.jobs.runners.local import Runner
 from manylabel_service.jobs.supervision.workdirs import remove_stale
+from manylabel_service.online.history.catalogue import collect_garbage
 from manylabel_service.trained.version_store import collect_deleted
 
 MAX_ENDED_JOBS = 1_000
@@ -123,6 +124,7 @@ class JobMonitor:
             if unneeded:
                 await job_store.remove_blobs(id)
         await collect_deleted(self._context.store)
+        await collect_garbage(self._context.store)
 
 
 class _Heartbeat(NamedTuple):

@@ -30,6 +30,7 @@ from manylabel_service.models.follower import Follower
 from manylabel_service.models.listing import Listing
 from manylabel_service.models.loader import ModelLoader
 from manylabel_service.models.membership import MAX_MODELS, Membership
+from manylabel_service.online.history.catalogue import CatalogueStore
 from manylabel_service.online.replica import Replica
 from manylabel_service.online.size_limits import check_size
 from manylabel_service.online.snapshots.quota import SnapshotQuota
@@ -366,8 +367,9 @@ class Registry:
             raise ModelNotFound(name)
         await self._store.models.delete(record)
         self._damaged.discard(name)
-        if not record.damaged and is_trained(record.spec):
-            with suppress(StorageUnavailable):  # what is left goes later
+        with suppress(StorageUnavailable):  # what is left goes later
+            await CatalogueStore(record, self._store).delete_all()
+            if not record.damaged and is_trained(record.spec):
                 await VersionStore(record, self._store).delete_all()
         replica = self._replicas.get(name)
         if replica is not None and replica.record == record:

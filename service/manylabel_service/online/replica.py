@@ -7,6 +7,7 @@ unless it asks for a position that is not reached yet.
 
 import asyncio
 import math
+import re
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -18,6 +19,7 @@ from numpy.typing import NDArray
 from manylabel_core.label_structure import Group
 from manylabel_core.records import RecordEncoder
 from manylabel_service.errors import (
+    BeforeHistory,
     DurabilityUnavailable,
     InvalidExample,
     KeyReused,
@@ -25,7 +27,9 @@ from manylabel_service.errors import (
     LogLost,
     LogTrimmed,
     NoProbabilities,
+    NotReady,
     ServiceError,
+    SnapshotNotFound,
 )
 from manylabel_service.hosting.events import Events
 from manylabel_service.hosting.examples import Example, Features, Labels
@@ -36,6 +40,7 @@ from manylabel_service.hosting.signature import EXAMPLE, Signature
 from manylabel_service.hosting.slices import SLICE_SECONDS, SliceSize
 from manylabel_service.hosting.store_health import StoreHealth
 from manylabel_service.idempotency import IdempotencyKey
+from manylabel_service.online.history.reader import HistoryReader
 from manylabel_service.online.label_next import RankedPredictions, UnitRow, Unlabelled, spread, unit_row
 from manylabel_service.online.prediction_store import PredictionStore, StoredPrediction
 from manylabel_service.online.snapshots.quota import SnapshotQuota
@@ -63,9 +68,20 @@ from manylabel_service.online.state.served_metrics import VersionMeasures
 from manylabel_service.online.updates.admission import Admission, Admitted
 from manylabel_service.online.updates.applier import Applier
 from manylabel_service.online.updates.in_flight_keys import InFlightKeys
+from manylabel_service.online.updates.past_states import PastStates
 from manylabel_service.online.updates.update_queue import UpdateQueue
 from manylabel_service.settings import Settings
-from manylabel_service.storage import ManualSnapshot, ModelMeta, SnapshotMeta, Store
+from manylabel_service.storage import (
+    POSITION,
+    SEED,
+    START,
+    Entry,
+    ManualSnapshot,
+    ModelMeta,
+    SnapshotMeta,
+    Store,
+    position_key,
+)
 
 T = TypeVar("T")
 
@@ -103,6 +119,7 @@ class Replica(HostedModel):
         self._records = RecordEncoder(text, settings.record_limits)
         self.queue = UpdateQueue(record.name, settings)
         self._in_use = in_use or ClusterVersion()
+        self._store = store
         self.snapshotter = Snapshotter(record, store, settings, snapshot_room, self.queue.wake, self._in_use)
         self._snapshot_reader = SnapshotReader(record, store)
         self._applier = Applier(
@@ -203,6 +220,7 @@ class Replica(HostedModel):
             "queue_depth": self.queue.examples,
             "snapshot_age_seconds": time.monotonic() - self.snapshotter.taken_at,
             "snapshot_bytes": self.snapshotter.size_bytes,
+            "history_bytes": self.snapshotter.archiver.size_bytes,
             "kept_prediction_bytes": self._prediction_store.kept_bytes,
         }
 
@@ -510,24 +528,43 @@ class Replica(HostedModel):
         answer = self._answer(result)
         return replace(answer, refused=refused) if refused else answer
 
-    async def rollback(self, snapshot: str, key: IdempotencyKey | None = None) -> UpdateResult:
-        """Go back to a snapshot, at a position or with a name, here and on every other replica at the same entry.
+    async def rollback(self, to: str | int, key: IdempotencyKey | None = None) -> UpdateResult:
+        """Go back to an earlier state, here and on every other replica at the same entry.
+
+        Parameters
+        ----------
+        to : a position of the history, the position or the name of a snapshot, or a time (milliseconds of Unix time).
+        key : of the request.
 
         Raises
         ------
         SnapshotNotFound
-            There is none there that is intact.
-        NotReady, KeyInFlight, KeyReused, QueueFull, StorageUnavailable, ModelGone
+            No snapshot has the name, or the one that has it is damaged.
+        PositionNotFound, BeforeHistory, HistoryDamaged
+        NotReady, KeyInFlight, KeyReused, QueueFull, LimitExceeded, StorageUnavailable, ModelGone
         """
         self.check_changeable()
         if (earlier := await self.replayed(key)) is not None:
             return earlier
         with self._keys.hold(key):
-            rollback = Rollback(await self._snapshot_reader.pin(snapshot), self.durability, key)
+            rollback = Rollback(await self._kept_state(to), self.durability, key)
             self.check_changeable()
             outcome = await self.queue.put(rollback, self._encoded(rollback), None)
         self.snapshot_soon()
         return self._answer(outcome)
+
+    async def _kept_state(self, at: str | int) -> str:
+        """Have a state stay for as long as the log needs it; return its position. Raises as `rollback`."""
+        if isinstance(at, str):
+            try:
+                return await self._snapshot_reader.pin(at)
+            except SnapshotNotFound:
+                if not re.fullmatch(POSITION, at):
+                    raise
+        model = await self.state_at(at)
+        data = await asyncio.to_thread(model.to_buffer, self._in_use.versions.format)
+        await self.snapshotter.archiver.put_state(model.position, model.updates, data)
+        return model.position
 
     async def relabel(
         self,
@@ -698,6 +735,63 @@ class Replica(HostedModel):
             answer.rolled_back_to,
             alarms,
         )
+
+    # -- history ----------------------------------------------------------------------------------
+
+    async def state_at(self, at: str | int) -> OnlineModel:
+        """Return the state that the model had after the entry at a position, or after the last one up to a time.
+
+        Parameters
+        ----------
+        at : a position, or milliseconds of Unix time.
+
+        Raises
+        ------
+        PositionNotFound, BeforeHistory, HistoryDamaged, NotReady, StorageError, ModelGone
+        """
+        self.check_serving()
+        try:
+            position = await HistoryReader(self.record, self._store).find(at)
+            return await PastStates(self.record, self._store).at(position)
+        except (LogTrimmed, LogLost) as error:
+            raise NotReady(f"the history of model {self.record.name!r} is being cut: {error}") from error
+
+    async def read_log(
+        self, after: str | int | None, to: str | int | None, limit: int, limit_bytes: int
+    ) -> list[Entry]:
+        """Return entries of the log, the earliest first: at most `limit` of them, and about as many bytes.
+
+        Parameters
+        ----------
+        after : a position, the entries after which are wanted; a time, from which on they are; None: the first.
+        to : the position, or the time, of the last; None: all.
+
+        Raises
+        ------
+        PositionNotFound, BeforeHistory, HistoryDamaged, NotReady, StorageError, ModelGone
+        """
+        self.check_serving()
+        reader = HistoryReader(self.record, self._store)
+        begin = await reader.begin()
+        try:
+            position = begin if after is None else await reader.find(after - 1 if isinstance(after, int) else after)
+        except BeforeHistory:
+            if not isinstance(after, int) or begin not in (START, SEED):
+                raise
+            position = begin  # nothing is missing before the first entry
+        last = None if to is None else position_key(await reader.find(to))
+        found: list[Entry] = []
+        size_bytes = 0
+        while entries := await reader.read(position, limit - len(found)):
+            for entry in entries:
+                if last is not None and position_key(entry.position) > last:
+                    return found
+                found.append(entry)
+                size_bytes += len(entry.payload)
+                if len(found) == limit or size_bytes >= limit_bytes:
+                    return found
+            position = found[-1].position
+        return found
 
     # -- snapshots --------------------------------------------------------------------------------
 

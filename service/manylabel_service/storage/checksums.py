@@ -1,8 +1,8 @@
 """Checksums: how a store tells what it was given from what a disk has made of it.
 
-An entry of a log has a link, which follows from the link before it, its position and its payload. The first link of a
-log follows from the incarnation. So an entry that was changed, lost, repeated, or put elsewhere does not fit in. Who
-appends makes the links where the order is decided (SQLite's writer, a script in Redis), who reads checks them.
+An entry of a log has a link, which follows from the link before it, its position, its time and its payload. The first
+link of a log follows from the incarnation. So an entry that was changed, lost, repeated, or put elsewhere does not fit
+in. The links are made where the order is decided (SQLite's writer, a script in Redis); readers check them.
 
 Separate values (records, documents, kept predictions) are sealed: a checksum precedes the value. Blobs have
 one over all of their bytes, and snapshots an additional one inside.
@@ -37,7 +37,7 @@ def next_link(link: int, number: int, payload: bytes) -> int:
     Parameters
     ----------
     link : of the entry before it.
-    number : sum of the parts of its position.
+    number : sum of the parts of its position, and of its time where the position does not have it.
     payload : of the entry.
     """
     return (link * MULTIPLIER + crc32(payload) + number) & 0xFFFFFFFF

@@ -11,6 +11,10 @@ log in the order of `position_key`, mean nothing outside that model, and are nev
 after the log was trimmed to nothing, not after a crash. Only what a loss of power took away without
 ``fsync`` may be given again; and no snapshot is ever ahead of what was kept. `START` comes before the first entry.
 
+**Times.** The store gives each entry the time at which it was appended, by one clock for all servers (the process that
+writes SQLite, Redis itself). Times never go back within a log, not even if the clock does. After a log was trimmed
+through its end, the next time is that of the clock.
+
 **Incarnations.** Each creation of a model gets a number never used before in this store. Logs and
 snapshots belong to the incarnation, not to the name: a name that is deleted and created again
 starts with nothing, however the deletion went on, and a caller that still holds the old record gets
@@ -107,10 +111,12 @@ class ModelMeta:
 
 
 class Entry(NamedTuple):
-    """An entry stands at a position of a log."""
+    """An entry of a log: its position, its payload, and when it was appended."""
 
     position: str
     payload: bytes
+    time_ms: int
+    """Unix time in milliseconds by the clock of the store, never below the time of the entry before it."""
 
 
 class LogExtent(NamedTuple):

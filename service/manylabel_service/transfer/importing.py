@@ -15,6 +15,7 @@ from manylabel_service.datasets.dataset_store import DatasetStore
 from manylabel_service.datasets.records import DatasetMeta
 from manylabel_service.errors import DatasetExists, DurabilityUnavailable, ModelExists
 from manylabel_service.hosting.size_limits import check_limit
+from manylabel_service.online.history.catalogue import CatalogueStore
 from manylabel_service.online.size_limits import check_arrays, check_size
 from manylabel_service.online.spec.trained import TrainedSpec, is_trained
 from manylabel_service.online.state.model import OnlineModel
@@ -189,6 +190,7 @@ class _Importer:
         if (record := self._to_delete.pop(name, None)) is None:
             return
         await self._store.models.delete(record)
+        await CatalogueStore(record, self._store).delete_all()
         if not record.damaged and is_trained(record.spec):
             await VersionStore(record, self._store).delete_all()
 

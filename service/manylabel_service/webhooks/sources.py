@@ -1,8 +1,8 @@
 """Events for webhooks: from logs of online models, documents of jobs and versions, and stored predictions.
 
-Each source has a cursor in the state of a webhook: a position of a log, a revision of documents, a time. What lies
-behind the cursor is found again after a crash, with the same ids. Events of a log come from the model in memory as it
-applies entries; a part of the log that nobody has watched is applied again.
+Each source has a cursor in the state of a webhook: a position of a log, a revision of documents, a time. After a
+crash the events after the cursor are found again, with the same ids. Events of a log come from the model in memory as it
+applies entries; a part of the log that was not watched is applied again.
 """
 
 from __future__ import annotations

@@ -47,6 +47,7 @@ SCOPES: dict[tuple[str, str], tuple[str, ...]] = {
     ("delete", f"{MODEL}/snapshots/{{position}}"): ("admin",),
     ("get", f"{MODEL}/snapshots/{{position}}"): ("export",),
     ("post", f"{MODEL}/rollback"): ("admin",),
+    ("get", f"{MODEL}/log"): ("export",),
     ("get", f"{MODEL}/versions/{{version}}"): ("export",),
     ("delete", f"{MODEL}/versions/{{version}}"): ("admin",),
     ("post", f"{MODEL}/promote"): ("train",),

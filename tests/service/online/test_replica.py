@@ -399,7 +399,7 @@ class TestPredictionDoesNotWait:
 
 class TestSnapshots:
     async def test_the_newest_are_kept_and_the_log_is_trimmed_behind_them(self, hosting: Hosting) -> None:
-        async with hosting(snapshot_every_updates=10, snapshot_retention_count=2, log_retention_examples=0) as registry:
+        async with hosting(snapshot_every_updates=10, snapshot_retention_count=2, history_bytes=0) as registry:
             replica = await registry.create(spec())
             for start in range(0, 50, 10):
                 await learn(replica, 10, start)
@@ -485,7 +485,7 @@ class TestSnapshots:
 
 async def _two_snapshots(hosting: Hosting) -> tuple[bytes, bytes]:
     """Leave behind model `m` with two snapshots and a trimmed log, and model `other`; their states."""
-    async with hosting(snapshot_every_updates=10, snapshot_retention_count=2, log_retention_examples=0) as registry:
+    async with hosting(snapshot_every_updates=10, snapshot_retention_count=2, history_bytes=0) as registry:
         replica, other = await registry.create(spec()), await registry.create(spec("other"))
         for start in range(0, 40, 10):
             await learn(replica, 10, start)

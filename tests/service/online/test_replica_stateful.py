@@ -32,6 +32,7 @@ from tests.support.waiting import eventually_async
 
 from manylabel_service import ulid as prediction_ids
 from manylabel_service.errors import (
+    BeforeHistory,
     InvalidExample,
     KeyReused,
     LogTrimmed,
@@ -40,7 +41,6 @@ from manylabel_service.errors import (
     NotReady,
     PredictionError,
     PredictionLabelled,
-    SnapshotNotFound,
 )
 from manylabel_service.hosting.examples import Example, Features, Labels
 from manylabel_service.hosting.predictions import Prediction
@@ -84,9 +84,7 @@ SPECS: dict[str, dict[str, Any]] = {
     "salt": {"algorithm": "salt", "scaling": "unit"},
     "kernel": {"algorithm": "kernel_falt", "params": {"budget": 4}},
 }
-SETTINGS = Settings(
-    snapshot_retention_count=2, log_retention_examples=0, snapshot_every_updates=12, evict_idle_seconds=0
-)
+SETTINGS = Settings(snapshot_retention_count=2, history_bytes=0, snapshot_every_updates=12, evict_idle_seconds=0)
 WAIT_SECONDS = 20.0
 
 NAMES = st.sampled_from(["m", "n"])
@@ -548,15 +546,19 @@ class ReplicaMachine(RuleBasedStateMachine):
             return
         self.run(self.settled())
         listed = [s.position for s in self.run(self.ask(place, name, Replica.list_snapshots))]
-        position = START if which == 0 else chosen(listed, which, START)
+        # Any position where the log has been, as far as it still reaches.
+        position = chosen(listed, which, START) if which % 2 else chosen(list(known.states), which // 2, START)
         if position in listed and position not in known.states:
             return  # where a request stood that was cut off
         key = self.key() if keyed else None
         request = rolling_back(position, key)
-        if position not in listed:
-            self.refuse(known, place, request, SnapshotNotFound)
+        try:
+            answer = self.run(self.ask(place, name, request))
+        except BeforeHistory:
+            assert position not in listed
+            self.moved(known, place)
+            self.check(known, place)
             return
-        answer = self.run(self.ask(place, name, request))
         self.rolled_back(known, answer, request, position, key)
         assert not answer.replayed
         self.check(known, place)

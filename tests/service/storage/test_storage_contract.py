@@ -221,6 +221,34 @@ async def test_what_was_appended_is_read_in_order_and_after_reopening(new_store:
     await store.close()
 
 
+async def test_entries_have_the_time_of_the_store_which_never_goes_back(
+    new_store: NewStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = new_store()
+    await store.open()
+    record = await store.models.create("m", b"")
+    before_ms = time.time_ns() // 1_000_000
+    written = await append(store, record, b"1", b"2")
+    # A millisecond more for each append, of a store whose positions are times.
+    assert before_ms <= written[0].time_ms == written[1].time_ms <= time.time_ns() // 1_000_000 + 1
+    now_ns = time.time_ns
+    monkeypatch.setattr("time.time_ns", lambda: now_ns() - 3_600 * 10**9)
+    for _ in range(3):
+        written += await append(store, record, b"earlier", after=written[-1].position)
+    await store.close()
+    store = new_store()
+    await store.open()
+    for _ in range(3):
+        written += await append(store, record, b"earlier", b"again", after=written[-1].position)
+    times = [entry.time_ms for entry in written]
+    assert times == sorted(times)
+    assert times[0] == written[0].time_ms
+    assert await read_all(store, record) == written
+    await store.logs.trim(record, written[3].position)
+    assert await read_all(store, record, written[3].position) == written[4:]
+    await store.close()
+
+
 async def test_durabilities_can_alternate(store: Store) -> None:
     record = await store.models.create("m", b"")
     written: list[Entry] = []

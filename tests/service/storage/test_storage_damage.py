@@ -35,7 +35,7 @@ def edit_log(store: Store, record: ModelMeta, edit: Edit) -> None:
         rows = [list(row) for row in connection.execute("SELECT * FROM entries WHERE payload NOT NULL ORDER BY key")]
         mine = [row for row in rows if row[0] >> NUMBER_BITS == record.incarnation]
         connection.executemany("DELETE FROM entries WHERE key = ?", [row[:1] for row in mine])
-        connection.executemany("INSERT INTO entries VALUES (?, ?, ?)", edit(mine))
+        connection.executemany("INSERT INTO entries VALUES (?, ?, ?, ?)", edit(mine))
         return
     with client_of(store) as client:
         key = Keys.of(record).log

@@ -363,7 +363,7 @@ async def test_a_locked_database_heals(directory: Path, database: Path) -> None:
             with pytest.raises(StorageUnavailable):
                 await store.models.delete(record)
         answer = await store.logs.append(record, [b"yes"], START, "log")
-        assert answer == [("1", b"yes")]
+        assert [entry[:2] for entry in answer] == [("1", b"yes")]
         assert await store.models.all() == [record]
 
 

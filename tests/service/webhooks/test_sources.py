@@ -59,7 +59,7 @@ labelled.values = drifting(0).x.values[:1]  # type: ignore[attr-defined]
 
 
 async def hosted(fleet: Any, **spec: Any) -> tuple[Registry, Replica]:
-    registry = await fleet.start(snapshot_every_updates=100, log_retention_examples=10**6)
+    registry = await fleet.start(snapshot_every_updates=100)
     await registry.create(fleet.spec(**spec))
     return registry, await registry.get("m")
 

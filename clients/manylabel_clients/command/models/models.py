@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import click
 
 from manylabel_clients.command.data.files import field_names
-from manylabel_clients.command.declaring import Commands, Option, group
+from manylabel_clients.command.declaring import Argument, Commands, Option, group
 from manylabel_clients.command.models import label_next, plot, versions
 from manylabel_clients.command.models import labels as labels_command
 from manylabel_clients.command.options import (
@@ -29,6 +29,7 @@ def register(app: Commands) -> None:
     """Add the commands."""
     models = group(list_models, "models")
     models.add(create)
+    models.add(fork)
     models.add(show)
     models.add(delete)
     models.add(labels_command.labels)
@@ -127,6 +128,26 @@ def create(
         )
         status = model.status()
     print_as(as_json, status, lambda _: click.echo(f"created {name}"))
+
+
+def fork(
+    name: ModelName,
+    source: Annotated[str, Argument(metavar="MODEL", help="The model that it begins as.")],
+    at: Annotated[
+        str | None,
+        Option(metavar="TIME|POSITION", help="A time with an offset, or a position of the log. Default: now."),
+    ] = None,
+    as_json: AsJson = False,
+    url: Url = DEFAULT_URL,
+    api_key: ApiKeyFile = None,
+) -> None:
+    """Create a model that begins as another model was at a time or position.
+
+    Example: `manylabel models fork tags-before tags --at 2026-11-27T10:03:00Z`
+    """
+    with connect(url, api_key) as client:
+        status = client.fork_model(name, source, at).status()
+    print_as(as_json, status, lambda _: click.echo(f"created {name}, as {source} was"))
 
 
 def show(name: ModelName, as_json: AsJson = False, url: Url = DEFAULT_URL, api_key: ApiKeyFile = None) -> None:

@@ -1,5 +1,6 @@
-"""`manylabel snapshots` and `rollback`: manual snapshots, and the return to one."""
+"""`manylabel snapshots`, `rollback` and `log`: manual snapshots, the return to an earlier state, and the log."""
 
+import json
 from typing import Annotated
 
 import click
@@ -10,11 +11,15 @@ from manylabel_clients.command.output.tables import print_table
 from manylabel_clients.command.output.text import human_size, print_as, short_time
 from manylabel_clients.http.resources.snapshots import Snapshot
 
+MAX_ENTRIES = 10_000
+"""Entries asked for at a time, the most that the server sends."""
+
 
 def register(app: Commands) -> None:
     """Add the commands."""
     app.add(snapshots)
     app.add(rollback)
+    app.add(log)
 
 
 def snapshots(
@@ -52,21 +57,55 @@ def snapshots(
 
 def rollback(
     model: ModelName,
-    snapshot: Annotated[str, Argument(metavar="SNAPSHOT", help="Name or position of the snapshot.")],
+    snapshot: Annotated[str | None, Argument(metavar="SNAPSHOT", help="Name or position of a snapshot.")] = None,
+    at: Annotated[
+        str | None,
+        Option(metavar="TIME|POSITION", help="Instead of a snapshot: a time with an offset, or a position of the log."),
+    ] = None,
     yes: Yes = False,
     as_json: AsJson = False,
     url: Url = DEFAULT_URL,
     api_key: ApiKeyFile = None,
 ) -> None:
-    """Return the model to a snapshot: it forgets what it has learnt since."""
-    confirm(f"Forget what {model} has learnt since {snapshot}?", yes)
+    """Return the model to a snapshot, or to any time or position: it forgets what it has learnt since.
+
+    Example: `manylabel rollback tags --at 2026-11-27T10:03:00Z`
+    """
+    if (snapshot is None) == (at is None):
+        raise click.BadParameter("either a snapshot or --at", param_hint="--at")
+    to = snapshot if at is None else at
+    assert to is not None
+    confirm(f"Forget what {model} has learnt since {to}?", yes)
     with connect(url, api_key) as client:
-        done = client.model(model).rollback(snapshot)
+        done = client.model(model).rollback(to)
     print_as(
         as_json,
         done,
         lambda done: click.echo(f"{model} is back at {done.rolled_back_to}: {done.updates:,} examples learnt"),
     )
+
+
+def log(
+    model: ModelName,
+    start: Annotated[
+        str | None, Option("--from", metavar="TIME|POSITION", help="Entries after this position, or from this time on.")
+    ] = None,
+    to: Annotated[
+        str | None, Option(metavar="TIME|POSITION", help="Entries up to this position or time, which is included.")
+    ] = None,
+    url: Url = DEFAULT_URL,
+    api_key: ApiKeyFile = None,
+) -> None:
+    """Write the log of a model to the standard output, a line of JSON for each entry, the earliest first.
+
+    Example: `manylabel log tags --from 2026-11-27T00:00:00Z > tuesday.ndjson`
+    """
+    with connect(url, api_key) as client:
+        handle = client.model(model)
+        while entries := handle.log(start, to, MAX_ENTRIES):
+            for entry in entries:
+                click.echo(json.dumps(entry, ensure_ascii=False))
+            start = entries[-1]["position"]
 
 
 def _print(found: list[Snapshot]) -> None:

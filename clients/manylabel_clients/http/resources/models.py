@@ -487,6 +487,7 @@ class Model(SyncResource[ModelRequests]):
     download_snapshot = sync(ModelRequests.download_snapshot)
     delete_snapshot = sync(ModelRequests.delete_snapshot)
     rollback = sync(ModelRequests.rollback)
+    log = sync(ModelRequests.log)
 
     versions = sync(ModelRequests.versions)
     promote = sync(ModelRequests.promote)
@@ -611,6 +612,7 @@ class AsyncModel(AsyncResource[ModelRequests]):
     download_snapshot = awaited(ModelRequests.download_snapshot)
     delete_snapshot = awaited(ModelRequests.delete_snapshot)
     rollback = awaited(ModelRequests.rollback)
+    log = awaited(ModelRequests.log)
 
     versions = awaited(ModelRequests.versions)
     promote = awaited(ModelRequests.promote)

@@ -127,6 +127,31 @@ class ServerRequests(Requests):
                 raise
         return name
 
+    def fork_model(self, name: str, model: str, at: str | None = None) -> Exchange[str]:
+        """Create a model that begins as another model was; it continues from there, without its idempotency keys.
+
+        Parameters
+        ----------
+        name : str
+            Of the new model.
+        model : str
+            The other model, which learns online.
+        at : str, optional
+            A position of its log, or a time with an offset, as ``2026-11-27T10:03:00Z``. None: now.
+
+        Raises
+        ------
+        Conflict
+            The name is taken. If a first attempt got no response, a second attempt may find the name taken by the model
+            itself: then it has `maybe_done`.
+        NotFound, Expired
+            The other model has no entry at the position, or its history begins later.
+        """
+        source = {"model": model} if at is None else {"model": model, "at": at}
+        response = yield from self._post("/v1/models", encode({"name": name, "fork": source}))
+        read(response, lambda answer: answer["name"])
+        return name
+
     def upload_model(self, name: str, snapshot: bytes) -> Exchange[str]:
         """Create a model from a snapshot that was downloaded, from this server or another.
 

@@ -1,13 +1,14 @@
-"""Snapshots of a model: states that the server keeps, and that it can go back to."""
+"""Snapshots and log of a model: states that the server keeps and can go back to, and the entries between them."""
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 from manylabel_clients.http.resources.predictions import Updated, updated
 from manylabel_clients.http.resources.records import from_json, list_reader
@@ -43,7 +44,7 @@ class RolledBack(Updated):
     """A receipt of a rollback says in `updates` what the model has learnt now."""
 
     rolled_back_to: str = ""
-    """Position of the snapshot."""
+    """Position gone back to."""
 
 
 class SnapshotRequests(Requests):
@@ -90,11 +91,58 @@ class SnapshotRequests(Requests):
         """
         yield from self._delete(self._snapshot_path(snapshot))
 
-    def rollback(self, snapshot: str, *, key: str | None = None) -> Exchange[RolledBack]:
-        """Forget what was learnt after a snapshot, by its position or name, on every server that has the model."""
-        part = "position" if _POSITION.fullmatch(snapshot) else "name"
-        response = yield from self._post(f"{self._path}/rollback", encode({part: snapshot}), new_key(key))
+    def rollback(self, to: str, *, key: str | None = None) -> Exchange[RolledBack]:
+        """Forget what was learnt after an earlier state, on every server that has the model.
+
+        Parameters
+        ----------
+        to : str
+            A position of the log, the name of a snapshot, or a time with an offset, as ``2026-11-27T10:03:00Z``: then
+            the state is that after the last update up to that time.
+        key : str, optional
+            Idempotency key.
+
+        Raises
+        ------
+        NotFound
+            The model has no snapshot of this name, or no entry at this position.
+        Expired
+            The history of the model begins later.
+        """
+        part = "position" if _POSITION.fullmatch(to) else "time" if ":" in to else "name"
+        response = yield from self._post(f"{self._path}/rollback", encode({part: to}), new_key(key))
         return read(response, lambda answer: _rolled_back(answer, is_replay(response)))
+
+    def log(
+        self, start: str | None = None, to: str | None = None, limit: int = 1_000
+    ) -> Exchange[list[dict[str, Any]]]:
+        """Return entries of the log, the earliest first; fewer than `limit` are not the end, none are.
+
+        Parameters
+        ----------
+        start : str, optional
+            Entries after this position, or from this time on; None: from the beginning of the history.
+        to : str, optional
+            Entries up to this position or time; None: up to the end.
+        limit : int
+            Maximum number of entries, at most 10,000.
+
+        Returns
+        -------
+        list of dict
+            Each has ``position``, ``time``, ``kind`` and the fields of its kind: docs/history.md has them.
+
+        Raises
+        ------
+        NotFound
+            The log has no entry at a position.
+        Expired
+            The history of the model begins later.
+        """
+        given = {"from": start, "to": to, "limit": limit}
+        query = urlencode({name: value for name, value in given.items() if value is not None})
+        content = yield from self._download(f"{self._path}/log?{query}")
+        return [json.loads(line) for line in content.splitlines()]
 
     def _snapshot_path(self, snapshot: str) -> str:
         return f"{self._path}/snapshots/{quote(snapshot, safe='')}"

@@ -3,7 +3,8 @@
 - `learning`: predict, update and predict-update; `labels`: the truth of kept predictions; `stream`: line by line
 - `models`: create (also from a snapshot), list, show, delete; `model_labels`: its labels one by one
 - `events`: what happens to a model, as it happens
-- `snapshots`: list, take, download, go back to; `versions`, `version_detail`: what jobs have made of a trained model
+- `history`: the log of a model; `snapshots`: list, take, download, go back to
+- `versions`, `version_detail`: what jobs have made of a trained model
 - `datasets`: files to train from; `jobs`: trainings, and the trainers there are
 - `server`: /livez, /readyz and /metrics
 - `page`: the page that people look at

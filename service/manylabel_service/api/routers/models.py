@@ -14,8 +14,8 @@ from starlette.responses import Response
 from manylabel_core.state import DamagedState
 from manylabel_service.api import schemas
 from manylabel_service.api.context import Context, ContextOf
-from manylabel_service.api.translation.from_json import path_in_spec
-from manylabel_service.api.translation.model_access import MEASURED, WhichVersion, measured, online, trained
+from manylabel_service.api.translation.from_json import path_in_spec, read_moment
+from manylabel_service.api.translation.model_access import HISTORY, MEASURED, WhichVersion, measured, online, trained
 from manylabel_service.api.translation.to_json import reliability
 from manylabel_service.api.translation.uploads import receive_file
 from manylabel_service.api.web.access import AccessOf, needs
@@ -65,14 +65,16 @@ _EXAMPLE = {"name": "tags", "algorithm": "falt", "params": {"eta": 0.5, "passes_
         "version_not_found",
         "no_version_served",
         "version_damaged",
+        "model_is_trained",
+        *HISTORY,
         *CREATING,
     ),
     openapi_extra=body(schemas.ModelRequest, example=_EXAMPLE),
 )
 @needs("admin")
 async def create_model(request: Request, context: ContextOf, access: AccessOf) -> Response:
-    """Creates an online model, empty or initialised from a version of a trained one. The header Location has its
-    address."""
+    """Creates an online model: empty, initialised from a version of a trained one, or a fork, which begins with the
+    state of another model at a position or time. The header Location has its address."""
     document, raw = await read_large_json(request, context.settings.max_body_bytes)
     names_of_clients = isinstance(document, dict) and isinstance(document.get("parents"), dict)
     check_all_known({**document, "parents": None} if names_of_clients else document, ())
@@ -84,7 +86,9 @@ async def create_model(request: Request, context: ContextOf, access: AccessOf) -
     except ValidationError as error:
         raise invalid_body(error, (), path_in_spec, _described(document)) from error
     note(request.scope, model=spec.name)
-    access.require_names(spec.name, *([] if wanted.init_from is None else [wanted.init_from.model]))
+    access.require_names(spec.name, *[each.model for each in (wanted.init_from, wanted.fork) if each is not None])
+    if wanted.fork is not None:
+        return created(await _forked(context, spec.name, wanted.fork, document))
     if wanted.init_from is not None:
         state = await _begin(context, spec, wanted.init_from, wanted.leaves_scaling, wanted.leaves_text)
     elif wanted.details or wanted.groups or wanted.parents:
@@ -129,6 +133,21 @@ async def _begin(
     async with context.examining:
         version, data = await context.registry.ask(model, lambda model: model.version(source.version))
         return await asyncio.to_thread(warm_start, spec, source.model, version, data, leaves_scaling, leaves_text)
+
+
+async def _forked(context: Context, name: str, source: schemas.ForkSource, document: Any) -> HostedModel:
+    """Create a model that begins as another one was; it knows nothing of the requests to that one."""
+    for field in document:
+        if field not in ("name", "fork"):
+            raise invalid((field,), "must be left out: a fork has what the other model has")
+    try:
+        at = None if source.at is None else read_moment(source.at)
+    except ValueError as error:
+        raise invalid(("fork", "at"), str(error)) from None
+    model = online(await context.registry.get(source.model))
+    async with context.examining:
+        state = await context.registry.ask(model, lambda model: model.state_at(model.position if at is None else at))
+        return await context.registry.create(state.online_spec.model_copy(update={"name": name}), state)
 
 
 @router.get(

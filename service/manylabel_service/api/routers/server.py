@@ -34,6 +34,7 @@ _GAUGES = {
     "log_lag_entries": "Log entries that this process has not applied yet; counted up to about 1,000.",
     "snapshot_age_seconds": "Seconds since the last snapshot, or since the start of the process.",
     "snapshot_bytes": "Bytes of the last snapshot.",
+    "history_bytes": "Compressed bytes of the history of the model at the last snapshot of this process.",
     "kept_prediction_bytes": "Bytes of stored predictions when this process last stored one.",
 }
 

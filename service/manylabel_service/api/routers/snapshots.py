@@ -11,8 +11,8 @@ from starlette.responses import Response
 
 from manylabel_service.api import schemas
 from manylabel_service.api.context import Context, ContextOf
-from manylabel_service.api.translation.from_json import read_position
-from manylabel_service.api.translation.model_access import online
+from manylabel_service.api.translation.from_json import read_moment, read_position
+from manylabel_service.api.translation.model_access import HISTORY, online
 from manylabel_service.api.translation.scratch_files import full_disk, scratch_file
 from manylabel_service.api.translation.to_json import receipt
 from manylabel_service.api.web import idempotency
@@ -120,12 +120,14 @@ async def delete_snapshot(context: ContextOf, name: str, position: str) -> Respo
 
 @router.post(
     "/v1/models/{name}/rollback",
-    summary="Roll back to a snapshot",
+    summary="Return to an earlier state",
     response_model=schemas.RolledBack,
     responses=problems(
         *_STORED,
         "malformed_json",
         "snapshot_not_found",
+        *HISTORY,
+        "limit_exceeded",
         "idempotency_in_flight",
         "body_too_large",
         "unsupported_media_type",
@@ -137,8 +139,8 @@ async def delete_snapshot(context: ContextOf, name: str, position: str) -> Respo
 )
 @needs("admin")
 async def rollback(request: Request, context: ContextOf, name: str) -> Response:
-    """Returns the model to a snapshot at one point of its log, on every server: it forgets everything learnt after the
-    snapshot, metrics included. Later updates continue from the snapshot's state."""
+    """Returns the model to a snapshot, or to any position or time of its history, at one point of its log, on every
+    server: it forgets everything learnt since, metrics included. Later updates continue from that state."""
     replica = online(await context.registry.get(name), NoRollback)
     document, raw = await read_json(request, context.settings.max_body_bytes)
     key = idempotency.idempotency_key(request, "rollback", raw)
@@ -146,29 +148,37 @@ async def rollback(request: Request, context: ContextOf, name: str) -> Response:
         wanted = schemas.RollbackRequest.model_validate(document)
     except ValidationError as error:
         raise invalid_body(error, (), tuple, {(): schemas.RollbackRequest}) from error
-    snapshot = _snapshot_of(wanted)
-    updated = await _rolled_back(context, replica, snapshot, key)
+    updated = await _rolled_back(context, replica, _target_of(wanted), key)
     facts = {**receipt(updated, request.scope), "rolled_back_to": updated.rolled_back_to}
     return json_answer(facts, headers=[idempotency.REPLAYED] if updated.replayed else [])
 
 
-async def _rolled_back(context: Context, replica: Replica, snapshot: str, key: IdempotencyKey | None) -> UpdateResult:
+async def _rolled_back(context: Context, replica: Replica, to: str | int, key: IdempotencyKey | None) -> UpdateResult:
     def ask(replica: Replica) -> Awaitable[UpdateResult]:
-        return replica.rollback(snapshot, key=key)
+        return replica.rollback(to, key=key)
 
-    return await context.registry.ask(replica, ask)
+    async with context.examining:
+        return await context.registry.ask(replica, ask)
 
 
-def _snapshot_of(wanted: schemas.RollbackRequest) -> str:
-    """Return the position or the name of a snapshot."""
+def _target_of(wanted: schemas.RollbackRequest) -> str | int:
+    """Return the position, the name of a snapshot, or the time."""
+    given = [field for field in ("position", "name", "time") if getattr(wanted, field) is not None]
+    if len(given) > 1:
+        raise invalid((given[1],), f"must be left out where there is a {given[0]}")
     if wanted.name is not None:
-        if wanted.position is not None:
-            raise invalid(("name",), "must be left out where there is a position")
         return wanted.name
+    if wanted.time is not None:
+        try:
+            if isinstance(at := read_moment(wanted.time), int):
+                return at
+        except ValueError:
+            pass
+        raise invalid(("time",), "must be a time with an offset, as 2026-11-27T10:03:00Z")
     try:
         return read_position(wanted.position or "")
     except ValueError:
-        detail = "must be the position of a snapshot of this model; or send its name instead"
+        detail = "must be a position of this model's log; or send the name of a snapshot, or a time, instead"
         raise invalid(("position",), detail) from None
 
 

@@ -380,12 +380,14 @@ class GroupsRequest(_Request):
 
 
 class RollbackRequest(_Request):
-    """Request to return to a snapshot."""
+    """Request to return to a snapshot, or to any position or time of the history."""
 
     position: Annotated[str, Field(strict=True, json_schema_extra={"pattern": POSITION})] | None = None
-    """Position of one of the model's snapshots."""
+    """Position of a snapshot, or of any entry in the history of the model."""
     name: Annotated[str, Field(strict=True, max_length=64)] | None = None
     """Name of one of the model's snapshots, instead of the position."""
+    time: Annotated[str, Field(strict=True, json_schema_extra={"format": "date-time"})] | None = None
+    """A time with an offset, instead of the position: the state after the last update up to then."""
 
 
 class SnapshotRequest(_Request):
@@ -442,6 +444,15 @@ class LinearSource(_Request):
     """Number of the version; null for the served one."""
 
 
+class ForkSource(_Request):
+    """A fork begins as another model was at a position or a time."""
+
+    model: Annotated[str, Field(strict=True, json_schema_extra={"pattern": names.PATTERN})]
+    """The other model has this name, and learns online."""
+    at: Annotated[str, Field(strict=True)] | None = None
+    """A position of its log, or a time with an offset; null: now."""
+
+
 def _form_of_label(label: Any) -> str:
     return "described" if isinstance(label, dict | DescribedLabel) else "name"
 
@@ -472,6 +483,9 @@ class ModelRequest(ModelSpec):
     init_from: LinearSource | None = None
     """Null: the model starts empty. Otherwise it starts with the predictions of a linear version, for `falt`; if no
     `scaling` is set, with the scaling of that version."""
+    fork: ForkSource | None = None
+    """Null: the model starts empty. Otherwise it starts with the state of another model, with its algorithm,
+    parameters, features and labels; only a name may be set as well."""
     groups: _Groups = Field(default_factory=list)
     """Groups of labels that exclude each other."""
     parents: _Parents = Field(default_factory=dict)
@@ -482,7 +496,7 @@ class ModelRequest(ModelSpec):
         """The spec of the model."""
         names = None if self.labels is None else [x if isinstance(x, str) else x.name for x in self.labels]
         return ModelSpec.model_validate(
-            {**self.model_dump(exclude={"init_from", "labels", "groups", "parents"}), "labels": names}
+            {**self.model_dump(exclude={"init_from", "fork", "labels", "groups", "parents"}), "labels": names}
         )
 
     @property
@@ -507,7 +521,10 @@ class ModelRequest(ModelSpec):
     @model_validator(mode="wrap")
     @classmethod
     def _note_scaling(cls, document: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
-        wanted = handler(document)
+        if isinstance(document, dict) and document.get("fork") is not None:  # it has the algorithm of its model
+            wanted = handler({"algorithm": "falt", **document})
+        else:
+            wanted = handler(document)
         wanted._leaves_scaling = isinstance(document, dict) and document.get("scaling") is None
         wanted._leaves_text = isinstance(document, dict) and document.get("text") is None
         return wanted

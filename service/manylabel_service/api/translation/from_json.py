@@ -1,6 +1,8 @@
 """Items of a request as the examples that models take."""
 
 from collections.abc import Collection, Sequence
+from contextlib import suppress
+from datetime import datetime
 from typing import Any, TypeVar
 
 import numpy as np
@@ -23,12 +25,13 @@ from manylabel_service.api.schemas import (
 )
 from manylabel_service.api.web.problems import invalid
 from manylabel_service.api.web.validation import Path, check_known, invalid_body
+from manylabel_service.clock import unix_ms
 from manylabel_service.hosting.examples import Example, Features, Labels
 from manylabel_service.online.spec.spec import MAX_NAME_BYTES
 from manylabel_service.storage import position_key
 from manylabel_service.trained.inputs import Inputs, Record, Views, as_features
 
-MAX_POSITION_CHARACTERS = 64
+MAX_POSITION_CHARACTERS = MAX_TIME_CHARACTERS = 64
 
 MAX_FIELDS = RecordLimits().fields
 
@@ -44,6 +47,17 @@ def read_position(value: str) -> str:
     except ValueError:
         pass
     raise ValueError("must be a position that an answer of this model had")
+
+
+def read_moment(value: str) -> str | int:
+    """Return a position as it is, and a time as milliseconds of Unix time; raises ValueError for what is neither."""
+    with suppress(ValueError):
+        return read_position(value)
+    with suppress(ValueError, OverflowError):
+        at = datetime.fromisoformat(value)
+        if at.tzinfo is not None and len(value) <= MAX_TIME_CHARACTERS:
+            return unix_ms(at)
+    raise ValueError("must be a position of the model's log, or a time with an offset, as 2026-11-27T10:03:00Z")
 
 
 def to_features(

@@ -54,6 +54,9 @@ class Measured(NamedTuple):
     """Those of the labels of a trained model."""
 
 
+HISTORY = ("position_not_found", "before_history", "history_damaged")
+"""Codes of calls about the history of a model."""
+
 MEASURED = (
     *("model_not_found", "model_is_online", "version_not_found", "no_version_served", "version_damaged"),
     *("invalid_request", "not_ready", "storage_unavailable"),

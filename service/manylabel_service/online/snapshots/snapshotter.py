@@ -26,9 +26,10 @@ from manylabel_service.errors import (
     StorageError,
     StorageUnavailable,
 )
+from manylabel_service.online.history.archiver import NO_HISTORY, Archiver, HistoryLimits
 from manylabel_service.online.snapshots.quota import SnapshotQuota
 from manylabel_service.online.snapshots.reader import at
-from manylabel_service.online.snapshots.retention import NO_WINDOW, LogWindow, Retention
+from manylabel_service.online.snapshots.retention import Retention
 from manylabel_service.online.spec.release import ClusterVersion
 from manylabel_service.online.spec.trained import is_trained
 from manylabel_service.online.state.model import OnlineModel
@@ -51,6 +52,7 @@ class Snapshotter:
     Attributes
     ----------
     covered : position up to which a snapshot covers the log, as far as is known here.
+    archiver : moves the log into the history of the model.
     learnt : examples learnt since the last try to take one.
     log_bytes : of all payloads that the log has had, as far as is known here.
     met_others : whether other processes have this model too.
@@ -73,9 +75,10 @@ class Snapshotter:
         self._room = SnapshotQuota(store, settings.max_snapshot_bytes) if room is None else room
         self._on_stored = on_stored
         self._in_use = in_use or ClusterVersion()
-        # The log of a trained model has no examples to train from.
-        window = NO_WINDOW if is_trained(record.spec) else LogWindow.of(settings)
-        self._retention = Retention(record, store, settings.snapshot_retention_count, window)
+        # The log of a trained model has no examples, only labels of its predictions.
+        limits = NO_HISTORY if is_trained(record.spec) else HistoryLimits.of(settings)
+        self.archiver = Archiver(record, store, limits)
+        self._retention = Retention(record, store, settings.snapshot_retention_count, self.archiver)
         self._storing: Storing | None = None
         self._patience = 1.0
         self._soon = False
@@ -254,26 +257,14 @@ class Snapshotter:
             storing.exception()  # mark it as retrieved: it has been logged, and asyncio need not warn of it
         self._on_stored()
 
-    async def _make_room(self, new: SnapshotMeta) -> bool:
-        """Count the snapshot in, and return whether there is room for those that older parts of the log need too."""
-        for keep_log in (True, False):
-            to_go = await self._retention.bytes_to_go(new, keep_log)
-            try:
-                await self._room.add_stored(new.size_bytes - to_go)
-                break
-            except LimitExceeded:
-                if not keep_log:
-                    raise
-        return keep_log
-
     async def _put(self, model: OnlineModel, position: str, data: memoryview, extent: LogExtent) -> SnapshotMeta | None:
         new = SnapshotMeta(position, len(data), time.time_ns() // 1_000_000, extent=extent)
         try:
-            keep_log = await self._make_room(new)
+            await self._room.add_stored(new.size_bytes - await self._retention.bytes_to_go(new))
             await self._store.snapshots.put(self._record, position, data, extent)
             self.covered, self.size_bytes = position, len(data)
             log.info("snapshot_stored", model=self._record.name, position=position, bytes=len(data))
-            kept = await self._retention.apply(model, keep_log)
+            kept = await self._retention.apply(model)
         except ModelGone:
             return None
         except LogTrimmed:

@@ -14,6 +14,7 @@ from itertools import chain
 import structlog
 
 from manylabel_service.errors import (
+    HistoryDamaged,
     LogLost,
     LogTrimmed,
     ModelGone,
@@ -23,6 +24,7 @@ from manylabel_service.errors import (
 )
 from manylabel_service.hosting.events import Event, Events
 from manylabel_service.hosting.position_waiters import PositionWaiters
+from manylabel_service.online.history.reader import HistoryReader
 from manylabel_service.online.snapshots.reader import SnapshotReader
 from manylabel_service.online.snapshots.requests import SnapshotRequests
 from manylabel_service.online.snapshots.snapshotter import Snapshotter
@@ -30,6 +32,7 @@ from manylabel_service.online.state.apply import COPIED_BYTES, ApplyResult, LogE
 from manylabel_service.online.state.dry_run import SizeDelta, grown_columns
 from manylabel_service.online.state.model import OnlineModel
 from manylabel_service.online.state.outcome import UpdateOutcome
+from manylabel_service.online.updates.past_states import PastStates
 from manylabel_service.online.updates.replay import READ_ENTRIES, Interrupted, LogReplayer, TargetLost, payload_bytes
 from manylabel_service.online.updates.replay_verifier import ReplayVerifier
 from manylabel_service.online.updates.update_queue import Pending, UpdateQueue
@@ -86,7 +89,8 @@ class Applier:
         self._store = store
         self._queue = queue
         self._snapshotter = snapshotter
-        self._replayer = LogReplayer(record, model.spec, store, snapshot_reader)
+        target, read = PastStates(record, store, snapshot_reader).target, HistoryReader(record, store).read
+        self._replayer = LogReplayer(record, model.spec, store, snapshot_reader, read, target)
         self.learning = self._replayer.learning
         self._agreement = ReplayVerifier(record, model.spec, store, snapshot_reader, self._replayer)
         self._on_error = on_error
@@ -330,7 +334,7 @@ class Applier:
     async def _restore_anew(self) -> None:
         try:
             await self.restore()
-        except (LogTrimmed, LogLost, TargetLost) as error:
+        except (LogTrimmed, LogLost, HistoryDamaged, TargetLost) as error:
             raise RuntimeError(f"it cannot be restored: {error}") from error
         self._state = ApplierStatus.FOLLOWING
         self.events.gap()

@@ -2,13 +2,13 @@
 
 import asyncio
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import NamedTuple
 
 import structlog
 
 from manylabel_core.state import DamagedState
-from manylabel_service.errors import LogLost, LogTrimmed, StorageUnavailable, UnreadableEntry
+from manylabel_service.errors import HistoryDamaged, LogLost, LogTrimmed, StorageUnavailable, UnreadableEntry
 from manylabel_service.hosting.slices import SLICE_SECONDS, SliceSize
 from manylabel_service.online.snapshots.reader import SnapshotReader
 from manylabel_service.online.spec.spec import ModelSpec
@@ -31,7 +31,7 @@ class TargetLost(Exception):
     """The log goes back to a snapshot that is not there, or not whole."""
 
 
-HOPELESS = (LogTrimmed, LogLost, TargetLost, UnreadableEntry)
+HOPELESS = (LogTrimmed, LogLost, HistoryDamaged, TargetLost, UnreadableEntry)
 """Why a model cannot be restored, now or later."""
 
 
@@ -70,6 +70,8 @@ class LogReplayer:
     record, spec : the model.
     store : where its log is.
     snapshot_reader : reads its snapshots.
+    read : reads the entries after a position, at most a number of them; None: as `Logs.read` does.
+    target : returns the state at a position that the log goes back to, or raises TargetLost; None: a snapshot.
 
     Attributes
     ----------
@@ -77,12 +79,20 @@ class LogReplayer:
     """
 
     def __init__(
-        self, record: ModelMeta, spec: ModelSpec | TrainedSpec, store: Store, snapshot_reader: SnapshotReader
+        self,
+        record: ModelMeta,
+        spec: ModelSpec | TrainedSpec,
+        store: Store,
+        snapshot_reader: SnapshotReader,
+        read: Callable[[str, int], Awaitable[list[Entry]]] | None = None,
+        target: Callable[[str], Awaitable[OnlineModel]] | None = None,
     ) -> None:
         self._record = record
         self._spec = spec
         self._store = store
         self._snapshot_reader = snapshot_reader
+        self._read = read or (lambda after, limit: store.logs.read(record, after, limit))
+        self._target = target or self._snapshot_target
         self._slice = SliceSize()
         self.learning = asyncio.Lock()
 
@@ -119,7 +129,7 @@ class LogReplayer:
                     size_bytes += payload_bytes(entry for entry, _ in pairs)
             except Interrupted as error:
                 raise error.error from error
-            except (LogLost, TargetLost) as error:
+            except (LogLost, TargetLost, HistoryDamaged) as error:
                 self._pass_over(model.position, error)
                 failure = error
             else:
@@ -147,7 +157,7 @@ class LogReplayer:
         Interrupted, StorageUnavailable
             What had been folded in before stays.
         """
-        entries = await self._store.logs.read(self._record, model.position, READ_ENTRIES)
+        entries = await self._read(model.position, READ_ENTRIES)
         if through is not None:
             entries = [entry for entry in entries if position_key(entry.position) <= position_key(through)]
         results = await self.fold(model, await self.decoded(entries)) if entries else []
@@ -188,7 +198,7 @@ class LogReplayer:
             raise Interrupted(fold.outcomes, error) from error
         return fold.outcomes
 
-    async def _target(self, position: str) -> OnlineModel:
+    async def _snapshot_target(self, position: str) -> OnlineModel:
         try:
             return await self._snapshot_reader.load(position)
         except DamagedState as error:

@@ -81,7 +81,8 @@ class RedisLogs(Part):
             entries += between
             if answer[0] == "ok":
                 prefix = answer[3].decode()
-                entries += [Entry(f"{prefix}{number}", payload) for number, payload in enumerate(payloads, first)]
+                now_ms = int(prefix[:-1])
+                entries += [Entry(f"{prefix}{n}", payload, now_ms) for n, payload in enumerate(payloads, first)]
                 return entries
             # Too much to come in one answer, so nothing was added yet.
             after = between[-1].position
@@ -156,8 +157,9 @@ def _checked(record: ModelMeta, flat: Sequence[bytes], link: bytes) -> list[Entr
     entries, expected = [], int(link)
     for id, value in zip(flat[::2], flat[1::2], strict=True):
         position, payload = id.decode(), value[:-LINK_BYTES]
-        expected = next_link(expected, sum(position_key(position)), payload)
+        time_ms, number = position_key(position)
+        expected = next_link(expected, time_ms + number, payload)
         if value[-LINK_BYTES:] != expected.to_bytes(LINK_BYTES, "little"):
             raise damaged_entry(record.name, position)
-        entries.append(Entry(position, payload))
+        entries.append(Entry(position, payload, time_ms))
     return entries

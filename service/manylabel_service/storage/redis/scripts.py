@@ -91,7 +91,8 @@ class Script:
 # KEYS head, log. ARGV after, most entries, most bytes in between, first number, CRC-32 of all payloads, payloads...
 # Ids are made here, one millisecond for each append and a number that starts at random within it: a position that was
 # lost (by a Redis restarted with older data, or a failover) is not met again by chance, not even if the clock of the
-# new master is behind. A link is that of `checksums.next_link`.
+# new master is behind. The millisecond is the time of the entry: above that of the append before it, also if the clock
+# is set back. A link is that of `checksums.next_link`.
 APPEND = Script(
     _POSITIONS,
     _PAGE,

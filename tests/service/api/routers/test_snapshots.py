@@ -278,7 +278,11 @@ def test_predictions_and_updates_go_on_around_rollbacks(client: TestClient, mode
 @pytest.mark.parametrize(
     ("body", "status", "code", "places"),
     [
-        ({"position": "999999"}, 404, "snapshot_not_found", []),
+        ({"position": "999999"}, 404, "position_not_found", []),
+        ({"position": "0", "time": "2026-11-27T10:00:00Z"}, 422, "invalid_request", ["/time"]),
+        ({"time": "2026-11-27T10:00:00"}, 422, "invalid_request", ["/time"]),
+        ({"time": "3"}, 422, "invalid_request", ["/time"]),
+        ({"time": "1999-11-27T10:00:00Z"}, 410, "before_history", []),
         ({"position": "x"}, 422, "invalid_request", ["/position"]),
         ({"position": ""}, 422, "invalid_request", ["/position"]),
         ({"position": "9" * 65}, 422, "invalid_request", ["/position"]),
@@ -343,9 +347,7 @@ async def test_an_upload_that_trickles_in_is_given_up(monkeypatch: pytest.Monkey
 def test_a_snapshot_that_was_asked_for_stays_until_it_is_deleted(
     serve: Callable[..., Any], create: Callable[..., str], refused: Callable[..., Any]
 ) -> None:
-    with serve(
-        snapshot_retention_count=2, snapshot_every_updates=2, log_retention_examples=0, max_manual_snapshots=2
-    ) as client:
+    with serve(snapshot_retention_count=2, snapshot_every_updates=2, history_bytes=0, max_manual_snapshots=2) as client:
         model = create(client, "m")
 
         def listed() -> dict[str, Any]:
@@ -398,7 +400,7 @@ def test_a_snapshot_that_was_asked_for_stays_until_it_is_deleted(
 
 
 def test_what_is_old_goes_at_once_when_it_is_deleted(serve: Callable[..., Any], create: Callable[..., str]) -> None:
-    with serve(snapshot_retention_count=1, log_retention_examples=0) as client:
+    with serve(snapshot_retention_count=1, history_bytes=0) as client:
         model = create(client, "m")
         taken = []
         for _ in range(3):

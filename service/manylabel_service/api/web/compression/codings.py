@@ -1,24 +1,12 @@
 """The content codings gzip and zstd, bit by bit: how bodies are unpacked, and packed."""
 
-import sys
 import zlib
 from collections.abc import Callable, Iterator
 from functools import lru_cache
-from importlib import import_module
 from typing import Any, NamedTuple, Protocol
 
 from manylabel_service.api.web.problems import Problem
-
-
-def _zstd() -> Any:
-    """Return the module for zstd; None where Python was built without."""
-    try:
-        return import_module("compression.zstd" if sys.version_info >= (3, 14) else "backports.zstd")
-    except ImportError:
-        return None
-
-
-zstd = _zstd()
+from manylabel_service.zstd import zstd
 
 PORTION_BYTES = 2**16
 """Unpacked, or packed, at a time: some tenths of a millisecond."""

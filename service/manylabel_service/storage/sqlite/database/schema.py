@@ -32,7 +32,7 @@ _SCHEMA = (
     # fills the last page of its model's range and nothing else: measured, half the bytes written of
     # a two-column key. A row has the link before its entry (checksums.py); the last of each log has
     # no payload, and is replaced by the next entry: so it shows when the end of a log gets lost.
-    "CREATE TABLE entries (key INTEGER PRIMARY KEY, payload BLOB, link INTEGER NOT NULL)",
+    "CREATE TABLE entries (key INTEGER PRIMARY KEY, payload BLOB, link INTEGER NOT NULL, time_ms INTEGER NOT NULL)",
     """CREATE TABLE snapshots (
         incarnation INTEGER NOT NULL,
         position INTEGER NOT NULL,

@@ -59,11 +59,12 @@ READ_BYTES = 8 << 20
 
 @dataclass(slots=True)
 class _Log:
-    """A log begins after the number of the last entry trimmed, and ends with that of the last entry, and its link."""
+    """A log begins after the number of the last entry trimmed, and ends with the last entry: number, link and time."""
 
     trimmed: int
     last: int
     link: int
+    time_ms: int
 
 
 class _Model(NamedTuple):
@@ -107,7 +108,7 @@ class Tables:
         incarnation = self._connection.execute("INSERT INTO models (name, spec) VALUES (?, ?)", (name, b"")).lastrowid
         assert incarnation is not None
         self._write_model(incarnation, name, spec, trimmed)
-        self._insert(incarnation, trimmed + 1, (), first_link(incarnation))
+        self._insert(incarnation, trimmed + 1, (), first_link(incarnation), now_ms=0)
         return incarnation
 
     def _write_model(self, incarnation: int, name: str | None, spec: bytes, trimmed: int) -> None:
@@ -164,16 +165,17 @@ class Tables:
         log = self._log(record)
         self._refuse_unknown(record, log, known)
         one_statement = known >= log.last and len(payloads) < ROWS_PER_INSERT
+        now_ms = max(time.time_ns() // 1_000_000, log.time_ms)
         self._synchronize(durability)
         try:
             with nullcontext() if one_statement else self.transaction(durability):
                 entries = self._select(record, log.last, known, -1) if known < log.last else []
-                link = self._insert(record.incarnation, log.last + 1, payloads, log.link)
+                link = self._insert(record.incarnation, log.last + 1, payloads, log.link, now_ms)
         except sqlite3.Error:
             self._logs.pop(record.incarnation, None)  # whatever became of it, the file knows
             raise
-        first, log.last, log.link = log.last + 1, log.last + len(payloads), link
-        entries += [Entry(str(number), payload) for number, payload in enumerate(payloads, first)]
+        first, log.last, log.link, log.time_ms = log.last + 1, log.last + len(payloads), link, now_ms
+        entries += [Entry(str(number), payload, now_ms) for number, payload in enumerate(payloads, first)]
         return entries
 
     def read(self, record: ModelMeta, after: str, limit: int) -> list[Entry]:
@@ -357,13 +359,16 @@ class Tables:
     def _read_log(self, record: ModelMeta) -> _Log:
         trimmed = self._intact(record).trimmed
         base = record.incarnation << NUMBER_BITS
-        row = self._connection.execute(
-            "SELECT key, payload, link FROM entries WHERE key > ? AND key <= ? ORDER BY key DESC LIMIT 1",
+        rows = self._connection.execute(
+            "SELECT key, payload, link, time_ms FROM entries WHERE key > ? AND key <= ? ORDER BY key DESC LIMIT 2",
             (base, base + LAST_NUMBER),
-        ).fetchone()
+        ).fetchall()
+        row = rows[0] if rows else None
         if row is None or row[1] is not None or not isinstance(row[2], int) or row[0] - base - 1 < trimmed:
             raise damaged_entry(record.name, str(trimmed if row is None else row[0] - base))
-        return _Log(trimmed, row[0] - base - 1, row[2])
+        # Of a log that is trimmed through its end, no time is known; the next entry gets that of the clock.
+        time_ms = rows[1][3] if len(rows) > 1 and isinstance(rows[1][3], int) else 0
+        return _Log(trimmed, row[0] - base - 1, row[2], time_ms)
 
     def _models(self, condition: str, *values: object) -> list[_Model]:
         rows = self._connection.execute(
@@ -398,37 +403,37 @@ class Tables:
         size_bytes = 0
         link: int | None = None
         cursor = self._connection.execute(
-            "SELECT key, payload, link FROM entries WHERE key > ? AND key <= ? ORDER BY key LIMIT ?",
+            "SELECT key, payload, link, time_ms FROM entries WHERE key > ? AND key <= ? ORDER BY key LIMIT ?",
             (base + after, base + LAST_NUMBER, limit + 1 if limit >= 0 else -1),
         )
         with closing(cursor):  # one left half-way would hold up checkpoints
             # The link of a row is that before its entry, so each row vouches for the one before it.
-            for number, (key, payload, before) in enumerate(cursor, after + 1):
+            for number, (key, payload, before, time_ms) in enumerate(cursor, after + 1):
                 if key != base + number or link not in (None, before):
                     break
                 if number > last or len(entries) == limit or 0 <= limit_bytes <= size_bytes:
                     return entries
-                if not isinstance(payload, bytes) or not isinstance(before, int):
+                if not isinstance(payload, bytes) or not isinstance(before, int) or not isinstance(time_ms, int):
                     break
-                entries.append(Entry(str(number), payload))
+                entries.append(Entry(str(number), payload, time_ms))
                 size_bytes += len(payload)
-                link = next_link(before, number, payload)
+                link = next_link(before, number + _checked_part(time_ms), payload)
         raise damaged_entry(record.name, entries[-1].position if entries else str(after + 1))
 
-    def _insert(self, incarnation: int, first: int, payloads: Sequence[bytes], link: int) -> int:
+    def _insert(self, incarnation: int, first: int, payloads: Sequence[bytes], link: int, now_ms: int) -> int:
         """Replace the row that ended the log by entries and another row that ends it; return its link."""
         key = incarnation << NUMBER_BITS
         values: list[int | bytes | None] = []
         for number, payload in enumerate(payloads, first):
-            values += key + number, payload, link
-            link = next_link(link, number, payload)
-        values += key + first + len(payloads), None, link
+            values += key + number, payload, link, now_ms
+            link = next_link(link, number + _checked_part(now_ms), payload)
+        values += key + first + len(payloads), None, link, 0
         if len(payloads) < ROWS_PER_INSERT:
             self._connection.execute(_insert_statement(len(payloads) + 1), values)
             return link
-        for start in range(0, len(values), 3 * ROWS_PER_INSERT):
-            block = values[start : start + 3 * ROWS_PER_INSERT]
-            self._connection.execute(_insert_statement(len(block) // 3), block)
+        for start in range(0, len(values), 4 * ROWS_PER_INSERT):
+            block = values[start : start + 4 * ROWS_PER_INSERT]
+            self._connection.execute(_insert_statement(len(block) // 4), block)
         return link
 
     def _synchronize(self, durability: Durability) -> None:
@@ -475,7 +480,12 @@ def _whole(value: object) -> int:
 
 @lru_cache(maxsize=ROWS_PER_INSERT)
 def _insert_statement(rows: int) -> str:
-    return "INSERT OR REPLACE INTO entries (key, payload, link) VALUES " + ", ".join(["(?, ?, ?)"] * rows)
+    return "INSERT OR REPLACE INTO entries (key, payload, link, time_ms) VALUES " + ", ".join(["(?, ?, ?, ?)"] * rows)
+
+
+def _checked_part(time_ms: int) -> int:
+    """Return 32 bits of a time for its link, which change with each of its bytes."""
+    return time_ms % 0xFFFFFFFF
 
 
 def number_of(position: str) -> int:

@@ -1,0 +1,140 @@
+"""The history of a model: what it costs updates, its bytes, and how fast past states come back.
+
+A registry, as a server has it, over a store in this process. Rows of a data set are learnt in batches, as named
+features. Then: bytes of the log per example, raw and stored; seconds of `state_at` at random positions; examples a
+second of a replay of the live log, and of one of the segments, in turn.
+"""
+
+import argparse
+import asyncio
+import random
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from benchmarks.data_sets import load_stream
+from manylabel_service.hosting.examples import Example, Features, Labels
+from manylabel_service.models.registry import Registry
+from manylabel_service.online.history.reader import HistoryReader
+from manylabel_service.online.replica import Replica
+from manylabel_service.online.spec.spec import ModelSpec
+from manylabel_service.online.state.model import OnlineModel
+from manylabel_service.online.updates.replay import LogReplayer
+from manylabel_service.settings import Settings
+from manylabel_service.storage import START, position_key
+from manylabel_service.storage.opening import open_store
+
+BATCH = 20
+"""Examples of an update."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--data", type=Path, required=True, help="folder with the data sets")
+    parser.add_argument("--sets", default="debtags,yeast", help="by default %(default)s")
+    parser.add_argument("--store", help="redis://...; by default SQLite in a temporary folder")
+    parser.add_argument(
+        "--examples", type=int, default=200_000, help="learnt, in turns of the set; by default %(default)s"
+    )
+    parser.add_argument("--states", type=int, default=50, help="random positions; by default %(default)s")
+
+
+def run(args: argparse.Namespace) -> None:
+    print(
+        "| set | examples | bytes each | stored | learnt/s | live replay/s | from segments/s | state_at p50, p99, ms |"
+    )
+    print("|---|---|---|---|---|---|---|---|")
+    for name in args.sets.split(","):
+        with tempfile.TemporaryDirectory() as directory:
+            asyncio.run(measure(args, name, Path(directory)))
+
+
+async def measure(args: argparse.Namespace, name: str, directory: Path) -> None:
+    examples = list(named(args.data, name))
+    kept = await filled(args, examples, directory / "kept", history_bytes=2**33)
+    registry, store, replica, seconds = kept
+    rate = args.examples / seconds
+    catalogue = await HistoryReader(replica.record, store).catalogue()
+    counted = sum(segment.entries for segment in catalogue.segments) * BATCH
+    raw, stored = (sum(getattr(s, what) for s in catalogue.segments) / counted for what in ("raw_bytes", "size_bytes"))
+    segments = await replayed(replica, store, replica.position)
+    took = await states(replica, args.states)
+    await closed(registry, store, replica)
+    # The same log without segments: no snapshot is taken, so nothing is trimmed.
+    registry, store, replica, _ = await filled(args, examples, directory / "live", snapshot_every_updates=10**9)
+    live = await replayed(replica, store, replica.position)
+    await closed(registry, store, replica)
+    p50, p99 = np.percentile(took, (50, 99))
+    print(
+        f"| {name} | {args.examples:,} | {raw:,.0f} | {stored:,.0f} | {rate:,.0f} | {live:,.0f} | {segments:,.0f} | "
+        f"{1000 * p50:,.0f}, {1000 * p99:,.0f} |",
+        flush=True,
+    )
+
+
+async def filled(
+    args: argparse.Namespace, examples: list[Example], directory: Path, **settings: Any
+) -> tuple[Registry, Any, Replica, float]:
+    address = {} if args.store is None else {"store": args.store}
+    made = Settings(data_dir=directory, snapshot_every_seconds=10**6, **address, **settings)
+    store = open_store(made)
+    await store.open()
+    registry = Registry(store, made)
+    await registry.start()
+    replica = await registry.create(ModelSpec.model_validate({"name": "measured", "algorithm": "falt"}))
+    assert isinstance(replica, Replica)
+    started = time.perf_counter()
+    waiting: set[asyncio.Task[Any]] = set()
+    for begin in range(0, args.examples, BATCH):
+        batch = [examples[(begin + i) % len(examples)] for i in range(BATCH)]
+        waiting.add(asyncio.create_task(replica.update(batch)))
+        if len(waiting) >= 8:
+            _, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+    await asyncio.gather(*waiting)
+    seconds = time.perf_counter() - started
+    return registry, store, replica, seconds
+
+
+async def closed(registry: Registry, store: Any, replica: Replica) -> None:
+    await registry.delete(replica.record.name)
+    await registry.stop()
+    await store.close()
+
+
+async def replayed(replica: Replica, store: Any, through: str) -> float:
+    """Examples a second of a replay from the beginning of the log."""
+    model = OnlineModel(replica.spec)
+    reader = HistoryReader(replica.record, store)
+    replayer = LogReplayer(replica.record, replica.spec, store, replica._snapshot_reader, reader.read)
+    started = time.perf_counter()
+    while position_key(model.position) < position_key(through):
+        await replayer.read_on(model, through)
+    return model.updates / (time.perf_counter() - started)
+
+
+async def states(replica: Replica, n_states: int) -> list[float]:
+    rng, took = random.Random(0), []
+    positions, after = [START], START
+    while entries := await replica.read_log(after, None, 10_000, 2**26):
+        positions += [entry.position for entry in entries]
+        after = positions[-1]
+    for position in rng.sample(positions, n_states):
+        started = time.perf_counter()
+        found = await replica.state_at(position)
+        took.append(time.perf_counter() - started)
+        assert found.position == position
+    return took
+
+
+def named(folder: Path, name: str) -> Any:
+    X, Y = load_stream(folder, name)
+    X, Y = sp.csr_array(X), sp.csr_array(Y)
+    names = [f"feature-{column}" for column in range(X.shape[1])]
+    for row in range(X.shape[0]):
+        x, y = slice(X.indptr[row], X.indptr[row + 1]), slice(Y.indptr[row], Y.indptr[row + 1])
+        features = tuple(names[column] for column in X.indices[x])
+        labels = [f"label-{column}" for column in Y.indices[y]]
+        yield Example(Features(features, None, X.data[x].astype(np.float32)), Labels.all_of(labels))

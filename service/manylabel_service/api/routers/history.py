@@ -1,0 +1,78 @@
+"""GET /v1/models/{name}/log: what a model has been sent, entry by entry."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Query
+from pydantic import AfterValidator, Field
+from starlette.requests import Request
+from starlette.responses import Response
+
+from manylabel_service.api import schemas
+from manylabel_service.api.context import ContextOf
+from manylabel_service.api.translation.from_json import read_moment
+from manylabel_service.api.translation.log_lines import lines_of
+from manylabel_service.api.translation.model_access import HISTORY, online
+from manylabel_service.api.web.access import needs
+from manylabel_service.api.web.audited import note
+from manylabel_service.api.web.parameters import Parameters, each_once, up_to
+from manylabel_service.api.web.routes import GuardedRoute, content, problems
+
+router = APIRouter(route_class=GuardedRoute, tags=["models"])
+
+MAX_ENTRIES = 10_000
+"""Maximum entries of one response."""
+
+MAX_BYTES = 4 << 20
+"""Bytes of entries after which a response ends, as they are stored."""
+
+MEDIA_TYPE = "application/x-ndjson"
+
+
+def _checked(value: str) -> str:
+    read_moment(value)
+    return value
+
+
+_Moment = Annotated[str, AfterValidator(_checked)]
+
+
+class WhichEntries(Parameters):
+    """Which entries of the log are sent."""
+
+    after: _Moment | None = Field(default=None, alias="from")
+    """Entries after this position, or from this time on; without it, from the beginning of the history."""
+    to: _Moment | None = None
+    """Entries up to this position or time, which is included; without it, up to the end."""
+    limit: up_to(MAX_ENTRIES) = 1_000  # type: ignore[valid-type]
+    """Maximum number of entries."""
+
+
+@router.get(
+    "/v1/models/{name}/log",
+    summary="Read the log of a model",
+    response_class=Response,
+    responses={
+        200: {
+            "description": "One line of JSON for each entry, the earliest first",
+            **content(schemas.HistoryEntry, media_type=MEDIA_TYPE),
+        },
+        **problems(
+            "model_not_found", "model_is_trained", *HISTORY, "invalid_request", "not_ready", "storage_unavailable"
+        ),
+    },
+    dependencies=[Depends(each_once)],
+)
+@needs("export")
+async def read_log(
+    request: Request, context: ContextOf, name: str, query: Annotated[WhichEntries, Query()]
+) -> Response:
+    """Sends the entries of the model's log that its history has: all that was sent to the model, and when. An update
+    that the model refused at its place in the log is among them. A response may end before `limit`, with some megabytes
+    of entries. To go on, send the position of the last line as `from`; a response without lines is the end."""
+    replica = online(await context.registry.get(name))
+    after = None if query.after is None else read_moment(query.after)
+    to = None if query.to is None else read_moment(query.to)
+    entries = await context.registry.ask(replica, lambda replica: replica.read_log(after, to, query.limit, MAX_BYTES))
+    if entries:
+        note(request.scope, position=entries[-1].position)
+    return Response(await lines_of(entries), media_type=MEDIA_TYPE)

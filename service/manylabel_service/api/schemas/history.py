@@ -1,0 +1,49 @@
+"""Lines of the log of a model."""
+
+from typing import Any, Literal
+
+from manylabel_service.api.schemas.base import At, ResponseModel
+from manylabel_service.api.schemas.models import GroupOfLabels
+
+
+class LoggedExample(ResponseModel):
+    """An example as it was sent, with text as features."""
+
+    x: dict[str, Any] | list[float | None]
+    y: list[str] | dict[str, bool]
+    weight: float = 1.0
+
+
+class LoggedStream(ResponseModel):
+    """Place of the examples of an update in a stream: its key, and the number of the line of each."""
+
+    key: str
+    lines: list[int]
+
+
+class HistoryEntry(At):
+    """An entry of the log of a model; which fields there are follows from its kind."""
+
+    time: str
+    """When it was appended, by the clock of the store: RFC 3339, UTC."""
+    kind: Literal["update", "rollback", "label", "describe", "groups"]
+    examples: list[LoggedExample] | None = None
+    """Examples of an update."""
+    prediction_ids: list[str] | None = None
+    """Ids of the stored predictions whose labels an update has."""
+    stream: LoggedStream | None = None
+    """Place of an update in its stream."""
+    to: str | None = None
+    """Position that a rollback goes back to, or new name of a label that was renamed or merged."""
+    label: str | None = None
+    """Name of a label that was changed."""
+    change: Literal["renamed", "merged", "retired", "paused", "resumed"] | None = None
+    """Change of a label."""
+    labels: dict[str, dict[str, str | None]] | None = None
+    """Titles, descriptions and URIs by label."""
+    groups: list[GroupOfLabels] | None = None
+    """All groups of labels."""
+    parents: dict[str, str] | None = None
+    """The parent of each child."""
+    idempotency_key: str | None = None
+    """Idempotency key of the request, if it had one."""

@@ -1,0 +1,60 @@
+"""Entries of a log as lines of JSON."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pydantic_core
+
+from manylabel_service.clock import rfc3339
+from manylabel_service.hosting.examples import Example
+from manylabel_service.hosting.slices import Pace
+from manylabel_service.online.state.log_entries import Describe, Regroup, Relabel, Rollback, Update, decode
+from manylabel_service.storage import Entry
+
+
+async def lines_of(entries: Sequence[Entry]) -> bytes:
+    """Return a line of JSON for each entry; other tasks may go on between two."""
+    lines = []
+    pace = Pace()
+    for entry in entries:
+        lines.append(pydantic_core.to_json(_line(entry), inf_nan_mode="null") + b"\n")
+        await pace.rest()
+    return b"".join(lines)
+
+
+def _line(entry: Entry) -> dict[str, Any]:
+    change = decode(entry.payload)
+    line: dict[str, Any] = {"position": entry.position, "time": rfc3339(entry.time_ms)}
+    match change:
+        case Update():
+            line |= {"kind": "update", "examples": [_example(each) for each in change.examples]}
+            if change.prediction_ids is not None:
+                line["prediction_ids"] = change.prediction_ids
+            if change.stream is not None:
+                line["stream"] = {"key": change.stream.key, "lines": change.stream.lines}
+        case Rollback():
+            line |= {"kind": "rollback", "to": change.to}
+        case Relabel():
+            line |= {"kind": "label", "label": change.label, "change": change.change, "to": change.to}
+        case Describe():
+            line |= {"kind": "describe", "labels": change.edits}
+        case Regroup():
+            groups = [{**group._asdict(), "labels": list(group.labels)} for group in change.groups]
+            line |= {"kind": "groups", "groups": groups, "parents": change.parents}
+    if change.key is not None:
+        line["idempotency_key"] = change.key.key
+    return line
+
+
+def _example(example: Example) -> dict[str, Any]:
+    """Return an example in the form in which an update takes it."""
+    x, y, weight = example
+    values = x.values.tolist()
+    features: Any = values
+    if x.names is not None:
+        features = dict(zip(x.names, values, strict=True))
+    elif x.indices is not None:
+        features = {"indices": x.indices.tolist(), "values": values}
+    known = {name: sign > 0 for name, sign in zip(y.names, y.signs.tolist(), strict=True)}
+    labels: Any = [name for name, is_true in known.items() if is_true] if y.complete else known
+    return {"x": features, "y": labels, **({} if weight == 1.0 else {"weight": weight})}

@@ -1,0 +1,313 @@
+"""The archiver moves a log into segments before it is trimmed, keeps states of the model, and drops the oldest.
+
+A segment is stored, read back and compared; then the catalogue names it; only then is the log trimmed through its end.
+A server killed between two of these leaves a blob that nothing names, or entries that both the log and a segment have.
+"""
+
+import asyncio
+import time
+from collections.abc import Iterable, Sequence
+from contextlib import aclosing
+from typing import NamedTuple, Self
+
+import structlog
+
+from manylabel_service import ulid
+from manylabel_service.errors import DocumentDamaged, LogLost, LogTrimmed, ModelDamaged, StorageUnavailable
+from manylabel_service.hosting.size_limits import check_limit
+from manylabel_service.online.history import segment as segments
+from manylabel_service.online.history.catalogue import (
+    MAX_SEGMENTS,
+    MAX_STATES,
+    Catalogue,
+    CatalogueStore,
+    Found,
+    Segment,
+    StoredState,
+)
+from manylabel_service.settings import Settings
+from manylabel_service.storage import START, Entry, ModelMeta, SnapshotMeta, Store, pieces_of, position_key
+
+SEGMENT_BYTES = 4 << 20
+"""Bytes of payloads after which a segment ends."""
+
+SEGMENT_SECONDS = 86_400.0
+"""Seconds after which a segment ends where entries may be kept for a number of days only."""
+
+STATE_EXAMPLES = 50_000
+STATE_LOG_BYTES = 32 << 20
+"""Between two states of a history lie this many examples, or bytes of the log."""
+
+STATE_SHARE = 4
+"""The log between two states has at least this many times the bytes of the state: it costs more than they do."""
+
+TARGETS = 8
+"""States that rollbacks go back to, which are kept beyond twice the size of a history."""
+
+READ_ENTRIES = 1_000
+"""Entries read from the log at a time."""
+
+YOUNG_SECONDS = 300.0
+"""Seconds for which a state that a rollback asked for stays before the log has the rollback."""
+
+log = structlog.get_logger()
+
+
+class HistoryLimits(NamedTuple):
+    """How much of the history of a model is kept: `size_bytes` at most (0: none), and `seconds` (0: without end)."""
+
+    size_bytes: int
+    seconds: float = 0.0
+
+    @classmethod
+    def of(cls, settings: Settings) -> Self:
+        """Return what the settings say."""
+        return cls(settings.history_bytes, 86_400 * settings.history_days)
+
+
+NO_HISTORY = HistoryLimits(0)
+
+
+class Archiver:
+    """Moves the log of one model into its history, and keeps the history within its limits.
+
+    Parameters
+    ----------
+    record, store : the model and where it is.
+    limits : how much is kept.
+
+    Attributes
+    ----------
+    size_bytes : of the history, as far as is known here.
+    """
+
+    def __init__(self, record: ModelMeta, store: Store, limits: HistoryLimits) -> None:
+        self._record = record
+        self._store = store
+        self._limits = limits
+        self._catalogue = CatalogueStore(record, store)
+        self.size_bytes = 0
+
+    async def close(self, through: str) -> str:
+        """Move the log up to about a position into segments; return the position that it may be trimmed through.
+
+        What is not enough for a segment stays in the log.
+
+        Raises
+        ------
+        StorageUnavailable, ModelGone, ModelDamaged
+        """
+        if not self._limits.size_bytes:
+            return through
+        found = await self._found()
+        while True:
+            try:
+                entries = await self._next(found.catalogue.through, through)
+            except (LogLost, LogTrimmed) as error:
+                found = await self._begun_anew(found, error)
+                continue
+            except ModelDamaged as error:  # the log would never be trimmed again
+                action = "the history begins after the damaged part of the log"
+                log.error("history_damaged", model=self._record.name, error=str(error), action=action)
+                await self._catalogue.change(lambda _: Catalogue(begin=through))
+                return through
+            if not self._is_due(entries, found.catalogue):
+                return min(found.catalogue.through, through, key=position_key)
+            found = await self._add(found, entries)
+
+    async def keep_states(self, snapshots: Sequence[SnapshotMeta]) -> None:
+        """Copy those snapshots into the history that are needed there; raise as `close`."""
+        if not self._limits.size_bytes:
+            return
+        catalogue = (await self._found()).catalogue
+        for snapshot in sorted(snapshots, key=lambda each: position_key(each.position)):
+            if self._is_state_due(snapshot, catalogue):
+                catalogue = await self._keep(snapshot, catalogue)
+
+    async def put_state(self, position: str, examples: int, data: bytes | memoryview) -> None:
+        """Keep the state at a position, if it is not kept yet.
+
+        Raises
+        ------
+        LimitExceeded
+            Too many states are kept because rollbacks go back to them.
+        StorageUnavailable, ModelGone, ModelDamaged
+        """
+        found = await self._found()
+        if found.catalogue.state_at(position) is not None:
+            return
+        # What rollbacks need cannot be dropped before the log is trimmed past them.
+        limit = 2 * self._limits.size_bytes + TARGETS * len(data)
+        check_limit(
+            f"bytes of the history of model {self._record.name!r}", found.catalogue.size_bytes + len(data), limit
+        )
+        check_limit(f"states in the history of model {self._record.name!r}", len(found.catalogue.states), MAX_STATES)
+        id, size_bytes = await self._catalogue.put_blob(pieces_of(bytes(data)))
+        # How much of the log is before it is not known; the next state is due as if it were not there.
+        await self._add_state(StoredState(id, position, examples, 0, size_bytes))
+
+    async def retain(self, rollbacks: Iterable[tuple[str, str]], trimmed: str) -> None:
+        """Drop the oldest part of the history where it is larger, or older, than it may be.
+
+        Parameters
+        ----------
+        rollbacks : the position of each rollback that may be needed, and the position that it went back to.
+        trimmed : the position that the log was trimmed through.
+
+        Raises
+        ------
+        StorageUnavailable, ModelGone
+        """
+        targets = {position_key(to): position_key(entry) for entry, to in rollbacks}
+        young_ms = int(1_000 * (time.time() - YOUNG_SECONDS))
+
+        def cut(catalogue: Catalogue, begin: str) -> Catalogue:
+            key = position_key(begin)
+            needed = [
+                state.id
+                for state in catalogue.states
+                if targets.get(position_key(state.position), key) > key
+                or (not state.log_bytes and ulid.timestamp_of(state.id) >= young_ms)
+            ]
+            return catalogue.beginning_at(begin, needed)
+
+        def retained(catalogue: Catalogue) -> Catalogue:
+            if not self._limits.size_bytes:
+                return cut(catalogue, max(catalogue.begin, trimmed, key=position_key))
+            begins = [state.position for state in catalogue.states]
+            later = [begin for begin in begins if position_key(begin) > position_key(catalogue.begin)]
+            for begin in (catalogue.begin, *later):
+                if self._fits(left := cut(catalogue, begin)):
+                    return left
+            return cut(catalogue, catalogue.through)
+
+        catalogue = await self._catalogue.change(retained)
+        self.size_bytes = catalogue.size_bytes
+
+    def _fits(self, catalogue: Catalogue) -> bool:
+        if len(catalogue.segments) > MAX_SEGMENTS - 16 or len(catalogue.states) > MAX_STATES - 64:
+            return False
+        oldest_ms = 1_000 * (time.time() - self._limits.seconds)
+        if self._limits.seconds and catalogue.segments and catalogue.segments[0].first_ms < oldest_ms:
+            return False
+        return catalogue.size_bytes <= self._limits.size_bytes
+
+    async def _found(self) -> Found:
+        try:
+            return await self._catalogue.find()
+        except DocumentDamaged as error:
+            action = "the history starts again"
+            log.error("history_damaged", model=self._record.name, error=str(error), action=action)
+            await self._catalogue.delete_all()
+            return await self._catalogue.find()
+
+    async def _next(self, after: str, through: str) -> list[Entry]:
+        """Return the entries of the next segment, as far as the log has them up to a position."""
+        entries: list[Entry] = []
+        size_bytes, last = 0, position_key(through)
+        while size_bytes < SEGMENT_BYTES:
+            for entry in (page := await self._store.logs.read(self._record, after, READ_ENTRIES)):
+                if position_key(entry.position) > last or size_bytes >= SEGMENT_BYTES:
+                    return entries
+                entries.append(entry)
+                size_bytes += len(entry.payload)
+            if not page:
+                break
+            after = page[-1].position
+        return entries
+
+    def _is_due(self, entries: Sequence[Entry], catalogue: Catalogue) -> bool:
+        if not entries or sum(len(entry.payload) for entry in entries) >= SEGMENT_BYTES:
+            return bool(entries)
+        # Else states that only the rest of the log needs could not go.
+        is_large = catalogue.size_bytes > self._limits.size_bytes
+        is_old = entries[0].time_ms < 1_000 * (time.time() - SEGMENT_SECONDS)
+        return is_large or (is_old and self._limits.seconds > 0)
+
+    async def _add(self, found: Found, entries: list[Entry]) -> Found:
+        """Store a segment, see that it is there, and have the catalogue name it."""
+        after = found.catalogue.through
+        data = await asyncio.to_thread(segments.encode, after, entries)
+        id, size_bytes = await self._catalogue.put_blob(pieces_of(data))
+        if await self._catalogue.blob(id) != data:
+            await self._catalogue.delete([id])
+            raise StorageUnavailable("a segment of a history is not what was written", heals=True)
+        segment = Segment(
+            id,
+            after,
+            entries[-1].position,
+            len(entries),
+            sum(len(entry.payload) for entry in entries),
+            size_bytes,
+            entries[0].time_ms,
+            entries[-1].time_ms,
+        )
+        added = await self._catalogue.put(found, found.catalogue.with_segment(segment))
+        if added is None:  # another server has changed it, and may have added this segment
+            await self._catalogue.delete([id])
+            return await self._found()
+        log.info(
+            "segment_closed", model=self._record.name, through=segment.through, entries=len(entries), bytes=size_bytes
+        )
+        return added
+
+    async def _begun_anew(self, found: Found, error: LogLost | LogTrimmed) -> Found:
+        """Return the catalogue once it goes on where the log does.
+
+        The log begins later than the history ends at first, and if no history was kept for a while. It no longer has
+        the end of the history if the store lost its newest entries; then the log still has all that was not trimmed.
+        """
+        newest = await self._found()
+        if newest.revision != found.revision:
+            return newest  # another server has added to it, and trimmed the log
+        begin = START
+        try:
+            await self._store.logs.read(self._record, START, 1)
+        except LogTrimmed as trimmed:
+            begin = trimmed.trimmed
+        key = position_key(begin)
+        catalogue = Catalogue(begin=begin, states=tuple(s for s in newest.catalogue.states if s.position == begin))
+        if isinstance(error, LogLost):
+            kept = tuple(s for s in newest.catalogue.segments if position_key(s.through) <= key)
+            if kept and kept[-1].through == begin:
+                states = tuple(s for s in newest.catalogue.states if position_key(s.position) <= key)
+                catalogue = Catalogue(begin=newest.catalogue.begin, segments=kept, states=states)
+        if newest.revision is not None:
+            log.warning("history_cut", model=self._record.name, position=catalogue.through, reason=str(error))
+        return await self._catalogue.put(newest, catalogue) or await self._found()
+
+    def _is_state_due(self, snapshot: SnapshotMeta, catalogue: Catalogue) -> bool:
+        key = position_key(snapshot.position)
+        if catalogue.state_at(snapshot.position) is not None or len(catalogue.states) >= MAX_STATES - 64:
+            return False
+        if snapshot.pinned:  # the log goes back to it
+            return True
+        if STATE_SHARE * snapshot.size_bytes > self._limits.size_bytes or key < position_key(catalogue.begin):
+            return False
+        known = [state for state in catalogue.states if state.log_bytes and position_key(state.position) < key]
+        if not known and catalogue.begin != START:
+            return True
+        examples, log_bytes = (known[-1].examples, known[-1].log_bytes) if known else (0, 0)
+        new_bytes = snapshot.extent.size_bytes - log_bytes
+        enough_bytes = min(STATE_LOG_BYTES, self._limits.size_bytes // 4)
+        enough = new_bytes >= enough_bytes or abs(snapshot.extent.examples - examples) >= STATE_EXAMPLES
+        return enough and new_bytes >= STATE_SHARE * snapshot.size_bytes
+
+    async def _keep(self, snapshot: SnapshotMeta, catalogue: Catalogue) -> Catalogue:
+        async with aclosing(self._store.snapshots.read(self._record, snapshot.position)) as pieces:
+            id, size_bytes = await self._catalogue.put_blob(pieces)
+        if size_bytes != snapshot.size_bytes:  # it was removed meanwhile
+            await self._catalogue.delete([id])
+            return catalogue
+        return await self._add_state(StoredState(id, snapshot.position, *snapshot.extent, size_bytes))
+
+    async def _add_state(self, state: StoredState) -> Catalogue:
+        """Have the catalogue name a state, whose blob is removed if it has another at the position."""
+
+        def add(catalogue: Catalogue) -> Catalogue:
+            return catalogue if catalogue.state_at(state.position) else catalogue.with_state(state)
+
+        catalogue = await self._catalogue.change(add)
+        if state.id not in catalogue.ids:
+            await self._catalogue.delete([state.id])
+        return catalogue

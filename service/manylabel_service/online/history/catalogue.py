@@ -1,0 +1,249 @@
+"""The catalogue of the history of a model: a document that names its segments and its states.
+
+A blob is stored first, under a key of its own; it belongs to the history once the catalogue names it, which is changed
+by compare-and-set. So of two servers that store the same segment one succeeds, and what a server that died has left is
+removed by its age.
+"""
+
+import secrets
+import time
+from collections.abc import AsyncIterable, Callable, Collection, Sequence
+from contextlib import suppress
+from typing import NamedTuple, Self
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from manylabel_service import ulid
+from manylabel_service.errors import BlobDamaged, BlobNotFound, DocumentDamaged, ModelGone, RevisionConflict
+from manylabel_service.storage import MAX_DOCUMENT_BYTES, START, ModelMeta, Store, blob_bytes, position_key
+
+KIND = "history"
+"""Kind of the documents, which are named by the incarnation."""
+
+BLOBS = "history/"
+
+MAX_SEGMENTS = 4_096
+"""Maximum segments of one history: their names fit in one document."""
+
+MAX_STATES = 1_024
+"""Maximum states of one history."""
+
+ORPHANED_SECONDS = 3_600.0
+"""Seconds after which a blob that no catalogue names is removed."""
+
+
+class Segment(NamedTuple):
+    """Facts of a segment: the entries after one position, through another."""
+
+    id: str
+    after: str
+    through: str
+    entries: int
+    raw_bytes: int
+    """Bytes of the payloads."""
+    size_bytes: int
+    """Bytes of the blob."""
+    first_ms: int
+    last_ms: int
+    """Times of the first and the last entry."""
+
+
+class StoredState(NamedTuple):
+    """Facts of a state: a snapshot at a position, which stays for as long as the history does."""
+
+    id: str
+    position: str
+    examples: int
+    log_bytes: int
+    """Examples learnt, and bytes of all payloads, up to there: `LogExtent`."""
+    size_bytes: int
+
+
+class Catalogue(BaseModel):
+    """Segments and states of a history, in the order of the log.
+
+    Entries after `begin` are in the segments, and where these end in the log. The first state is at `begin`, unless
+    that is the beginning of the log, or no state was kept yet.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    begin: str = START
+    segments: tuple[Segment, ...] = ()
+    states: tuple[StoredState, ...] = ()
+
+    @property
+    def through(self) -> str:
+        """The position up to which the log is in segments."""
+        return self.segments[-1].through if self.segments else self.begin
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of all blobs."""
+        return sum(each.size_bytes for each in self.segments) + sum(each.size_bytes for each in self.states)
+
+    @property
+    def ids(self) -> set[str]:
+        """The ids of all blobs."""
+        return {each.id for each in self.segments} | {each.id for each in self.states}
+
+    def segment_after(self, position: str) -> Segment | None:
+        """Return the segment with the first entry after a position; None if no segment has it."""
+        key = position_key(position)
+        if key < position_key(self.begin):
+            return None
+        return next((segment for segment in self.segments if position_key(segment.through) > key), None)
+
+    def state_at(self, position: str) -> StoredState | None:
+        """Return the state at a position, if there is one."""
+        key = position_key(position)
+        return next((state for state in self.states if position_key(state.position) == key), None)
+
+    def with_segment(self, segment: Segment) -> Self:
+        """Return the catalogue with one more segment at the end."""
+        return self.model_copy(update={"segments": (*self.segments, segment)})
+
+    def with_state(self, state: StoredState) -> Self:
+        """Return the catalogue with one more state."""
+        states = sorted((*self.states, state), key=lambda each: position_key(each.position))
+        return self.model_copy(update={"states": tuple(states)})
+
+    def beginning_at(self, begin: str, needed: Collection[str]) -> Self:
+        """Return what is left if the history begins after a position; of the states before it the ids that are needed.
+
+        The segment that the position is in stays as a whole.
+        """
+        key = position_key(begin)
+        segments = tuple(segment for segment in self.segments if position_key(segment.through) > key)
+        states = tuple(state for state in self.states if position_key(state.position) >= key or state.id in needed)
+        return self.model_copy(update={"begin": begin, "segments": segments, "states": states})
+
+
+class Found(NamedTuple):
+    """A catalogue, and its revision; None if there is no document."""
+
+    catalogue: Catalogue
+    revision: int | None
+
+
+class CatalogueStore:
+    """Reads and changes the catalogue and the blobs of one model; every method raises StorageUnavailable.
+
+    Parameters
+    ----------
+    record, store : the model and where it is.
+    """
+
+    def __init__(self, record: ModelMeta, store: Store) -> None:
+        self._record = record
+        self._store = store
+
+    async def find(self) -> Found:
+        """Return the catalogue as it is now; raise `DocumentDamaged`."""
+        document = await self._store.documents.get(KIND, self._name)
+        if document is None:
+            return Found(Catalogue(), None)
+        try:
+            return Found(Catalogue.model_validate_json(document.value), document.revision)
+        except ValidationError as error:
+            raise DocumentDamaged(KIND, self._name) from error
+
+    async def read(self) -> Catalogue:
+        """Return the catalogue as it is now; raise `DocumentDamaged`."""
+        return (await self.find()).catalogue
+
+    async def put(self, found: Found, catalogue: Catalogue) -> Found | None:
+        """Replace a catalogue that was found; return None if it has changed since.
+
+        Blobs that it no longer names are removed. Raises `DocumentDamaged`.
+        """
+        value = catalogue.model_dump_json().encode()
+        assert len(value) <= MAX_DOCUMENT_BYTES
+        try:
+            revision = await self._store.documents.put(KIND, self._name, value, revision=found.revision)
+        except RevisionConflict:
+            return None
+        await self.delete(found.catalogue.ids - catalogue.ids)
+        return Found(catalogue, revision)
+
+    async def change(self, change: Callable[[Catalogue], Catalogue]) -> Catalogue:
+        """Change the catalogue as it is by then, and return it as it is afterwards; raise `DocumentDamaged`."""
+        while True:
+            found = await self.find()
+            changed = change(found.catalogue)
+            if changed == found.catalogue:
+                return changed
+            if await self.put(found, changed) is not None:
+                return changed
+
+    async def put_blob(self, pieces: AsyncIterable[bytes]) -> tuple[str, int]:
+        """Store a blob; return its id, which no catalogue names yet, and its size in bytes."""
+        id = ulid.make(time.time_ns() // 1_000_000, secrets.token_bytes(ulid.N_RANDOM_BYTES))
+        return id, await self._store.blobs.put(self.key(id), pieces)
+
+    async def blob(self, id: str) -> bytes:
+        """Return the bytes of a blob; raise `BlobNotFound` or `BlobDamaged`."""
+        return await blob_bytes(self._store.blobs, self.key(id))
+
+    async def delete(self, ids: Collection[str]) -> None:
+        """Remove blobs."""
+        for id in ids:
+            await self._store.blobs.delete(self.key(id))
+
+    def key(self, id: str) -> str:
+        """Return the key of a blob."""
+        return f"{self._prefix}{id}"
+
+    async def collect_garbage(self) -> None:
+        """Remove the blobs that the catalogue does not name, and that are old; raise `DocumentDamaged`."""
+        oldest_ms = time.time_ns() // 1_000_000 - int(ORPHANED_SECONDS * 1_000)
+        ids = [key.removeprefix(self._prefix) for key in await self._store.blobs.keys(self._prefix)]
+        old = {id for id in ids if ulid.timestamp_of(id) < oldest_ms}
+        if old:
+            await self.delete(old - (await self.read()).ids)
+
+    async def delete_all(self) -> None:
+        """Remove the document and the blobs of a model that has been deleted."""
+        while (revision := (await self._store.documents.revisions(KIND)).get(self._name)) is not None:
+            with suppress(RevisionConflict):
+                await self._store.documents.delete(KIND, self._name, revision=revision)
+        for key in await self._store.blobs.keys(self._prefix):
+            await self._store.blobs.delete(key)
+
+    async def check_there(self) -> None:
+        """Raise `ModelGone` unless the model is there."""
+        if await self._store.models.find(self._record.name) != self._record:
+            raise ModelGone(self._record.name, self._record.incarnation)
+
+    @property
+    def _name(self) -> str:
+        return str(self._record.incarnation)
+
+    @property
+    def _prefix(self) -> str:
+        return f"{BLOBS}{self._record.incarnation}/"
+
+
+LOST = (BlobNotFound, BlobDamaged)
+"""Why a blob that a catalogue names cannot be read."""
+
+
+async def collect_garbage(store: Store) -> None:
+    """Remove what no history needs, and what is left of those of deleted models; raise StorageUnavailable."""
+    named = [*await store.documents.revisions(KIND), *_incarnations(await store.blobs.keys(BLOBS))]
+    if not named:
+        return
+    records = await store.models.all()
+    if any(record.damaged for record in records):
+        return  # it may belong to one whose number cannot be read
+    models = {record.incarnation: record for record in records}
+    for incarnation in set(map(int, named)):
+        if (record := models.get(incarnation)) is None:
+            await CatalogueStore(ModelMeta("", incarnation, b""), store).delete_all()
+        else:
+            with suppress(DocumentDamaged):
+                await CatalogueStore(record, store).collect_garbage()
+
+
+def _incarnations(keys: Sequence[str]) -> set[str]:
+    return {key.removeprefix(BLOBS).partition("/")[0] for key in keys}

@@ -1,0 +1,171 @@
+"""Reads the history of a model: the log, and where the log was trimmed, its segments."""
+
+import asyncio
+from collections.abc import Sequence
+
+from manylabel_service.clock import rfc3339
+from manylabel_service.errors import BeforeHistory, HistoryDamaged, LogLost, LogTrimmed, PositionNotFound
+from manylabel_service.hosting.slices import Pace
+from manylabel_service.online.history.catalogue import LOST, Catalogue, CatalogueStore, Segment
+from manylabel_service.online.history.segment import DamagedSegment, decode
+from manylabel_service.storage import START, Entry, ModelMeta, Store, position_key
+
+READ_ENTRIES = 1_000
+"""Entries read at a time."""
+
+
+class HistoryReader:
+    """Reads the history of one model. It holds one segment, decoded; so it lives as long as a caller reads.
+
+    Parameters
+    ----------
+    record, store : the model and where it is.
+    """
+
+    def __init__(self, record: ModelMeta, store: Store) -> None:
+        self._record = record
+        self._store = store
+        self._catalogue = CatalogueStore(record, store)
+        self._decoded: tuple[Segment, list[Entry]] | None = None
+
+    async def catalogue(self) -> Catalogue:
+        """Return what there is in segments; raise DocumentDamaged, StorageUnavailable."""
+        return await self._catalogue.read()
+
+    async def read(self, after: str, limit: int = READ_ENTRIES) -> list[Entry]:
+        """Return the next entries after a position, as `Logs.read` does, also where the log was trimmed.
+
+        Raises
+        ------
+        LogTrimmed
+            The history begins later.
+        LogLost
+            Neither the log nor the history has the position.
+        HistoryDamaged
+            The segment that has the entries is damaged or missing.
+        DocumentDamaged, StorageUnavailable, ModelGone, ModelDamaged
+        """
+        try:
+            entries = await self._store.logs.read(self._record, after, limit)
+        except LogTrimmed as error:
+            trimmed = error
+        else:
+            self._decoded = None
+            return entries
+        if (found := await self._segment_after(after)) is None:
+            # Another server may have trimmed the log after the segment was looked for.
+            return await self._store.logs.read(self._record, after, limit)
+        segment, entries = found
+        if after == segment.after:
+            return entries[:limit]
+        at = _index(entries, after)
+        if at is None:
+            raise LogLost(self._record.name, after) from trimmed
+        return entries[at + 1 : at + 1 + limit]
+
+    async def _segment_after(self, position: str) -> tuple[Segment, list[Entry]] | None:
+        key = position_key(position)
+        if self._decoded is not None:
+            segment, entries = self._decoded
+            if position_key(segment.after) <= key < position_key(segment.through):
+                return segment, entries
+        catalogue = await self._catalogue.read()
+        if key < position_key(catalogue.begin):
+            raise LogTrimmed(self._record.name, position, catalogue.begin)
+        if (found := catalogue.segment_after(position)) is None:
+            return None
+        self._decoded = found, await self._entries(found)
+        return self._decoded
+
+    async def _entries(self, segment: Segment) -> list[Entry]:
+        try:
+            data = await self._catalogue.blob(segment.id)
+            after, entries = await asyncio.to_thread(decode, data)
+        except (*LOST, DamagedSegment) as error:
+            if segment not in (catalogue := await self._catalogue.read()).segments:
+                raise LogTrimmed(self._record.name, segment.after, catalogue.begin) from error
+            raise HistoryDamaged(self._record.name, segment.after, segment.through, str(error)) from error
+        if (after, entries[-1].position) != (segment.after, segment.through):
+            reason = "the segment stored for them is of others"
+            raise HistoryDamaged(self._record.name, segment.after, segment.through, reason)
+        return entries
+
+    # -- positions --------------------------------------------------------------------------------
+
+    async def begin(self) -> str:
+        """Return the position after which the entries are there; raise as `read`."""
+        catalogue = await self._catalogue.read()
+        try:
+            await self._store.logs.read(self._record, START, 1)
+        except LogTrimmed as error:
+            # A history that was turned off ends before the log begins.
+            reached = position_key(catalogue.through) >= position_key(error.trimmed)
+            return catalogue.begin if reached else error.trimmed
+        return START
+
+    async def find(self, at: str | int) -> str:
+        """Return the position, as the log has it, of an entry: the one at a position, or the last up to a time.
+
+        The position at which the history begins is also found.
+
+        Parameters
+        ----------
+        at : a position; or a time, in milliseconds of Unix time.
+
+        Raises
+        ------
+        PositionNotFound, BeforeHistory
+        HistoryDamaged, DocumentDamaged, StorageUnavailable, ModelGone, ModelDamaged
+        """
+        if isinstance(at, int):
+            return await self._at_time(at)
+        begin = await self.begin()
+        key = position_key(at)
+        if key == position_key(begin):
+            return begin
+        if key < position_key(begin):
+            raise BeforeHistory(self._record.name, f"position {at}", begin)
+        try:
+            await self._store.logs.read(self._record, at, 1)
+        except (LogLost, ValueError):  # of another store
+            raise PositionNotFound(self._record.name, at) from None
+        except LogTrimmed:
+            catalogue = await self._catalogue.read()
+            holder = next((s for s in catalogue.segments if position_key(s.through) >= key), None)
+            if holder is not None and position_key(holder.through) == key:
+                return holder.through
+            entries = [] if holder is None else await self._entries(holder)
+            if (index := _index(entries, at)) is None:
+                raise PositionNotFound(self._record.name, at) from None
+            return entries[index].position
+        return at
+
+    async def _at_time(self, time_ms: int) -> str:
+        begin = position = await self.begin()
+        catalogue = await self._catalogue.read()
+        pace, found = Pace(), None
+        for segment in catalogue.segments:
+            if segment.last_ms <= time_ms and position_key(segment.through) > position_key(begin):
+                position = found = segment.through
+        while entries := await self.read(position):
+            earlier = [entry for entry in entries if entry.time_ms <= time_ms]
+            found = earlier[-1].position if earlier else found
+            if len(earlier) < len(entries):
+                break
+            position = entries[-1].position
+            await pace.rest()
+        if found is None:
+            raise BeforeHistory(self._record.name, rfc3339(time_ms), begin)
+        return found
+
+
+def _index(entries: Sequence[Entry], position: str) -> int | None:
+    """Return the index of the entry at a position, by bisection; None if there is none."""
+    key, low, high = position_key(position), 0, len(entries)
+    while low < high:
+        middle = (low + high) // 2
+        if position_key(entries[middle].position) < key:
+            low = middle + 1
+        else:
+            high = middle
+    return low if low < len(entries) and position_key(entries[low].position) == key else None

@@ -1,0 +1,112 @@
+"""Past states of a model: the nearest earlier state that is stored, and the log replayed from there."""
+
+import asyncio
+
+import structlog
+
+from manylabel_core.state import DamagedState, NewerState
+from manylabel_service.errors import BeforeHistory, HistoryDamaged, LogLost, LogTrimmed, ReleaseTooOld
+from manylabel_service.online.history.catalogue import LOST, CatalogueStore
+from manylabel_service.online.history.reader import HistoryReader
+from manylabel_service.online.snapshots.reader import SnapshotReader
+from manylabel_service.online.spec.trained import read_spec
+from manylabel_service.online.state.model import OnlineModel
+from manylabel_service.online.updates.replay import Interrupted, LogReplayer, TargetLost
+from manylabel_service.storage import START, ModelMeta, Store, position_key
+
+log = structlog.get_logger()
+
+
+class PastStates:
+    """Finds the states that one model had at positions of its log, exact to the bit.
+
+    Parameters
+    ----------
+    record, store : the model and where it is.
+    snapshots : reads its snapshots.
+    """
+
+    def __init__(self, record: ModelMeta, store: Store, snapshots: SnapshotReader | None = None) -> None:
+        self._record = record
+        self._store = store
+        self._spec = read_spec(record.spec)
+        self._snapshots = snapshots or SnapshotReader(record, store)
+        self._catalogue = CatalogueStore(record, store)
+
+    async def at(self, position: str) -> OnlineModel:
+        """Return the state after the entry at a position, which `HistoryReader.find` has returned.
+
+        A rollback on the way needs the state that it went back to, which is found in the same way.
+
+        Raises
+        ------
+        BeforeHistory
+            No earlier state is stored.
+        HistoryDamaged
+            A part of the history between an earlier state and the position cannot be read.
+        ReleaseTooOld, UnreadableEntry, DocumentDamaged, StorageUnavailable, ModelGone, ModelDamaged
+        """
+        begin = await HistoryReader(self._record, self._store).begin()
+        for at, id in await self._stored_before(position, begin):
+            try:
+                model = await (self._snapshots.load(at) if id is None else self._load(at, id))
+            except (DamagedState, *LOST) as error:
+                log.warning("past_state_damaged", model=self._record.name, position=at, error=str(error))
+                continue
+            await self._replay(model, position)
+            return model
+        if begin != START:
+            raise BeforeHistory(self._record.name, f"position {position}", begin)
+        model = await asyncio.to_thread(OnlineModel, self._spec)
+        await self._replay(model, position)
+        return model
+
+    async def target(self, position: str) -> OnlineModel:
+        """Return the state that a rollback goes back to.
+
+        Raises
+        ------
+        TargetLost
+            The state is not there, and cannot be computed.
+        ReleaseTooOld, UnreadableEntry, StorageUnavailable, ModelGone, ModelDamaged
+        """
+        try:
+            return await self._snapshots.load(position)
+        except DamagedState:
+            pass
+        try:
+            return await self.at(position)
+        except (BeforeHistory, HistoryDamaged, LogTrimmed, LogLost) as error:
+            raise TargetLost(f"the log goes back to position {position}, and {error}") from error
+
+    async def _stored_before(self, position: str, begin: str) -> list[tuple[str, str | None]]:
+        """Return the positions of states that are stored, and lead to a position, the latest first.
+
+        Each has the id of its blob in the history, None for a snapshot.
+        """
+        stored: dict[str, str | None] = {snapshot.position: None for snapshot in await self._snapshots.list()}
+        stored |= {state.position: state.id for state in (await self._catalogue.read()).states}
+        key, first = position_key(position), position_key(begin)
+        leading = [at for at in stored if first <= position_key(at) <= key or position_key(at) == key]
+        return [(at, stored[at]) for at in sorted(leading, key=position_key, reverse=True)]
+
+    async def _load(self, position: str, id: str) -> OnlineModel:
+        data = bytearray(await self._catalogue.blob(id))
+        try:
+            return await asyncio.to_thread(OnlineModel.from_bytes, memoryview(data))
+        except NewerState as error:
+            raise ReleaseTooOld(f"the state at {position} is {error}") from error
+
+    async def _replay(self, model: OnlineModel, position: str) -> None:
+        reader, begin = HistoryReader(self._record, self._store), model.position
+        replayer = LogReplayer(self._record, self._spec, self._store, self._snapshots, reader.read, self.target)
+        try:
+            while position_key(model.position) < position_key(position):
+                if not await replayer.read_on(model, position):
+                    raise LogLost(self._record.name, position)
+        except Interrupted as error:
+            raise error.error from error
+        except LogTrimmed as error:  # meanwhile
+            raise BeforeHistory(self._record.name, f"position {begin}", error.trimmed) from error
+        except (LogLost, TargetLost) as error:
+            raise HistoryDamaged(self._record.name, begin, position, str(error)) from error
