@@ -1,7 +1,7 @@
 """Events for webhooks: from logs of online models, documents of jobs and versions, and stored predictions.
 
-Each source has a cursor in the state of a webhook: a position of a log, a revision of documents, a time. After a
-crash the events after the cursor are found again, with the same ids. Events of a log come from the model in memory as it
+Each source has a cursor in the state of a webhook: a position of a log, a revision of documents, a time. After a crash
+the events after the cursor are found again, with the same ids. Events of a log come from the model in memory as it
 applies entries; a part of the log that was not watched is applied again.
 """
 
@@ -21,7 +21,7 @@ from manylabel_service.jobs.job_service import JobService
 from manylabel_service.models.registry import Registry
 from manylabel_service.online.replica import Replica
 from manylabel_service.online.spec.trained import is_trained
-from manylabel_service.online.updates.history import past_events
+from manylabel_service.online.updates.past_states import PastStates
 from manylabel_service.storage import START, ModelMeta, Store, position_key
 from manylabel_service.trained.version_store import KIND as VERSIONS
 from manylabel_service.trained.version_store import Promoted, VersionCatalogue
@@ -132,7 +132,7 @@ class Sources:
         oldest = min((state.position(record) for _, state in mine), key=position_key, default=feed.since)
         if position_key(oldest) < position_key(since := feed.since):
             try:
-                found = await past_events(record, self._store, oldest, since)
+                found = await PastStates(record, self._store).events(oldest, since)
             except (ModelGone, ReleaseTooOld, UnreadableEntry):
                 return
             if feed.since != since:

@@ -12,7 +12,7 @@ from tests.support.waiting import eventually_async
 from manylabel_service.hosting.examples import Example, Features, Labels
 from manylabel_service.models.registry import Registry
 from manylabel_service.online.replica import Replica
-from manylabel_service.online.updates.history import past_events
+from manylabel_service.online.updates.past_states import PastStates
 from manylabel_service.storage import START, position_key
 from manylabel_service.webhooks import sources
 from manylabel_service.webhooks.sources import Sources
@@ -92,7 +92,7 @@ async def test_what_nobody_watched_is_read_from_the_log_and_is_the_same(any_flee
         ]
         assert [id for id, _ in again.queued] == later
         assert state.position(replica.record) == live.state.position(replica.record)
-    last = await past_events(replica.record, any_fleet.store(registry), replica.position, replica.position)
+    last = await PastStates(replica.record, any_fleet.store(registry)).events(replica.position, replica.position)
     assert last == []
 
 
@@ -147,7 +147,7 @@ async def test_a_log_that_was_trimmed_is_told_as_a_gap(any_fleet: Any) -> None:
         positions={str(record.incarnation): receipts[0].position}, jobs=0, versions=0, predictions_unix_ms=0
     )
     reader = Reader(any_fleet, registry, state)
-    assert await past_events(record, store, receipts[0].position, replica.position) is None
+    assert await PastStates(record, store).events(receipts[0].position, replica.position) is None
     await reader.poll()
     assert [(each.type, without_time(each)) for each in state.queue] == [("dropped", '{"model":"m","count":null}}')]
     await replica.update([labelled("e")])

@@ -6,7 +6,7 @@ here, `poll` makes the task read what others have added.
 """
 
 import asyncio
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from enum import Enum
 from functools import reduce
 from itertools import chain
@@ -22,7 +22,7 @@ from manylabel_service.errors import (
     NotReady,
     ServiceError,
 )
-from manylabel_service.hosting.events import Event, Events
+from manylabel_service.hosting.events import Events
 from manylabel_service.hosting.position_waiters import PositionWaiters
 from manylabel_service.online.history.reader import HistoryReader
 from manylabel_service.online.snapshots.reader import SnapshotReader
@@ -31,7 +31,7 @@ from manylabel_service.online.snapshots.snapshotter import Snapshotter
 from manylabel_service.online.state.apply import COPIED_BYTES, ApplyResult, LogEntry
 from manylabel_service.online.state.dry_run import SizeDelta, grown_columns
 from manylabel_service.online.state.model import OnlineModel
-from manylabel_service.online.state.outcome import UpdateOutcome
+from manylabel_service.online.updates.events import events_of
 from manylabel_service.online.updates.past_states import PastStates
 from manylabel_service.online.updates.replay import READ_ENTRIES, Interrupted, LogReplayer, TargetLost, payload_bytes
 from manylabel_service.online.updates.replay_verifier import ReplayVerifier
@@ -353,32 +353,3 @@ def _answer(waiters: Sequence[asyncio.Future[ServiceError | None]], error: Servi
     for synced in waiters:
         if not synced.done():
             synced.set_result(error)
-
-
-def events_of(result: ApplyResult) -> Iterator[Event]:
-    """Yield what happened to a model with one entry of its log; all events but the last have `resume`."""
-    answer = result.answer
-    if not isinstance(answer, UpdateOutcome) or result.replayed:
-        return
-    position = answer.position
-    data: dict[str, object] = {"position": position, "updates": answer.updates}
-    if result.kind == "rollback":
-        yield Event("rollback", position, {**data, "to": answer.rolled_back_to})
-        return
-    if (relabel := result.relabelled) is not None:
-        name = relabel.to or relabel.label
-        yield Event("label", position, {**data, "label": name, "change": relabel.change, "before": relabel.label})
-        return
-    if result.kind in ("describe", "regroup"):
-        changes = [*((name, "new") for name in result.new_labels), *((name, "described") for name in result.described)]
-        for left, (name, change) in zip(reversed(range(len(changes))), changes, strict=True):
-            resume = result.previous_position if left else None
-            yield Event("label", position, {**data, "label": name, "change": change}, resume)
-        return
-    for name in result.new_labels:
-        yield Event("label", position, {**data, "label": name, "change": "new"}, result.previous_position)
-    for updates, label in result.alarms:
-        yield Event(
-            "drift", position, {"position": position, "updates": updates, "label": label}, result.previous_position
-        )
-    yield Event("update", position, {**data, "examples": result.learnt})

@@ -1,16 +1,20 @@
 """Past states of a model: the nearest earlier state that is stored, and the log replayed from there."""
 
 import asyncio
+from collections.abc import AsyncIterator
 
 import structlog
 
 from manylabel_core.state import DamagedState, NewerState
-from manylabel_service.errors import BeforeHistory, HistoryDamaged, LogLost, LogTrimmed, ReleaseTooOld
+from manylabel_service.errors import BeforeHistory, HistoryDamaged, LogLost, LogTrimmed, ModelDamaged, ReleaseTooOld
+from manylabel_service.hosting.events import Event
 from manylabel_service.online.history.catalogue import LOST, CatalogueStore
 from manylabel_service.online.history.reader import HistoryReader
 from manylabel_service.online.snapshots.reader import SnapshotReader
 from manylabel_service.online.spec.trained import read_spec
+from manylabel_service.online.state.apply import ApplyResult
 from manylabel_service.online.state.model import OnlineModel
+from manylabel_service.online.updates.events import events_of
 from manylabel_service.online.updates.replay import Interrupted, LogReplayer, TargetLost
 from manylabel_service.storage import START, ModelMeta, Store, position_key
 
@@ -61,6 +65,22 @@ class PastStates:
         await self._replay(model, position)
         return model
 
+    async def events(self, after: str, through: str) -> list[Event] | None:
+        """Return the events after a position and up to another; None if the history no longer has all of these entries.
+
+        The model is restored a second time, and learns the entries again.
+
+        Raises
+        ------
+        ReleaseTooOld, UnreadableEntry, DocumentDamaged, StorageUnavailable, ModelGone
+        """
+        try:
+            model = await self.at(after)
+            results = [result async for result in self._results(model, through)]
+        except (BeforeHistory, HistoryDamaged, ModelDamaged):
+            return None
+        return [event for result in results for event in events_of(result)]
+
     async def target(self, position: str) -> OnlineModel:
         """Return the state that a rollback goes back to.
 
@@ -98,12 +118,19 @@ class PastStates:
             raise ReleaseTooOld(f"the state at {position} is {error}") from error
 
     async def _replay(self, model: OnlineModel, position: str) -> None:
+        async for _ in self._results(model, position):
+            pass
+
+    async def _results(self, model: OnlineModel, position: str) -> AsyncIterator[ApplyResult]:
+        """Apply the entries up to a position, and yield their results."""
         reader, begin = HistoryReader(self._record, self._store), model.position
         replayer = LogReplayer(self._record, self._spec, self._store, self._snapshots, reader.read, self.target)
         try:
             while position_key(model.position) < position_key(position):
-                if not await replayer.read_on(model, position):
+                if not (pairs := await replayer.read_on(model, position)):
                     raise LogLost(self._record.name, position)
+                for _, result in pairs:
+                    yield result
         except Interrupted as error:
             raise error.error from error
         except LogTrimmed as error:  # meanwhile
