@@ -12,7 +12,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
-
 from tests.core.online.catalogue import LINEAR
 
 from manylabel_core import FALT, KernelFALT

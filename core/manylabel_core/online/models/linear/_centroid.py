@@ -123,8 +123,8 @@ def learn_sparse_centroid(  # type: ignore[no-untyped-def]
 ):
     """Learn rows as `learn_centroid`, to the bit, with a sparse table.
 
-    Begins with row `first`. Returns the first row that was not learnt, and the room in the pool that it may take; nothing
-    of the row has been learnt then.
+    Begins with row `first`. Returns the first row that was not learnt, and the room that the pool may lack for it; then
+    nothing of this row has been learnt.
     """
     z, sums = np.empty(longest_row(indptr)), np.empty(_width(scores))
     for i in range(first, len(indptr) - 1):
