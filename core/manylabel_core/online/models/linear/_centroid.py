@@ -90,8 +90,8 @@ def learn_centroid(  # type: ignore[no-untyped-def]
                 for p in range(len(features)):
                     table[1 + features[p], 0, 1 + label] += table.dtype.type(own * z[p])
                 if labels[WEIGHT, label] > MAX_WEIGHT:
-                    for row in range(len(table)):
-                        table[row, 0, 1 + label] /= table.dtype.type(MAX_WEIGHT)
+                    for feature in range(len(table)):
+                        table[feature, 0, 1 + label] /= table.dtype.type(MAX_WEIGHT)
                     _shrink(labels[:, label])
 
 

@@ -112,7 +112,7 @@ class SparseTable:
     def nbytes_after(self, n_rows: int, n_columns: int, n_values: int) -> int:
         """Return the most bytes of a state with these rows and columns, after this many rows have changed."""
         most = min(n_rows * n_blocks(n_columns), self.held + n_values * n_blocks(n_columns))
-        return 8 * n_rows + self.block_bytes * most
+        return int(8 * n_rows + self.block_bytes * most)
 
     @property
     def block_bytes(self) -> int:
