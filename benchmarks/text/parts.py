@@ -5,9 +5,15 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from benchmarks.text import encoding, quality, stream, titles
+from benchmarks.text import encoding, many_labels, quality, stream, titles
 
-PARTS = {"encoding": encoding.run, "stream": stream.run, "quality": quality.run, "titles": titles.run}
+PARTS = {
+    "encoding": encoding.run,
+    "stream": stream.run,
+    "quality": quality.run,
+    "titles": titles.run,
+    "many-labels": many_labels.run,
+}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -90,8 +90,8 @@ def learn_centroid(  # type: ignore[no-untyped-def]
                 for p in range(len(features)):
                     table[1 + features[p], 0, 1 + label] += table.dtype.type(own * z[p])
                 if labels[WEIGHT, label] > MAX_WEIGHT:
-                    for row in range(len(table)):
-                        table[row, 0, 1 + label] /= table.dtype.type(MAX_WEIGHT)
+                    for feature in range(len(table)):
+                        table[feature, 0, 1 + label] /= table.dtype.type(MAX_WEIGHT)
                     _shrink(labels[:, label])
 
 
@@ -123,8 +123,8 @@ def learn_sparse_centroid(  # type: ignore[no-untyped-def]
 ):
     """Learn rows as `learn_centroid`, to the bit, with a sparse table.
 
-    Begins with row `first`. Returns the first row that was not learnt, and the room in the pool that it may take; nothing
-    of the row has been learnt then.
+    Begins with row `first`. Returns the first row that was not learnt, and the room that the pool may lack for it; then
+    nothing of this row has been learnt.
     """
     z, sums = np.empty(longest_row(indptr)), np.empty(_width(scores))
     for i in range(first, len(indptr) - 1):

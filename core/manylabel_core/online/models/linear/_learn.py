@@ -152,8 +152,8 @@ def learn_sparse(  # type: ignore[no-untyped-def]
 ):
     """Learn rows as `learn_linear`, to the bit, with a sparse table; there are neither metrics of weights nor means.
 
-    Begins with row `first`. Returns the first row that was not learnt, and the room in the pool that it may take; nothing
-    of the row has been learnt then. `intercept`, of shape (1, 1, width), is row 0 of a dense table.
+    Begins with row `first`. Returns the first row that was not learnt, and the room that the pool may lack for it; then
+    nothing of this row has been learnt. `intercept`, of shape (1, 1, width), is row 0 of a dense table.
     """
     width, longest = padded(intercept, scores.shape[1]), longest_row(indptr)
     present, squares = np.empty(width), np.empty(longest if len(feature_squares) > 0 else 0)

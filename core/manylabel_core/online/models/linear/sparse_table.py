@@ -79,18 +79,18 @@ class SparseTable:
         """Have at least this many rows."""
         self.parts = (enlarged(self.parts[0], (n_rows, 3)), *self.parts[1:])
 
-    def reserve(self, n_blocks: int) -> None:
-        """Make the pool longer by at least so many blocks, but for 0; not beside another function of the table.
+    def reserve(self, n_places: int) -> None:
+        """Make the pool longer by at least this many blocks, unless it is 0; not beside another function of the table.
 
         Raises
         ------
         MemoryError
             If the pool cannot be longer.
         """
-        if n_blocks == 0:
+        if n_places == 0:
             return
         size = len(self.parts[-1])
-        size += max(n_blocks, min(size // GROWTH_PARTS, MAX_GROWTH), MIN_GROWTH)
+        size += max(n_places, min(size // GROWTH_PARTS, MAX_GROWTH), MIN_GROWTH)
         if size > MAX_PLACES:
             raise MemoryError(f"a table of weights has at most {MAX_PLACES:,} blocks")
         heads, book, *pool = self.parts
@@ -117,7 +117,7 @@ class SparseTable:
     @property
     def block_bytes(self) -> int:
         """Bytes of a block."""
-        return 4 + BLOCK * self._dtype.itemsize
+        return int(4 + BLOCK * self._dtype.itemsize)
 
     def column(self, rows: NDArray[np.int32], column: int) -> NDArray[np.float64]:
         """Return the weights of rows in a column."""

@@ -69,7 +69,8 @@ class WeightTable:
         dense, sparse = self.both
         if sparse is not None:
             return np.concatenate([dense[:, 0, column], sparse.column(features, column)])
-        return dense[np.concatenate([[0], 1 + features]), 0, column].astype(np.float64)
+        weights: NDArray[np.float64] = dense[np.concatenate([[0], 1 + features]), 0, column].astype(np.float64)
+        return weights
 
     def clear(self, column: int) -> None:
         """Set a column to 0."""
@@ -94,7 +95,7 @@ class WeightTable:
         """Return the most bytes of a state with these columns, after so many features were learnt from."""
         dense, sparse = self.both
         if not self._is_sparse(n_features, n_labels):
-            return dense.itemsize * dense.shape[1] * (1 + n_features) * (1 + n_labels)
+            return int(dense.itemsize * dense.shape[1] * (1 + n_features) * (1 + n_labels))
         if sparse is None:
             sparse = SparseTable(dense.dtype)
             n_values += len(dense) - 1

@@ -73,25 +73,32 @@ class Stack(Model):
 
     def learn(self, rows: Rows, targets: Targets, scores: NDArray[np.float64]) -> None:
         size = self._rows_at_once(scores)
+        if len(scores) <= size:  # the usual call, in one part
+            self._learn_part(rows, targets, scores)
+            return
         for first in range(0, len(scores), size):
             last = min(first + size, len(scores))
-            own, truth = rows.part(first, last), targets.part(first, last)
-            margins = np.empty((len(self._experts), last - first, scores.shape[1]))
-            evidence = self._evidence(own, NO_WORDS, scores.shape[1], learning=True)
-            for expert, margin in zip(self._experts, margins, strict=True):
-                expert.learn(own, truth, margin)
-            learn_stack(self._shared, self._labels, self._existing, margins, evidence, *truth, scores[first:last])
+            self._learn_part(rows.part(first, last), targets.part(first, last), scores[first:last])
+
+    def _learn_part(self, rows: Rows, targets: Targets, scores: NDArray[np.float64]) -> None:
+        margins = np.empty((len(self._experts), *scores.shape))
+        evidence = self._evidence(rows, NO_WORDS, scores.shape[1], learning=True)
+        for q, expert in enumerate(self._experts):
+            expert.learn(rows, targets, margins[q])
+        learn_stack(self._shared, self._labels, self._existing, margins, evidence, *targets, scores)
 
     def score(self, rows: Rows, scores: NDArray[np.float64], new: NewWords = NO_WORDS) -> None:
         size = self._rows_at_once(scores)
         for first in range(0, len(scores), size):
             last = min(first + size, len(scores))
-            own = rows.part(first, last)
-            margins = np.empty((len(self._experts), last - first, scores.shape[1]))
-            for expert, margin in zip(self._experts, margins, strict=True):
-                expert.score(own, margin)
-            evidence = self._evidence(own, new, scores.shape[1])
-            score_stack(self._shared, self._labels, margins, evidence, scores[first:last])
+            self._score_part(rows if last - first == len(scores) else rows.part(first, last), scores[first:last], new)
+
+    def _score_part(self, rows: Rows, scores: NDArray[np.float64], new: NewWords) -> None:
+        margins = np.empty((len(self._experts), *scores.shape))
+        for q, expert in enumerate(self._experts):
+            expert.score(rows, margins[q])
+        evidence = self._evidence(rows, new, scores.shape[1])
+        score_stack(self._shared, self._labels, margins, evidence, scores)
 
     @property
     def _has_titles(self) -> bool:
