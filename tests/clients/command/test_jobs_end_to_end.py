@@ -10,10 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.support.lazy import lazy
-from tests.support.rows import csr_of_all
 from threadpoolctl import threadpool_limits
 
-from manylabel_clients import Client, Conflict, Job, JobFailed, Prediction
+from manylabel_clients import Client, Job, Prediction
 from manylabel_core import batch, metrics
 from manylabel_core.datasets import Dataset, read_dataset
 
@@ -161,29 +160,6 @@ def test_rows_lack_views_from_the_file_to_the_prediction(
     assert one.scores == pytest.approx(dict(zip(data.label_names, scores[0], strict=True)), rel=1e-9, abs=1e-12)
 
 
-def test_named_examples_score_as_sparse_ones(client: Client, jobs: dict[str, Job], yeast: Dataset) -> None:
-    jobs["m3l"].wait(WAIT_SECONDS)
-    model = client.model("by-m3l")
-    direct = batch.M3L.from_bytes(model.download_version(1)).decision_function(csr_of_all(yeast.X[N_TRAIN:]))
-    scores = scores_of(model.predict_many(named_rows(yeast)[N_TRAIN:]), yeast.label_names)
-    assert np.array_equal(scores, direct)
-
-
-def test_the_result_is_measured_on_the_split_it_has_not_learnt(
-    client: Client, jobs: dict[str, Job], yeast: Dataset
-) -> None:
-    result = jobs["m3l"].wait(WAIT_SECONDS).result
-    kind, params = TRAINERS["m3l"]
-    direct = kind(**params, scaling="auto").fit(yeast.X[:N_TRAIN], yeast.Y[:N_TRAIN])
-    held, Y = result.held_out, yeast.Y[N_TRAIN:]
-    scores = direct.decision_function(yeast.X[N_TRAIN:])
-    assert (result.rows, held["rows"]) == (N_TRAIN, N_ROWS - N_TRAIN)
-    assert held["measures"]["micro_f1"] == metrics.micro_f1(Y, scores > 0)
-    assert held["measures"]["ranking_loss"] == metrics.ranking_loss(Y, scores)
-    assert held["labels"]["Class1"]["support"] == Y[:, [0]].sum()
-    assert client.model("by-m3l").versions()[0].measures == held["measures"]
-
-
 def test_what_there_is_to_see_of_models(client: Client, jobs: dict[str, Job]) -> None:
     for trainer in ("mlrl", "lsa_mml"):
         jobs[trainer].wait(WAIT_SECONDS)
@@ -233,73 +209,3 @@ def test_a_search_finds_what_is_best_on_its_folds(client: Client) -> None:
     again = client.train("m3l", {"dataset": "yeast", "split": "train"}, "searched", search=search, key="once")
     assert again.id == job.id
     assert len(client.model("searched").versions()) == 1
-
-
-def test_promoting_switches_and_switches_back(client: Client, jobs: dict[str, Job], yeast: Dataset) -> None:
-    jobs["prbr"].wait(WAIT_SECONDS)
-    model, row = client.model("by-prbr"), named_rows(yeast)[-1]
-    first = model.predict(row)
-    job = client.train("m3l", {"dataset": "yeast"}, "by-prbr", params={"C": 1e-4}, promote="never")
-    assert job.wait(WAIT_SECONDS).result.version == 2
-    assert model.predict(row).scores == first.scores, "not promoted, not served"
-    receipt = model.promote(2)
-    assert (receipt.version, receipt.previous) == (2, 1)
-    assert model.predict(row, at_least=receipt.position).scores != first.scores
-    with pytest.raises(Conflict):
-        model.delete_version(2)
-    assert model.predict(row, at_least=model.promote(1).position).scores == first.scores
-    model.delete_version(2)
-    assert [one.version for one in model.versions()] == [1]
-
-
-def test_from_the_stream_and_back_to_it(client: Client, jobs: dict[str, Job], yeast: Dataset) -> None:
-    """Learnt online, trained from what was recorded, compared on the rest; then online again from a trained start."""
-    rows, Y = named_rows(yeast), np.asarray(yeast.Y.todense())
-    truths = [[name for name, one in zip(yeast.label_names, row, strict=True) if one] for row in Y]
-    genes = client.create_model("genes", algorithm="falt", params={"eta": 0.1, "passes_per_label": 1.0}, scaling="unit")
-    genes.update_many(list(zip(rows, truths, strict=True))[:N_TRAIN])
-    job = client.train(
-        "mlrl", {"stream": "genes", "last": N_TRAIN}, "genes-mlrl", params={"lam": 1e-3}, promote="always"
-    )
-    done = job.wait(WAIT_SECONDS)
-    assert done.result.rows == N_TRAIN
-    scores = {}
-    for name in ("genes", "genes-mlrl"):
-        predictions = client.model(name).predict_many(rows[N_TRAIN:])
-        P = np.array([[label in one.labels for label in yeast.label_names] for one in predictions])
-        scores[name] = metrics.micro_f1(Y[N_TRAIN:], P)
-    assert scores["genes-mlrl"] > 0.55
-    assert scores["genes"] > 0.5
-    direct = batch.MLRL(lam=1e-3, scaling="auto").fit(yeast.X[:N_TRAIN], Y[:N_TRAIN])
-    assert metrics.micro_f1(Y[N_TRAIN:], direct.predict(yeast.X[N_TRAIN:])) == pytest.approx(
-        scores["genes-mlrl"], abs=0.01
-    )
-
-    jobs["m3l"].wait(WAIT_SECONDS)
-    onward = client.create_model("onward", algorithm="falt", params={"eta": 0.01}, init_from="by-m3l")
-    start, trained = (client.model(name).predict_many(rows[:20]) for name in ("onward", "by-m3l"))
-    assert [set(one.labels) for one in start] == [set(one.labels) for one in trained]
-    onward.update_many(list(zip(rows, truths, strict=True))[N_TRAIN:])
-    assert onward.status().updates == N_ROWS - N_TRAIN
-    assert onward.predict(rows[0]).scores != start[0].scores
-
-
-def test_what_training_refuses_fails_the_job_with_the_reason(client: Client) -> None:
-    R = (2.0 - np.eye(14)).tolist()  # not positive definite
-    job = client.train("m3l", {"dataset": "yeast"}, "refused", params={"R": R})
-    with pytest.raises(JobFailed, match="R must") as caught:
-        job.wait(WAIT_SECONDS)
-    assert caught.value.job.error.code == "training_refused"
-    assert job.log()[0].text.startswith("the fit begins")
-    assert "refused" not in {model.name for model in client.models()}
-
-
-def test_a_cancelled_job_leaves_nothing(client: Client) -> None:
-    slow = {"scaling": "none", "C": 1e6, "kernel": "rbf", "tol": 1e-9, "max_iter": 1_000_000}
-    job = client.train("m3l", {"dataset": "yeast", "split": "all"}, "never", params=slow)
-    for event in job.events():
-        if event.kind == "progress":
-            assert job.cancel().state == "cancelled"
-    with pytest.raises(JobFailed, match="was cancelled"):
-        job.wait(WAIT_SECONDS)
-    assert "never" not in {model.name for model in client.models()}

@@ -77,33 +77,6 @@ def test_each_point_is_what_was_answered_then(client: TestClient, create: Callab
     assert past["labels"]["r"]["cumulative"]["recall"][0] is None, "it did not exist yet"
 
 
-def test_batches_have_the_same_points(client: TestClient, create: Callable[..., str]) -> None:
-    found = []
-    for name, size in (("past-2", 1), ("past-3", 37), ("past-4", len(ITEMS))):
-        address = create(client, name, window=WINDOW)
-        for begin in range(0, len(ITEMS), size):
-            client.post(f"{address}/update", json={"examples": ITEMS[begin : begin + size]}).raise_for_status()
-        found.append({**history(client, address, "?label=p"), "position": ""})
-    assert found[0] == found[1] == found[2]
-
-
-def test_it_goes_back_and_is_copied_with_the_state(client: TestClient, create: Callable[..., str]) -> None:
-    address = create(client, "past-5", window=WINDOW)
-    client.post(f"{address}/update", json={"examples": ITEMS[:41]}).raise_for_status()
-    kept = client.post(f"{address}/snapshots").json()["position"]
-    due = {**history(client, address, "?label=p"), "position": ""}
-    client.post(f"{address}/update", json={"examples": ITEMS[41:]}).raise_for_status()
-    assert len(history(client, address)["examples"]) == 150
-    client.post(f"{address}/rollback", json={"position": kept}).raise_for_status()
-    assert {**history(client, address, "?label=p"), "position": ""} == due
-    snapshot = client.get(f"{address}/snapshots/{kept}").content
-    headers = {"Content-Type": "application/octet-stream"}
-    client.put("/v1/models/past-6", content=snapshot, headers=headers).raise_for_status()
-    assert {**history(client, "/v1/models/past-6", "?label=p"), "position": ""} == due
-    client.post("/v1/models/past-6/labels/rename", json={"label": "p", "to": "even"}).raise_for_status()
-    assert history(client, "/v1/models/past-6", "?label=even")["labels"]["even"] == due["labels"]["p"]
-
-
 def test_alarms_of_drift(client: TestClient, create: Callable[..., str]) -> None:
     address = create(client, "past-7", params={"drift": "adwin"})
     assert history(client, address)["drift"] == {"examples": [], "labels": []}

@@ -111,16 +111,6 @@ def test_each_label_is_counted_alone_too(
     refused(client.get(f"{address}/metrics/reliability?label=p&label=q"), 422, "invalid_request", "label")
 
 
-def test_batches_and_answers_do_not_matter(client: TestClient, create: Callable[..., str]) -> None:
-    found = []
-    for name, size in (("sure-2", 1), ("sure-3", 37), ("sure-4", len(MIXED))):
-        address = create(client, name)
-        for begin in range(0, len(MIXED), size):
-            client.post(f"{address}/update", json={"examples": MIXED[begin : begin + size]}).raise_for_status()
-        found.append({**reliability(client, address), "position": ""})
-    assert found[0] == found[1] == found[2]
-
-
 def test_late_labels_count_by_the_probabilities_of_then(client: TestClient, create: Callable[..., str]) -> None:
     address = create(client, "sure-5")
     learn(client, address, ITEMS[:60])
@@ -137,21 +127,6 @@ def test_late_labels_count_by_the_probabilities_of_then(client: TestClient, crea
         assert counted(after) == counted(before) + len(told)
         added = after["brier_score"] * counted(after) - before["brier_score"] * counted(before)
         assert added == pytest.approx(sum((now[name] - truth[name]) ** 2 for name in told), abs=1e-12)
-
-
-def test_it_goes_back_and_is_copied_with_the_state(client: TestClient, create: Callable[..., str]) -> None:
-    address = create(client, "sure-6")
-    learn(client, address, MIXED[:41])
-    kept = client.post(f"{address}/snapshots").json()["position"]
-    then = {**reliability(client, address), "position": ""}
-    learn(client, address, MIXED[41:])
-    assert reliability(client, address)["brier_score"] != then["brier_score"]
-    client.post(f"{address}/rollback", json={"position": kept}).raise_for_status()
-    assert {**reliability(client, address), "position": ""} == then
-    snapshot = client.get(f"{address}/snapshots/{kept}").content
-    headers = {"Content-Type": "application/octet-stream"}
-    client.put("/v1/models/sure-7", content=snapshot, headers=headers).raise_for_status()
-    assert {**reliability(client, "/v1/models/sure-7"), "position": ""} == then
 
 
 def test_a_label_retired_counts_as_not_predicted(client: TestClient, create: Callable[..., str]) -> None:
