@@ -6,8 +6,19 @@ from decimal import Context, Decimal
 from hashlib import blake2b
 from typing import Any
 
-from manylabel_core.records.bounds import MAX_NAME_BYTES, Path, RecordError, RecordLimits
+import numpy as np
+
+from manylabel_core.records.bounds import MAX_NAME_BYTES, MAX_VECTOR_FIELDS, Path, RecordError, RecordLimits
 from manylabel_core.records.text import TextReader, TextSettings
+from manylabel_core.records.vectors import (
+    Encoded,
+    Vector,
+    check_count,
+    is_packed,
+    is_vector,
+    read_packed,
+    read_vector,
+)
 from manylabel_core.rows import MAX_MAGNITUDE
 
 BARE = "text"
@@ -40,7 +51,9 @@ class _Weights(dict[int, float]):
 
 _WEIGHTS = _Weights()
 
-_WANTED = "must be a number, true, false, null, a string, a list of strings, or an object of these"
+_WANTED = "must be a number, true, false, null, a string, a list of strings, a list of numbers, or an object of these"
+
+_EMPTY = np.zeros(0, np.float32)
 
 
 class RecordEncoder:
@@ -52,6 +65,8 @@ class RecordEncoder:
       its case and its spaces.
     - A string in a field that is text (see `TextSettings`) is its tokens, `title=word`, with 1 + log of how often each
       occurs; a list of strings is texts that are counted together.
+    - A list of 1 to 8,192 numbers is a vector, a block of features of its own. It may also come as base64 of
+      little-endian float32 or float16 numbers, ``{"f32": "AACAPwAAAEA="}`` or ``{"f16": "ADwAQA=="}``.
     - An object in the record has its fields named with a dot, `author.country=FR`.
     - A bare string is a text; it stands for the record ``{"text": string}``.
 
@@ -71,6 +86,8 @@ class RecordEncoder:
     {'title=tora': 1.6931471805599454, 'year': 1970.0, 'country=JP': 1.0, 'seen': 1.0}
     >>> encoder.encode({"tags": ["war", "sea"], "studio": {"name": "Fox"}})
     {'tags=war': 1.0, 'tags=sea': 1.0, 'studio.name=Fox': 1.0}
+    >>> encoder.read({"title": "Tora!", "embedding": [0.25, -0.5]})
+    Encoded(features={'title=tora': 1.0}, vectors={'embedding': array([ 0.25, -0.5 ], dtype=float32)})
     >>> encoder.encode("a bare string")
     {'text=bare': 1.0, 'text=string': 1.0}
     """
@@ -87,6 +104,20 @@ class RecordEncoder:
         Raises
         ------
         RecordError
+            As `read`; also if the record has a vector.
+        """
+        features, vectors = self.read(record)
+        for name, vector in vectors.items():
+            if len(vector):
+                raise RecordError((name,), "must not be a vector: only numbers and words are taken here")
+        return features
+
+    def read(self, record: str | Mapping[str, Any]) -> Encoded:
+        """Return the features and the vectors of a record.
+
+        Raises
+        ------
+        RecordError
             Something that is none of the above; a number that is not finite or beyond `MAX_MAGNITUDE`; a string that is
             not valid Unicode (a lone surrogate); a name that is empty, longer than 256 bytes, or that another field has
             too (``{"a.b": 1, "a": {"b": 2}}``); more than the limits allow.
@@ -98,7 +129,7 @@ class RecordEncoder:
             reading.add_object(record, (), 1)
         else:
             raise RecordError((), "must be an object or a string")
-        return reading.features
+        return Encoded(reading.features, reading.vectors)
 
 
 class _Reading:
@@ -114,6 +145,7 @@ class _Reading:
         "_reader",
         "_tokens",
         "features",
+        "vectors",
     )
 
     def __init__(
@@ -126,6 +158,7 @@ class _Reading:
         self._characters = self._tokens = self._n_fields = 0
         self._names: set[str] = set()
         self.features: dict[str, float] = {}
+        self.vectors: dict[str, Vector] = {}
 
     def add_object(self, fields: Mapping[str, Any], path: Path, depth: int) -> None:
         if depth > self._limits.depth:
@@ -143,7 +176,14 @@ class _Reading:
         elif isinstance(value, int | float):  # bool is an int
             self._add_number(name, value, path)
         elif isinstance(value, Mapping):
-            self.add_object(value, path, depth + 1)
+            if is_packed(value):
+                self._add_vector(name, read_packed(value, path))
+            else:
+                self.add_object(value, path, depth + 1)
+        elif isinstance(value, list | tuple | np.ndarray) and is_vector(value):
+            self._add_vector(name, read_vector(value, path))
+        elif isinstance(value, list | tuple) and not value:
+            self._add_vector(name, _EMPTY)
         elif isinstance(value, list | tuple):
             self._spend_fields(len(value))
             self._add_strings(name, _strings(value, path), path)
@@ -174,6 +214,11 @@ class _Reading:
         if not abs(number) <= MAX_MAGNITUDE:  # NaN neither
             raise RecordError(path, f"must be finite and at most {MAX_MAGNITUDE:g} in absolute value")
         self._add({name: number}, path)
+
+    def _add_vector(self, name: str, vector: Vector) -> None:
+        if len(vector) or len(self.vectors) < MAX_VECTOR_FIELDS:
+            self.vectors[name] = vector
+            check_count(len(self.vectors))
 
     def _add_strings(self, name: str, strings: list[str], path: Path) -> None:
         if name in self._fields or self._has_long(strings):

@@ -14,8 +14,8 @@ class FeaturePart(Answer):
 
     feature: str | int
     """The name of the feature, or its number."""
-    value: float
-    """Its value as it came in."""
+    value: float | None
+    """Its value as it came in; null for a vector, which is one line."""
     contribution: float
     """Amount that the feature adds to the score."""
 

@@ -258,6 +258,7 @@ class Fold:
                 model.give_titles(n_known)
         else:
             model.learner.grow(model.features.n_columns, len(model.labels))
+            model.learner.grow_vectors(model.features.layout.vector_lengths)
             model.give_titles(n_known)
             self._learnt = model.learner.learn(as_rows(block.columns), block.targets, model.learner.calibrate)
 

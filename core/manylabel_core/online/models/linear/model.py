@@ -51,6 +51,7 @@ class LinearModel(Model):
         self.set_update(update)
         self._constant, self._average, self._by_feature = constant, average, by_feature
         metric = ("squares",) if update.delta > 0.0 else ()
+        self.dtype = dtype
         self._planes = ("weights", *metric, *(("accumulator",) if average else ()))
         self._table = np.zeros((1, len(self._planes), padded_width(1)), dtype=dtype)
         self._n_seen = np.zeros(1 if average else 0, dtype=np.int64)
@@ -59,6 +60,16 @@ class LinearModel(Model):
     def set_update(self, update: Update) -> None:
         """Learn the next examples by this update; its kind, and whether it has a `delta`, never change."""
         self._kind, self._update = update.kind, update.as_array()
+
+    @property
+    def takes_blocks(self) -> bool:
+        """True if the weights can be the words of `VectorBlocks`: each feature has a step size, and no weight has."""
+        return self._by_feature and self._planes == ("weights",)
+
+    @property
+    def parts(self) -> tuple[NDArray[Any], NDArray[np.float64], float, NDArray[np.float64]]:
+        """The table, the squares of the features, the constant, and the update."""
+        return self._table, self._squares, self._constant, self._update
 
     def enlarge(self, n_features: int, n_labels: int, touch: bool = False) -> None:
         self._table = enlarged(self._table, (1 + n_features, len(self._planes), padded_width(1 + n_labels)), touch)
