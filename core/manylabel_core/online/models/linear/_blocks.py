@@ -16,8 +16,9 @@ irrelevant ones alike. Then
 
     M <- KEPT M + P     d <- KEPT d + d_b     n <- KEPT n + 1     (M + r I) a = max(d, 0) + r h e_0,   a >= 0
 
-with r = RIDGE / n times the mean of M_bb, and h the best gain that all blocks could share: words have its place at the
-start. g_b is a_b for words, and ODDS a_b for a vector, over their sum.
+with r = RIDGE / n times the mean of M_bb, and h the best gain that all blocks could share: it draws words, and no
+vector. An M_bc below 0 counts as 0: parts that contradict each other do so by chance. With o_b = 1 for words and ODDS
+for a vector, g_b is o_b a_b over their sum, and the START of a vector, by the weights n and PRIOR.
 
 Only + - * / and square roots, in a fixed order. See Eq. (15) of docs/mathematics.md.
 """
@@ -42,7 +43,7 @@ KEPT = 0.998
 RATE = 0.005
 """Least rate of the running means of the parts."""
 
-RIDGE, ODDS = 10.0, 0.5
+RIDGE, ODDS, PRIOR = 10.0, 0.75, 20.0
 
 SWEEPS = 8
 """Sweeps of the non-negative solve, which begins with the solution of the example before."""
@@ -291,11 +292,13 @@ def _solve(evidence, n):  # type: ignore[no-untyped-def]
             left = max(d[block], 0.0) + (ridge * together if block == 0 else 0.0)
             for other in range(n_blocks):
                 if other != block:
-                    left -= evidence[block, other] * a[other]
+                    left -= max(evidence[block, other], 0.0) * a[other]
             a[block] = max(left / (evidence[block, block] + ridge), 0.0)
     total = a[0]
     for block in range(1, n_blocks):
         total += ODDS * a[block]
     if total > 0.0:
-        for block in range(n_blocks):
-            g[block] = (1.0 if block == 0 else ODDS) * a[block] / total
+        g[0] = 1.0
+        for block in range(1, n_blocks):
+            g[block] = (n * (ODDS * a[block] / total) + PRIOR * START) / (n + PRIOR)
+            g[0] -= g[block]
