@@ -24,10 +24,10 @@ import structlog
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from manylabel_service.clock import rfc3339
-from manylabel_service.errors import DocumentChanged, ReleaseTooOld, StorageError, StorageGone, StoreUnusable
+from manylabel_service.errors import ReleaseTooOld, RevisionConflict, StorageError, StorageUnavailable, StoreUnusable
 from manylabel_service.models.build import RELEASE, build_id
-from manylabel_service.online.spec.release import HIGHEST, LOWEST, InUse, Versions
-from manylabel_service.storage import Document, ModelRecord, Store
+from manylabel_service.online.spec.release import HIGHEST, LOWEST, ClusterVersion, Versions
+from manylabel_service.storage import Document, ModelMeta, Store
 
 KIND = "replicas"
 IN_USE = "in-use"
@@ -57,8 +57,8 @@ class Member(BaseModel):
     pid: int = 0
     release: str = ""
     build: str = ""
-    forms: tuple[int, int] = (LOWEST.form, LOWEST.form)
-    folds: tuple[int, int] = (LOWEST.fold, LOWEST.fold)
+    formats: tuple[int, int] = (LOWEST.format, LOWEST.format)
+    replay_versions: tuple[int, int] = (LOWEST.replay_version, LOWEST.replay_version)
     started_at: str = ""
     ready: bool = False
     models: dict[str, str] = Field(default_factory=dict)
@@ -91,7 +91,7 @@ class Membership:
         self,
         store: Store,
         role: str,
-        in_use: InUse,
+        in_use: ClusterVersion,
         describe: Callable[[], dict[str, Any]] = dict,
         on_asked: Callable[[str, int], bool] = lambda name, incarnation: False,
         known: tuple[Versions, Versions] = (LOWEST, HIGHEST),
@@ -108,8 +108,8 @@ class Membership:
             host=platform.node(),
             pid=os.getpid(),
             release=RELEASE,
-            forms=(self._first.form, self._last.form),
-            folds=(self._first.fold, self._last.fold),
+            formats=(self._first.format, self._last.format),
+            replay_versions=(self._first.replay_version, self._last.replay_version),
             started_at=rfc3339(time.time_ns() // 1_000_000),
         )
         self._revision: int | None = None
@@ -163,7 +163,7 @@ class Membership:
         while revision is not None:
             try:
                 await self._documents.delete(KIND, self.id, revision=revision)
-            except DocumentChanged as error:  # a heartbeat was cut off
+            except RevisionConflict as error:  # a heartbeat was cut off
                 revision = error.found
             except StorageError:
                 return  # it goes when it expires
@@ -179,7 +179,7 @@ class Membership:
             self._wake.clear()
             try:
                 await self._beat()
-            except StorageGone:
+            except StorageUnavailable:
                 self._looked_at = 0.0
             except ReleaseTooOld as error:
                 self.refusal = error
@@ -195,7 +195,7 @@ class Membership:
 
     # -- snapshots to compare with ----------------------------------------------------------------
 
-    def ask(self, record: ModelRecord) -> bool:
+    def ask(self, record: ModelMeta) -> bool:
         """Ask for a snapshot of a model; return whether a server of another build may have it in memory.
 
         What such a server told before it was asked says nothing about it.
@@ -211,7 +211,7 @@ class Membership:
             for member in self._of_other_builds()
         )
 
-    def ask_no_more(self, record: ModelRecord) -> None:
+    def ask_no_more(self, record: ModelMeta) -> None:
         """Take back what was asked for."""
         self._own.asks.pop(record.name, None)
         self._told_before.pop(record.name, None)
@@ -229,7 +229,7 @@ class Membership:
         while True:
             try:
                 self._revision = await self._documents.put(KIND, self.id, value, revision=self._revision)
-            except DocumentChanged as error:  # it was removed, or an answer got lost
+            except RevisionConflict as error:  # it was removed, or an answer got lost
                 self._revision, entering = error.found, True
             else:
                 return entering
@@ -240,10 +240,10 @@ class Membership:
             document = next(iter(await self._documents.all(IN_USE)), None)
             used = LOWEST if document is None or document.damaged else Versions(**json.loads(document.value))
             last = self._last
-            if used.form > last.form or used.fold > last.fold:
+            if used.format > last.format or used.replay_version > last.replay_version:
                 raise ReleaseTooOld(
-                    f"the store uses form {used.form} and fold {used.fold}, this release knows up to form {last.form} "
-                    f"and fold {last.fold}"
+                    f"the store uses format version {used.format} and replay version {used.replay_version}; this "
+                    f"release supports up to format version {last.format} and replay version {last.replay_version}"
                 )
             await self._look()
             due = self._raised(used)
@@ -251,7 +251,7 @@ class Membership:
                 revision = None if document is None else document.revision
                 try:
                     await self._documents.put(IN_USE, IN_USE, json.dumps(due._asdict()).encode(), revision=revision)
-                except DocumentChanged:
+                except RevisionConflict:
                     continue
             if due != self._in_use.versions:
                 log.info("versions_in_use", **due._asdict())
@@ -261,14 +261,17 @@ class Membership:
     def _raised(self, used: Versions) -> Versions:
         """Return the last versions that all members know, or those in use, whichever are later."""
         others = [seen.member for seen in self._others.values()]
-        form = max(used.form, min([self._last.form, *(member.forms[1] for member in others)]))
-        fold = max(used.fold, min([self._last.fold, *(member.folds[1] for member in others)]))
-        if form < self._first.form or fold < self._first.fold:
+        format = max(used.format, min([self._last.format, *(member.formats[1] for member in others)]))
+        replay_version = max(
+            used.replay_version, min([self._last.replay_version, *(member.replay_versions[1] for member in others)])
+        )
+        if format < self._first.format or replay_version < self._first.replay_version:
             raise StoreUnusable(
-                f"the store uses form {form} and fold {fold}, since replicas of an older release share it; this one "
-                f"begins at form {self._first.form} and fold {self._first.fold}: upgrade by way of a release between"
+                f"the store uses format version {format} and replay version {replay_version}, because replicas of an "
+                f"older release share it; this release supports them from format version {self._first.format} and "
+                f"replay version {self._first.replay_version}: upgrade to a release in between first"
             )
-        return Versions(form, fold)
+        return Versions(format, replay_version)
 
     async def _look(self) -> None:
         """Read what the others tell; remove those that have told nothing for too long."""
@@ -294,7 +297,7 @@ class Membership:
     async def _removed(self, document: Document) -> bool:
         try:
             await self._documents.delete(KIND, document.name, revision=document.revision)
-        except DocumentChanged:
+        except RevisionConflict:
             return False
         log.warning("replica_expired", replica=document.name)
         return True

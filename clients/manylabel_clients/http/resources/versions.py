@@ -33,11 +33,11 @@ class Version:
     """Relative distance from the optimum at its end, at most; None where that is not known."""
     scaling: str
     """How features are scaled, in training and in predictions."""
-    held_back: str | None
+    not_promoted_because: str | None
     """Why it was not served when it was made; None if it was, or if the job had said so."""
     rows: int
     """Examples learnt from."""
-    taken: dict[str, Any] | None
+    sampled: dict[str, Any] | None
     """Examples from a stream: how many were requested, sampled and left out, and the same in words, ``text``."""
     bytes: int
     position: str

@@ -4,14 +4,14 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from manylabel_service.api.schemas.base import Answer, At
+from manylabel_service.api.schemas.base import At, ResponseModel
 from manylabel_service.api.schemas.learning import Learning
-from manylabel_service.online.spec.limits import Limits
+from manylabel_service.online.spec.limits import ModelLimits
 from manylabel_service.online.spec.text import Text
 from manylabel_service.storage import Durability
 
 
-class BaselineMeasures(Answer):
+class BaselineMeasures(ResponseModel):
     """Measures of predicting, for each example, the labels frequent in those before it, whatever its features.
     All are null while there are no examples."""
 
@@ -81,7 +81,7 @@ class WindowMeasures(Measures):
     """Maximum number of examples in the window."""
 
 
-class GroupMeasures(Answer):
+class GroupMeasures(ResponseModel):
     """Measures of all decisions on labels that had been seen about as often; 0 where there is nothing to divide by."""
 
     true: float
@@ -91,7 +91,7 @@ class GroupMeasures(Answer):
     f1: float
 
 
-class BySeen(Answer):
+class BySeen(ResponseModel):
     """Measures since the model was created, by the number of examples in which a label was relevant before."""
 
     never: GroupMeasures
@@ -101,7 +101,7 @@ class BySeen(Answer):
     more: GroupMeasures
 
 
-class Alarms(Answer):
+class Alarms(ResponseModel):
     """Alarms count how often a detector of drift has sounded."""
 
     alarms: int
@@ -116,7 +116,7 @@ class Drift(Alarms):
     """These detectors of single labels have sounded."""
 
 
-class BothMeasures(Answer):
+class BothMeasures(ResponseModel):
     """Measures since the model was created, and over its window."""
 
     cumulative: Measures
@@ -140,7 +140,7 @@ _Column = list[float | None]
 """A number at each point; null while there were no examples, or nothing to divide by."""
 
 
-class BaselineColumns(Answer):
+class BaselineColumns(ResponseModel):
     """Measures of the baseline in the past, a column each; null while there were no examples."""
 
     precision: _Column
@@ -170,7 +170,7 @@ class WindowColumns(MeasureColumns):
     """Maximum number of examples in the window."""
 
 
-class LabelColumns(Answer):
+class LabelColumns(ResponseModel):
     """Measures of one label in the past; null where there is nothing to divide by."""
 
     precision: _Column
@@ -178,7 +178,7 @@ class LabelColumns(Answer):
     f1: _Column
 
 
-class HistoryOfLabel(Answer):
+class HistoryOfLabel(ResponseModel):
     """The past of one label, at points of its own."""
 
     stride: int
@@ -189,7 +189,7 @@ class HistoryOfLabel(Answer):
     window: LabelColumns
 
 
-class PastAlarms(Answer):
+class PastAlarms(ResponseModel):
     """The latest alarms of drift, the oldest first."""
 
     examples: list[int]
@@ -218,7 +218,7 @@ class MetricsHistory(At):
     """Alarms are there only for a model that watches for drift."""
 
 
-class ReliabilityBin(Answer):
+class ReliabilityBin(ResponseModel):
     """Decisions by the probability that they had been given, and how many of the labels were true."""
 
     from_: float = Field(alias="from")
@@ -249,7 +249,7 @@ class Reliability(At):
     while nothing was counted."""
 
 
-class MeasuresOfLabel(Answer):
+class MeasuresOfLabel(ResponseModel):
     """Measures of one label; null where there is nothing to divide by."""
 
     precision: float | None
@@ -257,14 +257,14 @@ class MeasuresOfLabel(Answer):
     f1: float | None
 
 
-class Curve(Answer):
+class Curve(ResponseModel):
     """A curve makes a probability of a label's score: the logistic function of slope times score plus intercept."""
 
     slope: float
     intercept: float
 
 
-class ListedLabel(Answer):
+class ListedLabel(ResponseModel):
     """A label as the model knows it."""
 
     label: str
@@ -312,14 +312,14 @@ class LabelList(At):
     """The version of a trained model whose answers are measured; only there for one."""
 
 
-class Ignored(Answer):
+class Ignored(ResponseModel):
     """Features and labels that were left out are counted, each time that one was."""
 
     features: int
     labels: int
 
 
-class _Spec(Answer):
+class _Spec(ResponseModel):
     name: str
     algorithm: str
     params: dict[str, Any]
@@ -327,12 +327,12 @@ class _Spec(Answer):
     missing: str
     text: Text
     """Texts in records are read so."""
-    limits: Limits | None
+    limits: ModelLimits | None
     """The limits are as they were given."""
     durability: Durability
 
 
-class GroupOfLabels(Answer):
+class GroupOfLabels(ResponseModel):
     """A group of labels that exclude each other."""
 
     name: str
@@ -402,7 +402,7 @@ class TrainedStatus(At):
     loaded: Literal[True]
 
 
-class StoredTrained(Answer):
+class StoredTrained(ResponseModel):
     """A trained model that is not in the memory of this server; it is loaded when it is asked for."""
 
     name: str
@@ -410,7 +410,7 @@ class StoredTrained(Answer):
     loaded: Literal[False]
 
 
-class ModelList(Answer):
+class ModelList(ResponseModel):
     """All models, by name."""
 
     models: list[ModelStatus | TrainedStatus | StoredModel | StoredTrained]
@@ -418,7 +418,7 @@ class ModelList(Answer):
     """Names of models that cannot be read or restored; only there if there are any."""
 
 
-class Snapshot(Answer):
+class Snapshot(ResponseModel):
     """A model's state after the update at a position."""
 
     position: str
@@ -427,26 +427,26 @@ class Snapshot(Answer):
     """The snapshot was taken at this time (RFC 3339)."""
     pinned: bool
     """A rollback in the log needs it: it is not removed when others take its place."""
-    kept: bool
+    manual: bool
     """Whether it is a manual snapshot: it stays until it is deleted."""
     name: str | None
     """The snapshot has this name beside its position."""
     note: str | None
 
 
-class SnapshotList(Answer):
+class SnapshotList(ResponseModel):
     """The snapshots of a model, the newest state first."""
 
     snapshots: list[Snapshot]
 
 
-class Alive(Answer):
+class Alive(ResponseModel):
     """The process serves."""
 
     live: Literal[True]
 
 
-class Ready(Answer):
+class Ready(ResponseModel):
     """Every model is restored and caught up, but those that failed."""
 
     ready: Literal[True]
@@ -457,14 +457,14 @@ class Ready(Answer):
     """Seconds for which the store has been unreachable; only there while it is."""
 
 
-class KnownVersions(Answer):
+class KnownVersions(ResponseModel):
     """The versions that a release knows, from the first to the last."""
 
     first: int
     last: int
 
 
-class ReplicaDescription(Answer):
+class ReplicaDescription(ResponseModel):
     """A process that shares the store, as it describes itself."""
 
     id: str
@@ -478,10 +478,10 @@ class ReplicaDescription(Answer):
     release: str
     build: str
     """Processes of one build compute with the same code, the same libraries and the same kind of processor."""
-    forms: KnownVersions
-    """It reads log entries and snapshots of these forms."""
-    folds: KnownVersions
-    """It computes these versions of the fold."""
+    formats: KnownVersions
+    """Format versions of log entries and snapshots that it reads."""
+    replay_versions: KnownVersions
+    """Replay versions that it computes."""
     started_at: str
     ready: bool
     models: dict[str, str]
@@ -490,12 +490,12 @@ class ReplicaDescription(Answer):
     """The models that it must not serve, and the code that says why: another release has to serve them."""
 
 
-class Replicas(Answer):
+class Replicas(ResponseModel):
     """The processes that share the store, and the versions that are in use."""
 
-    form: int
-    """Log entries and snapshots are written in this form."""
-    fold: int
-    """New models keep to this version of the fold."""
+    format: int
+    """Format version of log entries and snapshots that are written."""
+    replay_version: int
+    """Replay version of new models."""
     replicas: list[ReplicaDescription]
     """They stand in the order in which they started."""

@@ -1,12 +1,12 @@
 """Log entries: what happened to a model, an Update, a Rollback, a Relabel, a Describe or a Regroup, as bytes and back.
 
-An entry is a msgpack array, [form, kind, durability, key, digest, ...]. A rollback goes on [to], a relabel [label,
+An entry is a msgpack array, [format, kind, durability, key, digest, ...]. A rollback goes on [to], a relabel [label,
 to, merges], with `paused` behind it if the label is paused or resumed, a describe [{label: {field: text or null}}], a
 regroup [[[name, labels, choose], ...], {child: parent}], an update [want_predictions, want_probabilities, origin,
 examples]. An origin is null or [prediction ids, scores served, stream key, stream lines], with [[versions, [version,
 label names], ...]] behind it if versions of a trained model have answered. An example is [names, indices, values, label
 names, signs, complete], with its weight behind it if that is not 1 or if it has vectors, which come behind the weight,
-{field: values}. The form is one of `FORMS`, which differ in nothing so far.
+{field: values}. The format version is one of `FORMAT_VERSIONS`, which differ in nothing so far.
 
 Numbers are little-endian float32 (values), int32 (indices) and int8 (signs), so that an entry replays to the
 same bits on every machine. Decoding runs no code and reads only what `encode` writes.
@@ -26,7 +26,7 @@ from manylabel_core.rows import MAX_EXAMPLE_WEIGHT, MAX_MAGNITUDE
 from manylabel_service.errors import InvalidField, ReleaseTooOld, UnreadableEntry
 from manylabel_service.hosting.examples import Example, Features, Labels
 from manylabel_service.idempotency import MAX_KEY_BYTES, IdempotencyKey
-from manylabel_service.online.spec.release import FORMS
+from manylabel_service.online.spec.release import FORMAT_VERSIONS
 from manylabel_service.online.state.groups import check_written
 from manylabel_service.online.state.label_details import MAX_DESCRIBED, Edit, check_edit
 
@@ -47,7 +47,7 @@ class StreamPart(NamedTuple):
     lines: tuple[int, ...]
 
 
-class Answered(NamedTuple):
+class ServedBy(NamedTuple):
     """A version of a trained model has answered, whose labels are these, in the order of its scores."""
 
     version: int
@@ -56,12 +56,12 @@ class Answered(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Update:
-    """An update is a log entry: examples to learn, in order, and how to answer.
+    """The log entry of an update: examples to learn, in order, and what the response contains.
 
-    `want_probabilities` only with `want_predictions`. `prediction_ids`, where the truth of kept predictions is
-    told, has one id for each example; none of them is told a label twice. Next to them are the scores that were
-    `served`: of each example float64, one for each of the first labels, minus the threshold, NaN for none. Of a trained
-    model, `answered` says which version served each; its scores are those of the labels of that version.
+    `want_probabilities` needs `want_predictions`. If the labels are those of stored predictions, `prediction_ids` has
+    one id per example, and no prediction gets the same label twice. `served` then has the scores that were served: a
+    float64 array per example, one score per label minus its threshold, NaN for none. For a trained model, `answered`
+    names the version that served each prediction; the scores are those of the labels of that version.
     """
 
     examples: tuple[Example, ...]
@@ -72,7 +72,7 @@ class Update:
     stream: StreamPart | None = None
     want_probabilities: bool = False
     served: tuple[NDArray[np.float64], ...] | None = None
-    answered: tuple[Answered, ...] | None = None
+    answered: tuple[ServedBy, ...] | None = None
 
     def without(self, indices: Container[int]) -> "Update":
         """Return the update without the examples at these indices."""
@@ -142,10 +142,10 @@ Change = Update | Rollback | Relabel | Describe | Regroup
 """A change of a model that a log entry holds."""
 
 
-def encode(change: Change, form: int = FORMS[0]) -> bytes:
-    """Return the entry of a change, in one of `FORMS`; raise as `encode_head`."""
+def encode(change: Change, format_version: int = FORMAT_VERSIONS[0]) -> bytes:
+    """Return the entry of a change, in one of `FORMAT_VERSIONS`; raise as `encode_head`."""
     if isinstance(change, Update):
-        return encode_head(change, form) + b"".join(map(encode_example, change.examples))
+        return encode_head(change, format_version) + b"".join(map(encode_example, change.examples))
     facts: tuple[Any, ...]
     if isinstance(change, Rollback):
         kind, facts = _ROLLBACK, (change.to,)
@@ -157,11 +157,11 @@ def encode(change: Change, form: int = FORMS[0]) -> bytes:
         kind, facts = _DESCRIBE, (change.edits,)
     else:
         kind, facts = _REGROUP, (change.groups, change.parents)
-    packed: bytes = msgpack.packb((form, kind, change.durability, *_packed_key(change.key), *facts))
+    packed: bytes = msgpack.packb((format_version, kind, change.durability, *_packed_key(change.key), *facts))
     return packed
 
 
-def encode_head(update: Update, form: int = FORMS[0]) -> bytes:
+def encode_head(update: Update, format_version: int = FORMAT_VERSIONS[0]) -> bytes:
     """Return the entry of an update up to its examples, which follow as by `encode_example`.
 
     Raises
@@ -177,7 +177,7 @@ def encode_head(update: Update, form: int = FORMS[0]) -> bytes:
         if update.answered is not None:
             origin = (*origin, [[answered.version for answered in update.answered], *dict(update.answered).items()])
     wants = (update.want_predictions, update.want_probabilities)
-    head = (form, _UPDATE, update.durability, *_packed_key(update.key), *wants, origin)
+    head = (format_version, _UPDATE, update.durability, *_packed_key(update.key), *wants, origin)
     packer = msgpack.Packer()
     fields = b"".join(map(packer.pack, head))
     entry: bytes = packer.pack_array_header(len(head) + 1) + fields + packer.pack_array_header(len(update.examples))
@@ -196,16 +196,22 @@ def decode(payload: bytes) -> Change:
     Raises
     ------
     ReleaseTooOld
-        The entry has a form that a newer release writes.
+        The entry has a format version of a newer release.
     UnreadableEntry
-        The bytes are not an entry, or one of a form that is read no longer.
+        The bytes are not an entry, or one of a format version that is no longer read.
     """
     try:
-        form, *fields = msgpack.unpackb(payload)
-        if type(form) is int and form > FORMS[-1]:
-            raise ReleaseTooOld(f"the log has an entry of form {form}, this release reads up to form {FORMS[-1]}")
-        if form not in FORMS:
-            raise UnreadableEntry(f"entry has form {form}, this release reads forms {FORMS[0]} to {FORMS[-1]}")
+        format_version, *fields = msgpack.unpackb(payload)
+        if type(format_version) is int and format_version > FORMAT_VERSIONS[-1]:
+            raise ReleaseTooOld(
+                f"the log has an entry of format version {format_version}; this release reads up to "
+                f"version {FORMAT_VERSIONS[-1]}"
+            )
+        if format_version not in FORMAT_VERSIONS:
+            raise UnreadableEntry(
+                f"entry has format version {format_version}; this release reads {FORMAT_VERSIONS[0]} to "
+                f"{FORMAT_VERSIONS[-1]}"
+            )
         kind, *fields = fields
         if kind not in _READERS:
             raise ValueError(f"there is no kind {kind!r}")
@@ -239,9 +245,9 @@ def _update(
     return update
 
 
-def _answered(versions: list[int], *labels: list[Any]) -> tuple[Answered, ...]:
+def _answered(versions: list[int], *labels: list[Any]) -> tuple[ServedBy, ...]:
     """Return who answered each example; the labels of a version stand there once."""
-    known = {int(version): Answered(int(version), tuple(names)) for version, names in labels}
+    known = {int(version): ServedBy(int(version), tuple(names)) for version, names in labels}
     try:
         return tuple(known[version] for version in versions)
     except KeyError as error:

@@ -24,10 +24,9 @@ from manylabel_service.hosting.predictions import Prediction, prediction
 from manylabel_service.hosting.selection import Learning
 from manylabel_service.online.label_next import counting, uncertainty
 from manylabel_service.online.spec.limits import UNLIMITED, check_labels, most_of, take_labels
-from manylabel_service.online.spec.release import FORMS
+from manylabel_service.online.spec.release import FORMAT_VERSIONS
 from manylabel_service.online.spec.spec import MAX_NAME_BYTES, ModelSpec
 from manylabel_service.online.spec.trained import TRAINED, TrainedSpec
-from manylabel_service.online.state.answers import Answers, NothingLearnt
 from manylabel_service.online.state.feature_space import Columns, FeatureSpace
 from manylabel_service.online.state.groups import Groups, check_written, places
 from manylabel_service.online.state.idempotency_window import IdempotencyWindow
@@ -36,6 +35,7 @@ from manylabel_service.online.state.label_details import DetailsOfLabels, Edit
 from manylabel_service.online.state.label_table import LabelFacts, drift_to_json, learning, measured
 from manylabel_service.online.state.labelled_ids import LabelledIds
 from manylabel_service.online.state.old_names import OldNames
+from manylabel_service.online.state.served_metrics import NothingLearnt, ServedMetrics
 from manylabel_service.online.state.stream_offsets import StreamOffsets
 from manylabel_service.online.state.title_words import TitleWords
 from manylabel_service.online.state.unseen_words import UnseenWords
@@ -103,7 +103,7 @@ class OnlineModel:
         self.labels.add(spec.labels or ())
         self.ignored_labels = 0
         self.learner: OnlineLearner | NothingLearnt = spec.learner() if isinstance(spec, ModelSpec) else NothingLearnt()
-        self.answers = None if isinstance(spec, ModelSpec) else Answers()
+        self.answers = None if isinstance(spec, ModelSpec) else ServedMetrics()
         # Declared labels have scores from the start. Memory for declared features is taken when they are learnt.
         self.learner.grow(0, len(self.labels))
         self.prequential = Prequential(window=spec.window)
@@ -457,10 +457,10 @@ class OnlineModel:
         known = np.flatnonzero(every)
         return Truth(known.tolist(), every[known], complete=False)
 
-    def seed(self, name: str, form: int = FORMS[0]) -> memoryview:
+    def seed(self, name: str, format_version: int = FORMAT_VERSIONS[0]) -> memoryview:
         """Return the bytes of a new model of that name, with what this one has learnt, and nothing of its requests.
 
-        They have one of `FORMS`.
+        They have one of `FORMAT_VERSIONS`.
 
         Raises
         ------
@@ -476,21 +476,21 @@ class OnlineModel:
         seed.old_names, seed.details, seed.groups = self.old_names, self.details, self.groups
         seed.scaled_before = self.scaled_before
         seed.position = SEED
-        return seed.to_buffer(form)
+        return seed.to_buffer(format_version)
 
     def to_bytes(self) -> bytes:
         """Return the state, for `from_bytes`. Only reads, so it may run beside predictions, not beside a fold."""
         return bytes(self.to_buffer())
 
-    def to_buffer(self, form: int = FORMS[0]) -> memoryview:
-        """Return what `to_bytes` does, in one of `FORMS`, copied once, while other threads run."""
-        return State(*self._state(form)).to_buffer()
+    def to_buffer(self, format_version: int = FORMAT_VERSIONS[0]) -> memoryview:
+        """Return what `to_bytes` does, in one of `FORMAT_VERSIONS`, copied once, while other threads run."""
+        return State(*self._state(format_version)).to_buffer()
 
-    def checksum(self, form: int = FORMS[0]) -> str:
+    def checksum(self, format_version: int = FORMAT_VERSIONS[0]) -> str:
         """Return the checksum that `to_buffer` puts into the header."""
-        return State(*self._state(form)).checksum()
+        return State(*self._state(format_version)).checksum()
 
-    def _state(self, form: int = FORMS[0]) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+    def _state(self, format_version: int = FORMAT_VERSIONS[0]) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
         features, layout = self.features.state()
         arrays = {
             **_prefixed("learner", self.learner.arrays()),
@@ -513,7 +513,7 @@ class OnlineModel:
         # The names that a spec declares are those of the arrays.
         declared = {kind for kind in ("features", "labels") if isinstance(getattr(self.spec, kind), list)}
         header = {
-            "version": form,
+            "version": format_version,
             "spec": self.spec.model_dump(mode="json", exclude=declared),
             "declared": sorted(declared),
             "position": self.position,
@@ -554,8 +554,8 @@ class OnlineModel:
         if check is not None:
             check(arrays)
         version = header.get("version")
-        if type(version) is int and version > FORMS[-1]:
-            raise NewerState(f"a model of version {version}; this program reads up to version {FORMS[-1]}")
+        if type(version) is int and version > FORMAT_VERSIONS[-1]:
+            raise NewerState(f"a model of version {version}; this program reads up to version {FORMAT_VERSIONS[-1]}")
         try:
             return cls._restored(arrays, header, requests)
         except (ValueError, KeyError, TypeError, OverflowError, MemoryError) as error:
@@ -564,8 +564,8 @@ class OnlineModel:
     @classmethod
     def _restored(cls, arrays: dict[str, NDArray[Any]], header: dict[str, Any], requests: bool) -> "OnlineModel":
         version = header.get("version")
-        if type(version) is not int or version not in FORMS:
-            raise ValueError(f"the header names none of the versions {FORMS[0]} to {FORMS[-1]}")
+        if type(version) is not int or version not in FORMAT_VERSIONS:
+            raise ValueError(f"the header names none of the versions {FORMAT_VERSIONS[0]} to {FORMAT_VERSIONS[-1]}")
         spec = {**header["spec"], **_declared(arrays, header["declared"])}
         model = cls((TrainedSpec if spec.get("algorithm") == TRAINED else ModelSpec).model_validate(spec))
         if isinstance(model.learner, OnlineLearner):
@@ -588,7 +588,7 @@ class OnlineModel:
         model.prequential.restore(_group("prequential", arrays))
         model.position = header["position"]
         if model.answers is not None:
-            model.answers = Answers.from_array(arrays["answers"])
+            model.answers = ServedMetrics.from_array(arrays["answers"])
         model.updates = header["updates"]
         model.scaled_before = header["scaled_before"]
         if requests:
