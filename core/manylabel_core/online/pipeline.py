@@ -124,7 +124,7 @@ class Pipeline:
             if not lengths:
                 return
             self._vectors = VectorScaling()
-        if len(lengths) > len(self._vectors.lengths):
+        if tuple(lengths) != self._vectors.lengths:
             self._vectors.grow(lengths, self.n_features)
             self.model.set_vectors(lengths)
             self.model.enlarge(self._n_rows(self.n_features), self.n_labels)
@@ -382,6 +382,8 @@ class Pipeline:
             If an array is missing, does not fit to the parts, or holds what no pipeline does.
         """
         lengths = arrays.get("vectors.lengths")
+        if lengths is None and "vectors.moments" in arrays:
+            raise ValueError("state must hold vectors.lengths")
         if lengths is not None:
             if lengths.dtype != np.int64 or lengths.ndim != 1 or not len(lengths):
                 raise ValueError("state must hold vectors.lengths, 1-D of int64")

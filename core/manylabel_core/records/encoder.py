@@ -280,7 +280,8 @@ def _strings(values: list[Any] | tuple[Any, ...], path: Path) -> list[str]:
     """Return the strings of a list; null is none."""
     for place, value in enumerate(values):
         if not (value is None or isinstance(value, str)):
-            raise RecordError((*path, place), "must be a string")
+            are_strings = any(isinstance(one, str) for one in values)
+            raise RecordError((*path, place), "must be a string" if are_strings else "must be a string or a number")
     return [value for value in values if value is not None]
 
 

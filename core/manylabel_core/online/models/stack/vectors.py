@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -15,13 +14,18 @@ from manylabel_core.online.models.linear.centroid import Centroid
 from manylabel_core.online.models.linear.model import LinearModel
 from manylabel_core.rows import Rows, Targets, VectorRows
 
-MODE = os.environ.get("VMODE", "S1")
-
 
 class VectorExperts:
     """The adaptive expert has a block of weights for each field of vectors, and each field has centroids of its labels.
 
-    The margin of the centroids is the mean of those of the blocks, by the gains that the adaptive expert has learnt.
+    The margin of the centroids is the mean of those of the blocks, weighted by the gains that the adaptive expert has
+    learnt.
+
+    Parameters
+    ----------
+    words : LinearModel
+        The adaptive expert of the words.
+    dtype : str
     """
 
     def __init__(self, words: LinearModel, dtype: str) -> None:
@@ -46,28 +50,26 @@ class VectorExperts:
             centroid.enlarge(0, n_labels)
 
     def learn(self, rows: Rows, vectors: VectorRows, targets: Targets, margins: NDArray[np.float64]) -> None:
-        """Learn rows; write the margins of the adaptive expert, and change those of the centroids of the words."""
-        shares = self.adaptive.learn(rows, vectors, targets, margins[0])
-        if MODE == "S0":
-            return
-        others = np.empty_like(margins[1:])
-        margins[1] *= shares[:, :1]
+        """Learn rows in order; write the margins of both experts.
+
+        Parameters
+        ----------
+        margins : ndarray of shape (2, n_samples, 1 + n_labels), float64
+            Result; at first, the second has the margins of the centroids of the words.
+        """
+        gains = self.adaptive.learn(rows, vectors, targets, margins[0])
+        others = [np.empty_like(margins[1]) for _ in self._centroids]
         for field, centroid in enumerate(self._centroids):
-            centroid.learn(_own(vectors, field), targets, others[0])
-            others[0] *= shares[:, 1 + field : 2 + field]
-            margins[1] += others[0]
+            centroid.learn(_rows_of(vectors, field), targets, others[field])
+        _average(margins[1], others, gains)
 
     def score(self, rows: Rows, vectors: VectorRows, margins: NDArray[np.float64]) -> None:
         """Write the margins of rows, as `learn` does."""
-        shares = self.adaptive.score(rows, vectors, margins[0])
-        if MODE == "S0":
-            return
-        others = np.empty_like(margins[1:])
-        margins[1] *= shares[:, :1]
+        gains = self.adaptive.score(rows, vectors, margins[0])
+        others = [np.empty_like(margins[1]) for _ in self._centroids]
         for field, centroid in enumerate(self._centroids):
-            centroid.score(_own(vectors, field), others[0])
-            others[0] *= shares[:, 1 + field : 2 + field]
-            margins[1] += others[0]
+            centroid.score(_rows_of(vectors, field), others[field])
+        _average(margins[1], others, gains)
 
     def extend(self, own: Sequence[Scorer], vectors: VectorRows, has_words: bool, label: int) -> list[Scorer]:
         """Return the linear functions of both experts, of the words' weights for one example and its vectors' parts."""
@@ -109,19 +111,30 @@ class VectorExperts:
                 raise ValueError(f"state must hold {prefix}sums for {length} values and {n_labels} labels")
 
     def forget(self, label: int) -> None:
+        """Forget a label."""
         self.adaptive.forget(label)
         for centroid in self._centroids:
             centroid.forget(label)
 
     def reset_step_sizes(self) -> None:
+        """Let steps be as large as at the start."""
         self.adaptive.reset_step_sizes()
 
 
-def _own(vectors: VectorRows, field: int) -> Rows:
+def _average(words: NDArray[np.float64], others: Sequence[NDArray[np.float64]], gains: NDArray[np.float64]) -> None:
+    """Make the margins of the words those of all blocks together, by their gains (n_samples, n_blocks)."""
+    words *= gains[:, :1]
+    for field, margins in enumerate(others):
+        margins *= gains[:, 1 + field : 2 + field]
+        words += margins
+
+
+def _rows_of(vectors: VectorRows, field: int) -> Rows:
     """Return the vectors of a field as rows; empty where they are missing."""
     first, last = vectors.starts[field], vectors.starts[field + 1]
     present = vectors.present[:, field]
-    n = int(present.sum())
-    indptr = np.concatenate([np.zeros(1, np.int64), np.cumsum(present) * (last - first)])
+    n = int(np.count_nonzero(present))
+    indptr = np.zeros(1 + len(present), np.int64)
+    np.cumsum(present, out=indptr[1:])
     indices = np.tile(np.arange(last - first, dtype=np.int32), n)
-    return Rows(indptr, indices, vectors.values[present, first:last].ravel())
+    return Rows(indptr * (last - first), indices, vectors.values[present, first:last].ravel())
