@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from manylabel_core.explanation import TITLES_COUNT, Explanation, NotLinear, Scorer, explain_scores
+from manylabel_core.explanation import TITLES_COUNT, VECTORS_COUNT, Explanation, NotLinear, Scorer, explain_scores
 from manylabel_core.online._examples import PROBLEMS, find_problem
 from manylabel_core.online.calibration.calibration import Calibration, PlattParameters
 from manylabel_core.online.drift.detectors import Alarms, Detectors
@@ -325,8 +325,10 @@ class Pipeline:
         return [each._replace(title=part) for each, part in zip(explained, parts, strict=True)]
 
     def linear_form(self) -> LinearForm:
-        """Return how scores come from features now; raises `NotLinear` for a kernel model, or where titles count."""
+        """Return how scores come from features now; raises `NotLinear` if titles or vectors count, or for a kernel."""
         self._check_linear()
+        if self._vectors is not None:
+            raise NotLinear(VECTORS_COUNT)
         if isinstance(self.model, Stack) and self.model.counts_titles:
             raise NotLinear(TITLES_COUNT)
         columns = np.arange(self.n_features, dtype=np.int32)

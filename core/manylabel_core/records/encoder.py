@@ -1,25 +1,19 @@
 """Records to named features: one rule for each kind of value."""
 
+from __future__ import annotations
+
 from collections import Counter
 from collections.abc import Mapping
 from decimal import Context, Decimal
 from hashlib import blake2b
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from manylabel_core.records.bounds import MAX_NAME_BYTES, MAX_VECTOR_FIELDS, Path, RecordError, RecordLimits
+from manylabel_core.records.bounds import MAX_NAME_BYTES, Path, RecordError, RecordLimits
 from manylabel_core.records.text import TextReader, TextSettings
-from manylabel_core.records.vectors import (
-    Encoded,
-    Vector,
-    check_count,
-    is_packed,
-    is_vector,
-    read_packed,
-    read_vector,
-)
 from manylabel_core.rows import MAX_MAGNITUDE
+
+if TYPE_CHECKING:
+    from manylabel_core.records.vectors import Encoded
 
 BARE = "text"
 """The field that a record of one bare string has."""
@@ -53,7 +47,8 @@ _WEIGHTS = _Weights()
 
 _WANTED = "must be a number, true, false, null, a string, a list of strings, a list of numbers, or an object of these"
 
-_EMPTY = np.zeros(0, np.float32)
+PACKED = ("f32", "f16")
+"""The key of an object that is a vector in base64: little-endian float32 or float16."""
 
 
 class RecordEncoder:
@@ -106,11 +101,11 @@ class RecordEncoder:
         RecordError
             As `read`; also if the record has a vector.
         """
-        features, vectors = self.read(record)
-        for name, vector in vectors.items():
-            if len(vector):
-                raise RecordError((name,), "must not be a vector: only numbers and words are taken here")
-        return features
+        reading = self._reading_of(record)
+        for _, value, path in reading.vectors:
+            if len(value):
+                raise RecordError(path, "must not be a vector: only numbers and words are taken here")
+        return reading.features
 
     def read(self, record: str | Mapping[str, Any]) -> Encoded:
         """Return the features and the vectors of a record.
@@ -122,6 +117,12 @@ class RecordEncoder:
             not valid Unicode (a lone surrogate); a name that is empty, longer than 256 bytes, or that another field has
             too (``{"a.b": 1, "a": {"b": 2}}``); more than the limits allow.
         """
+        from manylabel_core.records.vectors import Encoded, read_vectors  # exported models run without NumPy
+
+        reading = self._reading_of(record)
+        return Encoded(reading.features, read_vectors(reading.vectors))
+
+    def _reading_of(self, record: str | Mapping[str, Any]) -> _Reading:
         reading = _Reading(self.limits, self._reader, self._fields, self.text.longer_than)
         if isinstance(record, str):
             reading.add_texts(BARE, [record], ())
@@ -129,7 +130,7 @@ class RecordEncoder:
             reading.add_object(record, (), 1)
         else:
             raise RecordError((), "must be an object or a string")
-        return Encoded(reading.features, reading.vectors)
+        return reading
 
 
 class _Reading:
@@ -158,7 +159,7 @@ class _Reading:
         self._characters = self._tokens = self._n_fields = 0
         self._names: set[str] = set()
         self.features: dict[str, float] = {}
-        self.vectors: dict[str, Vector] = {}
+        self.vectors: list[tuple[str, Any, Path]] = []
 
     def add_object(self, fields: Mapping[str, Any], path: Path, depth: int) -> None:
         if depth > self._limits.depth:
@@ -176,14 +177,12 @@ class _Reading:
         elif isinstance(value, int | float):  # bool is an int
             self._add_number(name, value, path)
         elif isinstance(value, Mapping):
-            if is_packed(value):
-                self._add_vector(name, read_packed(value, path))
+            if _is_packed(value):
+                self.vectors.append((name, value, path))
             else:
                 self.add_object(value, path, depth + 1)
-        elif isinstance(value, list | tuple | np.ndarray) and is_vector(value):
-            self._add_vector(name, read_vector(value, path))
-        elif isinstance(value, list | tuple) and not value:
-            self._add_vector(name, _EMPTY)
+        elif _is_vector(value):
+            self.vectors.append((name, value, path))
         elif isinstance(value, list | tuple):
             self._spend_fields(len(value))
             self._add_strings(name, _strings(value, path), path)
@@ -214,11 +213,6 @@ class _Reading:
         if not abs(number) <= MAX_MAGNITUDE:  # NaN neither
             raise RecordError(path, f"must be finite and at most {MAX_MAGNITUDE:g} in absolute value")
         self._add({name: number}, path)
-
-    def _add_vector(self, name: str, vector: Vector) -> None:
-        if len(vector) or len(self.vectors) < MAX_VECTOR_FIELDS:
-            self.vectors[name] = vector
-            check_count(len(self.vectors))
 
     def _add_strings(self, name: str, strings: list[str], path: Path) -> None:
         if name in self._fields or self._has_long(strings):
@@ -267,6 +261,19 @@ class _Reading:
         self.features.update(found)
         if len(self.features) != wanted:
             raise RecordError(path, "must not make a feature that another field makes too")
+
+
+def _is_vector(value: Any) -> bool:
+    """Return whether a value is a vector: an empty list, one that begins with a number, or an array."""
+    if isinstance(value, list | tuple):
+        first = next((one for one in value if one is not None), None)
+        return not value or (isinstance(first, int | float) and not isinstance(first, bool)) or hasattr(first, "dtype")
+    return hasattr(value, "dtype") and hasattr(value, "ndim") and value.ndim > 0
+
+
+def _is_packed(value: Mapping[Any, Any]) -> bool:
+    """Return whether an object is a vector in base64."""
+    return len(value) == 1 and all(key in PACKED and isinstance(text, str) for key, text in value.items())
 
 
 def _check_unicode(string: str, path: Path) -> None:

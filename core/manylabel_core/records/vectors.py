@@ -8,12 +8,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from manylabel_core.records.bounds import MAX_VECTOR_FIELDS, MAX_VECTOR_LENGTH, Path, RecordError
+from manylabel_core.records.encoder import PACKED
 from manylabel_core.rows import MAX_MAGNITUDE
 
 Vector = NDArray[np.float32]
 
-_TYPES: dict[str, np.dtype[Any]] = {"f32": np.dtype("<f4"), "f16": np.dtype("<f2")}
-"""Types of packed vectors by their key: little-endian."""
+_EMPTY = np.zeros(0, np.float32)
+
+_TYPES: dict[str, np.dtype[Any]] = dict(zip(PACKED, (np.dtype("<f4"), np.dtype("<f2")), strict=True))
 
 _WANTED = f"must be a finite number of at most {MAX_MAGNITUDE:g} in absolute value"
 
@@ -33,20 +35,21 @@ class Encoded(NamedTuple):
     vectors: dict[str, Vector]
 
 
-def is_vector(value: Sequence[Any] | NDArray[Any]) -> bool:
-    """Return whether a list is a vector: its first element that is not null is a number, or it is an array."""
-    if isinstance(value, np.ndarray):
-        return True
-    first = next((one for one in value if one is not None), None)
-    return isinstance(first, int | float | np.number) and not isinstance(first, bool)
+def read_vectors(found: Sequence[tuple[str, Any, Path]]) -> dict[str, Vector]:
+    """Return vectors by the name of their field, given each with its place in the record; raise RecordError."""
+    vectors: dict[str, Vector] = {}
+    for name, value, path in found:
+        if isinstance(value, Mapping):
+            vectors[name] = _read_packed(value, path)
+        elif len(value):
+            vectors[name] = _read_numbers(value, path)
+    if len(vectors) > MAX_VECTOR_FIELDS:
+        raise RecordError((), f"must have at most {MAX_VECTOR_FIELDS} vectors")
+    empty = [name for name, *_ in found if name not in vectors]
+    return vectors | dict.fromkeys(empty[:MAX_VECTOR_FIELDS], _EMPTY)
 
 
-def is_packed(value: Mapping[Any, Any]) -> bool:
-    """Return whether an object is a vector in base64."""
-    return len(value) == 1 and value.keys() <= _TYPES.keys() and isinstance(next(iter(value.values())), str)
-
-
-def read_vector(value: Sequence[Any] | NDArray[Any], path: Path) -> Vector:
+def _read_numbers(value: Sequence[Any] | NDArray[Any], path: Path) -> Vector:
     """Return a vector that comes as a list or an array of numbers; raise RecordError."""
     if isinstance(value, np.ndarray):
         if value.ndim != 1 or value.dtype.kind not in "fiu":
@@ -64,7 +67,7 @@ def read_vector(value: Sequence[Any] | NDArray[Any], path: Path) -> Vector:
     return _finite(numbers, path)
 
 
-def read_packed(value: Mapping[str, str], path: Path) -> Vector:
+def _read_packed(value: Mapping[str, str], path: Path) -> Vector:
     """Return a vector that comes as base64 of little-endian float32 ("f32") or float16 ("f16"); raise RecordError."""
     ((key, text),) = value.items()
     path, dtype = (*path, key), _TYPES[key]
@@ -79,12 +82,6 @@ def read_packed(value: Mapping[str, str], path: Path) -> Vector:
     numbers = np.frombuffer(raw, dtype=dtype)
     _check_length(len(numbers), path)
     return _finite(numbers, path)
-
-
-def check_count(n_vectors: int) -> None:
-    """Raise RecordError if a record has too many vectors."""
-    if n_vectors > MAX_VECTOR_FIELDS:
-        raise RecordError((), f"must have at most {MAX_VECTOR_FIELDS} vectors")
 
 
 def _check_length(length: int, path: Path) -> None:

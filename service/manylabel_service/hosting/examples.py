@@ -7,6 +7,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from manylabel_core.datasets.vectors import names_of
+
 
 @dataclass(frozen=True, slots=True)
 class Features:
@@ -29,6 +31,14 @@ class Features:
     def n_values(self) -> int:
         """The number of values, those of vectors included."""
         return len(self.values) + (sum(map(len, self.vectors.values())) if self.vectors else 0)
+
+    def with_numbers_of_vectors(self) -> "Features":
+        """Return the features with each number of a vector as a feature, for models without blocks."""
+        names, values = list(self.names or ()), [self.values]
+        for field, vector in (self.vectors or {}).items():
+            names += names_of(field, len(vector))
+            values.append(vector)
+        return Features(tuple(names), None, np.concatenate(values))
 
 
 @dataclass(frozen=True, slots=True)

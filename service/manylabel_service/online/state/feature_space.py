@@ -81,10 +81,10 @@ class Layout:
                 return name, f"must have {known[name]:,} numbers, as in the examples before; has {len(vector):,}"
             if len(vector) and self.declared:
                 return name, "is not one of the features declared for this model"
-        n_fields = len(known) + sum(len(vector) > 0 and name not in known for name, vector in given.items())
-        if n_fields > MAX_VECTOR_FIELDS:
-            new = next(name for name, vector in given.items() if len(vector) and name not in known)
-            return new, f"is one vector more than the {MAX_VECTOR_FIELDS} fields of vectors that a model may have"
+        new, room = [name for name, vector in given.items() if len(vector) and name not in known], MAX_VECTOR_FIELDS
+        if len(known) + len(new) > room:
+            detail = f"is one vector more than the {room} fields of vectors that a model may have"
+            return new[room - len(known)], detail
         for name in known.keys() - given.keys():
             if any(own == name or own.startswith(f"{name}=") for own in x.names or ()):
                 return name, f"must be a vector of {known[name]:,} numbers, as in the examples before"
