@@ -120,14 +120,16 @@ class Pipeline:
 
     def grow_vectors(self, lengths: Sequence[int]) -> None:
         """Grow to fields of vectors of these lengths; see `OnlineLearner.grow_vectors`."""
-        if self._vectors is None:
-            if not lengths:
-                return
-            self._vectors = VectorScaling()
-        if tuple(lengths) != self._vectors.lengths:
-            self._vectors.grow(lengths, self.n_features)
-            self.model.set_vectors(lengths)
+        if tuple(lengths) != self.vectors:
+            self._take_vectors(lengths)
             self.model.enlarge(self._n_rows(self.n_features), self.n_labels)
+
+    def _take_vectors(self, lengths: Sequence[int]) -> None:
+        """Let the parts know of fields of vectors."""
+        if self._vectors is None:
+            self._vectors = VectorScaling()
+        self._vectors.grow(lengths, self.n_features)
+        self.model.set_vectors(lengths)
 
     def _n_rows(self, n_features: int) -> int:
         """Return the number of features of the model with so many others beside the values of vectors."""
@@ -389,7 +391,7 @@ class Pipeline:
         if lengths is not None:
             if lengths.dtype != np.int64 or lengths.ndim != 1 or not len(lengths):
                 raise ValueError("state must hold vectors.lengths, 1-D of int64")
-            self.grow_vectors(lengths.tolist())
+            self._take_vectors(lengths.tolist())
         expected = self.arrays()
         for name, like in expected.items():
             if name not in arrays or (arrays[name].dtype, arrays[name].ndim) != (like.dtype, like.ndim):

@@ -90,13 +90,18 @@ class Layout:
                 return name, f"must be a vector of {known[name]:,} numbers, as in the examples before"
         return None
 
+    def brings_vectors(self, x: Features) -> bool:
+        """Return whether an example has the first vector of a field."""
+        return bool(x.vectors) and bool(self._new_vectors(x))
+
+    def _new_vectors(self, x: Features) -> tuple[tuple[str, int], ...]:
+        known = dict(self.vectors)
+        return tuple((name, len(v)) for name, v in (x.vectors or {}).items() if len(v) and name not in known)
+
     def after(self, x: Features) -> "Layout":
         """Return the layout once the example is learnt; names are counted by their vocabulary."""
-        if x.vectors:
-            known = dict(self.vectors)
-            new = [(name, len(v)) for name, v in x.vectors.items() if len(v) and name not in known]
-            if new:
-                return replace(self, vectors=(*self.vectors, *new)).after(replace(x, vectors=None))
+        if x.vectors and (new := self._new_vectors(x)):
+            return replace(self, vectors=(*self.vectors, *new)).after(replace(x, vectors=None))
         if self.fixed:
             return self
         if x.names is not None:

@@ -33,6 +33,7 @@ class NothingLearnt:
     calibrate = False
     drift = None
     nbytes = 0
+    vectors: tuple[int, ...] = ()
 
     def __init__(self) -> None:
         self.n_features_ = self.n_labels_ = 0
