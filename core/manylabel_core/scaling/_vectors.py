@@ -1,6 +1,6 @@
 """The compiled passes of vectors: out of the rows, to unit norm, and back into rows for models that take no vectors.
 
-See Eq. (14) of docs/mathematics.md.
+See Eq. (13a) of docs/mathematics.md.
 """
 
 import numpy as np

@@ -20,7 +20,7 @@ with r = RIDGE / n times the mean of M_bb, and h the best gain that all blocks c
 vector. An M_bc below 0 counts as 0: parts that contradict each other do so by chance. With o_b = 1 for words and ODDS
 for a vector, g_b is o_b a_b over their sum, and the START of a vector, by the weights n and PRIOR.
 
-Only + - * / and square roots, in a fixed order. See Eq. (15) of docs/mathematics.md.
+Only + - * / and square roots, in a fixed order. See Eqs. (10f) to (10h) of docs/mathematics.md.
 """
 
 import numpy as np
