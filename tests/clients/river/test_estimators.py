@@ -99,7 +99,7 @@ def test_rows_are_what_core_expects() -> None:
     """Columns ascending whatever the order of the dict, zeros stored, None left out; unknown features at the end."""
     model = FALT()
     for x in ({"a": 1, "b": 2}, {"c": 3, "b": 0, "a": 4}, {"d": 1e-60, "c": 5, "b": None, "z": None}):
-        rows, _ = model._encoder.examples([(x, {"rock": True})])
+        rows, _ = model._encoder.arrays(model._encoder.read([(x, {"rock": True})]))
         known = {name: np.float32(value) for name, value in x.items() if value is not None}
         columns = sorted((model._encoder.features[name], value) for name, value in known.items())
         assert list(zip(rows.indices.tolist(), rows.values.tolist(), strict=True)) == columns
