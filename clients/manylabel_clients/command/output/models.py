@@ -127,7 +127,8 @@ def print_explanations(prediction: Prediction) -> None:
     """Print why each label was predicted, if that was asked for: what speaks for it, then against it, then the rest."""
     for label, explanation in (prediction.explanations or {}).items():
         parts = [*explanation.for_, *reversed(explanation.against)]
-        rows = [(str(part.feature), "" if part.value is None else f"{part.value:.4g}", f"{part.contribution:+.4f}") for part in parts]
+        shown = ["" if part.value is None else f"{part.value:.4g}" for part in parts]
+        rows = [(str(part.feature), own, f"{part.contribution:+.4f}") for part, own in zip(parts, shown, strict=True)]
         if explanation.title:
             rows.append(("the title", "", f"{explanation.title:+.4f}"))
         rows.append(("the rest", "", f"{explanation.rest:+.4f}"))

@@ -90,7 +90,8 @@ LabelsBody = Annotated[
 
 _ALL_FORMS = (
     "must be a list of numbers, an object with indices and values, an object of names and numbers, "
-    "a record (an object that also has strings, true, false, lists of strings or of numbers, or such objects), or a text"
+    "a record (an object that also has strings, true, false, lists of strings or of numbers, or such objects), "
+    "or a text"
 )
 
 NumbersBody = Annotated[
