@@ -128,6 +128,35 @@ def test_a_bad_vector_is_refused_at_its_place_and_changes_nothing(client: TestCl
     assert client.get(address).json() == before
 
 
+def test_a_tensor_for_each_field(client: TestClient, made: Callable[..., str]) -> None:
+    address = made(algorithm="falt")
+    ok(client.post(f"{address}/update", json={"examples": items()}))
+    name = address.rsplit("/", 1)[1]
+    inputs = ok(client.get(f"/v2/models/{name}"))["inputs"]
+    assert {"name": "meta.embedding", "datatype": "FP32", "shape": [-1, 6]} in inputs
+    records = [items()[1]["x"], {"text": "no vector"}]
+    expected = ok(client.post(f"{address}/predict", json={"examples": [{"x": x} for x in records]}))["predictions"]
+    texts = [json.dumps({"text": x["text"]}) for x in records]
+    vectors = [records[0]["meta"]["embedding"], [None] * 6]
+    body = {
+        "inputs": [
+            {"name": "x", "datatype": "BYTES", "shape": [2], "data": texts},
+            {"name": "meta.embedding", "datatype": "FP32", "shape": [2, 6], "data": vectors},
+        ]
+    }
+    outputs = {each["name"]: each for each in ok(client.post(f"/v2/models/{name}/infer", json=body))["outputs"]}
+    scores = np.array(outputs["scores"]["data"]).reshape(2, 2)
+    np.testing.assert_allclose(scores, [list(each["scores"].values()) for each in expected], rtol=1e-6)
+    body["inputs"] = [{"name": "meta.embedding", "datatype": "FP32", "shape": [1, 6], "data": [vectors[0]]}]
+    assert ok(client.post(f"/v2/models/{name}/infer", json=body))
+    for tensor in (
+        {"name": "meta.embedding", "datatype": "FP32", "shape": [1, 5], "data": [[1.0] * 5]},
+        {"name": "meta.embedding", "datatype": "FP32", "shape": [1, 6], "data": [[None, *[1.0] * 5]]},
+        {"name": "other", "datatype": "FP32", "shape": [1, 6], "data": [[1.0] * 6]},
+    ):
+        assert client.post(f"/v2/models/{name}/infer", json={"inputs": [tensor]}).status_code == 422
+
+
 def test_vectors_count_towards_the_bytes_that_a_model_may_have(
     serve: Callable[..., Any], create: Callable[..., str]
 ) -> None:
