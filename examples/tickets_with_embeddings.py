@@ -1,6 +1,6 @@
 """Tickets with an embedding beside their words: from a file and over HTTP, with the explanation of a prediction.
 
-The embedding comes from your own model or from an API. Here a table of meanings stands for it: it knows that "refund" and
+The embedding comes from your own model or an API. Here a table of meanings stands for it: it knows that "refund" and
 "reimbursement" are close.
 
     manylabel serve
