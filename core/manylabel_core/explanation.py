@@ -14,6 +14,9 @@ NOT_LINEAR = "only linear models can be explained: this one has no weight for ea
 TITLES_COUNT = "only linear models can be written as weights: this one also scores labels by the words of their titles"
 """The message where the weights are asked of a model in which titles of labels count."""
 
+VECTORS_COUNT = "only models of plain features can be written as weights: this one also takes vectors"
+"""The message where the weights are asked of a model that takes vectors."""
+
 MAX_EXPLAINED_PARTS = 2**23
 """Most contributions that are looked through for one example: its features, times the labels explained."""
 

@@ -22,6 +22,9 @@ MAX_COLUMNS = 2**31 - 1
 MAX_MAGNITUDE = 1e15
 """Largest absolute value of a feature. Within it no sum inside a learner can overflow."""
 
+VECTOR_COLUMNS = 2**30
+"""Column of the first value of the first vector. The values of all vectors have the columns from here on, field by
+field; those of other features are below."""
 
 BLOCK_BYTES = 1 << 26
 """Large matrices are worked through a block of rows at a time, each at most this large (64 MB) or one row."""
@@ -67,6 +70,28 @@ class Rows(NamedTuple):
         indptr = self.indptr[first : last + 1]
         listed = slice(indptr[0], indptr[-1])
         return Rows(indptr - indptr[0], self.indices[listed], self.values[listed])
+
+
+class VectorRows(NamedTuple):
+    """Vectors of the examples that stand in `Rows`.
+
+    Attributes
+    ----------
+    starts : ndarray of shape (n_fields + 1,), int64
+        Field b has the columns from `starts[b]` to `starts[b + 1]` - 1 of the values.
+    present : ndarray of shape (n_samples, n_fields), bool
+        Whether an example has the vector.
+    values : ndarray of shape (n_samples, n_values), float32 or float64
+        0 where an example lacks the vector.
+    """
+
+    starts: NDArray[np.int64]
+    present: NDArray[np.bool_]
+    values: NDArray[Any]
+
+    def part(self, first: int, last: int) -> VectorRows:
+        """Return rows first to last - 1."""
+        return VectorRows(self.starts, self.present[first:last], self.values[first:last])
 
 
 MAX_EXAMPLE_WEIGHT = 1000.0

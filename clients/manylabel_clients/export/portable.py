@@ -57,6 +57,8 @@ def portable_online(model: str, snapshot: bytes) -> Portable:
         raise CannotExport(f"{model} hashes its features: they have no names to go by")
     if arrays["groups"].tobytes() != _NO_GROUPS:
         raise CannotExport(f"{model} has groups or parents of labels, which the exported program does not know")
+    if header["layout"].get("vectors"):
+        raise CannotExport(f"{model} has learnt from vectors, which the exported program does not take")
     if not header["updates"]:
         raise CannotExport(f"{model} has learnt nothing yet")
     learner: OnlineLearner = ONLINE[spec["algorithm"]](

@@ -1,18 +1,37 @@
 """Index arrays, which the learners of core take, made of river's dicts."""
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
-from itertools import count
-from typing import Any
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from itertools import accumulate, count
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from manylabel_clients.river.encoding import is_record, known_values, truths
 from manylabel_core.records import RecordEncoder
-from manylabel_core.rows import NO_WEIGHTS, Rows, Targets
+from manylabel_core.records.bounds import MAX_VECTOR_FIELDS
+from manylabel_core.rows import NO_WEIGHTS, VECTOR_COLUMNS, Rows, Targets
 
 _Row = tuple[NDArray[np.int32], NDArray[Any]]
 """Columns of one example, ascending, and their values."""
+
+
+class _Given(NamedTuple):
+    """The features of an example by name with their values, and its vectors by field."""
+
+    known: Mapping[Any, Any]
+    numbers: NDArray[Any]
+    vectors: Mapping[str, NDArray[np.float32]]
+
+
+class _Example(NamedTuple):
+    """An example to learn: labels, and their truth in the same order."""
+
+    x: _Given
+    y: Mapping[Any, Any]
+    relevant: NDArray[np.bool_]
 
 
 class Encoder:
@@ -23,21 +42,42 @@ class Encoder:
         self._records = records
         self.features: dict[Hashable, int] = {}
         self.labels: dict[Hashable, int] = {}
+        self.vectors: dict[str, int] = {}
 
-    def examples(
-        self, pairs: Sequence[tuple[Mapping[Any, Any], Mapping[Any, Any]]], weights: NDArray[np.float64] = NO_WEIGHTS
-    ) -> tuple[Rows, Targets]:
-        """Return the arrays of examples to learn; new features and labels get their columns, in order.
+    def read(self, pairs: Sequence[tuple[Mapping[Any, Any], Mapping[Any, Any]]]) -> list[_Example]:
+        """Return examples to learn, checked.
 
         Raises
         ------
         TypeError, ValueError
-            As `known_values` and `truths`; no column has been given then.
+            As `known_values` and `truths`, or a vector of another length than those before; no column is given then.
         """
-        read = [(*self._values(x), y, truths(y)) for x, y in pairs]
+        fields, read = dict(self.vectors), list[_Example]()
+        for x, y in pairs:
+            example = _Example(self._given(x), y, truths(y))
+            self._check_vectors(example.x.vectors, fields)
+            fields |= {name: len(vector) for name, vector in example.x.vectors.items()}
+            read.append(example)
+        return read
+
+    def parts(self, read: Sequence[_Example]) -> Iterator[tuple[int, int]]:
+        """Yield the bounds of parts to be learnt one after the other: the first vector of a field is alone in its."""
+        first = 0
+        for i, example in enumerate(read):
+            if not example.x.vectors.keys() <= self.vectors.keys():
+                if first < i:
+                    yield first, i
+                yield i, i + 1
+                first = i + 1
+        if first < len(read) or not read:
+            yield first, len(read)
+
+    def arrays(self, read: Sequence[_Example], weights: NDArray[np.float64] = NO_WEIGHTS) -> tuple[Rows, Targets]:
+        """Return the arrays of examples to learn; new features and labels get their columns, in order."""
         rows, listed, n_labels = [], [], []
-        for x, numbers, y, _ in read:
-            rows.append(_row(_added(self.features, x), numbers))
+        for x, y, _ in read:
+            self.vectors |= {name: len(v) for name, v in x.vectors.items() if name not in self.vectors}
+            rows.append(self._with_vectors(x, _row(_added(self.features, x.known), x.numbers)))
             listed.append(np.array(_added(self.labels, y), dtype=np.int32))
             n_labels.append(len(self.labels))
         signs = [_SIGNS[relevant.view(np.int8)] for *_, relevant in read]
@@ -57,31 +97,57 @@ class Encoder:
         return _joined([self._row_of(x) for x in xs])
 
     def _row_of(self, x: Mapping[Any, Any]) -> _Row:
-        x, numbers = self._values(x)
-        new = count(len(self.features))
-        columns = [self.features[name] if name in self.features else next(new) for name in x]
-        return _row(columns, numbers)
+        given, new = self._given(x), count(len(self.features))
+        self._check_vectors(given.vectors, self.vectors)
+        columns = [self.features[name] if name in self.features else next(new) for name in given.known]
+        return self._with_vectors(given, _row(columns, given.numbers))
 
-    def values(self, x: Mapping[Any, Any] | str) -> dict[Hashable, float]:
-        """Return the features of an example by name, of a record those that it stands for."""
-        known, numbers = self._known(x)
-        return dict(zip(known, numbers.tolist(), strict=True))
+    def _check_vectors(self, vectors: Mapping[str, NDArray[np.float32]], known: Mapping[str, int]) -> None:
+        for name, vector in vectors.items():
+            if len(vector) != known.get(name, len(vector)):
+                raise ValueError(f"{name} must have {known[name]:,} numbers, as before; has {len(vector):,}")
+        if len(known.keys() | vectors.keys()) > MAX_VECTOR_FIELDS:
+            raise ValueError(f"at most {MAX_VECTOR_FIELDS} fields may have vectors")
 
-    def _values(self, x: Mapping[Any, Any] | str) -> tuple[Mapping[Any, Any], NDArray[Any]]:
-        """Return the features by name, and their values as the learner takes them."""
-        known, numbers = self._known(x)
-        return known, numbers.astype(self.dtype)
+    def _with_vectors(self, x: _Given, row: _Row) -> _Row:
+        """Return a row with the vectors of fields that are known."""
+        if not x.vectors:
+            return row
+        columns, values, first = [row[0]], [row[1]], VECTOR_COLUMNS
+        for name, length in self.vectors.items():
+            if name in x.vectors:
+                columns.append(np.arange(first, first + length, dtype=np.int32))
+                values.append(x.vectors[name].astype(self.dtype))
+            first += length
+        return np.concatenate(columns), np.concatenate(values)
 
-    def _known(self, x: Mapping[Any, Any] | str) -> tuple[Mapping[Any, Any], NDArray[np.float64]]:
-        """Return the features by name, of a record those that it stands for, and their values."""
-        given = self._records.encode(x) if isinstance(x, str) else x
+    def name_of(self, column: int) -> Hashable:
+        """Return the feature in a column, or the field of the vector that begins there."""
+        if column < VECTOR_COLUMNS:
+            return list(self.features)[column]
+        starts = accumulate(self.vectors.values(), initial=VECTOR_COLUMNS)
+        return dict(zip(starts, self.vectors, strict=False))[column]
+
+    def values(self, x: Mapping[Any, Any] | str) -> dict[Hashable, float | None]:
+        """Return the features of an example by name, of a record those that it stands for; None for a vector."""
+        given = self._given(x, np.float64)
+        numbers: dict[Hashable, float | None] = dict(zip(given.known, given.numbers.tolist(), strict=True))
+        return numbers | dict.fromkeys(given.vectors)
+
+    def _given(self, x: Mapping[Any, Any] | str, dtype: DTypeLike | None = None) -> _Given:
+        """Return the features by name, of a record those that it stands for, and their values as the learner does."""
+        vectors: dict[str, NDArray[np.float32]] = {}
         try:
-            known, numbers = known_values(given)
+            if isinstance(x, str):
+                raise TypeError
+            known, numbers = known_values(x)
         except TypeError:
-            if not is_record(given):
+            if not (isinstance(x, str) or is_record(x)):
                 raise
-            known, numbers = known_values(self._records.encode(given))
-        return known, numbers
+            features, found = self._records.read(x)
+            known, numbers = known_values(features)
+            vectors = {name: vector for name, vector in found.items() if len(vector)}
+        return _Given(known, numbers.astype(dtype or self.dtype), vectors)
 
 
 _SIGNS = np.array([-1, 1], dtype=np.int8)

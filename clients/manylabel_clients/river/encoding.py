@@ -58,7 +58,7 @@ def known_values(x: Mapping[Any, Any]) -> tuple[Mapping[Any, Any], NDArray[np.fl
 
 def is_record(x: Mapping[Any, Any]) -> bool:
     """Return whether there is more than numbers in `x`, for `manylabel_core.records` to read."""
-    return any(isinstance(value, str | list | tuple | Mapping) for value in x.values())
+    return any(isinstance(value, str | list | tuple | Mapping | np.ndarray) for value in x.values())
 
 
 def named_values(x: Mapping[Any, Any] | str) -> dict[str, Any] | str:

@@ -68,7 +68,8 @@ class OnlineClassifier(base.MultiLabelClassifier):
         Parameters
         ----------
         x : dict
-            Numbers or bools by feature, or a record: strings, lists of strings and dicts beside them. One that is left
+            Numbers or bools by feature, or a record: strings, lists of strings, vectors (a list or an array of
+            numbers) and dicts beside them. One that is left
             out, or None, is missing (see the parameter `missing`); one never met before gets a column. A string alone
             is a text.
         y : dict
@@ -85,9 +86,16 @@ class OnlineClassifier(base.MultiLabelClassifier):
             A feature that is not finite, a weight that is not allowed. Nothing is learnt then.
         """
         encoder = self._encoder
-        rows, targets = encoder.examples([(x, y)], as_weights([w], 1, "w"))
-        self._learner.grow(len(encoder.features), len(encoder.labels))
+        rows, targets = encoder.arrays(encoder.read([(x, y)]), as_weights([w], 1, "w"))
+        self._grow()
         self._drift_detected = bool(self._learner.learn(rows, targets).alarms)
+
+    def _grow(self) -> None:
+        """Let the learner have the columns that the encoder has given."""
+        encoder = self._encoder
+        self._learner.grow(len(encoder.features), len(encoder.labels))
+        if encoder.vectors:
+            self._learner.grow_vectors(tuple(encoder.vectors.values()))
 
     def predict_one(self, x: dict[Hashable, Any], **kwargs: Any) -> dict[Hashable, bool]:
         """Return every label met so far: True where its score is above the threshold, or its own cut (`optimise`).
@@ -136,10 +144,12 @@ class OnlineClassifier(base.MultiLabelClassifier):
         encoder, weights = self._encoder, as_weights(w, len(pairs), "w")
         if not pairs:
             return
-        rows, targets = encoder.examples(pairs, weights)
-        self._learner.grow(len(encoder.features), len(encoder.labels))
-        alarms = self._learner.learn(rows, targets).alarms
-        self._drift_detected = any(row == len(pairs) - 1 for row, _ in alarms)
+        read = encoder.read(pairs)
+        for first, last in encoder.parts(read):
+            rows, targets = encoder.arrays(read[first:last], weights[first:last])
+            self._grow()
+            alarms = self._learner.learn(rows, targets).alarms
+            self._drift_detected = any(first + row == len(pairs) - 1 for row, _ in alarms)
 
     def predict_many(self, X: Any) -> Any:
         """Return what `predict_one` does for each row of a data frame, as one of bools with a column for each label."""
@@ -187,10 +197,10 @@ class OnlineClassifier(base.MultiLabelClassifier):
         scores = self._learner.score(row)[0] if self._encoder.labels else np.zeros(1)
         labels = np.flatnonzero(scores[1:] > scores[0]).tolist()
         found = self._learner.explain(row, labels, k)
-        names, features = list(self._encoder.labels), list(self._encoder.features)
+        names, name_of = list(self._encoder.labels), self._encoder.name_of
         explanations: dict[Hashable, Explanation] = {}
         for label, each in zip(labels, found, strict=True):
-            own = [(features[column], part) for column, part in zip(each.features, each.contributions, strict=True)]
+            own = [(name_of(column), part) for column, part in zip(each.features, each.contributions, strict=True)]
             parts = [FeaturePart(feature, values[feature], float(part)) for feature, part in own]
             above = [part for part in parts if part.contribution > 0]
             explanations[names[label]] = Explanation(above, parts[len(above) :][::-1], each.rest)

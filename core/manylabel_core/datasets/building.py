@@ -64,6 +64,11 @@ class Columns:
         self.values.extend(values)
         self.indptr.append(len(self.values))
 
+    def add_vector(self, values: NDArray[np.float32]) -> None:
+        """Add one row of values that are all there."""
+        self.values.frombytes(values.tobytes())
+        self.indptr.append(len(self.values))
+
     def add_sparse(self, row: Mapping[int, float]) -> None:
         """Add one row by its columns; those it does not have are missing."""
         columns = sorted(row)

@@ -410,6 +410,44 @@ class OnlineLearner(Estimator, metaclass=ABCMeta):
         """
         self._in_use().grow(n_features, n_labels)
 
+    @property
+    def vectors(self) -> tuple[int, ...]:
+        """Return the lengths of the vectors of each field."""
+        return self._in_use().vectors
+
+    def grow_vectors(self, lengths: Sequence[int]) -> None:
+        """Make room for fields of vectors, of which the first may be known.
+
+        Rows list the values of the vectors of an example, all of them, behind its other features: those of the first
+        field have the columns from `rows.VECTOR_COLUMNS` on, those of each further field the columns after it.
+
+        Parameters
+        ----------
+        lengths : sequence of int
+            Length of the vectors of each field.
+
+        Raises
+        ------
+        ValueError
+            If the known fields have other lengths, or if there are too many or too long ones.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from manylabel_core import FALT
+        >>> from manylabel_core.rows import VECTOR_COLUMNS, Rows, as_targets
+        >>> model = FALT()
+        >>> model.grow(1, 2)
+        >>> model.grow_vectors([2])
+        >>> columns = np.array([0, VECTOR_COLUMNS, VECTOR_COLUMNS + 1] * 2, dtype=np.int32)
+        >>> values = np.array([1.0, 0.2, -0.3, 1.0, -0.1, 0.4], dtype=np.float32)
+        >>> rows = Rows(np.array([0, 3, 6]), columns, values)
+        >>> _ = model.learn(rows, as_targets([[1, 0], [0, 1]]))
+        >>> model.score(rows).shape
+        (2, 3)
+        """
+        self._in_use().grow_vectors(lengths)
+
     def reserve(self, n_features: int, n_labels: int, touch: bool = False) -> None:
         """Allocate the memory for this number of features and labels, changing nothing else.
 

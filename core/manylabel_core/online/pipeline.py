@@ -9,15 +9,16 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from manylabel_core.explanation import TITLES_COUNT, Explanation, NotLinear, Scorer, explain_scores
+from manylabel_core.explanation import TITLES_COUNT, VECTORS_COUNT, Explanation, NotLinear, Scorer, explain_scores
 from manylabel_core.online._examples import PROBLEMS, find_problem
 from manylabel_core.online.calibration.calibration import Calibration, PlattParameters
 from manylabel_core.online.drift.detectors import Alarms, Detectors
 from manylabel_core.online.models.model import Model
 from manylabel_core.online.models.stack.model import Stack
 from manylabel_core.online.models.stack.titles import MAX_TITLE_WORDS, NO_WORDS, NewWords
-from manylabel_core.rows import Rows, Targets, as_weights
+from manylabel_core.rows import VECTOR_COLUMNS, Rows, Targets, VectorRows, as_weights
 from manylabel_core.scaling.scaling import Scaling
+from manylabel_core.scaling.vectors import VectorScaling
 
 UNCALIBRATED = "calibrate must be True for probabilities"
 """The message where probabilities are asked of a learner that keeps none."""
@@ -100,6 +101,7 @@ class Pipeline:
         self._scaling, self._calibration, self._detectors = scaling, calibration, detectors
         self._of_labels = [part for part in (calibration, detectors) if part is not None]
         self._on_drift, self._dtype = on_drift, np.dtype(dtype)
+        self._vectors: VectorScaling | None = None
 
     def grow(self, n_features: int, n_labels: int) -> None:
         """Grow to at least these numbers of features and labels."""
@@ -111,6 +113,30 @@ class Pipeline:
             for part in self._of_labels:
                 part.grow(self.n_labels)
 
+    @property
+    def vectors(self) -> tuple[int, ...]:
+        """The lengths of the vectors of each field."""
+        return () if self._vectors is None else self._vectors.lengths
+
+    def grow_vectors(self, lengths: Sequence[int]) -> None:
+        """Grow to fields of vectors of these lengths; see `OnlineLearner.grow_vectors`."""
+        if tuple(lengths) != self.vectors:
+            self._take_vectors(lengths)
+            self.model.enlarge(self._n_rows(self.n_features), self.n_labels)
+
+    def _take_vectors(self, lengths: Sequence[int]) -> None:
+        """Let the parts know of fields of vectors."""
+        if self._vectors is None:
+            self._vectors = VectorScaling()
+        self._vectors.grow(lengths, self.n_features)
+        self.model.set_vectors(lengths)
+
+    def _n_rows(self, n_features: int) -> int:
+        """Return the number of features of the model, given that of features other than values of vectors."""
+        if self._vectors is None or self.model.takes_vectors:
+            return n_features
+        return n_features + self._vectors.n_values
+
     def reserve(self, n_features: int, n_labels: int, touch: bool = False) -> None:
         """Allocate memory for this many features and labels, changing nothing else; `touch` as `Model.enlarge`."""
         n_features, n_labels = max(n_features, self.n_features), max(n_labels, self.n_labels)
@@ -118,18 +144,19 @@ class Pipeline:
             self._scaling.reserve(n_features)
             for part in self._of_labels:
                 part.reserve(n_labels)
-            self.model.enlarge(n_features, n_labels, touch)
+            self.model.enlarge(self._n_rows(n_features), n_labels, touch)
 
     def nbytes_after(self, n_features: int, n_labels: int, n_samples: int, n_values: int) -> int:
         """Return the maximum bytes of the state with these columns, after this many further examples."""
         n_scaled = self._scaling.values_after(n_features, n_samples, n_values)
-        model = self.model.nbytes_after(n_features, n_labels, n_samples, n_scaled)
+        model = self.model.nbytes_after(self._n_rows(n_features), n_labels, n_samples, n_scaled)
         labels = sum(part.nbytes(n_labels, n_samples) for part in self._of_labels)
-        return model + self._scaling.nbytes(n_features) + labels
+        vectors = 0 if self._vectors is None else self._vectors.nbytes
+        return model + self._scaling.nbytes(n_features) + vectors + labels
 
     def learn(self, rows: Rows, targets: Targets, probabilities: bool) -> Learnt:
         """Learn examples in order; see `OnlineLearner.learn`."""
-        rows = self._plain(rows)
+        rows, vectors = self._split(self._plain(rows))
         problem = find_problem(self.n_features, self.n_labels, *rows, *targets[:-1])
         if problem:
             raise ValueError(PROBLEMS[problem])
@@ -141,12 +168,13 @@ class Pipeline:
         likely = np.empty((n_samples, self.n_labels)) if probabilities else None
         scores = np.empty((n_samples, 1 + self.n_labels), dtype=np.float64)
         if n_samples == 1 or n_samples <= self._rows_at_once:  # the usual calls, in one part
-            return Learnt(scores, likely, self._learn_part(rows, targets, scores, likely))
+            return Learnt(scores, likely, self._learn_part(rows, targets, scores, likely, vectors))
         alarms: list[tuple[int, int]] = []
         for first, last in _parts(n_samples, lambda: self._rows_at_once):
             own = None if likely is None else likely[first:last]
             part = rows.part(first, last), targets.part(first, last), scores[first:last]
-            alarms += [(first + row, column) for row, column in self._learn_part(*part, own)]
+            its = None if vectors is None else vectors.part(first, last)
+            alarms += [(first + row, column) for row, column in self._learn_part(*part, own, its)]
         return Learnt(scores, likely, alarms)
 
     def _learn_part(
@@ -155,9 +183,14 @@ class Pipeline:
         targets: Targets,
         scores: NDArray[np.float64],
         probabilities: NDArray[np.float64] | None,
+        vectors: VectorRows | None,
     ) -> list[tuple[int, int]]:
         """Learn checked rows in order; write their scores and probabilities, and return the alarms."""
-        self.model.learn(self._scaling.learn(rows), targets, scores)
+        if vectors is None:
+            self.model.learn(self._scaling.learn(rows), targets, scores)
+        else:
+            scaled, own = self._with_vectors(self._scaling.learn(rows), vectors, store=True)
+            self.model.learn(scaled, targets, scores, *own)
         if self._calibration is not None:
             self._calibration.learn(scores, targets, probabilities)
         alarms = [] if self._detectors is None else self._detectors.watch(scores, targets)
@@ -176,25 +209,46 @@ class Pipeline:
                 self._calibration.forget(column - 1)
                 self._note_title(column - 1)
 
+    def _split(self, rows: Rows) -> tuple[Rows, VectorRows | None]:
+        """Return rows without their vectors, and these; raises ValueError if one is not whole."""
+        return (rows, None) if self._vectors is None else self._vectors.split(rows)
+
+    def _with_vectors(self, rows: Rows, vectors: VectorRows, store: bool) -> tuple[Rows, list[VectorRows]]:
+        """Return scaled rows, and the scaled vectors that the model takes beside them, or none."""
+        assert self._vectors is not None
+        scaled = self._vectors.scale(vectors, store)
+        return (rows, [scaled]) if self.model.takes_vectors else (self._vectors.join(rows, scaled), [])
+
+    @property
+    def _rows_scaled_at_once(self) -> int:
+        """Return the most rows that should be scaled in one call."""
+        n_rows = self._scaling.rows_at_once
+        return n_rows if self._vectors is None else min(n_rows, self._vectors.rows_at_once)
+
     @property
     def _rows_at_once(self) -> int:
         """Return the most rows of one part of a call: what an alarm does must take effect before the next example."""
-        n_rows = self._scaling.rows_at_once
+        n_rows = self._rows_scaled_at_once
         if self._on_drift is None or self._detectors is None:
             return n_rows
         return min(n_rows, self._detectors.n_until_check)
 
     def score(self, rows: Rows, new_words: NDArray[np.int64] | None = None) -> NDArray[np.float64]:
         """Score examples without learning; see `OnlineLearner.score`."""
-        rows = self._plain(rows)
+        rows, vectors = self._split(self._plain(rows))
         n_samples = len(rows.indptr) - 1
         scores = np.empty((n_samples, 1 + self.n_labels), dtype=np.float64)
         score = self.model.score if new_words is None else partial(self._stack.score, new=self._new(new_words))
-        if n_samples == 1 or n_samples <= self._scaling.rows_at_once:
+        if vectors is None and (n_samples == 1 or n_samples <= self._scaling.rows_at_once):
             score(self._scaling.score(rows), scores)
         else:
-            for first, last in _parts(n_samples, lambda: self._scaling.rows_at_once):
-                score(self._scaling.score(rows.part(first, last)), scores[first:last])
+            for first, last in _parts(n_samples, lambda: self._rows_scaled_at_once):
+                scaled = self._scaling.score(rows.part(first, last))
+                if vectors is None:
+                    score(scaled, scores[first:last])
+                else:
+                    scaled, own = self._with_vectors(scaled, vectors.part(first, last), store=False)
+                    score(scaled, scores[first:last], *own)
         if self._calibration is not None:
             self._calibration.decide(scores)
         return scores
@@ -239,9 +293,12 @@ class Pipeline:
     ) -> list[Explanation]:
         """Explain the scores of one example; see `OnlineLearner.explain`."""
         self._check_linear()
-        scaled = self._scaling.score(self._plain(row))
+        given, vectors = self._split(self._plain(row))
+        scaled, own = self._scaling.score(given), list[VectorRows]()
+        if vectors is not None:
+            scaled, own = self._with_vectors(scaled, vectors, store=False)
         columns, values = scaled.row(0)
-        known = columns < self.n_features
+        known = columns < self._n_rows(self.n_features)
         columns, values = columns[known], values[known]
         offsets, slopes = np.zeros(self.n_labels), np.ones(self.n_labels)
         if self._calibration is not None:
@@ -252,17 +309,28 @@ class Pipeline:
             of_titles = slopes * self.model.title_parts(scaled, self.n_labels, self._new(new_words))
 
         def scorer(label: int) -> Scorer:
-            weights, constant = self.model.scorer(columns, label)
+            if own:
+                weights, constant = self._stack.scorer_with(columns, own[0], len(scaled.indices) > 0, label)
+            else:
+                weights, constant = self.model.scorer(columns, label)
             return Scorer(slopes[label] * weights, float(slopes[label] * (constant - offsets[label])))
 
-        given = row.indices[~np.isnan(row.values)]
-        explained = explain_scores(given, (columns, values), scorer, labels, k)
+        shown = given.indices[~np.isnan(given.values)]
+        if vectors is None:
+            explained = explain_scores(shown, (columns, values), scorer, labels, k)
+        else:
+            assert self._vectors is not None
+            shown = np.concatenate([shown, self._vectors.columns])
+            joined = self._vectors.origin(columns) if not own else columns
+            explained = explain_scores(shown, *_with_blocks(joined, values, scorer, self._vectors.columns), labels, k)
         parts = of_titles[list(labels)].tolist()
         return [each._replace(title=part) for each, part in zip(explained, parts, strict=True)]
 
     def linear_form(self) -> LinearForm:
-        """Return how scores come from features now; raises `NotLinear` for a kernel model, or where titles count."""
+        """Return how scores come from features now; raises `NotLinear` if titles or vectors count, or for a kernel."""
         self._check_linear()
+        if self._vectors is not None:
+            raise NotLinear(VECTORS_COUNT)
         if isinstance(self.model, Stack) and self.model.counts_titles:
             raise NotLinear(TITLES_COUNT)
         columns = np.arange(self.n_features, dtype=np.int32)
@@ -302,7 +370,9 @@ class Pipeline:
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return the state; views where possible."""
-        arrays = {**self.model.arrays(self.n_features, self.n_labels), **self._scaling.state()}
+        arrays = {**self.model.arrays(self._n_rows(self.n_features), self.n_labels), **self._scaling.state()}
+        if self._vectors is not None:
+            arrays |= self._vectors.state()
         for part in self._of_labels:
             arrays |= part.state()
         return arrays
@@ -315,12 +385,22 @@ class Pipeline:
         ValueError
             If an array is missing, does not fit to the parts, or holds what no pipeline does.
         """
+        lengths = arrays.get("vectors.lengths")
+        if lengths is None and "vectors.moments" in arrays:
+            raise ValueError("state must hold vectors.lengths")
+        if lengths is not None:
+            if lengths.dtype != np.int64 or lengths.ndim != 1 or not len(lengths):
+                raise ValueError("state must hold vectors.lengths, 1-D of int64")
+            self._take_vectors(lengths.tolist())
         expected = self.arrays()
         for name, like in expected.items():
             if name not in arrays or (arrays[name].dtype, arrays[name].ndim) != (like.dtype, like.ndim):
                 raise ValueError(f"state must hold {name}, {like.ndim}-D of {like.dtype}")
         owned = {name: np.array(arrays[name], order="C") for name in expected}
-        self.n_features, self.n_labels = self.model.restore(owned)
+        n_rows, self.n_labels = self.model.restore(owned)
+        self.n_features = n_rows - self._n_rows(0)
+        if self._vectors is not None:
+            self._vectors.restore(owned, self.n_features)
         self._scaling.restore(owned, self.n_features)
         for part in self._of_labels:
             part.restore(owned, self.n_labels)
@@ -332,6 +412,32 @@ class Pipeline:
         if writeable and values.dtype == self._dtype:
             return rows
         return Rows(np.array(indptr), np.array(indices), np.array(values, dtype=self._dtype))
+
+
+def _with_blocks(
+    columns: NDArray[np.int32], values: NDArray[Any], scorer: Callable[[int], Scorer], blocks: NDArray[np.int32]
+) -> tuple[tuple[NDArray[np.int32], NDArray[np.float64]], Callable[[int], Scorer]]:
+    """Return an example and its scorer with one feature for each block, of the value 1, behind the other ones.
+
+    Parameters
+    ----------
+    columns : ndarray of shape (n_values,), int32
+        Values of a block have the column of the block.
+    values : ndarray of shape (n_values,)
+    scorer : function of a label
+        Has a weight for each column, and maybe the part of each block behind them.
+    blocks : ndarray of shape (n_blocks,), int32
+    """
+    others = columns < VECTOR_COLUMNS
+    ones = np.concatenate([values[others].astype(np.float64), np.ones(len(blocks))])
+
+    def joint(label: int) -> Scorer:
+        weights, constant = scorer(label)
+        own, behind = weights[: len(columns)], weights[len(columns) :]
+        sums = behind if len(behind) else np.array([(own * values)[columns == block].sum() for block in blocks])
+        return Scorer(np.concatenate([own[others], sums]), constant)
+
+    return (np.concatenate([columns[others], blocks]), ones), joint
 
 
 def _words(name: str, words: ArrayLike, least: int) -> NDArray[np.int64]:

@@ -3,5 +3,6 @@
 from manylabel_core.records.bounds import RecordError, RecordLimits
 from manylabel_core.records.encoder import RecordEncoder
 from manylabel_core.records.text import TextSettings
+from manylabel_core.records.vectors import Encoded
 
-__all__ = ["RecordEncoder", "RecordError", "RecordLimits", "TextSettings"]
+__all__ = ["Encoded", "RecordEncoder", "RecordError", "RecordLimits", "TextSettings"]

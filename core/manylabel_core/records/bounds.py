@@ -5,6 +5,12 @@ from dataclasses import dataclass
 MAX_NAME_BYTES = 256
 """Longest name of a feature, in bytes of UTF-8."""
 
+MAX_VECTOR_LENGTH = 8_192
+"""Most numbers of a vector."""
+
+MAX_VECTOR_FIELDS = 8
+"""Most fields of the records of a model that are vectors."""
+
 Path = tuple[str | int, ...]
 """A place in a record: keys of objects, positions in lists."""
 

@@ -1,14 +1,19 @@
 """Records to named features: one rule for each kind of value."""
 
+from __future__ import annotations
+
 from collections import Counter
 from collections.abc import Mapping
 from decimal import Context, Decimal
 from hashlib import blake2b
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from manylabel_core.records.bounds import MAX_NAME_BYTES, Path, RecordError, RecordLimits
 from manylabel_core.records.text import TextReader, TextSettings
 from manylabel_core.rows import MAX_MAGNITUDE
+
+if TYPE_CHECKING:
+    from manylabel_core.records.vectors import Encoded
 
 BARE = "text"
 """The field that a record of one bare string has."""
@@ -40,7 +45,10 @@ class _Weights(dict[int, float]):
 
 _WEIGHTS = _Weights()
 
-_WANTED = "must be a number, true, false, null, a string, a list of strings, or an object of these"
+_WANTED = "must be a number, true, false, null, a string, a list of strings, a list of numbers, or an object of these"
+
+PACKED = ("f32", "f16")
+"""The key of an object that is a vector in base64: little-endian float32 or float16."""
 
 
 class RecordEncoder:
@@ -52,6 +60,8 @@ class RecordEncoder:
       its case and its spaces.
     - A string in a field that is text (see `TextSettings`) is its tokens, `title=word`, with 1 + log of how often each
       occurs; a list of strings is texts that are counted together.
+    - A list of 1 to 8,192 numbers is a vector, a block of features of its own. It may also come as base64 of
+      little-endian float32 or float16 numbers, ``{"f32": "AACAPwAAAEA="}`` or ``{"f16": "ADwAQA=="}``.
     - An object in the record has its fields named with a dot, `author.country=FR`.
     - A bare string is a text; it stands for the record ``{"text": string}``.
 
@@ -71,6 +81,8 @@ class RecordEncoder:
     {'title=tora': 1.6931471805599454, 'year': 1970.0, 'country=JP': 1.0, 'seen': 1.0}
     >>> encoder.encode({"tags": ["war", "sea"], "studio": {"name": "Fox"}})
     {'tags=war': 1.0, 'tags=sea': 1.0, 'studio.name=Fox': 1.0}
+    >>> encoder.read({"title": "Tora!", "embedding": [0.25, -0.5]})
+    Encoded(features={'title=tora': 1.0}, vectors={'embedding': array([ 0.25, -0.5 ], dtype=float32)})
     >>> encoder.encode("a bare string")
     {'text=bare': 1.0, 'text=string': 1.0}
     """
@@ -87,10 +99,30 @@ class RecordEncoder:
         Raises
         ------
         RecordError
+            As `read`; also if the record has a vector.
+        """
+        reading = self._reading_of(record)
+        for _, value, path in reading.vectors:
+            if len(value):
+                raise RecordError(path, "must not be a vector: only numbers and words are taken here")
+        return reading.features
+
+    def read(self, record: str | Mapping[str, Any]) -> Encoded:
+        """Return the features and the vectors of a record.
+
+        Raises
+        ------
+        RecordError
             Something that is none of the above; a number that is not finite or beyond `MAX_MAGNITUDE`; a string that is
             not valid Unicode (a lone surrogate); a name that is empty, longer than 256 bytes, or that another field has
             too (``{"a.b": 1, "a": {"b": 2}}``); more than the limits allow.
         """
+        from manylabel_core.records.vectors import Encoded, read_vectors  # exported models run without NumPy
+
+        reading = self._reading_of(record)
+        return Encoded(reading.features, read_vectors(reading.vectors))
+
+    def _reading_of(self, record: str | Mapping[str, Any]) -> _Reading:
         reading = _Reading(self.limits, self._reader, self._fields, self.text.longer_than)
         if isinstance(record, str):
             reading.add_texts(BARE, [record], ())
@@ -98,7 +130,7 @@ class RecordEncoder:
             reading.add_object(record, (), 1)
         else:
             raise RecordError((), "must be an object or a string")
-        return reading.features
+        return reading
 
 
 class _Reading:
@@ -114,6 +146,7 @@ class _Reading:
         "_reader",
         "_tokens",
         "features",
+        "vectors",
     )
 
     def __init__(
@@ -126,6 +159,7 @@ class _Reading:
         self._characters = self._tokens = self._n_fields = 0
         self._names: set[str] = set()
         self.features: dict[str, float] = {}
+        self.vectors: list[tuple[str, Any, Path]] = []
 
     def add_object(self, fields: Mapping[str, Any], path: Path, depth: int) -> None:
         if depth > self._limits.depth:
@@ -143,7 +177,12 @@ class _Reading:
         elif isinstance(value, int | float):  # bool is an int
             self._add_number(name, value, path)
         elif isinstance(value, Mapping):
-            self.add_object(value, path, depth + 1)
+            if _is_packed(value):
+                self.vectors.append((name, value, path))
+            else:
+                self.add_object(value, path, depth + 1)
+        elif _is_vector(value):
+            self.vectors.append((name, value, path))
         elif isinstance(value, list | tuple):
             self._spend_fields(len(value))
             self._add_strings(name, _strings(value, path), path)
@@ -224,6 +263,19 @@ class _Reading:
             raise RecordError(path, "must not make a feature that another field makes too")
 
 
+def _is_vector(value: Any) -> bool:
+    """Return whether a value is a vector: an empty list, one that begins with a number, or an array."""
+    if isinstance(value, list | tuple):
+        first = next((one for one in value if one is not None), None)
+        return not value or (isinstance(first, int | float) and not isinstance(first, bool)) or hasattr(first, "dtype")
+    return hasattr(value, "dtype") and hasattr(value, "ndim") and value.ndim > 0
+
+
+def _is_packed(value: Mapping[Any, Any]) -> bool:
+    """Return whether an object is a vector in base64."""
+    return len(value) == 1 and all(key in PACKED and isinstance(text, str) for key, text in value.items())
+
+
 def _check_unicode(string: str, path: Path) -> None:
     try:
         string.encode()
@@ -235,7 +287,8 @@ def _strings(values: list[Any] | tuple[Any, ...], path: Path) -> list[str]:
     """Return the strings of a list; null is none."""
     for place, value in enumerate(values):
         if not (value is None or isinstance(value, str)):
-            raise RecordError((*path, place), "must be a string")
+            are_strings = any(isinstance(one, str) for one in values)
+            raise RecordError((*path, place), "must be a string" if are_strings else "must be a string or a number")
     return [value for value in values if value is not None]
 
 

@@ -50,7 +50,8 @@ def fold(request: dict[str, Any], files: list[IO[bytes]]) -> dict[str, Any]:
     if features.layout.kind == "numbered":
         data = recorder.last_rows.dataset(len(features), None, labels, features.columns.indices)
     else:
-        named = recorder.last_rows.dataset(len(features), features.names.names, labels)
+        vectors = features.layout.vectors
+        named = recorder.last_rows.dataset(len(features.names), features.names.names, labels, vectors=vectors)
         data = replace(named, text=None if model.spec.text is None else model.spec.text.settings())
     last_rows, asked = recorder.last_rows, request["last"]
     n_late = last_rows.n_rows - data.n_rows  # a label that came after them is not known of these

@@ -5,6 +5,7 @@ from __future__ import annotations
 from array import array
 from collections import deque
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,9 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from manylabel_core.datasets import BadDataset, Dataset
-from manylabel_core.datasets.dataset import View
+from manylabel_core.datasets.dataset import SINGLE, View
+from manylabel_core.datasets.vectors import names_of, view_of
+from manylabel_core.rows import VECTOR_COLUMNS
 
 EVERY = 2**62
 """Labels known of a row whose list of labels is complete."""
@@ -109,10 +112,12 @@ class LastRows:
         features: Sequence[str] | None,
         labels: Sequence[str],
         indices: NDArray[np.int32] | None = None,
+        vectors: Sequence[tuple[str, int]] = (),
     ) -> Dataset:
         """Return the last rows of which all labels are known, with the given columns; raise BadDataset as `add`.
 
-        `indices` are the columns there that the columns of the rows added become; None: they stay.
+        `indices` are the columns there that the columns of the rows added become; None: they stay. `vectors` are the
+        fields that are vectors, with their length: each becomes a view, which rows may lack.
         """
         self._drop()
         if self._nbytes > self._most_bytes:
@@ -121,16 +126,33 @@ class LastRows:
         Y = _csr(np.ones(len(relevant), dtype=np.int8), relevant, self._label_ends, len(labels))
         values, columns = _array(self._values, np.float32), _array(self._columns, np.int32)
         ends = _array(self._ends, np.int64)
-        full = n_features > 0 and bool((np.diff(ends) == n_features).all())
+        full = n_features > 0 and not vectors and bool((np.diff(ends) == n_features).all())
         if indices is not None:
             columns = indices[columns]
-        rows = _csr(values, columns, self._ends, n_features)
+        width = VECTOR_COLUMNS + sum(length for _, length in vectors) if vectors else n_features
+        rows = _csr(values, columns, self._ends, width)
         rows.sort_indices()
+        all_rows, rows = rows, rows[:, :n_features] if vectors else rows
         X: View = rows.data.reshape(-1, n_features) if full else _without_nan(rows)
         names = None if features is None else tuple(features)
         data = Dataset.of(X, Y, tuple(labels), feature_names=names, weights=np.array(self._weights, dtype=np.float64))
+        data = _with_vectors(data, all_rows, vectors) if vectors else data
         is_whole = np.array(self._known, dtype=np.int64) >= len(labels)
         return data if is_whole.all() else data.take(is_whole)
+
+
+def _with_vectors(data: Dataset, rows: sp.csr_array, vectors: Sequence[tuple[str, int]]) -> Dataset:
+    """Return a data set with a view for each field of vectors, of rows that have them in the columns of `rows`."""
+    first, views, names, missing = VECTOR_COLUMNS, dict(data.views), dict(data.feature_names), {}
+    for field, length in vectors:
+        own = sp.csr_array(rows[:, first : first + length])
+        view = view_of(field, views)
+        views[view], names[view] = own.toarray(), names_of(field, length)
+        missing[view] = np.diff(own.indptr) == 0
+        first += length
+    if not views[SINGLE].shape[1]:
+        del views[SINGLE], names[SINGLE]
+    return replace(data, views=views, feature_names=names, missing=missing)
 
 
 def _extend(target: array[Any], items: NDArray[Any]) -> None:

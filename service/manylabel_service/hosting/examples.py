@@ -1,11 +1,13 @@
 """Examples as all models take them: checked values, without JSON, without columns."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+
+from manylabel_core.datasets.vectors import names_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,12 +18,27 @@ class Features:
     sparse   `indices` given: a value per column, ascending and unique
     dense    neither: a value per column, all of them; NaN where it is missing
 
-    What a named or sparse example does not list is missing. `values` is float32, shape (n_values,).
+    What a named or sparse example does not list is missing. `values` is float32, shape (n_values,). A named example may
+    have vectors beside, float32, by the name of their field; one without a value is an empty list.
     """
 
     names: tuple[str, ...] | None
     indices: NDArray[np.int32] | None
     values: NDArray[np.float32]
+    vectors: Mapping[str, NDArray[np.float32]] | None = None
+
+    @property
+    def n_values(self) -> int:
+        """The number of values, those of vectors included."""
+        return len(self.values) + (sum(map(len, self.vectors.values())) if self.vectors else 0)
+
+    def with_numbers_of_vectors(self) -> "Features":
+        """Return the features with each number of a vector as a feature, for models without blocks."""
+        names, values = list(self.names or ()), [self.values]
+        for field, vector in (self.vectors or {}).items():
+            names += names_of(field, len(vector))
+            values.append(vector)
+        return Features(tuple(names), None, np.concatenate(values))
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,10 +19,10 @@ Name = str | int
 
 
 class Part(NamedTuple):
-    """A part of a score is what one feature contributes to it; its value is as it came in."""
+    """A part of a score is what one feature contributes to it; its value is as it came in, None of a vector."""
 
     feature: Name
-    value: float
+    value: float | None
     contribution: float
 
 
@@ -98,11 +98,16 @@ class Explainer:
         }
 
 
-def _values(x: Features) -> Callable[[Name], float]:
+def _values(x: Features) -> Callable[[Name], float | None]:
     """Return what gives the value of a feature of an example, in as few digits as tell it from others."""
     if x.names is not None:
         places = {name: place for place, name in enumerate(x.names)}
-        return lambda name: float(str(x.values[places[str(name)]]))
+
+        def value_of(name: Name) -> float | None:
+            is_vector = x.vectors is not None and name in x.vectors
+            return None if is_vector else float(str(x.values[places[str(name)]]))
+
+        return value_of
     if x.indices is None:
         return lambda number: float(str(x.values[int(number)]))
     indices = x.indices

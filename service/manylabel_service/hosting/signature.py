@@ -23,6 +23,7 @@ class Signature(NamedTuple):
     version : its number, of a trained model.
     versions : the numbers of all that can be asked, of a trained model.
     views : the names of the views of a trained model; empty if it has none.
+    vectors : the fields of records that are vectors; they are inputs too.
     """
 
     kind: str
@@ -33,3 +34,4 @@ class Signature(NamedTuple):
     version: int | None = None
     versions: Sequence[int] = ()
     views: Collection[str] = ()
+    vectors: Collection[str] = ()

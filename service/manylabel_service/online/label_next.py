@@ -87,6 +87,11 @@ def unit_row(x: Features, columns_of: dict[Any, int]) -> UnitRow:
     if x.indices is not None:
         names = x.indices.tolist()
     values = np.nan_to_num(x.values.astype(np.float64))
+    for name, vector in (x.vectors or {}).items():
+        names = [*names, *((name, place) for place in range(len(vector)))]
+        own = vector.astype(np.float64)
+        length = float(np.sqrt(own @ own))
+        values = np.concatenate([values, own / length if length else own])
     if not values.any():  # all without features are alike
         names, values = [None], np.ones(1)
     columns = np.array([columns_of.setdefault(name, len(columns_of)) for name in names], dtype=np.int64)

@@ -20,7 +20,7 @@ from manylabel_service.errors import PredictionExpired, PredictionNotFound
 from manylabel_service.hosting.examples import Features
 from manylabel_service.hosting.predictions import Prediction
 from manylabel_service.hosting.slices import SLICE_SECONDS
-from manylabel_service.online.state.log_entries import ServedBy
+from manylabel_service.online.state.log_entries import ServedBy, pack_vectors, unpack_vectors
 from manylabel_service.settings import Settings
 from manylabel_service.storage import ModelMeta, Store
 from manylabel_service.ulid import MAX_MS, timestamp_of
@@ -181,9 +181,11 @@ def _in_columns(
 def encode_kept(kept: StoredPrediction) -> bytes:
     """Return a kept prediction as bytes."""
     x, scores, answered, record = kept
+    vectors = pack_vectors(x)
     indices = None if x.indices is None else x.indices.astype("<i4", copy=False).tobytes()
     values = x.values.astype("<f4", copy=False).tobytes()
-    fields = [x.names, indices, values, scores.astype("<f8", copy=False).tobytes(), answered, record]
+    fields: list[object] = [x.names, indices, values, scores.astype("<f8", copy=False).tobytes(), answered, record]
+    fields += [] if vectors is None else [vectors]
     packed: bytes = msgpack.packb(fields)
     return packed
 
@@ -197,11 +199,12 @@ def decode_kept(packed: bytes) -> StoredPrediction:
         The bytes are not what it wrote.
     """
     try:
-        names, indices, values, scores, answered, record = msgpack.unpackb(packed)
+        names, indices, values, scores, answered, record, *vectors = msgpack.unpackb(packed)
         x = Features(
             names=None if names is None else tuple(names),
             indices=None if indices is None else np.frombuffer(indices, dtype="<i4"),
             values=np.frombuffer(values, dtype="<f4"),
+            vectors=unpack_vectors(*vectors),
         )
         by = None if answered is None else ServedBy(int(answered[0]), tuple(answered[1]))
         return StoredPrediction(x, np.frombuffer(scores, dtype="<f8"), by, record)

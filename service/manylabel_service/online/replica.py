@@ -197,10 +197,13 @@ class Replica(HostedModel):
         """Return what it takes and answers; raises as `status`."""
         self.check_serving()
         model = self.model
-        inputs = {EXAMPLE: model.features.layout.n_dense}
+        vectors = dict(model.features.layout.vectors)
+        inputs = {EXAMPLE: model.features.layout.n_dense, **vectors}
         hidden = model.hidden
         labels = [name for name in model.labels.names if name not in hidden]
-        return Signature(model.online_spec.algorithm, inputs, labels, self.has_probabilities, self._records)
+        return Signature(
+            model.online_spec.algorithm, inputs, labels, self.has_probabilities, self._records, vectors=tuple(vectors)
+        )
 
     def measures(self) -> dict[str, Any]:
         """Return the measures, cumulative and over the window, and drift where it is watched; raise as `status`."""

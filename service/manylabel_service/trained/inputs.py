@@ -9,7 +9,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from manylabel_core import Vocabulary
-from manylabel_core.records import RecordEncoder
+from manylabel_core.records import Encoded, RecordEncoder
 from manylabel_service.hosting.examples import Features
 
 
@@ -29,12 +29,13 @@ class Record(NamedTuple):
 
     def read_by(self, records: RecordEncoder) -> Features:
         """Return its features by the encoder of a version; raises RecordError where that reads texts otherwise."""
-        return self.features if records.text == self.records.text else as_features(records.encode(self.raw))
+        return self.features if records.text == self.records.text else as_features(records.read(self.raw))
 
 
-def as_features(values: Mapping[str, float]) -> Features:
-    """Return features by name, as the encoder of records gives them."""
-    return Features(tuple(values), None, np.array(list(values.values()), dtype=np.float32))
+def as_features(record: Encoded) -> Features:
+    """Return features by name, and vectors, as the encoder of records gives them."""
+    values = np.array(list(record.features.values()), dtype=np.float32)
+    return Features(tuple(record.features), None, values, record.vectors or None)
 
 
 Inputs = Features | Views | Record

@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 
 from manylabel_core import batch
+from manylabel_core.datasets.dataset import SINGLE
+from manylabel_core.datasets.vectors import view_of
 from manylabel_core.explanation import NOT_LINEAR
 from manylabel_core.records import RecordEncoder, RecordError, RecordLimits
 from manylabel_core.scaling.fitted import as_taken
@@ -139,9 +141,21 @@ class Predictor:
         if not isinstance(inputs, Record):
             return inputs
         try:
-            return inputs.read_by(self.records)
+            x = inputs.read_by(self.records)
         except RecordError as error:
             raise InvalidExample(index, ("x", *error.path), error.detail) from error
+        if self._takes_views:
+            return self._views_of(x)
+        return x.with_numbers_of_vectors() if x.vectors else x
+
+    def _views_of(self, x: Features) -> Features | Views:
+        """Return a record as views: one of its fields without vectors, and one of each vector that the model knows."""
+        views = {SINGLE: replace(x, vectors=None)} if SINGLE in self.views else {}
+        for field, vector in (x.vectors or {}).items():
+            view = view_of(field, {SINGLE})
+            if view in self.views and len(vector):
+                views[view] = Features(None, None, vector)
+        return Views(views, ("x",))
 
     def _explain(self, inputs: Features | Views, labels: Sequence[str], explainer: Explainer) -> Explanations:
         """Return why labels are predicted for an example."""

@@ -1,6 +1,7 @@
 """What the tests of the fold share: models, examples, logs, and folding them."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -113,13 +114,23 @@ letters = st.sampled_from("abcdef")
 values = st.integers(-3, 3).map(float)
 
 
+vectors = st.dictionaries(
+    st.sampled_from(["v", "w"]),
+    st.lists(values, min_size=2, max_size=2).map(lambda numbers: np.array(numbers, dtype=np.float32))
+    | st.just(np.ones(3, np.float32)),
+    max_size=2,
+)
+"""Vectors of two numbers; sometimes of three, which do not fit behind the others."""
+
+
 @st.composite
 def examples(draw: st.DrawFn) -> Example:
-    x = draw(st.dictionaries(letters, values, min_size=1, max_size=4))
+    x = named(**draw(st.dictionaries(letters, values, min_size=1, max_size=4)))
+    x = replace(x, vectors=draw(st.none() | vectors) or None)
     if draw(st.booleans()):
-        return Example(named(**x), Labels.all_of(draw(st.lists(letters, unique=True, max_size=3))))
+        return Example(x, Labels.all_of(draw(st.lists(letters, unique=True, max_size=3))))
     truth = draw(st.dictionaries(letters, st.sampled_from([-1, 1]), max_size=3))
-    return Example(named(**x), Labels(tuple(truth), np.array(list(truth.values()), dtype=np.int8), complete=False))
+    return Example(x, Labels(tuple(truth), np.array(list(truth.values()), dtype=np.int8), complete=False))
 
 
 keys = st.none() | st.builds(IdempotencyKey, st.sampled_from("kl"), st.sampled_from([b"0" * 16, b"1" * 16]))

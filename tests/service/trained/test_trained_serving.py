@@ -594,8 +594,8 @@ def test_a_record_is_read_again_by_a_version_that_reads_otherwise(one: Any, serv
     """Another version may be served between the reading of a request and its prediction."""
     served = serving(read_as(one, ("n", "title=cat", "title=owl", "title=cat owl"), PAIRS))
     x, earlier = {"title": "cat owl", "n": 2.0}, RecordEncoder(TITLE)
-    stale = Record(x, as_features(earlier.encode(x)), earlier)
-    fresh = Record(x, as_features(served.records.encode(x)), served.records)
+    stale = Record(x, as_features(earlier.read(x)), earlier)
+    fresh = Record(x, as_features(served.records.read(x)), served.records)
     assert scores(served.predict([stale])) == scores(served.predict([fresh]))
     assert scores(served.predict([fresh])) != scores(served.predict([stale.features]))
     with pytest.raises(InvalidExample, match="must be a string"):

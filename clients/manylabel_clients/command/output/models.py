@@ -127,7 +127,8 @@ def print_explanations(prediction: Prediction) -> None:
     """Print the explanation of each predicted label, if requested: features for it, against it, and the rest."""
     for label, explanation in (prediction.explanations or {}).items():
         parts = [*explanation.for_, *reversed(explanation.against)]
-        rows = [(str(part.feature), f"{part.value:.4g}", f"{part.contribution:+.4f}") for part in parts]
+        shown = ["" if part.value is None else f"{part.value:.4g}" for part in parts]
+        rows = [(str(part.feature), own, f"{part.contribution:+.4f}") for part, own in zip(parts, shown, strict=True)]
         if explanation.title:
             rows.append(("the title", "", f"{explanation.title:+.4f}"))
         rows.append(("the rest", "", f"{explanation.rest:+.4f}"))

@@ -18,8 +18,8 @@ class FeaturePart:
 
     feature: Hashable
     """The name of the feature, or its number."""
-    value: float
-    """Its value as it came in; of a word in a text 1 + log of how often it is there."""
+    value: float | None
+    """Its value as it came in; of a word in a text 1 + log of how often it is there, None of a vector."""
     contribution: float
     """Contribution to the score."""
 

@@ -48,20 +48,20 @@ def escaped(key: Any) -> str:
 
 
 def _scalar(value: Any) -> Any:
-    """Return a NumPy scalar as the Python number it stands for."""
-    if hasattr(value, "item"):
-        return value.item()
+    """Return a NumPy scalar as the Python number it stands for, and an array as a list of such."""
+    if hasattr(value, "tolist"):
+        return value.tolist()
     raise TypeError(f"has {value!r}, which is neither a number nor a name")
 
 
 def _not_finite(value: Any, pointer: str) -> Iterator[str]:
+    value = value.tolist() if hasattr(value, "tolist") else value
     if isinstance(value, Mapping):
         parts: Iterable[tuple[Any, Any]] = value.items()
     elif isinstance(value, (list, tuple)):
         parts = enumerate(value)
     else:
-        plain = value.item() if hasattr(value, "item") else value
-        if isinstance(plain, float) and not math.isfinite(plain):
+        if isinstance(value, float) and not math.isfinite(value):
             yield pointer
         return
     for key, part in parts:

@@ -13,8 +13,11 @@ from manylabel_core.datasets.dataset import SINGLE, Dataset
 from manylabel_core.datasets.formats.npz import MAX_VIEWS
 from manylabel_core.datasets.formats.text import check_name, shown
 from manylabel_core.datasets.limits import BadDataset, ReaderLimits, check_number
-from manylabel_core.records import RecordEncoder, RecordError, TextSettings
+from manylabel_core.datasets.vectors import names_of, view_of
+from manylabel_core.records import Encoded, RecordEncoder, RecordError, TextSettings
+from manylabel_core.records.bounds import MAX_VECTOR_FIELDS
 from manylabel_core.records.forms import input_kind
+from manylabel_core.records.vectors import Vector
 
 if TYPE_CHECKING:
     from manylabel_core.datasets.formats.example_rows import ExampleRow
@@ -64,9 +67,9 @@ class _Records:
         self.seen = text is not None
         self._encoder = RecordEncoder(self.settings, limits.record)
 
-    def encode(self, x: Any) -> dict[str, float]:
+    def read(self, x: Any) -> Encoded:
         self.seen = True
-        return self._encoder.encode(x)
+        return self._encoder.read(x)
 
 
 class _Reading:
@@ -81,6 +84,7 @@ class _Reading:
         self._views: dict[str, _View] = {}
         self._labels = {label: column for column, label in enumerate(labels)}
         self._has_columns = bool(labels)
+        self._vectors: dict[str, _Vectors] = {}
         self._records = _Records(limits, text)
         if columns is not None:
             self._add_view(SINGLE, _Table(columns, self._records))
@@ -117,6 +121,22 @@ class _Reading:
                 place = "x" if views is None else f"x.views.{name}"
                 raise ValueError(f"{place}: {_detail(error)}") from None
             self._builder.views[name] = view.columns
+            self._add_vectors(view.take_vectors())
+
+    def _add_vectors(self, vectors: dict[str, Vector]) -> None:
+        """Add the vectors of a record, each to a view of its own, which rows may lack."""
+        for field, vector in vectors.items():
+            view = self._vectors.get(field)
+            length = len(vector) if view is None else view.width
+            if len(vector) != length:
+                raise ValueError(f"x: {field} must have {length:,} numbers, as in the rows before; has {len(vector):,}")
+            if view is None and len(vector):
+                if len(self._vectors) == MAX_VECTOR_FIELDS:
+                    raise ValueError(f"x: {field} is one vector more than the {MAX_VECTOR_FIELDS} that rows may have")
+                view = self._vectors[field] = _Vectors(field, length)
+                self._add_view(view_of(field, self._views), view)
+            if view is not None:
+                view.columns.add_vector(vector)
 
     def _relevant(self, y: list[str] | dict[str, bool] | None) -> list[int] | None:
         if y is None:
@@ -128,10 +148,17 @@ class _Reading:
         return [self._labels.setdefault(label, len(self._labels)) for label in y]
 
     def done(self) -> Dataset:
+        if self._vectors and not self._views[SINGLE].width and self._vectors_are_enough():
+            del self._views[SINGLE], self._builder.views[SINGLE]
         widths = {name: view.width for name, view in self._views.items()}
         names = {name: view.names() for name, view in self._views.items()}
         text = self._records.settings if self._records.seen else None
         return self._builder.done((*self._labels,), widths, names, text)
+
+    def _vectors_are_enough(self) -> bool:
+        """Return whether each row has a vector."""
+        missing = [view.columns.missing() for view in self._vectors.values()]
+        return not np.all(missing, axis=0).any()
 
 
 class _View:
@@ -143,6 +170,7 @@ class _View:
         self.columns = Columns(dense=form == "list")
         self._records = records
         self._names: dict[str, int] = {}
+        self._vectors: dict[str, Vector] = {}
         adds: dict[str, Callable[[Any], None]] = {"list": self._list, "sparse": self._sparse, "named": self._named}
         self._add = adds[form]
 
@@ -176,8 +204,16 @@ class _View:
         self.width = max(self.width, max(indices, default=-1) + 1)
         self.columns.add_sparse(_known(row))
 
+    def take_vectors(self) -> dict[str, Vector]:
+        """Return the vectors of the record that was added last, once."""
+        vectors, self._vectors = self._vectors, {}
+        return vectors
+
     def _named(self, x: dict[str, Any] | str) -> None:
-        self._add_by_name(known_numbers(x) if self._records is None else self._records.encode(x))
+        if self._records is None:
+            return self._add_by_name(known_numbers(x))
+        features, self._vectors = self._records.read(x)
+        return self._add_by_name(features)
 
     def _add_by_name(self, features: dict[str, float]) -> None:
         names = self._names
@@ -203,7 +239,7 @@ class _Table(_View):
     def add(self, x: dict[str, Any]) -> None:
         if not self.columns.dense:
             return self._named(x)
-        if str in map(type, x.values()):
+        if not _NUMBERS.issuperset(map(type, x.values())):
             self._turn_to_names()
             return self._named(x)
         whole = len(x) == len(self._columns)
@@ -216,6 +252,17 @@ class _Table(_View):
         for values in table.reshape(before.n_rows, len(self._columns)):
             row = zip(self._columns, values.tolist(), strict=True)
             self._named({name: value for name, value in row if value == value})
+
+
+class _Vectors(_View):
+    """The view of a field of vectors. Its numbers have names, for trainers that have no views."""
+
+    def __init__(self, field: str, length: int) -> None:
+        super().__init__("list", None)
+        self.width, self._field = length, field
+
+    def names(self) -> tuple[str, ...]:
+        return names_of(self._field, self.width)
 
 
 _FORMS = {"list": "a list", "sparse": "indices and values", "named": "named"}

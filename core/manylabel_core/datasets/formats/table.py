@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import json
 import re
 from collections.abc import Iterator, Sequence
 from itertools import chain
@@ -15,6 +16,9 @@ from manylabel_core.datasets.formats.examples import read_examples
 from manylabel_core.datasets.formats.text import Lines, Source, check_names, numbered_lines, opened_text, shown
 from manylabel_core.datasets.limits import BadDataset, ReaderLimits, check_number
 from manylabel_core.rows import MAX_EXAMPLE_WEIGHT, MAX_MAGNITUDE
+
+Value = float | str | list[float]
+"""A cell has a number, a string, or a vector."""
 
 LISTED = 10
 """Columns named in an error."""
@@ -37,9 +41,9 @@ def read_csv(
     """Return a data set from a CSV file, which may be gzip.
 
     The first line has the names of the columns, every other one a value for each feature and 0 or 1 (or false, true)
-    for each label. A cell that is a number is one, any other string is a category, and in a column that is text a text;
-    an empty cell is a missing value. A row whose labels are all empty is unlabelled. Double quotes enclose a cell, and
-    are doubled inside.
+    for each label. A cell that is a number is one, a list of numbers in JSON (``[0.1, 0.2]``) is a vector, any other
+    string is a category, and in a column that is text a text; an empty cell is a missing value. A row whose labels are
+    all empty is unlabelled. Double quotes enclose a cell, and are doubled inside.
 
     Where all features are numbers and no column is text, they are a dense view of all columns, NaN where a value is
     missing. Else each row is a record (`manylabel_core.records.RecordEncoder`), and the features are sparse and named.
@@ -139,7 +143,7 @@ class Table:
                 weight = self._weighed(row[self._weight], line)
             yield ExampleRow(line, x, self._truth(row, line), weight)
 
-    def _numbers(self, row: list[str]) -> dict[str, float | str] | None:
+    def _numbers(self, row: list[str]) -> dict[str, Value] | None:
         """Return the features of a row if all of its cells are numbers that can be used; for others it takes longer."""
         if self._texts:
             return None
@@ -162,18 +166,18 @@ class Table:
     def _few_cells(self, row: list[str]) -> list[str]:
         return [row[place] for place in self._features]
 
-    def _record(self, row: list[str], line: int) -> dict[str, float | str]:
-        x: dict[str, float | str] = {}
+    def _record(self, row: list[str], line: int) -> dict[str, Value]:
+        x: dict[str, Value] = {}
         for place in self._features:
             if (cell := row[place]) and not cell.isspace():
                 x[self._names[place]] = cell if place in self._texts else self._value(cell, place, line)
         return x
 
-    def _value(self, cell: str, place: int, line: int) -> float | str:
+    def _value(self, cell: str, place: int, line: int) -> Value:
         try:
             number = float(cell)
         except ValueError:
-            return cell
+            return _vector(cell) or cell
         try:
             return check_number(number)
         except ValueError:
@@ -226,6 +230,17 @@ def _rows(lines: _Lines, delimiter: str) -> Iterator[tuple[int, list[str]]]:
             return
         if row:
             yield lines.number, row
+
+
+def _vector(cell: str) -> list[float] | None:
+    """Return the numbers of a cell that is a list of such in JSON, or None."""
+    if not (cell.lstrip().startswith("[") and cell.rstrip().endswith("]")):
+        return None
+    try:
+        found = json.loads(cell)
+    except (ValueError, RecursionError):
+        return None
+    return found if all(type(one) in (int, float) for one in found) else None
 
 
 def _fields_of(parts: RowParts) -> Sequence[str]:

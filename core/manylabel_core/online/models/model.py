@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -22,15 +23,22 @@ class Model(Protocol):
     ----------
     is_linear : bool
         Whether every margin is a weighted sum of the features, plus a constant: then there is a `scorer`.
+    takes_vectors : bool
+        Whether `learn` and `score` take vectors beside the rows, of fields given to `set_vectors`.
     """
 
     is_linear: bool = False
+    takes_vectors: bool = False
 
     def enlarge(self, n_features: int, n_labels: int, touch: bool = False) -> None:
         """Allocate room for at least these numbers of features and labels, changing nothing else.
 
         With `touch`, the system has to give large memory now, and not when it is first written to.
         """
+
+    def set_vectors(self, lengths: Sequence[int]) -> None:
+        """Take vectors of fields of these lengths, of which the first may be known, if the model takes any."""
+        return
 
     def set_update(self, update: Update) -> None:
         """Learn the next examples by this update, if the model takes steps."""

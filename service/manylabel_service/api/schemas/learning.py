@@ -14,8 +14,8 @@ class FeaturePart(ResponseModel):
 
     feature: str | int
     """Name of the feature, or its number."""
-    value: float
-    """Value of the feature in the request."""
+    value: float | None
+    """Value of the feature in the request; null for a vector, which is one line."""
     contribution: float
     """Amount that the feature adds to the score."""
 

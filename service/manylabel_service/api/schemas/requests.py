@@ -90,7 +90,8 @@ LabelsBody = Annotated[
 
 _ALL_FORMS = (
     "must be a list of numbers, an object with indices and values, an object of names and numbers, "
-    "a record (an object that also has strings, true, false, lists of strings or such objects), or a text"
+    "a record (an object that also has strings, true, false, lists of strings or of numbers, or such objects), "
+    "or a text"
 )
 
 NumbersBody = Annotated[
@@ -124,8 +125,8 @@ class PredictItem(_Request):
 
     x: ItemBody
     """A number for every column, or some columns with their values, or numbers by name, or a record: an object of
-    numbers, true and false, strings, lists of strings, null, and objects of these; or a text. A number that is null, or
-    that is not named, is missing; a 0 is a value."""
+    numbers, true and false, strings, lists of strings, lists of numbers (vectors), null, and objects of these; or a
+    text. A number that is null, or that is not named, is missing; a 0 is a value."""
     y: Any = None
     """Ignored in a prediction."""
     weight: Any = None
@@ -245,8 +246,8 @@ class UpdateItem(_Request):
 
     x: ItemBody
     """A number for every column, or some columns with their values, or numbers by name, or a record: an object of
-    numbers, true and false, strings, lists of strings, null, and objects of these; or a text. A number that is null, or
-    that is not named, is missing; a 0 is a value."""
+    numbers, true and false, strings, lists of strings, lists of numbers (vectors), null, and objects of these; or a
+    text. A number that is null, or that is not named, is missing; a 0 is a value."""
     y: LabelsBody
     """A list of names is complete: every other label is false. An object is partial: labels that it does not name are
     unknown, and nothing is learnt about them."""

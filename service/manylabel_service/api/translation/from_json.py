@@ -180,11 +180,11 @@ def _valid(form: type[ItemT], item: Any, kind: type[BaseModel], at: Path) -> Ite
 def record_features(x: Any, at: Path, max_features: int, records: RecordEncoder) -> Features:
     """Return the features of a record, which stands at the path `at` of the body; raises as `to_features`."""
     try:
-        features = records.encode(x)
+        record = records.read(x)
     except RecordError as error:
         raise invalid((*at, *error.path), error.detail) from error
-    _check_count(features, at, max_features)
-    return as_features(features)
+    _check_count(record.features, at, max_features)
+    return as_features(record)
 
 
 def _features(

@@ -4,6 +4,7 @@ import asyncio
 import struct
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import jiter
@@ -107,6 +108,8 @@ async def to_examples(
         raise Problem("batch_too_large", detail)
     if names == [EXAMPLE] and tensors[0].asked.datatype == "BYTES":
         return await _from_strings(tensors[0], n, convert)
+    if signature.vectors and names != [EXAMPLE]:
+        return await _from_vectors(tensors, n, convert, max_features)
     matrices = [await _rows(tensor, n, max_features) for tensor in tensors]
     if names == [EXAMPLE]:
         at = tensors[0].at
@@ -127,11 +130,36 @@ def _check_names(names: Sequence[str], signature: Signature) -> None:
         return
     if len(set(names)) < len(names):
         raise invalid(("inputs",), "must have each name once")
-    if not signature.views:
+    if not (signature.views or signature.vectors):
         raise invalid(("inputs",), f"must be the one input {EXAMPLE!r}: this model has no views")
+    known = signature.views or (EXAMPLE, *signature.vectors)
     for index, name in enumerate(names):
-        if name not in signature.views:
-            raise invalid(("inputs", index, "name"), f"must be one of {', '.join(signature.views)}")
+        if name not in known:
+            raise invalid(("inputs", index, "name"), f"must be one of {', '.join(known)}")
+
+
+async def _from_vectors(tensors: Sequence[Tensor], n: int, convert: Convert, max_features: int) -> Examples:
+    """Return records with the rows of other inputs as their vectors; a row of which all is missing is no vector."""
+    values = [Features((), None, np.zeros(0, dtype=np.float32))] * n
+    vectors: list[dict[str, NDArray[np.float32]]] = [{} for _ in range(n)]
+    for tensor in tensors:
+        name, at = tensor.asked.name, tensor.at
+        if name == EXAMPLE:
+            if tensor.asked.datatype != "BYTES" or n_examples(tensor) != n:
+                raise invalid(at, f"must be {n} texts or records, of the datatype BYTES, beside vectors")
+            values = list((await _from_strings(tensor, n, convert)).values)
+            continue
+        rows = await _rows(tensor, n, max_features)
+        for index, row in enumerate(rows):
+            lacking = np.isnan(row)
+            if not lacking.any():
+                vectors[index][name] = row
+            elif not lacking.all():
+                raise invalid((*at, "data", index), "must have a number at each place, or none at all")
+    with_vectors = [
+        replace(x, vectors={**(x.vectors or {}), **own} or None) for x, own in zip(values, vectors, strict=True)
+    ]
+    return Examples(with_vectors, lambda index: ("inputs", index))
 
 
 async def _rows(tensor: Tensor, n: int, max_features: int) -> NDArray[np.float32]:

@@ -70,14 +70,14 @@ class DocumentReader:
         if metadata and self._field in metadata:
             raise invalid((*at, "metadata", self._field), "must not be there: the text of the document has this name")
         try:
-            features = self._records.encode({self._field: text, **(metadata or {})})
+            record = self._records.read({self._field: text, **(metadata or {})})
         except RecordError as error:
             field = error.path[:1]
             place = () if not field else ("text",) if field == (self._field,) else ("metadata", *error.path)
             raise invalid((*at, *place), error.detail) from error
-        if len(features) > self._max_features:
+        if len(record.features) > self._max_features:
             raise invalid(at, f"must have at most {self._max_features:,} features, the limit of this server")
-        return as_features(features)
+        return as_features(record)
 
     def example(self, item: Any, labels: Mapping[str, str], at: Path) -> Example:
         """Return a document to learn; `labels` has names of labels by URI. Raises a Problem with the field path."""

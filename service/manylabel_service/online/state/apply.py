@@ -214,6 +214,7 @@ class ApplyBatch:
         """Take at most that many examples; their new features and labels get their columns."""
         block, done = _Block(), list[_Entry]()
         self._block, self._done = block, done
+        alone = False
         while self._waiting and len(block) < max_examples:
             entry = self._waiting[0]
             if isinstance(entry, _Rollback):
@@ -230,12 +231,25 @@ class ApplyBatch:
                     break  # the answer to the earlier one is due first
                 self._begin(entry)
             if entry.refusal is None:
-                while entry.taken < len(entry.update.examples) and len(block) < max_examples:
+                while entry.taken < len(entry.update.examples) and len(block) < max_examples and not alone:
+                    alone = self._brings_vectors(entry)
+                    if alone and len(block):
+                        return
                     block.add(self._model, entry)
                 if entry.taken < len(entry.update.examples):
                     break
             self._waiting.popleft()
             done.append(entry)
+            if alone:
+                break
+
+    def _brings_vectors(self, entry: _Entry) -> bool:
+        """Return whether the next example has the first vector of a field.
+
+        It is learnt alone: so the learner knows the field from this example on, however examples are grouped.
+        """
+        x = entry.update.examples[entry.taken].x
+        return x.vectors is not None and self._model.features.layout.brings_vectors(x)
 
     @property
     def takes_long(self) -> bool:
@@ -246,7 +260,8 @@ class ApplyBatch:
             return True
         learner, n_columns = model.learner, model.features.n_columns
         grows = n_columns > learner.n_features_ or n_labels > learner.n_labels_
-        return grows and learner.nbytes_after(n_columns, n_labels, 0, 0) > COPIED_BYTES
+        n_new = model.features.layout.n_vector_values - sum(learner.vectors)
+        return (grows or n_new > 0) and learner.nbytes_after(n_columns + n_new, n_labels, 0, 0) > COPIED_BYTES
 
     def learn(self) -> None:
         """Learn what was taken."""
@@ -258,6 +273,7 @@ class ApplyBatch:
                 model.give_titles(n_known)
         else:
             model.learner.grow(model.features.n_columns, len(model.labels))
+            model.learner.grow_vectors(model.features.layout.vector_lengths)
             model.give_titles(n_known)
             self._learnt = model.learner.learn(as_rows(block.columns), block.targets, model.learner.calibrate)
 

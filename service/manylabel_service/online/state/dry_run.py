@@ -16,7 +16,8 @@ from manylabel_service.online.state.model import OnlineModel
 class SizeDelta(NamedTuple):
     """The gain of a model by an update, or by several.
 
-    `features` counts those below the highest index, `columns` those that were seen and take memory.
+    `features` counts those below the highest index, `columns` those that were seen and take memory,
+    and `vectors` the values of vectors of new fields.
     """
 
     features: int = 0
@@ -24,6 +25,7 @@ class SizeDelta(NamedTuple):
     examples: int = 0
     values: int = 0
     columns: int = 0
+    vectors: int = 0
 
     def plus(self, other: "SizeDelta", sign: int = 1) -> "SizeDelta":
         """Return both together; with `sign` -1, this without the other."""
@@ -33,6 +35,7 @@ class SizeDelta(NamedTuple):
             self.examples + sign * other.examples,
             self.values + sign * other.values,
             self.columns + sign * other.columns,
+            self.vectors + sign * other.vectors,
         )
 
 
@@ -136,7 +139,8 @@ class DryRun:
         n_features, _ = self._model.limits.within(max(layout.size, len(self._features.names) + n_names), 0)
         n_features = max(n_features - len(self._features), 0)
         n_columns = n_names if layout.kind == "named" else len(self._new_indices) + n_indices
-        return SizeDelta(n_features, n_labels, self.n_examples, self.n_values, n_columns)
+        n_vectors = layout.n_vector_values - self._features.layout.n_vector_values
+        return SizeDelta(n_features, n_labels, self.n_examples, self.n_values, n_columns, max(n_vectors, 0))
 
     def check(self, example: Example) -> None:
         """Try the next example.
@@ -168,14 +172,14 @@ class DryRun:
         if check is not None:
             sizes = self._new_features.size_with(features), self._new_labels.size_with(labels), len(indices)
             growth = self._growth(layout, *sizes)
-            check(growth.plus(SizeDelta(examples=1, values=len(example.x.values))))
+            check(growth.plus(SizeDelta(examples=1, values=example.x.n_values)))
         self._new_features.take(features)
         self._new_labels.take(labels)
         if len(indices):
             self._new_indices.add(indices)
         self.layout = layout
         self.n_examples += 1
-        self.n_values += len(example.x.values)
+        self.n_values += example.x.n_values
 
     def _checked(self, example: Example) -> Example:
         """Return an example whose form is right, with the current names of its labels."""

@@ -6,7 +6,7 @@ column.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from itertools import count
+from itertools import accumulate, count
 from typing import Any, Literal
 
 import numpy as np
@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 
 from manylabel_core import Vocabulary
 from manylabel_core.index_columns import IndexColumns
-from manylabel_core.rows import MAX_COLUMNS
+from manylabel_core.records.bounds import MAX_NAME_BYTES, MAX_VECTOR_FIELDS, MAX_VECTOR_LENGTH
+from manylabel_core.rows import MAX_COLUMNS, VECTOR_COLUMNS
 from manylabel_service.errors import InvalidExample
 from manylabel_service.hosting.examples import Features
 from manylabel_service.online.spec.limits import FeatureLimit, check_ignored, most_of
@@ -30,7 +31,8 @@ class Layout:
 
     `kind` is None until a first example was learnt. `size` is the number of numbered features so far: one more than the
     highest index; `fixed` says that no others will be accepted (declared, or a dense example has been seen). `most` is
-    the index from which on those of sparse examples are ignored, so that they settle nothing.
+    the index from which on those of sparse examples are ignored, so that they settle nothing. `vectors` are the fields
+    that are vectors, in order of first appearance, with their length.
     """
 
     kind: Literal["named", "numbered"] | None = None
@@ -38,6 +40,17 @@ class Layout:
     fixed: bool = False
     declared: bool = False
     most: int | None = None
+    vectors: tuple[tuple[str, int], ...] = ()
+
+    @property
+    def vector_lengths(self) -> tuple[int, ...]:
+        """The lengths of the vectors of each field."""
+        return tuple(length for _, length in self.vectors)
+
+    @property
+    def n_vector_values(self) -> int:
+        """The number of values of one vector of each field."""
+        return sum(self.vector_lengths)
 
     @property
     def n_dense(self) -> int | None:
@@ -60,8 +73,35 @@ class Layout:
         due = str(self.size) if self.fixed else f"at least {max(self.size, 1)}"
         return f"must have {due} numbers, has {n_given}"
 
+    def vector_problem(self, x: Features) -> tuple[str, str] | None:
+        """Return the field of an example that is no vector as in those before, and what is wrong with it, or None."""
+        given, known = x.vectors or {}, dict(self.vectors)
+        for name, vector in given.items():
+            if len(vector) != known.get(name, len(vector)):
+                return name, f"must have {known[name]:,} numbers, as in the examples before; has {len(vector):,}"
+            if len(vector) and self.declared:
+                return name, "is not one of the features declared for this model"
+        new, room = [name for name, vector in given.items() if len(vector) and name not in known], MAX_VECTOR_FIELDS
+        if len(known) + len(new) > room:
+            detail = f"is one vector more than the {room} fields of vectors that a model may have"
+            return new[room - len(known)], detail
+        for name in known.keys() - given.keys():
+            if any(own == name or own.startswith(f"{name}=") for own in x.names or ()):
+                return name, f"must be a vector of {known[name]:,} numbers, as in the examples before"
+        return None
+
+    def brings_vectors(self, x: Features) -> bool:
+        """Return whether an example has the first vector of a field."""
+        return bool(x.vectors) and bool(self._new_vectors(x))
+
+    def _new_vectors(self, x: Features) -> tuple[tuple[str, int], ...]:
+        known = dict(self.vectors)
+        return tuple((name, len(v)) for name, v in (x.vectors or {}).items() if len(v) and name not in known)
+
     def after(self, x: Features) -> "Layout":
         """Return the layout once the example is learnt; names are counted by their vocabulary."""
+        if x.vectors and (new := self._new_vectors(x)):
+            return replace(self, vectors=(*self.vectors, *new)).after(replace(x, vectors=None))
         if self.fixed:
             return self
         if x.names is not None:
@@ -130,6 +170,9 @@ class FeatureSpace:
     def continues(self, earlier: "FeatureSpace") -> bool:
         """Return whether the columns of an earlier state are the first ones of this, and of the same form."""
         old, new = earlier.layout, self.layout
+        if new.vectors[: len(old.vectors)] != old.vectors:
+            return False
+        old, new = replace(old, vectors=()), replace(new, vectors=())
         may_follow = new == old if old.fixed else old.kind in (None, new.kind) and old.size <= new.size
         same_names = self.names.names[: len(earlier.names)] == earlier.names.names
         return may_follow and same_names and self.columns.begins_with(earlier.columns)
@@ -146,6 +189,10 @@ class FeatureSpace:
         problem = layout.problem(x)
         if problem is not None:
             raise InvalidExample(index, ("x",), problem)
+        if x.vectors or layout.vectors:
+            found = layout.vector_problem(x)
+            if found is not None:
+                raise InvalidExample(index, ("x", found[0]), found[1])
         if x.names is not None and layout.declared:
             for name in x.names:
                 if name not in self.names:
@@ -169,11 +216,24 @@ class FeatureSpace:
         """Return the columns of an example about to be learnt; new features get theirs, as far as the limit allows."""
         self.layout = self.layout.after(x)
         if x.names is not None and self._n_hashed is None:
-            return self._add_names(x, x.names)
+            return self._with_vectors(x, self._add_names(x, x.names))
         found = self._found(x, add=True)
         if x.names is None and self._n_kept is not None:
             self.ignored += int(np.count_nonzero(x.values) - np.count_nonzero(found[1]))
-        return found
+        return self._with_vectors(x, found)
+
+    def _with_vectors(self, x: Features, found: Columns) -> Columns:
+        """Return the columns of an example with those of its vectors, of fields that are known."""
+        if not x.vectors:
+            return found
+        columns, values, first = [found[0]], [found[1]], VECTOR_COLUMNS
+        for name, length in self.layout.vectors:
+            vector = x.vectors.get(name)
+            if vector is not None and len(vector):
+                columns.append(np.arange(first, first + length, dtype=np.int32))
+                values.append(vector)
+            first += length
+        return np.concatenate(columns), np.concatenate(values)
 
     def _add_names(self, x: Features, names: tuple[str, ...]) -> Columns:
         if self._n_kept is None:
@@ -190,10 +250,18 @@ class FeatureSpace:
         Features never learnt stand in the columns that learning would give them: they have no weight yet,
         but count in the norm of the example, as they will when it is learnt. Those that it would ignore are left out.
         """
-        return self._found(x)
+        return self._with_vectors(x, self._found(x))
 
     def name_in(self, x: Features) -> Callable[[int], str | int]:
         """Return what names the feature of an example in one of its columns; of several, that of the largest value."""
+        name_of = self._name_in(x)
+        if not self.layout.vectors:
+            return name_of
+        starts = accumulate(self.layout.vector_lengths, initial=VECTOR_COLUMNS)
+        fields = {first: name for first, (name, _) in zip(starts, self.layout.vectors, strict=False)}
+        return lambda column: fields[column] if column >= VECTOR_COLUMNS else name_of(column)
+
+    def _name_in(self, x: Features) -> Callable[[int], str | int]:
         if self._n_hashed is not None:
             names: Mapping[int, str | int] = sources(x, self._n_hashed)
             return names.__getitem__
@@ -225,9 +293,11 @@ class FeatureSpace:
 
     def state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
         """Return arrays, and facts for a JSON header."""
-        layout = {"kind": self.layout.kind, "size": self.layout.size, "fixed": self.layout.fixed}
+        layout: dict[str, Any] = {"kind": self.layout.kind, "size": self.layout.size, "fixed": self.layout.fixed}
         columns = self.columns if self.layout.kind == "numbered" else IndexColumns()
         arrays = {**self.names.state(), "indices": columns.to_array()}
+        if self.layout.vectors:
+            layout["vectors"] = [list(field) for field in self.layout.vectors]
         return arrays, layout if self._n_kept is None else {**layout, "ignored": self.ignored}
 
     def restore(self, arrays: dict[str, NDArray[Any]], layout: dict[str, Any]) -> None:
@@ -243,7 +313,8 @@ class FeatureSpace:
         facts = dict(layout)
         ignored = facts.pop("ignored", None) if self._n_kept is not None else 0
         names = Vocabulary.from_state(arrays)
-        found = Layout(**facts, declared=self.layout.declared, most=self.layout.most)
+        vectors = _checked_vectors(facts.pop("vectors", []))
+        found = Layout(**facts, vectors=vectors, declared=self.layout.declared, most=self.layout.most)
         if type(found.size) is not int or type(found.fixed) is not bool or not 0 <= found.size <= MAX_COLUMNS:
             raise ValueError("layout: expected a size and whether it is fixed")
         as_declared = found == self.layout and names == self.names
@@ -272,12 +343,25 @@ class FeatureSpace:
 _NO_INDICES = np.zeros(0, dtype=np.int32)
 
 
+def _checked_vectors(given: Any) -> tuple[tuple[str, int], ...]:
+    """Return the fields that are vectors, as a state has them; raise ValueError or TypeError."""
+    fields = tuple((name, length) for name, length in given)
+    for name, length in fields:
+        named = isinstance(name, str) and 1 <= len(name.encode()) <= MAX_NAME_BYTES
+        if not (named and type(length) is int and 1 <= length <= MAX_VECTOR_LENGTH):
+            raise ValueError("layout: expected vectors with a name and a length")
+    if len(dict(fields)) != len(fields) or len(fields) > MAX_VECTOR_FIELDS:
+        raise ValueError(f"layout: expected at most {MAX_VECTOR_FIELDS} vectors, each with a name of its own")
+    return fields
+
+
 def _undeclared(layout: Layout, names: Vocabulary) -> bool:
     """Return whether examples can have led to such a layout, with such names."""
     if layout.kind == "numbered":
-        return not len(names) and (layout.size > 0 or not layout.fixed)
+        return not (len(names) or layout.vectors) and (layout.size > 0 or not layout.fixed)
     bare = layout.size == 0 and not layout.fixed
-    return bare and (layout.kind == "named" or (layout.kind is None and not len(names)))
+    kind = layout.kind == "named" or (layout.kind is None and not len(names) and not layout.vectors)
+    return bare and kind
 
 
 def _check_limit(names: Vocabulary, layout: Layout, limit: FeatureLimit) -> None:

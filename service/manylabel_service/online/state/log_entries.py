@@ -5,8 +5,8 @@ to, merges], with `paused` behind it if the label is paused or resumed, a descri
 regroup [[[name, labels, choose], ...], {child: parent}], an update [want_predictions, want_probabilities, origin,
 examples]. An origin is null or [prediction ids, scores served, stream key, stream lines], with [[versions, [version,
 label names], ...]] behind it if versions of a trained model have answered. An example is [names, indices, values, label
-names, signs, complete], with its weight behind it if that is not
-1. The format version is one of `FORMAT_VERSIONS`, which differ in nothing so far.
+names, signs, complete], with its weight behind it if that is not 1 or if it has vectors, which come behind the weight,
+{field: values}. The format version is one of `FORMAT_VERSIONS`, which differ in nothing so far.
 
 Numbers are little-endian float32 (values), int32 (indices) and int8 (signs), so that an entry replays to the
 same bits on every machine. Decoding runs no code and reads only what `encode` writes.
@@ -22,13 +22,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from manylabel_core.label_structure import Group
-from manylabel_core.rows import MAX_EXAMPLE_WEIGHT
+from manylabel_core.rows import MAX_EXAMPLE_WEIGHT, MAX_MAGNITUDE
 from manylabel_service.errors import InvalidField, ReleaseTooOld, UnreadableEntry
 from manylabel_service.hosting.examples import Example, Features, Labels
 from manylabel_service.idempotency import MAX_KEY_BYTES, IdempotencyKey
 from manylabel_service.online.spec.release import FORMAT_VERSIONS
 from manylabel_service.online.state.groups import check_written
 from manylabel_service.online.state.label_details import MAX_DESCRIBED, Edit, check_edit
+
+LARGEST = float(np.float32(MAX_MAGNITUDE))
+"""Largest absolute value of a vector's number, which is a float32."""
 
 _UPDATE, _ROLLBACK, _RELABEL = 0, 1, 2
 _DESCRIBE, _REGROUP = 3, 4
@@ -344,7 +347,27 @@ def _pack(x: Features, y: Labels, weight: float) -> list[object]:
         y.signs.tobytes(),
         y.complete,
     ]
+    if (vectors := pack_vectors(x)) is not None:
+        return [*fields, weight, vectors]
     return fields if weight == 1.0 else [*fields, weight]
+
+
+def pack_vectors(x: Features) -> dict[str, bytes] | None:
+    """Return the vectors of an example as bytes by the name of their field, or None; those without a value are none."""
+    return (
+        {name: v.astype("<f4", copy=False).tobytes() for name, v in x.vectors.items() if len(v)} if x.vectors else None
+    )
+
+
+def unpack_vectors(packed: Mapping[str, bytes] | None = None) -> dict[str, NDArray[np.float32]] | None:
+    """Return the vectors that `pack_vectors` saw; raise ValueError or TypeError if these are none."""
+    if packed is None:
+        return None
+    vectors = {name: np.frombuffer(raw, dtype="<f4") for name, raw in packed.items()}
+    for name, vector in vectors.items():
+        if not (isinstance(name, str) and (np.abs(vector) <= LARGEST).all()):
+            raise ValueError("expected vectors of finite numbers by the name of their field")
+    return vectors
 
 
 def _unpack(
@@ -355,6 +378,7 @@ def _unpack(
     signs: bytes,
     complete: bool,
     weight: float = 1.0,
+    vectors: dict[str, bytes] | None = None,
 ) -> Example:
     if type(weight) is not float or not 0.0 < weight <= MAX_EXAMPLE_WEIGHT:
         raise ValueError(f"a weight is above 0 and at most {MAX_EXAMPLE_WEIGHT:g}")
@@ -362,5 +386,6 @@ def _unpack(
         names=None if names is None else tuple(names),
         indices=None if indices is None else np.frombuffer(indices, dtype="<i4"),
         values=np.frombuffer(values, dtype="<f4"),
+        vectors=unpack_vectors(vectors),
     )
     return Example(x, Labels(tuple(labels), np.frombuffer(signs, dtype=np.int8), complete), weight)

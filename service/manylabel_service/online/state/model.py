@@ -15,7 +15,7 @@ from manylabel_core import Prequential, Vocabulary
 from manylabel_core.label_structure import Group
 from manylabel_core.online.learner import OnlineLearner
 from manylabel_core.records import TextSettings
-from manylabel_core.rows import Rows
+from manylabel_core.rows import VECTOR_COLUMNS, Rows
 from manylabel_core.state import DamagedState, NewerState, State
 from manylabel_service.errors import InvalidField, LabelExists, LabelNotFound, LabelsDeclared
 from manylabel_service.hosting.examples import Features, Labels
@@ -172,14 +172,17 @@ class OnlineModel:
         if not self.titles:
             return as_rows(found), None
         first, names, new = self.learner.n_features_, self.features.names, list[str]()
-        for place, (x, (columns, values)) in enumerate(zip(xs, found, strict=True)):
+        for row, (x, (columns, values)) in enumerate(zip(xs, found, strict=True)):
             known = int(np.searchsorted(columns, first))
-            if known == len(columns):
+            end = int(np.searchsorted(columns, VECTOR_COLUMNS))
+            if known == end:
                 continue
             unknown = [] if x.names is None else [*names.newest(len(names) - first), *names.unknown(x.names)]
-            at = first + len(new) + np.arange(len(columns) - known, dtype=np.int32)
-            new += [unknown[column] if column < len(unknown) else "" for column in (columns[known:] - first).tolist()]
-            found[place] = np.concatenate([columns[:known], at]), values
+            at = first + len(new) + np.arange(end - known, dtype=np.int32)
+            new += [
+                unknown[column] if column < len(unknown) else "" for column in (columns[known:end] - first).tolist()
+            ]
+            found[row] = np.concatenate([columns[:known], at, columns[end:]]), values
         return as_rows(found), self.titles.numbers(new)
 
     def uncertainties(self, xs: Sequence[Features]) -> list[float]:
@@ -255,6 +258,8 @@ class OnlineModel:
         # Memory for features that are hashed is taken when they are learnt.
         has_features = target.updates > 0 or target.learner.n_features_ > 0
         target.learner.grow(self.features.n_columns if has_features else 0, len(self.labels))
+        if has_features:
+            target.learner.grow_vectors(self.features.layout.vector_lengths)
         self.learner, self.prequential = target.learner, target.prequential
         if self.titles is not None:
             self.titles.give_all(self.details.by_column(), len(self.labels))
@@ -563,6 +568,8 @@ class OnlineModel:
             raise ValueError(f"the header names none of the versions {FORMAT_VERSIONS[0]} to {FORMAT_VERSIONS[-1]}")
         spec = {**header["spec"], **_declared(arrays, header["declared"])}
         model = cls((TrainedSpec if spec.get("algorithm") == TRAINED else ModelSpec).model_validate(spec))
+        if isinstance(model.learner, OnlineLearner):
+            model.learner.grow_vectors(_lengths(arrays))
         for given, due in zip((arrays, header), model._state(), strict=True):
             check_names(set(given), set(due))
         model.learner.restore(_group("learner", arrays))
@@ -616,6 +623,15 @@ def _text_of(spec: ModelSpec | TrainedSpec) -> TextSettings | None:
     return spec.text.settings()
 
 
+def _lengths(arrays: Mapping[str, NDArray[Any]]) -> list[int]:
+    """Return the lengths of the vectors that a learner has learnt."""
+    lengths = arrays.get("learner.vectors.lengths", np.zeros(0, np.int64))
+    if lengths.ndim != 1 or lengths.dtype != np.int64:
+        raise ValueError("learner.vectors.lengths: expected a list of lengths")
+    found: list[int] = lengths.tolist()
+    return found
+
+
 def _declared(arrays: Mapping[str, NDArray[Any]], kinds: Any) -> dict[str, list[str]]:
     """Return the names that a spec declares, of features, of labels, or of both."""
     if not isinstance(kinds, list) or any(kind not in ("features", "labels") for kind in kinds):
@@ -667,6 +683,11 @@ def _check_columns(model: OnlineModel) -> None:
     untouched = model.updates == learner.n_features_ == 0  # memory for features is taken when they are learnt
     if learner.n_labels_ != due[1] or not (untouched or learner.n_features_ == due[0]):
         raise ValueError(f"the learner has {learner.n_features_} features and {learner.n_labels_} labels, not {due}")
+    if (
+        not (untouched or isinstance(learner, NothingLearnt))
+        and learner.vectors != model.features.layout.vector_lengths
+    ):
+        raise ValueError(f"the learner has vectors of {learner.vectors}, not {model.features.layout.vector_lengths}")
     if not model.paused.isdisjoint(model.retired):
         raise ValueError("paused: a label is retired")
     if any(name in model.old_names for name in model.labels.names if name not in model.retired):

@@ -4,7 +4,7 @@ Each version has measures of its own, of the answers that it gave: which version
 not matter. Its columns are its labels, in the order of its scores, and behind them those that only truths have named.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import msgpack
@@ -33,9 +33,13 @@ class NothingLearnt:
     calibrate = False
     drift = None
     nbytes = 0
+    vectors: tuple[int, ...] = ()
 
     def __init__(self) -> None:
         self.n_features_ = self.n_labels_ = 0
+
+    def grow_vectors(self, lengths: Sequence[int]) -> None:
+        """Take note of no vectors."""
 
     def grow(self, n_features: int, n_labels: int) -> None:
         """Count columns."""

@@ -122,11 +122,12 @@ class Admission:
         yield "features", n_features, self._settings.max_features
         yield "labels", n_labels, self._settings.max_labels
         if self._must_weigh(growth):
-            nbytes = model.nbytes_after(*grown_columns(model, growth), growth.examples, growth.values)
+            n_columns, n_labels = grown_columns(model, growth)
+            nbytes = model.nbytes_after(n_columns + growth.vectors, n_labels, growth.examples, growth.values)
             yield "bytes", nbytes, self._settings.max_model_bytes
 
     def _must_weigh(self, growth: SizeDelta) -> bool:
         """Return whether columns are added, or it was long ago that the model was weighed."""
         since = self._unweighed
-        grows = growth.columns > 0 or growth.labels > 0
+        grows = growth.columns > 0 or growth.labels > 0 or growth.vectors > 0
         return grows or since.examples >= WEIGHED_EXAMPLES or since.values >= WEIGHED_VALUES

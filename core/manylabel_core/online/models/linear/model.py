@@ -65,6 +65,7 @@ class LinearModel(Model):
         self.set_update(update)
         self._constant, self._average, self._by_feature = constant, average, by_feature
         metric = ("squares",) if update.delta > 0.0 else ()
+        self.dtype = dtype
         self._planes = (_WEIGHTS, *metric, *(("accumulator",) if average else ()))
         self._table = WeightTable(dtype, len(self._planes), can_be_sparse)
         self._n_seen = np.zeros(1 if average else 0, dtype=np.int64)
@@ -73,6 +74,20 @@ class LinearModel(Model):
     def set_update(self, update: Update) -> None:
         """Learn the next examples by this update; its kind, and whether it has a `delta`, never change."""
         self._kind, self._update = update.kind, update.as_array()
+
+    @property
+    def takes_blocks(self) -> bool:
+        """True if the weights can be the words of `VectorBlocks`: each feature has a step size, and no weight has."""
+        return self._by_feature and self._planes == (_WEIGHTS,)
+
+    @property
+    def parts(self) -> tuple[NDArray[Any], NDArray[np.float64], float, NDArray[np.float64]]:
+        """The dense table, the squares of the features, the constant, and the update."""
+        return self._table.dense, self._squares, self._constant, self._update
+
+    def stay_dense(self) -> None:
+        """Hold all weights in a dense table from now on, which `parts` returns."""
+        self._table.stay_dense()
 
     def enlarge(self, n_features: int, n_labels: int, touch: bool = False) -> None:
         self._table.enlarge(n_features, n_labels, touch)

@@ -35,7 +35,7 @@ MIN_GROWTH, MAX_GROWTH = 1 << 14, 1 << 18
 """Least and most blocks by which the pool becomes longer at a time, if one row needs no more."""
 
 GROWTH_PARTS = 16
-"""Between these bounds the pool becomes longer by one part of so many."""
+"""Divisor of the growth of the pool between these bounds: it grows by this share of its blocks."""
 
 MAX_PLACES = 2**31 - 1
 """Most blocks of the pool: places are counted in int32."""
@@ -105,6 +105,11 @@ class SparseTable:
         return table.reshape(n_rows, n_blocks(n_columns) * BLOCK)[:, :n_columns]
 
     @property
+    def n_rows(self) -> int:
+        """Rows that there is room for."""
+        return len(self.parts[0])
+
+    @property
     def held(self) -> int:
         """Blocks of all rows."""
         return int(self.parts[1][HELD])
@@ -161,7 +166,7 @@ def dense_parts(dense: NDArray[Any]) -> Parts:
 
 
 def check_parts(name: str, parts: Parts, n_columns: int) -> None:
-    """Raise ValueError if these are no parts of a table with so many columns, as compiled functions rely on them."""
+    """Raise ValueError unless these are valid parts of a table of `n_columns`; compiled functions rely on it."""
     ends, numbers, weights = parts
     counts = np.diff(ends, prepend=0)
     if counts.min(initial=0) < 0 or len(numbers) != (ends[-1] if len(ends) else 0):
@@ -186,7 +191,7 @@ def _longer(arrays: list[NDArray[Any]], length: int) -> NDArray[Any]:
     shape = length, *array.shape[1:]
     try:
         array.resize(shape)
-    except ValueError:  # somebody else holds the array
+    except ValueError:  # the array has another reference
         longer = np.empty(shape, array.dtype)
         longer[: len(array)] = array
         return longer

@@ -61,6 +61,14 @@ class WeightTable:
             n_features = 0
         self.both = enlarged(dense, (1 + n_features, dense.shape[1], padded_width(1 + n_labels)), touch), sparse
 
+    def stay_dense(self) -> None:
+        """Be dense from now on, however large."""
+        dense, sparse = self.both
+        self.can_be_sparse = False
+        if sparse is not None:
+            rows = sparse.dense(sparse.n_rows, dense.shape[2])
+            self.both = np.concatenate([dense, rows[:, np.newaxis]]), None
+
     def _is_sparse(self, n_features: int, n_labels: int) -> bool:
         return self.can_be_sparse and is_sparse(n_features, 1 + n_labels, self.dense.itemsize)
 
@@ -92,7 +100,7 @@ class WeightTable:
         return {name: dense[:rows, 0, : 1 + n_labels], **named}
 
     def nbytes_after(self, n_features: int, n_labels: int, n_values: int) -> int:
-        """Return the most bytes of a state with these columns, after so many features were learnt from."""
+        """Return the most bytes of a state with these columns, after `n_values` more features were learnt from."""
         dense, sparse = self.both
         if not self._is_sparse(n_features, n_labels):
             return int(dense.itemsize * dense.shape[1] * (1 + n_features) * (1 + n_labels))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from manylabel_core.explanation import Scorer
 from manylabel_core.online.models.linear.centroid import Centroid
+from manylabel_core.online.models.linear.model import LinearModel
 from manylabel_core.online.models.model import Model
 from manylabel_core.online.models.stack._stack import (
     MAX_COEFFICIENT,
@@ -19,8 +20,9 @@ from manylabel_core.online.models.stack._stack import (
     start_of,
 )
 from manylabel_core.online.models.stack.titles import NO_WORDS, PARTS, NewWords, Titles
+from manylabel_core.online.models.stack.vectors import VectorExperts
 from manylabel_core.online.updates._update import Update
-from manylabel_core.rows import Rows, Targets
+from manylabel_core.rows import Rows, Targets, VectorRows
 from manylabel_core.scaling.scaling import MAX_SCALED_VALUES
 from manylabel_core.storage import check_range, enlarged
 
@@ -54,6 +56,8 @@ class Stack(Model):
         self.first, self._others = first, dict(others)
         self._experts = [first, *self._others.values()]
         self._titles = Titles()
+        self.takes_vectors = isinstance(first, LinearModel) and first.takes_blocks
+        self._vectors: VectorExperts | None = None
         self.is_linear = all(expert.is_linear for expert in self._experts)
         self._existing = np.zeros(1, dtype=np.int64)
         n = self._n_coefficients = len(self._experts) + 2
@@ -69,34 +73,71 @@ class Stack(Model):
     def enlarge(self, n_features: int, n_labels: int, touch: bool = False) -> None:
         for expert in self._experts:
             expert.enlarge(n_features, n_labels, touch)
+        if self._vectors is not None:
+            self._vectors.enlarge(n_labels)
         self._labels = enlarged(self._labels, (len(self._labels), n_labels))
 
-    def learn(self, rows: Rows, targets: Targets, scores: NDArray[np.float64]) -> None:
+    def set_vectors(self, lengths: Sequence[int]) -> None:
+        """Take vectors of fields of these lengths, of which the first may be known."""
+        if not isinstance(self.first, LinearModel) or not self.takes_vectors:
+            return
+        if self._vectors is None:
+            self._vectors = VectorExperts(self.first, self.first.dtype)
+        self._vectors.set_lengths(lengths, self._labels.shape[1])
+
+    def learn(
+        self,
+        rows: Rows,
+        targets: Targets,
+        scores: NDArray[np.float64],
+        vectors: VectorRows | None = None,
+    ) -> None:
         size = self._rows_at_once(scores)
         if len(scores) <= size:  # the usual call, in one part
-            self._learn_part(rows, targets, scores)
+            self._learn_part(rows, targets, scores, vectors)
             return
         for first in range(0, len(scores), size):
             last = min(first + size, len(scores))
-            self._learn_part(rows.part(first, last), targets.part(first, last), scores[first:last])
+            part = None if vectors is None else vectors.part(first, last)
+            self._learn_part(rows.part(first, last), targets.part(first, last), scores[first:last], part)
 
-    def _learn_part(self, rows: Rows, targets: Targets, scores: NDArray[np.float64]) -> None:
+    def _learn_part(
+        self, rows: Rows, targets: Targets, scores: NDArray[np.float64], vectors: VectorRows | None
+    ) -> None:
         margins = np.empty((len(self._experts), *scores.shape))
         evidence = self._evidence(rows, NO_WORDS, scores.shape[1], learning=True)
-        for q, expert in enumerate(self._experts):
-            expert.learn(rows, targets, margins[q])
+        if self._vectors is None or vectors is None:
+            for q, expert in enumerate(self._experts):
+                expert.learn(rows, targets, margins[q])
+        else:
+            self._others["centroid"].learn(rows, targets, margins[1])
+            self._vectors.learn(rows, vectors, targets, margins)
         learn_stack(self._shared, self._labels, self._existing, margins, evidence, *targets, scores)
 
-    def score(self, rows: Rows, scores: NDArray[np.float64], new: NewWords = NO_WORDS) -> None:
+    def score(
+        self,
+        rows: Rows,
+        scores: NDArray[np.float64],
+        vectors: VectorRows | None = None,
+        new: NewWords = NO_WORDS,
+    ) -> None:
         size = self._rows_at_once(scores)
         for first in range(0, len(scores), size):
             last = min(first + size, len(scores))
-            self._score_part(rows if last - first == len(scores) else rows.part(first, last), scores[first:last], new)
+            if last - first == len(scores):  # the usual call, in one part
+                self._score_part(rows, scores, vectors, new)
+            else:
+                part = None if vectors is None else vectors.part(first, last)
+                self._score_part(rows.part(first, last), scores[first:last], part, new)
 
-    def _score_part(self, rows: Rows, scores: NDArray[np.float64], new: NewWords) -> None:
+    def _score_part(self, rows: Rows, scores: NDArray[np.float64], vectors: VectorRows | None, new: NewWords) -> None:
         margins = np.empty((len(self._experts), *scores.shape))
-        for q, expert in enumerate(self._experts):
-            expert.score(rows, margins[q])
+        if self._vectors is None or vectors is None:
+            for q, expert in enumerate(self._experts):
+                expert.score(rows, margins[q])
+        else:
+            self._others["centroid"].score(rows, margins[1])
+            self._vectors.score(rows, vectors, margins)
         evidence = self._evidence(rows, new, scores.shape[1])
         score_stack(self._shared, self._labels, margins, evidence, scores)
 
@@ -156,11 +197,25 @@ class Stack(Model):
 
     def scorer(self, features: NDArray[np.int32], label: int) -> Scorer:
         """Return the weights of a label's log-odds."""
+        return self._combined([expert.scorer(features, label) for expert in self._experts], label)
+
+    def scorer_with(self, features: NDArray[np.int32], vectors: VectorRows, has_words: bool, label: int) -> Scorer:
+        """Return the weights of a label's log-odds for one example, and behind them the part of each of its vectors.
+
+        `has_words` says that the example has other features, maybe not among the known ones.
+        """
+        assert self._vectors is not None
         own = [expert.scorer(features, label) for expert in self._experts]
+        return self._combined(self._vectors.extend(own, vectors, has_words, label), label)
+
+    def _combined(self, own: Sequence[Scorer], label: int) -> Scorer:
+        """Return the log-odds of a label by those of the experts."""
         intercept, *slopes, of_recent = (
             self._shared[: self._n_coefficients, 0] + self._labels[: self._n_coefficients, label]
         )
-        weights = sum((slope * each.weights for slope, each in zip(slopes, own, strict=True)), np.zeros(len(features)))
+        weights = sum(
+            (slope * each.weights for slope, each in zip(slopes, own, strict=True)), np.zeros(len(own[0].weights))
+        )
         constants = sum(slope * each.constant for slope, each in zip(slopes, own, strict=True))
         recent = 2.0 * np.sqrt(self._labels[-1, label])
         return Scorer(weights, float(intercept + constants + of_recent * recent))
@@ -168,11 +223,15 @@ class Stack(Model):
     def forget(self, label: int) -> None:
         for expert in self._experts:
             expert.forget(label)
+        if self._vectors is not None:
+            self._vectors.forget(label)
         self._labels[:, label] = 0.0
 
     def reset_step_sizes(self, label: int | None) -> None:
         for expert in self._experts:
             expert.reset_step_sizes(label)
+        if self._vectors is not None and label is None:
+            self._vectors.reset_step_sizes()
 
     def arrays(self, n_features: int, n_labels: int) -> dict[str, NDArray[Any]]:
         """Return the arrays of the experts, and the tables of what is shared and of the labels."""
@@ -181,12 +240,15 @@ class Stack(Model):
             arrays |= {f"{name}.{key}": array for key, array in expert.arrays(n_features, n_labels).items()}
         own = {"existing": self._existing, "shared": self._shared[:, 0], "labels": self._labels[:, :n_labels]}
         own |= {f"titles.{name}": array for name, array in self._titles.arrays(n_features, n_labels).items()}
+        if self._vectors is not None:
+            arrays |= self._vectors.arrays(n_labels)
         return {**arrays, **{f"stack.{name}": array for name, array in own.items()}}
 
     def nbytes_after(self, n_features: int, n_labels: int, n_samples: int, n_values: int) -> int:
         """Return the most bytes of the experts and the tables."""
         own = self._existing.nbytes + self._shared.nbytes + 8 * len(self._labels) * n_labels
         own += self._titles.nbytes_after(n_features, n_labels)
+        own += 0 if self._vectors is None else self._vectors.nbytes(n_labels)
         return own + sum(each.nbytes_after(n_features, n_labels, n_samples, n_values) for each in self._experts)
 
     def restore(self, arrays: dict[str, NDArray[Any]]) -> tuple[int, int]:
@@ -211,6 +273,8 @@ class Stack(Model):
         self._titles.restore({name: arrays[f"stack.titles.{name}"] for name in PARTS}, size, self._seen)
         if len(self._titles) and not self._has_titles:
             raise ValueError(f"state must hold {n_titled} numbers of stack.shared: labels have titles")
+        if self._vectors is not None:
+            self._vectors.restore(arrays, size[1])
         return size
 
     def _check_table(self, name: str, table: NDArray[np.float64]) -> None:

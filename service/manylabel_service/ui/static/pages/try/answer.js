@@ -77,7 +77,7 @@ function reasons(label, why, score, x, open) {
   const parts = [...why.for, ...why.against].sort((a, b) => Math.abs(b.contribution) - Math.abs(a.contribution));
   const bars = h('ml-bars', { signed: true, 'name-title': 'Feature', 'value-title': 'Adds to the score' });
   bars.set([
-    ...parts.map(({ feature, value, contribution }) => ({ name: [feature, ' (', written(value), ')'], value: contribution })),
+    ...parts.map(({ feature, value, contribution }) => ({ name: value === null ? feature : [feature, ' (', written(value), ')'], value: contribution })),
     ...(why.title ? [{ name: 'the title of the label', value: why.title }] : []),
     { name: 'all the rest', value: why.rest },
   ]);

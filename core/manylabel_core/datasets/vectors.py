@@ -1,0 +1,16 @@
+"""Fields of records that are vectors, as views of a data set."""
+
+from collections.abc import Container
+
+
+def view_of(field: str, taken: Container[str]) -> str:
+    """Return the name of the view that the vectors of a field are: that of the field, if it is not taken."""
+    name = field
+    while name in taken:
+        name = f"{name} (vector)"
+    return name
+
+
+def names_of(field: str, length: int) -> tuple[str, ...]:
+    """Return the names of the features that the values of a vector are for trainers without views."""
+    return tuple(f"{field}[{place}]" for place in range(length))

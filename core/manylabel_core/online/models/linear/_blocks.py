@@ -1,0 +1,304 @@
+"""A linear model over blocks of features: words, which stand for all that is no vector, and each field of vectors.
+
+With x_b the features of block b, f_b = W_b' x_b is its part of the scores, and
+
+    f = f_0 + sum_b g_b f_b,     k = c^2 / sqrt(1 + s_0) + sum_b g_b sum_f x_f^2 / sqrt(1 + s_f)
+
+with gains g_b >= 0 that sum to 1. Weights are written without the gain: nothing is lost while one is 0, and the block
+can come back. In an example that lacks blocks, the gains are divided by their sum over those that it has, or by
+MIN_SHARE if that is more.
+
+Gains are the least squares fit of the parts to the labels of an example, +1/2 and -1/2 around the middle. The running
+mean of a part over all examples is subtracted first, label by label, so that gains do not come from base rates. With
+the mean of a part over the relevant labels and over the irrelevant ones, its middle is half-way; d_b is half their
+difference, and P_bc is the mean product of two parts around their middles, over the relevant labels and over the
+irrelevant ones alike. Then
+
+    M <- KEPT M + P     d <- KEPT d + d_b     n <- KEPT n + 1     (M + r I) a = max(d, 0) + r h e_0,   a >= 0
+
+with r = RIDGE / n times the mean of M_bb, and h the best gain that all blocks could share: it draws words, and no
+vector. An M_bc below 0 counts as 0: parts that contradict each other do so by chance. With o_b = 1 for words and ODDS
+for a vector, g_b is o_b a_b over their sum, and the START of a vector, by the weights n and PRIOR.
+
+Only + - * / and square roots, in a fixed order. See Eqs. (10f) to (10h) of docs/mathematics.md.
+"""
+
+import numpy as np
+
+from manylabel_core.compiled import compiled
+from manylabel_core.online.models.linear._table import add_outer, longest_row, padded, score_plane
+from manylabel_core.online.updates._implicit import SCRATCH
+from manylabel_core.online.updates._targets import set_signs, weight_of
+from manylabel_core.online.updates._update import run_update
+
+START = 0.06
+"""Gain of a vector at the start."""
+
+MIN_SHARE = 0.25
+"""Gains are not divided by less where blocks are missing."""
+
+KEPT = 0.998
+"""Share of the evidence of gains kept from one example to the next."""
+
+RATE = 0.005
+"""Least rate of the running means of the parts."""
+
+RIDGE, ODDS, PRIOR = 10.0, 0.75, 20.0
+
+SWEEPS = 8
+"""Sweeps of the non-negative solve, which begins with the solution of the example before."""
+
+N_EVIDENCE = 3
+"""Columns of the evidence beside M: d, a and g."""
+
+
+@compiled
+def score_blocks(table, constant, blocks, gains, indptr, indices, values, starts, present, vectors, scores, shares):  # type: ignore[no-untyped-def]
+    """Write the scores (n_samples, 1 + n_labels) of rows, and the gain (n_samples, n_blocks) of each block in them."""
+    width = padded(table, scores.shape[1])
+    parts, work = np.empty((len(starts), width)), np.empty(width)
+    columns = np.arange(blocks.shape[0], dtype=np.int32)
+    for i in range(len(indptr) - 1):
+        row = slice(indptr[i], indptr[i + 1])
+        share_gains(gains, indptr[i + 1] > indptr[i], present[i], shares[i])
+        _score_parts(table, blocks, indices[row], values[row], starts, columns, vectors[i], parts)
+        _add_parts(table, constant, shares[i], parts, work, scores[i])
+
+
+@compiled
+def learn_blocks(  # type: ignore[no-untyped-def]
+    table,
+    squares,
+    constant,
+    update,
+    blocks,
+    block_squares,
+    evidence,
+    n_effective,
+    means,
+    counts,
+    indptr,
+    indices,
+    values,
+    starts,
+    present,
+    vectors,
+    listed_indptr,
+    listed,
+    listed_signs,
+    complete,
+    n_labels,
+    weights,
+    scores,
+    shares,
+):
+    """Learn rows in order; write the scores of each row before it was learnt, and the gains of its blocks.
+
+    Parameters
+    ----------
+    table, squares
+        Weights and squares of the words: see `learn_linear`.
+    blocks : array of shape (1 + n_values, 1, >= 1 + n_labels)
+        Weights of the values of vectors, as a table whose first row is not used.
+    block_squares : array of shape (1 + n_values,), float64
+    evidence : array of shape (n_blocks, n_blocks + N_EVIDENCE), float64
+        M, and d, a and g of each block; words are block 0.
+    n_effective : array of shape (1,), float64
+    means, counts : arrays of shape (n_blocks, >= n_labels), float64
+        Running mean of the parts of each label, and the examples that it is of.
+    starts, present, vectors
+        The fields of `VectorRows`, scaled.
+    scores : array of shape (n_samples, 1 + n_labels), float64
+    shares : array of shape (n_samples, n_blocks), float64
+        Results.
+    """
+    width, longest = padded(table, scores.shape[1]), max(longest_row(indptr), len(blocks))
+    n_blocks = len(starts)
+    gains = evidence[:, n_blocks + 2]
+    parts, work = np.empty((n_blocks, width)), np.empty((SCRATCH, width))
+    total = np.empty(width)
+    columns = np.arange(len(blocks), dtype=np.int32)
+    rows, direction = np.empty(longest, np.int64), np.empty(longest, table.dtype)
+    all_signs, all_tau = np.empty(width, np.int8), np.empty(width, table.dtype)
+    order, moves = np.empty(width, np.int32), np.empty(width, np.int32)
+    for i in range(len(indptr) - 1):
+        row = slice(indptr[i], indptr[i + 1])
+        truth = slice(listed_indptr[i], listed_indptr[i + 1])
+        weight, n_columns = weight_of(weights, i), 1 + n_labels[i]
+        features, given, signs, share = indices[row], values[row], all_signs[:n_columns], shares[i]
+        scores[i, n_columns:] = 0.0
+        own = parts[:, : padded(table, n_columns)]
+        share_gains(gains, len(features) > 0, present[i], share)
+        _score_parts(table, blocks, features, given, starts, columns, vectors[i], own)
+        _add_parts(table, constant, share, own, total[: own.shape[1]], scores[i, :n_columns])
+        set_signs(listed[truth], listed_signs[truth], complete[i], signs)
+        tau = all_tau[: own.shape[1]]
+        tau[n_columns:] = 0.0
+        k = constant * constant / np.sqrt(1.0 + squares[0]) + share[0] * _norm(squares, features, given)
+        for field in range(n_blocks - 1):
+            if present[i, field]:
+                its = slice(starts[field], starts[field + 1])
+                k += share[1 + field] * _norm(block_squares, columns[its], vectors[i, its])
+        if run_update(
+            update, weight, n_labels[i], k, scores[i, :n_columns], signs, tau[:n_columns], order, moves, work
+        ):
+            rows[0], direction[0] = 0, table.dtype.type(constant / np.sqrt(1.0 + squares[0]))
+            add_outer(table, rows[:1], direction[:1], tau)
+            squares[0] += weight * (constant * constant)
+            _move(table, squares, features, given, weight, share[0], tau, rows, direction)
+            for field in range(n_blocks - 1):
+                if present[i, field]:
+                    its = slice(starts[field], starts[field + 1])
+                    moved = weight, share[1 + field], tau, rows, direction
+                    _move(blocks, block_squares, columns[its], vectors[i, its], *moved)
+        has = len(features) > 0
+        _learn_gains(evidence, n_effective, means, counts, has, present[i], weight, signs[1:], own[:, 1:n_columns])
+
+
+@compiled
+def share_gains(gains, has_words, present, share):  # type: ignore[no-untyped-def]
+    """Write the gains of the blocks that an example has; 0 for the others."""
+    share[0] = gains[0] if has_words else 0.0
+    total = share[0]
+    for field in range(len(present)):
+        share[1 + field] = gains[1 + field] if present[field] else 0.0
+        total += share[1 + field]
+    for block in range(len(share)):
+        share[block] /= max(total, MIN_SHARE)
+
+
+@compiled
+def _score_parts(table, blocks, features, values, starts, columns, vector, parts):  # type: ignore[no-untyped-def]
+    """Write what each block says of every column, without the constant."""
+    score_plane(table, 0, 0.0, features, values, parts[0])
+    for field in range(len(starts) - 1):
+        own = slice(starts[field], starts[field + 1])
+        score_plane(blocks, 0, 0.0, columns[own], vector[own], parts[1 + field])
+
+
+@compiled
+def _add_parts(table, constant, share, parts, total, scores):  # type: ignore[no-untyped-def]
+    """Write the scores."""
+    for column in range(len(total)):
+        total[column] = constant * table[0, 0, column]
+    for block in range(len(parts)):
+        for column in range(len(total)):
+            total[column] += share[block] * parts[block, column]
+    for column in range(len(scores)):
+        scores[column] = total[column]
+
+
+@compiled
+def _norm(squares, features, values):  # type: ignore[no-untyped-def]
+    """Return the sum of x_f^2 / sqrt(1 + s_f)."""
+    total = 0.0
+    for p in range(len(features)):
+        total += np.float64(values[p]) * values[p] / np.sqrt(1.0 + squares[1 + features[p]])
+    return total
+
+
+@compiled
+def _move(table, squares, features, values, weight, share, tau, rows, direction):  # type: ignore[no-untyped-def]
+    """Move the weights of a block, and add to its squares."""
+    n = len(features)
+    for p in range(n):
+        rows[p] = 1 + features[p]
+        direction[p] = values[p] / np.sqrt(1.0 + squares[rows[p]])
+    add_outer(table, rows[:n], direction[:n], tau)
+    for p in range(n):
+        squares[rows[p]] += weight * (share * (np.float64(values[p]) * values[p]))
+
+
+@compiled
+def _learn_gains(evidence, n_effective, means, counts, has_words, present, weight, signs, parts):  # type: ignore[no-untyped-def]
+    """Take an example with relevant and irrelevant labels into the gains; `parts` becomes scratch."""
+    n_relevant, n_irrelevant = 0, 0
+    for label in range(len(signs)):
+        n_relevant += signs[label] > 0
+        n_irrelevant += signs[label] < 0
+    if n_relevant == 0 or n_irrelevant == 0:
+        return
+    n_blocks = len(parts)
+    above = np.empty(n_blocks)
+    for block in range(n_blocks):
+        part = parts[block]
+        if not (has_words if block == 0 else present[block - 1]):
+            part[:], above[block] = 0.0, 0.0
+            continue
+        _centre(means[block], counts[block], signs, part)
+        above[block] = _centre_between(n_relevant, n_irrelevant, signs, part)
+    n_effective[0] = KEPT * n_effective[0] + weight
+    for block in range(n_blocks):
+        for other in range(block + 1):
+            product = _mean_product(n_relevant, n_irrelevant, signs, parts[block], parts[other])
+            evidence[block, other] = KEPT * evidence[block, other] + weight * product
+            evidence[other, block] = evidence[block, other]
+        evidence[block, n_blocks] = KEPT * evidence[block, n_blocks] + weight * above[block]
+    _solve(evidence, n_effective[0])
+
+
+@compiled
+def _centre(means, counts, signs, part):  # type: ignore[no-untyped-def]
+    """Subtract the running means of the known labels, which include this example; unknown labels become 0."""
+    for label in range(len(signs)):
+        known = signs[label] != 0
+        counts[label] += np.float64(known)
+        moved = means[label] + (part[label] - means[label]) * max(1.0 / max(counts[label], 1.0), RATE)
+        means[label] = moved if known else means[label]
+        part[label] = part[label] - moved if known else 0.0
+
+
+@compiled
+def _centre_between(n_relevant, n_irrelevant, signs, part):  # type: ignore[no-untyped-def]
+    """Subtract the middle between the relevant and the irrelevant labels; return half their distance."""
+    relevant, irrelevant = 0.0, 0.0
+    for label in range(len(signs)):
+        relevant += part[label] * np.float64(signs[label] > 0)
+        irrelevant += part[label] * np.float64(signs[label] < 0)
+    relevant, irrelevant = relevant / n_relevant, irrelevant / n_irrelevant
+    middle = 0.5 * (relevant + irrelevant)
+    for label in range(len(signs)):
+        part[label] -= middle * np.float64(signs[label] != 0)
+    return 0.5 * (relevant - irrelevant)
+
+
+@compiled
+def _mean_product(n_relevant, n_irrelevant, signs, one, other):  # type: ignore[no-untyped-def]
+    relevant, irrelevant = 0.0, 0.0
+    for label in range(len(signs)):
+        product = one[label] * other[label]
+        relevant += product * np.float64(signs[label] > 0)
+        irrelevant += product * np.float64(signs[label] < 0)
+    return 0.5 * (relevant / n_relevant + irrelevant / n_irrelevant)
+
+
+@compiled
+def _solve(evidence, n):  # type: ignore[no-untyped-def]
+    """Write a, by sweeps of coordinate descent that keep it at 0 or above, and g."""
+    n_blocks = len(evidence)
+    d, a, g = evidence[:, n_blocks], evidence[:, n_blocks + 1], evidence[:, n_blocks + 2]
+    trace, everything, wanted = 0.0, 0.0, 0.0
+    for block in range(n_blocks):
+        trace += evidence[block, block]
+        wanted += max(d[block], 0.0)
+        for other in range(n_blocks):
+            everything += evidence[block, other]
+    ridge = RIDGE / n * trace / n_blocks
+    if not ridge > 0.0:
+        return
+    together = wanted / (everything + n_blocks * ridge)
+    for _ in range(SWEEPS):
+        for block in range(n_blocks):
+            left = max(d[block], 0.0) + (ridge * together if block == 0 else 0.0)
+            for other in range(n_blocks):
+                if other != block:
+                    left -= max(evidence[block, other], 0.0) * a[other]
+            a[block] = max(left / (evidence[block, block] + ridge), 0.0)
+    total = a[0]
+    for block in range(1, n_blocks):
+        total += ODDS * a[block]
+    if total > 0.0:
+        g[0] = 1.0
+        for block in range(1, n_blocks):
+            g[block] = (n * (ODDS * a[block] / total) + PRIOR * START) / (n + PRIOR)
+            g[0] -= g[block]

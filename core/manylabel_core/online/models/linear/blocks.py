@@ -1,0 +1,144 @@
+"""The adaptive expert of a stack over blocks: the words of a linear model, and vectors."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from manylabel_core.online.models.linear._blocks import N_EVIDENCE, START, learn_blocks, score_blocks, share_gains
+from manylabel_core.online.models.linear.model import MAX_FEATURE_SQUARES, LinearModel
+from manylabel_core.online.models.linear.weight_table import padded_width
+from manylabel_core.rows import Rows, Targets, VectorRows
+from manylabel_core.storage import MAX_COUNT, MAX_WEIGHT, check_range, enlarged
+
+_PARTS = ("weights", "squares", "evidence", "n_effective", "means", "counts")
+
+MAX_EVIDENCE = 1e300
+"""More than the evidence of any number of examples comes to."""
+
+
+class VectorBlocks:
+    """Weights of vectors beside those of a linear model, and the gain of each block; see `_blocks`.
+
+    Parameters
+    ----------
+    words : LinearModel
+        Has a step size for every feature, no metric of each weight, and no means. Its table is dense from now on.
+    dtype : str
+    """
+
+    def __init__(self, words: LinearModel, dtype: str) -> None:
+        words.stay_dense()
+        self._words, self._n_labels = words, 0
+        self._table = np.zeros((1, 1, padded_width(1)), dtype=dtype)
+        self._squares = np.zeros(1)
+        self._evidence = np.zeros((1, 1 + N_EVIDENCE))
+        self._evidence[0, -2:] = 1.0
+        self._n_effective = np.zeros(1)
+        self._means, self._counts = np.zeros((2, 1, 0))
+
+    @property
+    def gains(self) -> NDArray[np.float64]:
+        """The gains of the blocks, of shape (1 + n_fields,); they sum to 1."""
+        return self._evidence[:, -1]
+
+    def set_lengths(self, lengths: Sequence[int]) -> None:
+        """Take blocks for fields of these lengths, of which the first may be known."""
+        n_values, n_blocks = sum(lengths), 1 + len(lengths)
+        known = len(self._evidence)
+        self._table = enlarged(self._table, (1 + n_values, *self._table.shape[1:]))[: 1 + n_values]
+        self._squares = enlarged(self._squares, (1 + n_values,))[: 1 + n_values]
+        evidence = np.zeros((n_blocks, n_blocks + N_EVIDENCE))
+        evidence[:known, :known] = self._evidence[:, :known]
+        evidence[:known, n_blocks:] = self._evidence[:, known:]
+        evidence[:known, -1] *= 1.0 - START * (n_blocks - known)
+        evidence[known:, -1] = START
+        self._evidence = evidence
+        blank = np.zeros((n_blocks - known, self._means.shape[1]))
+        self._means, self._counts = np.vstack([self._means, blank]), np.vstack([self._counts, blank])
+
+    def enlarge(self, n_labels: int) -> None:
+        """Allocate room for this number of labels."""
+        self._table = enlarged(self._table, (*self._table.shape[:2], padded_width(1 + n_labels)))
+        n_blocks = len(self._evidence)
+        self._means = enlarged(self._means, (n_blocks, n_labels))
+        self._counts = enlarged(self._counts, (n_blocks, n_labels))
+
+    def learn(
+        self, rows: Rows, vectors: VectorRows, targets: Targets, scores: NDArray[np.float64]
+    ) -> NDArray[np.float64]:
+        """Learn rows in order; write the scores of each before it was learnt, and return the gains of its blocks."""
+        shares = np.empty((len(scores), len(self._evidence)))
+        own = self._table, self._squares, self._evidence, self._n_effective, self._means, self._counts
+        learn_blocks(*self._words.parts, *own, *rows, *vectors, *targets, scores, shares)
+        return shares
+
+    def score(self, rows: Rows, vectors: VectorRows, scores: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Write the scores of rows; return the gains of their blocks."""
+        shares = np.empty((len(scores), len(self._evidence)))
+        table, _, constant, _ = self._words.parts
+        score_blocks(table, constant, self._table, self.gains, *rows, *vectors, scores, shares)
+        return shares
+
+    def share(self, has_words: bool, present: NDArray[np.bool_]) -> NDArray[np.float64]:
+        """Return the gains of the blocks that an example has; 0 for the others."""
+        share = np.empty(len(self._evidence))
+        share_gains(self.gains, has_words, present, share)
+        return share
+
+    def forget(self, label: int) -> None:
+        """Forget a label."""
+        self._table[:, :, 1 + label] = 0.0
+        self._means[:, label], self._counts[:, label] = 0.0, 0.0
+
+    def reset_step_sizes(self) -> None:
+        """Let steps be as large as at the start."""
+        self._squares[:] = 0.0
+
+    def weights(self, label: int) -> NDArray[np.float64]:
+        """Return the weights of the values of vectors for a label, less those of the threshold, without gains."""
+        table = self._table[1:, 0].astype(np.float64)
+        return table[:, 1 + label] - table[:, 0]
+
+    def arrays(self, n_labels: int) -> dict[str, NDArray[Any]]:
+        """Return the state; views."""
+        arrays = (
+            self._table[:, 0, : 1 + n_labels],
+            self._squares,
+            self._evidence,
+            self._n_effective,
+            self._means[:, :n_labels],
+            self._counts[:, :n_labels],
+        )
+        return {f"blocks.{name}": array for name, array in zip(_PARTS, arrays, strict=True)}
+
+    def nbytes(self, n_labels: int) -> int:
+        """Return the bytes of the state with this number of labels."""
+        n_rows, n_blocks = len(self._table), len(self._evidence)
+        of_labels = self._table.itemsize * n_rows + 16 * n_blocks
+        return of_labels * (1 + n_labels) + 8 * (n_rows + self._evidence.size)
+
+    def restore(self, arrays: Mapping[str, NDArray[Any]], n_labels: int) -> None:
+        """Take over a state; raise ValueError if it is invalid."""
+        weights, squares, evidence, n_effective, means, counts = (arrays[f"blocks.{name}"] for name in _PARTS)
+        for name, array in self.arrays(0).items():
+            shape = (*array.shape[:-1], n_labels + int(name == "blocks.weights")) if array.ndim > 1 else array.shape
+            shape = array.shape if name == "blocks.evidence" else shape
+            if arrays[name].shape != shape:
+                raise ValueError(f"state must hold {name} of the shape {shape}")
+        check_range("blocks.weights", weights, -MAX_WEIGHT, MAX_WEIGHT)
+        check_range("blocks.squares", squares, 0.0, MAX_FEATURE_SQUARES)
+        check_range("blocks.evidence", evidence, -MAX_EVIDENCE, MAX_EVIDENCE)
+        check_range("blocks.evidence (a, gains)", evidence[:, -2:], 0.0, MAX_EVIDENCE)
+        check_range("blocks.evidence (gains)", evidence[:, -1], 0.0, 1.0)
+        check_range("blocks.evidence (diagonal)", np.diagonal(evidence), 0.0, MAX_EVIDENCE)
+        check_range("blocks.n_effective", n_effective, 0.0, MAX_COUNT)
+        check_range("blocks.means", means, -MAX_WEIGHT, MAX_WEIGHT)
+        check_range("blocks.counts", counts, 0.0, MAX_COUNT)
+        self.enlarge(n_labels)
+        self._table[:, 0, : 1 + n_labels] = weights
+        self._squares, self._evidence, self._n_effective = squares, evidence, n_effective
+        self._means, self._counts = means, counts

@@ -1,0 +1,140 @@
+"""Vectors in the experts of a stack."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from manylabel_core.explanation import Scorer
+from manylabel_core.online.models.linear.blocks import VectorBlocks
+from manylabel_core.online.models.linear.centroid import Centroid
+from manylabel_core.online.models.linear.model import LinearModel
+from manylabel_core.rows import Rows, Targets, VectorRows
+
+
+class VectorExperts:
+    """The adaptive expert has a block of weights for each field of vectors, and each field has centroids of its labels.
+
+    The margin of the centroids is the mean of those of the blocks, weighted by the gains that the adaptive expert has
+    learnt.
+
+    Parameters
+    ----------
+    words : LinearModel
+        The adaptive expert of the words.
+    dtype : str
+    """
+
+    def __init__(self, words: LinearModel, dtype: str) -> None:
+        self.adaptive = VectorBlocks(words, dtype)
+        self._centroids: list[Centroid] = []
+        self._lengths: list[int] = []
+        self._dtype = dtype
+
+    def set_lengths(self, lengths: Sequence[int], n_labels: int) -> None:
+        """Take blocks for fields of these lengths, of which the first may be known."""
+        self.adaptive.set_lengths(lengths)
+        for length in lengths[len(self._centroids) :]:
+            centroid = Centroid(self._dtype)
+            centroid.enlarge(length, n_labels)
+            self._centroids.append(centroid)
+        self._lengths = list(lengths)
+
+    def enlarge(self, n_labels: int) -> None:
+        """Allocate room for this number of labels."""
+        self.adaptive.enlarge(n_labels)
+        for centroid in self._centroids:
+            centroid.enlarge(0, n_labels)
+
+    def learn(self, rows: Rows, vectors: VectorRows, targets: Targets, margins: NDArray[np.float64]) -> None:
+        """Learn rows in order; write the margins of both experts.
+
+        Parameters
+        ----------
+        margins : ndarray of shape (2, n_samples, 1 + n_labels), float64
+            Result; at first, the second has the margins of the centroids of the words.
+        """
+        gains = self.adaptive.learn(rows, vectors, targets, margins[0])
+        others = [np.empty_like(margins[1]) for _ in self._centroids]
+        for field, centroid in enumerate(self._centroids):
+            centroid.learn(_rows_of(vectors, field), targets, others[field])
+        _average(margins[1], others, gains)
+
+    def score(self, rows: Rows, vectors: VectorRows, margins: NDArray[np.float64]) -> None:
+        """Write the margins of rows, as `learn` does."""
+        gains = self.adaptive.score(rows, vectors, margins[0])
+        others = [np.empty_like(margins[1]) for _ in self._centroids]
+        for field, centroid in enumerate(self._centroids):
+            centroid.score(_rows_of(vectors, field), others[field])
+        _average(margins[1], others, gains)
+
+    def extend(self, own: Sequence[Scorer], vectors: VectorRows, has_words: bool, label: int) -> list[Scorer]:
+        """Return the linear functions of both experts, of the words' weights for one example and its vectors' parts."""
+        share = self.adaptive.share(has_words, vectors.present[0])
+        weights = self.adaptive.weights(label) * vectors.values[0]
+        parts = np.zeros((2, len(self._centroids)))
+        for field, centroid in enumerate(self._centroids):
+            if vectors.present[0, field]:
+                its = slice(vectors.starts[field], vectors.starts[field + 1])
+                features = np.arange(its.stop - its.start, dtype=np.int32)
+                parts[0, field] = weights[its].sum()
+                parts[1, field] = (centroid.scorer(features, label).weights * vectors.values[0, its]).sum()
+        return [
+            Scorer(np.concatenate([share[0] * each.weights, share[1:] * part]), each.constant)
+            for each, part in zip(own, parts, strict=True)
+        ]
+
+    def arrays(self, n_labels: int) -> dict[str, NDArray[Any]]:
+        """Return the state; views."""
+        arrays = self.adaptive.arrays(n_labels)
+        for field, centroid in enumerate(self._centroids):
+            own = centroid.arrays(self._lengths[field], n_labels)
+            arrays |= {f"blocks.centroid.{field}.{name}": array for name, array in own.items()}
+        return arrays
+
+    def nbytes(self, n_labels: int) -> int:
+        """Return the most bytes of the state with this number of labels."""
+        sizes = zip(self._lengths, self._centroids, strict=True)
+        return self.adaptive.nbytes(n_labels) + sum(each.nbytes_after(n, n_labels, 0, n) for n, each in sizes)
+
+    def restore(self, arrays: Mapping[str, NDArray[Any]], n_labels: int) -> None:
+        """Take over a state; raise ValueError if it is invalid."""
+        self.adaptive.restore(arrays, n_labels)
+        for field, length in enumerate(self._lengths):
+            prefix = f"blocks.centroid.{field}."
+            own = {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
+            self._centroids[field] = Centroid(self._dtype)
+            if self._centroids[field].restore(own) != (length, n_labels):
+                raise ValueError(f"state must hold {prefix}sums for {length} values and {n_labels} labels")
+
+    def forget(self, label: int) -> None:
+        """Forget a label."""
+        self.adaptive.forget(label)
+        for centroid in self._centroids:
+            centroid.forget(label)
+
+    def reset_step_sizes(self) -> None:
+        """Let steps be as large as at the start."""
+        self.adaptive.reset_step_sizes()
+
+
+def _average(words: NDArray[np.float64], others: Sequence[NDArray[np.float64]], gains: NDArray[np.float64]) -> None:
+    """Make the margins of the words those of all blocks together, by their gains (n_samples, n_blocks)."""
+    words *= gains[:, :1]
+    for field, margins in enumerate(others):
+        margins *= gains[:, 1 + field : 2 + field]
+        words += margins
+
+
+def _rows_of(vectors: VectorRows, field: int) -> Rows:
+    """Return the vectors of a field as rows; empty where they are missing."""
+    first, last = vectors.starts[field], vectors.starts[field + 1]
+    present = vectors.present[:, field]
+    n = int(np.count_nonzero(present))
+    indptr = np.zeros(1 + len(present), np.int64)
+    np.cumsum(present, out=indptr[1:])
+    indices = np.tile(np.arange(last - first, dtype=np.int32), n)
+    return Rows(indptr * (last - first), indices, vectors.values[present, first:last].ravel())

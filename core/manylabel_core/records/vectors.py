@@ -1,0 +1,96 @@
+"""Fields of records that are vectors: lists of numbers, or the bytes of such in base64."""
+
+from binascii import Error, a2b_base64
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from manylabel_core.records.bounds import MAX_VECTOR_FIELDS, MAX_VECTOR_LENGTH, Path, RecordError
+from manylabel_core.records.encoder import PACKED
+from manylabel_core.rows import MAX_MAGNITUDE
+
+Vector = NDArray[np.float32]
+
+_EMPTY = np.zeros(0, np.float32)
+
+_TYPES: dict[str, np.dtype[Any]] = dict(zip(PACKED, (np.dtype("<f4"), np.dtype("<f2")), strict=True))
+
+_WANTED = f"must be a finite number of at most {MAX_MAGNITUDE:g} in absolute value"
+
+
+class Encoded(NamedTuple):
+    """A record as features and vectors.
+
+    Attributes
+    ----------
+    features : dict of str to float
+        Values by the name of the feature: finite, at most `MAX_MAGNITUDE`.
+    vectors : dict of str to ndarray of shape (n_values,), float32
+        By the name of the field. An empty list is an empty vector: a field without a value.
+    """
+
+    features: dict[str, float]
+    vectors: dict[str, Vector]
+
+
+def read_vectors(found: Sequence[tuple[str, Any, Path]]) -> dict[str, Vector]:
+    """Return vectors by the name of their field, given each with its place in the record; raise RecordError."""
+    vectors: dict[str, Vector] = {}
+    for name, value, path in found:
+        if isinstance(value, Mapping):
+            vectors[name] = _read_packed(value, path)
+        elif len(value):
+            vectors[name] = _read_numbers(value, path)
+    if len(vectors) > MAX_VECTOR_FIELDS:
+        raise RecordError((), f"must have at most {MAX_VECTOR_FIELDS} vectors")
+    empty = [name for name, *_ in found if name not in vectors]
+    return vectors | dict.fromkeys(empty[:MAX_VECTOR_FIELDS], _EMPTY)
+
+
+def _read_numbers(value: Sequence[Any] | NDArray[Any], path: Path) -> Vector:
+    """Return a vector that comes as a list or an array of numbers; raise RecordError."""
+    if isinstance(value, np.ndarray):
+        if value.ndim != 1 or value.dtype.kind not in "fiu":
+            raise RecordError(path, "must be an array of numbers, of one dimension")
+        numbers = value
+    _check_length(len(value), path)
+    if not isinstance(value, np.ndarray):
+        for place, one in enumerate(value if not set(map(type, value)) <= {int, float} else ()):
+            if not isinstance(one, int | float | np.number) or isinstance(one, bool):
+                raise RecordError((*path, place), _WANTED)
+        try:
+            numbers = np.array(value, dtype=np.float64)
+        except OverflowError:
+            numbers = np.array([one if abs(one) <= MAX_MAGNITUDE else np.inf for one in value], dtype=np.float64)
+    return _finite(numbers, path)
+
+
+def _read_packed(value: Mapping[str, str], path: Path) -> Vector:
+    """Return a vector that comes as base64 of little-endian float32 ("f32") or float16 ("f16"); raise RecordError."""
+    ((key, text),) = value.items()
+    path, dtype = (*path, key), _TYPES[key]
+    if len(text) > 2 * MAX_VECTOR_LENGTH * dtype.itemsize:
+        raise RecordError(path, f"must be base64 of at most {MAX_VECTOR_LENGTH:,} numbers")
+    try:
+        raw = a2b_base64(text, strict_mode=True)
+    except (Error, ValueError) as error:
+        raise RecordError(path, "must be base64") from error
+    if len(raw) % dtype.itemsize:
+        raise RecordError(path, f"must be base64 of numbers of {dtype.itemsize} bytes, has {len(raw)} bytes")
+    numbers = np.frombuffer(raw, dtype=dtype)
+    _check_length(len(numbers), path)
+    return _finite(numbers, path)
+
+
+def _check_length(length: int, path: Path) -> None:
+    if not 1 <= length <= MAX_VECTOR_LENGTH:
+        raise RecordError(path, f"must have 1 to {MAX_VECTOR_LENGTH:,} numbers, has {length:,}")
+
+
+def _finite(numbers: NDArray[Any], path: Path) -> Vector:
+    within = np.abs(numbers.astype(np.float64)) <= MAX_MAGNITUDE  # NaN neither
+    if not within.all():
+        raise RecordError((*path, int(np.argmin(within))), _WANTED)
+    return numbers.astype(np.float32)

@@ -1,0 +1,166 @@
+"""The compiled passes of vectors: out of the rows, to unit norm, and back into rows for models that take no vectors.
+
+See Eq. (13a) of docs/mathematics.md.
+"""
+
+import numpy as np
+
+from manylabel_core.compiled import compiled
+
+MEAN, SQUARES = 0, 1
+"""Rows of `moments`: the mean of a value, and the sum of its squared distances from it (Welford)."""
+
+FAR, EARLY = 10.0, 10
+"""After EARLY vectors, a value further from its mean than FAR deviations counts as one that far."""
+
+WORDS_SHARE = 4.0
+"""Squared norm of all other features where that of each vector is 1, for models that learn no gains."""
+
+
+@compiled
+def split_vectors(first, starts, indptr, indices, values, word_indptr, present, vectors):  # type: ignore[no-untyped-def]
+    """Copy the vectors of rows to a dense array, of zeros at first.
+
+    Parameters
+    ----------
+    first : int
+        Column of the first value of all vectors.
+    starts : array of shape (n_fields + 1,), int64
+    indptr, indices, values
+        Rows with ascending columns.
+    word_indptr : array of shape (n_samples + 1,), int64
+        Result: as `indptr`, for the entries that are not of vectors.
+    present, vectors : arrays as in `VectorRows`
+        Result.
+
+    Returns
+    -------
+    bool
+        Whether each vector of a row is whole.
+    """
+    word_indptr[0] = 0
+    for i in range(len(indptr) - 1):
+        at, end = indptr[i], indptr[i + 1]
+        at += np.searchsorted(indices[at:end], first)
+        word_indptr[i + 1] = word_indptr[i] + at - indptr[i]
+        for field in range(len(starts) - 1):
+            length = starts[field + 1] - starts[field]
+            if at < end and indices[at] == first + starts[field]:
+                if at + length > end or indices[at + length - 1] != first + starts[field + 1] - 1:
+                    return False
+                present[i, field] = True
+                for p in range(length):
+                    vectors[i, starts[field] + p] = values[at + p]
+                at += length
+        if at < end:
+            return False
+    return True
+
+
+@compiled
+def take_words(indptr, word_indptr, entries, taken):  # type: ignore[no-untyped-def]
+    """Write the entries of rows that are not of vectors."""
+    for i in range(len(indptr) - 1):
+        for p in range(word_indptr[i + 1] - word_indptr[i]):
+            taken[word_indptr[i] + p] = entries[indptr[i] + p]
+
+
+@compiled
+def standardise_vectors(counts, moments, starts, store, present, vectors):  # type: ignore[no-untyped-def]
+    """Standardise vectors value by value, and divide each by its norm, in place.
+
+    A vector whose values are all at their mean is as one that is missing.
+
+    Parameters
+    ----------
+    counts : array of shape (n_fields,), int64
+        Vectors seen.
+    moments : array of shape (2, n_values), float64
+    store : bool
+        Whether the vectors become part of the statistics. If not, each is treated as the next one.
+    starts, present, vectors
+        The fields of `VectorRows`.
+    """
+    scaled = np.empty(vectors.shape[1])
+    for i in range(len(vectors)):
+        for field in range(len(starts) - 1):
+            if not present[i, field]:
+                continue
+            own = slice(starts[field], starts[field + 1])
+            row, length = vectors[i, own], np.int64(starts[field + 1] - starts[field])
+            _standardise(counts[field], moments[:, own], store, row, scaled[:length])
+            if store:
+                counts[field] += 1
+            total = 0.0
+            for p in range(length):
+                total += scaled[p] * scaled[p]
+            norm = np.sqrt(total) if total > 0.0 else 1.0
+            for p in range(length):
+                row[p] = scaled[p] / norm
+            present[i, field] = total > 0.0
+
+
+@compiled
+def _standardise(n_before, moments, store, given, scaled):  # type: ignore[no-untyped-def]
+    """Write the values of a vector as distances from their mean in deviations, by statistics that include it."""
+    n = n_before + 1.0
+    means, squares = moments[MEAN], moments[SQUARES]
+    for p in range(len(given)):
+        x, mean, square = np.float64(given[p]), means[p], squares[p]
+        spread = np.sqrt(square / max(n_before, 1))
+        reach = FAR * spread if (n_before >= EARLY) & (square > 0.0) else np.inf
+        x = min(max(x, mean - reach), mean + reach)
+        distance = x - mean
+        moved = mean + distance / n
+        square += distance * (x - moved)
+        if store:
+            means[p], squares[p] = moved, square
+        deviation = np.sqrt(square / n)
+        scaled[p] = (x - moved) / deviation if deviation > 0.0 else 0.0
+
+
+@compiled
+def join_vectors(  # type: ignore[no-untyped-def]
+    rows_before, starts, present, vectors, indptr, indices, values, out_indptr, out_indices, out_values
+):
+    """Write rows that have the vectors among the other features; return the number of entries.
+
+    Parameters
+    ----------
+    rows_before : array of shape (n_fields,), int64
+        The vector of a field comes behind this many other features, those that were known when it appeared.
+    starts, present, vectors
+        The fields of `VectorRows`, scaled.
+    indptr, indices, values
+        Rows of the other features, scaled.
+    out_indptr, out_indices, out_values
+        Result.
+    """
+    end = 0
+    out_indptr[0] = 0
+    n_fields = len(starts) - 1
+    for i in range(len(indptr) - 1):
+        n_vectors = 0
+        for field in range(n_fields):
+            n_vectors += present[i, field]
+        has_words = indptr[i + 1] > indptr[i]
+        total = (WORDS_SHARE if has_words else 0.0) + n_vectors
+        of_words, of_vector = np.sqrt(WORDS_SHARE / total), np.sqrt(1.0 / total)
+        at = indptr[i]
+        for field in range(n_fields):
+            while at < indptr[i + 1] and indices[at] < rows_before[field]:
+                out_indices[end] = indices[at] + starts[field]
+                out_values[end] = values[at] * of_words
+                at, end = at + 1, end + 1
+            if present[i, field]:
+                for p in range(starts[field], starts[field + 1]):
+                    if vectors[i, p] != 0.0:
+                        out_indices[end] = rows_before[field] + p
+                        out_values[end] = vectors[i, p] * of_vector
+                        end += 1
+        while at < indptr[i + 1]:
+            out_indices[end] = indices[at] + starts[n_fields]
+            out_values[end] = values[at] * of_words
+            at, end = at + 1, end + 1
+        out_indptr[i + 1] = end
+    return end

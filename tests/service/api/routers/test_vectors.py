@@ -1,0 +1,169 @@
+"""Vectors of records over HTTP: on every path, in both forms, explained as one line, and refused with the place."""
+
+import base64
+import itertools
+import json
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from starlette.testclient import TestClient
+
+NUMBERS = itertools.count()
+TEXT = {"fields": ["text"]}
+
+
+def packed(numbers: Any, form: str = "f32") -> dict[str, str]:
+    dtype = {"f32": "<f4", "f16": "<f2"}[form]
+    return {form: base64.b64encode(np.array(numbers, dtype=dtype).tobytes()).decode()}
+
+
+def items(n: int = 30) -> list[dict[str, Any]]:
+    """Return records with vectors of numbers that float16 has, of which the vector tells the label."""
+    rng = np.random.default_rng(1)
+    found = []
+    for i in range(n):
+        label = "ab"[i % 2]
+        vector = (rng.standard_normal(6) + (i % 2)).astype(np.float16).astype(float).tolist()
+        record = {"text": f"word{i % 5} common", "meta": {"embedding": vector}, "tags": [], "none": None}
+        found.append({"x": record if i % 4 else {"text": "no vector"}, "y": [label]})
+    return found
+
+
+def in_form(item: dict[str, Any], form: str | None) -> dict[str, Any]:
+    meta = item["x"].get("meta")
+    if form is None or meta is None:
+        return item
+    return {**item, "x": {**item["x"], "meta": {"embedding": packed(meta["embedding"], form)}}}
+
+
+@pytest.fixture
+def made(client: TestClient, create: Callable[..., str]) -> Callable[..., str]:
+    return lambda **spec: create(client, f"vectors-{next(NUMBERS)}", text=TEXT, **spec)
+
+
+def ok(response: Any) -> Any:
+    assert response.status_code == 200, response.text
+    return response.json()
+
+
+@pytest.mark.parametrize("algorithm", ["falt", "salt", "kernel_falt"])
+@pytest.mark.parametrize("limits", [None, {"features": {"most": 64, "policy": "hash"}}])
+def test_all_paths_and_forms_learn_the_same(
+    client: TestClient, made: Callable[..., str], algorithm: str, limits: dict[str, Any] | None
+) -> None:
+    addresses = [made(algorithm=algorithm, limits=limits) for _ in range(4)]
+    one, batch, stream, labelled = addresses
+    for item in items():
+        ok(client.post(f"{one}/predict-update", json=item))
+    ok(client.post(f"{batch}/update", json={"examples": [in_form(item, "f32") for item in items()]}))
+    lines = "".join(json.dumps(in_form(item, "f16")) + "\n" for item in items())
+    assert client.post(f"{stream}/stream", content=lines, headers={"content-type": "application/x-ndjson"}).is_success
+    for item in items():
+        kept = ok(client.post(f"{labelled}/predict", params={"keep": "true"}, json={"x": item["x"]}))
+        ok(client.post(f"{labelled}/labels", json={"id": kept["id"], "y": item["y"]}))
+    probe = {"x": items()[1]["x"]}
+    first, *others = (ok(client.post(f"{address}/predict", json=probe))["scores"] for address in addresses)
+    assert others == [first] * 3
+    opposite = {"x": {"meta": {"embedding": [-v for v in probe["x"]["meta"]["embedding"]]}}}
+    assert ok(client.post(f"{one}/predict", json=opposite))["scores"] != first
+
+
+def test_an_explanation_has_one_line_for_the_vector(client: TestClient, made: Callable[..., str]) -> None:
+    address = made(algorithm="falt")
+    ok(client.post(f"{address}/update", json={"examples": items()}))
+    answer = ok(client.post(f"{address}/predict", json={"x": items()[1]["x"], "explain": 10}))
+    for explanation in answer["explanations"].values():
+        lines = [*explanation["for"], *explanation["against"]]
+        (line,) = [line for line in lines if line["feature"] == "meta.embedding"]
+        assert line["value"] is None
+        assert line["contribution"]
+    assert answer["explanations"]
+
+
+BAD: list[tuple[Any, str, str]] = [
+    ([1, 2], "", "must have 6 numbers, as in the examples before; has 2"),
+    ([1, 2, 3, 4, 5, "x"], "/5", "must be a finite number of at most 1e+15"),
+    ([1, 2, 3, 4, 5, None], "/5", "must be a finite number of at most 1e+15"),
+    ([1, 2, 3, 4, 5, 1e16], "/5", "must be a finite number of at most 1e+15"),
+    ([1, 2, [3]], "/2", "must be a finite number of at most 1e+15"),
+    ([[1, 2]], "/0", "must be a string or a number"),
+    ([True] * 6, "/0", "must be a string or a number"),
+    (["a", "b"], "", "must be a vector of 6 numbers"),
+    ("text", "", "must be a vector of 6 numbers"),
+    (3.5, "", "must be a vector of 6 numbers"),
+    ([], "", "must have 6 numbers, as in the examples before; has 0"),
+    ([0.5] * 8193, "", "must have 1 to 8,192 numbers, has 8,193"),
+    ({"f32": "AAAA"}, "/f32", "must be base64 of numbers of 4 bytes, has 3 bytes"),
+    ({"f16": "AAAA"}, "/f16", "must be base64 of numbers of 2 bytes, has 3 bytes"),
+    ({"f32": "no base64!"}, "/f32", "must be base64"),
+    ({"f32": "AAA"}, "/f32", "must be base64"),
+    ({"f32": ""}, "/f32", "must have 1 to 8,192 numbers, has 0"),
+    ({"f32": "A" * 90_000}, "/f32", "must be base64 of at most 8,192 numbers"),
+    (packed([1, 2, 3, 4, 5, np.nan]), "/f32/5", "must be a finite number of at most 1e+15"),
+    (packed([1, 2, 3, 4, 5, np.inf], "f16"), "/f16/5", "must be a finite number of at most 1e+15"),
+    (packed([1, 2, 3]), "", "must have 6 numbers, as in the examples before; has 3"),
+]
+
+
+def test_a_bad_vector_is_refused_at_its_place_and_changes_nothing(client: TestClient, made: Callable[..., str]) -> None:
+    address = made(algorithm="falt")
+    ok(client.post(f"{address}/update", json={"examples": items()}))
+    before = client.get(address).json()
+    for value, place, detail in BAD:
+        item = {"x": {"text": "a", "meta": {"embedding": value}}, "y": ["a"]}
+        at = f"/x/meta.embedding{place}" if "examples before" in detail or "vector of" in detail else ""
+        at = at or f"/x/meta/embedding{place}"
+        for path, body, prefix in (
+            ("predict", {"x": item["x"]}, ""),
+            ("update", item, ""),
+            ("predict-update", {"examples": [items()[0], item]}, "/examples/1"),
+        ):
+            response = client.post(f"{address}/{path}", json=body)
+            assert response.status_code == 422, (value, response.text)
+            (error,) = response.json()["errors"]
+            assert error["pointer"] == prefix + at
+            assert error["detail"].startswith(detail)
+    assert client.get(address).json() == before
+
+
+def test_a_tensor_for_each_field(client: TestClient, made: Callable[..., str]) -> None:
+    address = made(algorithm="falt")
+    ok(client.post(f"{address}/update", json={"examples": items()}))
+    name = address.rsplit("/", 1)[1]
+    inputs = ok(client.get(f"/v2/models/{name}"))["inputs"]
+    assert {"name": "meta.embedding", "datatype": "FP32", "shape": [-1, 6]} in inputs
+    records = [items()[1]["x"], {"text": "no vector"}]
+    expected = ok(client.post(f"{address}/predict", json={"examples": [{"x": x} for x in records]}))["predictions"]
+    texts = [json.dumps({"text": x["text"]}) for x in records]
+    vectors = [records[0]["meta"]["embedding"], [None] * 6]
+    body = {
+        "inputs": [
+            {"name": "x", "datatype": "BYTES", "shape": [2], "data": texts},
+            {"name": "meta.embedding", "datatype": "FP32", "shape": [2, 6], "data": vectors},
+        ]
+    }
+    outputs = {each["name"]: each for each in ok(client.post(f"/v2/models/{name}/infer", json=body))["outputs"]}
+    scores = np.array(outputs["scores"]["data"]).reshape(2, 2)
+    np.testing.assert_allclose(scores, [list(each["scores"].values()) for each in expected], rtol=1e-6)
+    body["inputs"] = [{"name": "meta.embedding", "datatype": "FP32", "shape": [1, 6], "data": [vectors[0]]}]
+    assert ok(client.post(f"/v2/models/{name}/infer", json=body))
+    for tensor in (
+        {"name": "meta.embedding", "datatype": "FP32", "shape": [1, 5], "data": [[1.0] * 5]},
+        {"name": "meta.embedding", "datatype": "FP32", "shape": [1, 6], "data": [[None, *[1.0] * 5]]},
+        {"name": "other", "datatype": "FP32", "shape": [1, 6], "data": [[1.0] * 6]},
+    ):
+        assert client.post(f"/v2/models/{name}/infer", json={"inputs": [tensor]}).status_code == 422
+
+
+def test_vectors_count_towards_the_bytes_that_a_model_may_have(
+    serve: Callable[..., Any], create: Callable[..., str]
+) -> None:
+    with serve(max_model_bytes=200_000) as client:
+        address = create(client, "small", algorithm="falt")
+        ok(client.post(f"{address}/update", json={"x": {"a": "b"}, "y": ["a"]}))
+        response = client.post(f"{address}/update", json={"x": {"v": packed(np.ones(8192))}, "y": ["a"]})
+        assert response.status_code == 507, response.text
+        assert "bytes of model" in response.json()["detail"]
+        ok(client.post(f"{address}/update", json={"x": {"v": packed(np.ones(64))}, "y": ["a"]}))

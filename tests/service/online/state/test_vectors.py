@@ -1,0 +1,155 @@
+"""Vectors of records in the state of a model: lengths, entries of the log, memory, rollback and snapshots."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.service.online.folds import append, learn, named, new_model
+
+from manylabel_core.state import DamagedState, State
+from manylabel_service.errors import InvalidExample
+from manylabel_service.hosting.examples import Example, Features, Labels
+from manylabel_service.online.state.dry_run import DryRun
+from manylabel_service.online.state.feature_space import FeatureSpace
+from manylabel_service.online.state.log_entries import Rollback, Update, decode, encode
+from manylabel_service.online.state.model import OnlineModel
+
+
+def with_vectors(x: Features | None = None, **vectors: Any) -> Features:
+    return replace(x or named(a=1), vectors={name: np.array(v, dtype=np.float32) for name, v in vectors.items()})
+
+
+def example(i: int) -> tuple[Features, list[str]]:
+    rng = np.random.default_rng(i)
+    relevant = rng.random(2) < 0.5
+    vector = rng.standard_normal(3) + relevant[0]
+    return with_vectors(named(a=i % 3, b=1), v=vector), [name for name, is_ in zip("pq", relevant, strict=True) if is_]
+
+
+def taught(n: int = 12, **spec: Any) -> OnlineModel:
+    model = new_model(**spec)
+    for i in range(n):
+        learn(model, example(i))
+    return model
+
+
+def test_an_entry_has_the_bytes_of_vectors_and_no_empty_ones() -> None:
+    x = with_vectors(v=[0.1, -2.5e14], none=[])
+    update = Update((Example(x, Labels.all_of(["p"])), Example(named(a=1), Labels.all_of([]), 2.0)), "log")
+    (first, second) = decode(encode(update)).examples  # type: ignore[union-attr]
+    assert first.x.vectors is not None
+    assert {name: v.tolist() for name, v in first.x.vectors.items()} == {"v": np.float32([0.1, -2.5e14]).tolist()}
+    assert (first.weight, second.weight, second.x.vectors) == (1.0, 2.0, None)
+    size = len(encode(Update((Example(with_vectors(v=np.zeros(384)), Labels.all_of(["p"])),), "log")))
+    assert size < 4 * 384 + 100
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, 2e15])
+def test_an_entry_with_a_vector_that_is_not_finite_is_damaged(value: float) -> None:
+    update = Update((Example(with_vectors(v=[1.0, value]), Labels.all_of(["p"])),), "log")
+    with pytest.raises(Exception, match="damaged"):
+        decode(encode(update))
+
+
+@pytest.mark.parametrize(
+    ("x", "field", "detail"),
+    [
+        (with_vectors(v=[1, 2]), "v", "must have 3 numbers, as in the examples before; has 2"),
+        (with_vectors(v=[]), "v", "must have 3 numbers, as in the examples before; has 0"),
+        (named(v=1), "v", "must be a vector of 3 numbers, as in the examples before"),
+        (named(**{"v=word": 1}), "v", "must be a vector of 3 numbers, as in the examples before"),
+        (with_vectors(**{f"w{i}": [1] for i in range(8)}), "w7", "is one vector more than the 8 fields of vectors"),
+    ],
+)
+def test_a_vector_of_another_form_is_refused_at_its_field(x: Features, field: str, detail: str) -> None:
+    model = taught()
+    before = model.to_bytes()
+    for check in (
+        lambda: model.features.check(0, x),
+        lambda: DryRun(model).check(Example(x, Labels.all_of(["p"]))),
+    ):
+        with pytest.raises(InvalidExample) as caught:
+            check()
+        assert caught.value.path == ("x", field)
+        assert caught.value.detail.startswith(detail)
+    assert model.to_bytes() == before
+
+
+def test_the_first_example_of_a_request_settles_the_length_for_the_next() -> None:
+    model = new_model()
+    dry_run = DryRun(model)
+    dry_run.add(Example(with_vectors(v=[1, 2], w=[1]), Labels.all_of(["p"])))
+    with pytest.raises(InvalidExample, match="must have 2 numbers"):
+        dry_run.add(Example(with_vectors(v=[1, 2, 3]), Labels.all_of(["p"])))
+    growth = dry_run.checked.growth
+    assert (growth.vectors, growth.columns, growth.values) == (3, 1, 4)
+
+
+def test_a_null_or_an_empty_list_of_no_known_field_says_nothing() -> None:
+    model = new_model()
+    learn(model, (with_vectors(tags=[]), ["p"]))
+    assert model.features.layout.vectors == ()
+    learn(model, (named(a=1), ["p"]))
+    assert model.learner.vectors == ()  # type: ignore[union-attr]
+
+
+def test_declared_features_take_no_vector() -> None:
+    features = FeatureSpace(["a"])
+    with pytest.raises(InvalidExample, match="is not one of the features declared"):
+        features.check(0, with_vectors(v=[1, 2]))
+
+
+@pytest.mark.parametrize("algorithm", ["falt", "salt", "kernel_falt"])
+def test_a_rollback_to_before_the_vectors_keeps_their_fields_and_forgets_what_was_learnt(algorithm: str) -> None:
+    model = new_model(algorithm=algorithm)
+    learn(model, (named(a=1, b=1), ["p"]))
+    states = {model.position: model.to_bytes()}
+    for i in range(6):
+        learn(model, example(i))
+    append(model, Rollback("1", "log"), states)
+    assert model.features.layout.vectors == (("v", 3),)
+    restored = OnlineModel.from_bytes(model.to_bytes())
+    for each in (model, restored):
+        for i in range(6, 12):
+            learn(each, example(i))
+    assert restored.to_bytes() == model.to_bytes()
+    with pytest.raises(InvalidExample):
+        model.features.check(0, with_vectors(v=[1]))
+
+
+@pytest.mark.parametrize("titles", [False, True])
+def test_predictions_do_not_change_by_a_snapshot_and_vectors_count(titles: bool) -> None:
+    spec: dict[str, Any] = {"text": {"min_length": 1}} if titles else {}
+    model = taught(60, **spec)
+    restored = OnlineModel.from_bytes(model.to_bytes())
+    xs = [example(100)[0], named(a=1), with_vectors(named(new=1), v=[1, 2, 3], unknown=[4])]
+    for x in xs:
+        (expected,), (found,) = model.predict([x]), restored.predict([x])
+        assert expected.scores == found.scores
+    (one,), (other,) = model.predict([with_vectors(v=[1, 1, 1])]), model.predict([with_vectors(v=[-1, -1, -1])])
+    assert one.scores["p"] > other.scores["p"]
+
+
+def test_memory_of_vectors_is_counted_before_and_after() -> None:
+    model = new_model()
+    learn(model, (named(a=1), ["p"]))
+    vector = np.random.default_rng(0).standard_normal(1000)
+    dry_run = DryRun(model)
+    dry_run.add(Example(with_vectors(v=vector), Labels.all_of(["p"])))
+    growth = dry_run.checked.growth
+    before, foreseen = model.nbytes, model.nbytes_after(1 + growth.vectors, 1, 1, growth.values)
+    learn(model, (with_vectors(v=vector), ["p"]))
+    arrays = model.learner.arrays()  # type: ignore[union-attr]
+    assert model.nbytes >= sum(array.nbytes for array in arrays.values())
+    assert before + 1000 * 16 < model.nbytes <= foreseen + 1000
+
+
+@pytest.mark.parametrize(
+    "vectors", [[["v", 4]], [["w", 3], ["v", 3]], [["v", 0]], [["", 3]], [[3, "v"]], [["v", 3], ["v", 3]], "no", [1]]
+)
+def test_a_forged_layout_is_refused(vectors: Any) -> None:
+    arrays, header = State.from_bytes(taught().to_bytes())
+    header["layout"]["vectors"] = vectors
+    with pytest.raises(DamagedState):
+        OnlineModel.from_bytes(State(arrays, header).to_bytes())
