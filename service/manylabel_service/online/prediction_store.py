@@ -15,12 +15,13 @@ import numpy as np
 import structlog
 from numpy.typing import NDArray
 
+from manylabel_core.promise import Decision
 from manylabel_service.clock import now_ms, rfc3339
 from manylabel_service.errors import PredictionExpired, PredictionNotFound
 from manylabel_service.hosting.examples import Features
 from manylabel_service.hosting.predictions import Prediction
 from manylabel_service.hosting.slices import SLICE_SECONDS
-from manylabel_service.online.state.log_entries import Answered
+from manylabel_service.online.state.log_entries import Answered, pack_decision, read_decision
 from manylabel_service.settings import Settings
 from manylabel_service.storage import ModelRecord, Store
 from manylabel_service.ulid import timestamp_of
@@ -33,13 +34,15 @@ class KeptPrediction(NamedTuple):
 
     `scores` (float64) has one for each label that the model knew, in column order: its score minus the threshold. A
     trained model learns nothing from it: then there are no features, and `answered` says which version the scores are
-    of. `record` is what `x` was made of, as JSON, if it was to be kept too.
+    of. `record` is what `x` was made of, as JSON, if it was to be kept too. `decision` is the one that was served, if
+    precision was promised.
     """
 
     x: Features
     scores: NDArray[np.float64]
     answered: Answered | None = None
     record: bytes | None = None
+    decision: Decision | None = None
 
 
 PAGE = 500
@@ -82,7 +85,10 @@ class PredictionStore:
         PredictionsFull, StorageGone, ModelGone
         """
         parts = zip(xs, predictions, repeat(None) if records is None else records, strict=False)
-        kept = (KeptPrediction(x, _in_columns(one, columns_of), record=record) for x, one, record in parts)
+        kept = (
+            KeptPrediction(x, _in_columns(one, columns_of), record=record, decision=one.decision)
+            for x, one, record in parts
+        )
         await self._put(ids, kept)
 
     async def put_answers(self, ids: Sequence[str], predictions: Sequence[Prediction], version: int) -> None:
@@ -174,10 +180,11 @@ def _in_columns(
 
 def encode_kept(kept: KeptPrediction) -> bytes:
     """Return a kept prediction as bytes."""
-    x, scores, answered, record = kept
+    x, scores, answered, record, decision = kept
     indices = None if x.indices is None else x.indices.astype("<i4", copy=False).tobytes()
     values = x.values.astype("<f4", copy=False).tobytes()
     fields = [x.names, indices, values, scores.astype("<f8", copy=False).tobytes(), answered, record]
+    fields.append(pack_decision(decision))
     packed: bytes = msgpack.packb(fields)
     return packed
 
@@ -191,13 +198,13 @@ def decode_kept(packed: bytes) -> KeptPrediction:
         The bytes are not what it wrote.
     """
     try:
-        names, indices, values, scores, answered, record = msgpack.unpackb(packed)
+        names, indices, values, scores, answered, record, decision = msgpack.unpackb(packed)
         x = Features(
             names=None if names is None else tuple(names),
             indices=None if indices is None else np.frombuffer(indices, dtype="<i4"),
             values=np.frombuffer(values, dtype="<f4"),
         )
         by = None if answered is None else Answered(int(answered[0]), tuple(answered[1]))
-        return KeptPrediction(x, np.frombuffer(scores, dtype="<f8"), by, record)
+        return KeptPrediction(x, np.frombuffer(scores, dtype="<f8"), by, record, read_decision(decision))
     except (TypeError, msgpack.UnpackException) as error:
         raise ValueError(f"the kept prediction is damaged: {error}") from error

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from manylabel_core.label_structure import Group
+from manylabel_core.promise import Decision, Target
 from manylabel_core.records import RecordEncoder
 from manylabel_service.errors import (
     DurabilityUnavailable,
@@ -51,10 +52,12 @@ from manylabel_service.online.state.label_details import Edit
 from manylabel_service.online.state.label_table import measured
 from manylabel_service.online.state.log_entries import (
     Answered,
+    Control,
     Describe,
     Regroup,
     Relabel,
     Rollback,
+    SetPromise,
     StreamPart,
     Update,
     encode,
@@ -169,6 +172,7 @@ class Replica(HostedModel):
             "updates": model.updates,
             "labels": len(model.labels),
             **model.groups.to_json(model.labels.names),
+            **model.promises.to_json(),
             "features": len(model.features),
             "bytes": model.nbytes,
             "ignored": model.ignored,
@@ -437,6 +441,7 @@ class Replica(HostedModel):
         prediction_ids: Sequence[str] | None = None,
         served: Sequence[NDArray[np.float64]] | None = None,
         answered: Sequence[Answered] | None = None,
+        decisions: Sequence[Decision | None] | None = None,
         stream: StreamPart | None = None,
         refuse_each: bool = False,
         deadline: float = math.inf,
@@ -452,6 +457,7 @@ class Replica(HostedModel):
         prediction_ids : of the kept predictions that the examples are the truth of; none is told a label twice.
         served : the scores that were answered then, of each, as `KeptPrediction` has them.
         answered : by which version of a trained model, of each.
+        decisions : that were served then, of each, where precision was promised.
         stream : where the examples stand in a stream; lines learnt before are skipped.
         refuse_each : whether examples are refused one by one, and the others learnt; the answer has the errors then.
         deadline : time.monotonic() at which the update is refused if those before it are not done; without one it
@@ -480,6 +486,7 @@ class Replica(HostedModel):
             want_probabilities,
             None if served is None else tuple(served),
             None if answered is None else tuple(answered),
+            None if decisions is None else tuple(decisions),
         )
         with self._keys.hold(key):
             result, refused = await self._learn(update, refuse_each, deadline)
@@ -568,7 +575,22 @@ class Replica(HostedModel):
             regroup = Regroup(tuple(groups), parents, self.durability, key)
             return self._answer(await self.queue.put(regroup, self._encoded(regroup), None))
 
-    def _encoded(self, change: Rollback | Relabel | Describe | Regroup) -> bytes:
+    async def set_promise(self, target: Target | None, key: IdempotencyKey | None = None) -> UpdateResult:
+        """Promise precision from here on, or no longer (None), as an entry of the log.
+
+        Raises
+        ------
+        InvalidField
+        NotReady, KeyInFlight, KeyReused, QueueFull, StorageGone, ModelGone
+        """
+        self.check_changeable()
+        if (earlier := await self.replayed(key)) is not None:
+            return earlier
+        with self._keys.hold(key):
+            promise = SetPromise(target, self.durability, key)
+            return self._answer(await self.queue.put(promise, self._encoded(promise), None))
+
+    def _encoded(self, change: Control) -> bytes:
         return encode(change, self._in_use.versions.form)
 
     def measured(self, version: int) -> VersionMeasures:

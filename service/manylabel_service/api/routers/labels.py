@@ -195,6 +195,7 @@ async def _learn_kept(
         prediction_ids=ids,
         served=[one.scores for one in kept],
         answered=answered or None,
+        decisions=[one.decision for one in kept] if any(one.decision is not None for one in kept) else None,
         deadline=deadline,
     )
 

@@ -27,7 +27,7 @@ from manylabel_service.api.web.problems import invalid
 from manylabel_service.api.web.routes import GuardedRoute, body, json_answer, listed, problems
 from manylabel_service.api.web.turns import LARGE_BYTES
 from manylabel_service.api.web.validation import Path, check_all_known, invalid_body
-from manylabel_service.errors import LabelNotFound, NoReliability, NotCalibrated
+from manylabel_service.errors import InvalidField, LabelNotFound, NoReliability, NotCalibrated
 from manylabel_service.hosting.hosted_model import HostedModel
 from manylabel_service.hosting.size_limits import check_limit
 from manylabel_service.models.warm_start import warm_start
@@ -86,7 +86,7 @@ async def create_model(request: Request, context: ContextOf, access: AccessOf) -
     access.require_names(spec.name, *([] if wanted.init_from is None else [wanted.init_from.model]))
     if wanted.init_from is not None:
         state = await _begin(context, spec, wanted.init_from, wanted.leaves_scaling, wanted.leaves_text)
-    elif wanted.details or wanted.groups or wanted.parents:
+    elif wanted.details or wanted.groups or wanted.parents or wanted.promise:
         state = OnlineModel(spec)
     else:
         return created(await context.registry.create(spec))
@@ -94,6 +94,11 @@ async def create_model(request: Request, context: ContextOf, access: AccessOf) -
     if wanted.groups or wanted.parents:
         state.regroup([each.group for each in wanted.groups], wanted.parents)
         state.learner.grow(state.learner.n_features_, len(state.labels))
+    if wanted.promise is not None:
+        try:
+            state.set_promise(wanted.promise.target)
+        except InvalidField as error:
+            raise InvalidField(("promise", *error.path), error.detail) from error
     return created(await context.registry.create(state.online_spec, state))
 
 

@@ -59,6 +59,10 @@ class Prediction(Answer):
     their own has taken those away already, and says 0 here."""
     probabilities: dict[str, float] | None = None
     """If probabilities were asked for, they say how likely each label is, as far as the model knows."""
+    auto: list[str] | None = None
+    """Labels that may be applied unseen; there if the model promises a precision."""
+    review: bool | None = None
+    """Whether the example needs review; there if the model promises a precision."""
     explanations: dict[str, Explanation] | None = None
     """If `explain` was asked for, these say for each label predicted which features speak for it, and against it."""
     id: str | None = None

@@ -341,6 +341,19 @@ class GroupOfLabels(Answer):
     """`one`: exactly one of them is true wherever their parent is, or always if they have none."""
 
 
+class PromiseOfModel(Answer):
+    """A promise of precision."""
+
+    precision: float
+    """Share of right labels among those applied unseen."""
+    settled: float | None
+    """Share of entirely right examples among those that need no review; null: every example needs review."""
+    missed: float
+    """Share of all true labels that may be missed in examples without review."""
+    audit_rate: float
+    """Share of settled examples that need review all the same."""
+
+
 class ModelStatus(At, _Spec):
     """A model as it is now."""
 
@@ -352,6 +365,8 @@ class ModelStatus(At, _Spec):
     """Groups of labels of which one is true, or at most one."""
     parents: dict[str, str]
     """The parent of each label that has one."""
+    promise: PromiseOfModel | None
+    """The precision promised; null: none."""
     features: int
     """Number of features that the model knows."""
     bytes: int

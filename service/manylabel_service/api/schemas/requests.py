@@ -20,6 +20,7 @@ from pydantic import (
 
 from manylabel_core.datasets.label_details import MAX_CHARACTERS
 from manylabel_core.label_structure import Group
+from manylabel_core.promise import Target
 from manylabel_core.records.forms import form_of, form_of_numbers
 from manylabel_core.rows import MAX_EXAMPLE_WEIGHT, MAX_MAGNITUDE
 from manylabel_service import names, ulid
@@ -381,6 +382,27 @@ class GroupsRequest(_Request):
     declared."""
 
 
+_Share = Annotated[float, Field(strict=True, gt=0, lt=1, allow_inf_nan=False)]
+
+
+class PromiseRequest(_Request):
+    """A promise of precision: which share of labels applied unseen is right in the long run."""
+
+    precision: _Share
+    """Share of right labels among those applied unseen (`auto`)."""
+    settled: _Share | None = 0.9
+    """Share of entirely right examples among those that need no review; null: every example needs review."""
+    missed: _Share = 0.02
+    """Share of all true labels that may be missed in examples without review."""
+    audit_rate: Annotated[float, Field(strict=True, ge=0, le=1, allow_inf_nan=False)] = 0.05
+    """Share of settled examples that need review all the same, so that the promise stays checked."""
+
+    @property
+    def target(self) -> Target:
+        """The target of the promise."""
+        return Target(**self.model_dump())
+
+
 class RollbackRequest(_Request):
     """A rollback goes back to a snapshot."""
 
@@ -477,13 +499,15 @@ class ModelRequest(ModelSpec):
     """Groups of labels of which one is true, or at most one."""
     parents: _Parents = Field(default_factory=dict)
     """The parent of each child: a true label implies its parent."""
+    promise: PromiseRequest | None = None
+    """Null: no label is applied unseen."""
 
     @property
     def spec(self) -> ModelSpec:
         """The spec of the model."""
         names = None if self.labels is None else [x if isinstance(x, str) else x.name for x in self.labels]
         return ModelSpec.model_validate(
-            {**self.model_dump(exclude={"init_from", "labels", "groups", "parents"}), "labels": names}
+            {**self.model_dump(exclude={"init_from", "labels", "groups", "parents", "promise"}), "labels": names}
         )
 
     @property

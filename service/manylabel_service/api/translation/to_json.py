@@ -108,6 +108,8 @@ def to_dict(prediction: Prediction, selection: Selection, id: str | None = None)
     document["threshold"] = prediction.threshold
     if prediction.probabilities is not None:
         document["probabilities"] = prediction.probabilities
+    if prediction.auto is not None:
+        document["auto"], document["review"] = prediction.auto, prediction.review
     if prediction.explanations is not None:
         document["explanations"] = {label: _explanation(each) for label, each in prediction.explanations.items()}
     if selection.learning is not None:

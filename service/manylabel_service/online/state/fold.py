@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from manylabel_core.online.pipeline import Learnt
+from manylabel_core.promise import Decision, Promise
 from manylabel_core.rows import NO_WEIGHTS, Targets
 from manylabel_service.errors import InvalidExample, KeyReused, PredictionError, ServiceError
 from manylabel_service.hosting.examples import Example
@@ -21,11 +22,20 @@ from manylabel_service.idempotency import IdempotencyKey
 from manylabel_service.online.state.answer import Answer
 from manylabel_service.online.state.dry_run import Checked, DryRun
 from manylabel_service.online.state.feature_space import Columns
-from manylabel_service.online.state.log_entries import Change, Describe, Regroup, Relabel, Rollback, Update
+from manylabel_service.online.state.log_entries import (
+    Change,
+    Control,
+    Describe,
+    Regroup,
+    Relabel,
+    Rollback,
+    SetPromise,
+    Update,
+)
 from manylabel_service.online.state.model import OnlineModel, as_rows
 from manylabel_service.storage import START
 
-Kind = Literal["update", "rollback", "relabel", "describe", "regroup"]
+Kind = Literal["update", "rollback", "relabel", "describe", "regroup", "promise"]
 """Kind of a log entry."""
 
 
@@ -35,6 +45,7 @@ _KINDS: dict[type[Change], Kind] = {
     Relabel: "relabel",
     Describe: "describe",
     Regroup: "regroup",
+    SetPromise: "promise",
 }
 
 
@@ -95,6 +106,7 @@ class _Entry:
     refusal: ApplyResult | None = None
     scores: list[NDArray[np.float64]] = field(default_factory=list)
     probabilities: list[NDArray[np.float64]] = field(default_factory=list)
+    decisions: list[NDArray[np.int32]] = field(default_factory=list)
     alarms: list[tuple[int, str | None]] = field(default_factory=list)
     """Which of its examples, from 1, and the label."""
     new_labels: list[str] = field(default_factory=list)
@@ -111,7 +123,7 @@ class _Relabel(NamedTuple):
     """A change of labels that waits for its turn."""
 
     position: str
-    relabel: Relabel | Describe | Regroup
+    relabel: Relabel | Describe | Regroup | SetPromise
 
 
 class _Block:
@@ -127,6 +139,7 @@ class _Block:
         self._labels: list[int] = []
         self._signs: list[NDArray[np.int8]] = []
         self._complete: list[bool] = []
+        self.told_all: list[bool] = []
         self._label_ends: list[int] = [0]
         self._n_labels: list[int] = []
 
@@ -154,6 +167,7 @@ class _Block:
         self._labels.extend(truth.columns)
         self._signs.append(truth.signs)
         self._complete.append(truth.complete)
+        self.told_all.append(complete)
         self._label_ends.append(len(self._labels))
         self._n_labels.append(len(model.labels))
         if len(model.labels) > self.n_known[-1]:
@@ -318,6 +332,9 @@ class Fold:
                 elif isinstance(relabel, Regroup):
                     new = tuple(model.regroup(relabel.groups, relabel.parents))
                     outcome = ApplyResult(answer, False, kind, 0, (), previous, new)
+                elif isinstance(relabel, SetPromise):
+                    model.set_promise(relabel.target)
+                    outcome = ApplyResult(answer, kind=kind, previous_position=previous)
                 else:
                     _relabel(model, relabel)
                     outcome = ApplyResult(answer, kind=kind, previous_position=previous, relabelled=relabel)
@@ -388,11 +405,17 @@ class Fold:
                 probabilities = probabilities.copy()
                 shown.agree(probabilities)
         _measure(model, block, scores, probabilities, block.targets)
+        promise, decisions = model.promises.promise, None
+        if promise is not None and probabilities is not None:
+            decisions = _decide(model, promise, block, scores, probabilities)
         for row, (n_known, entry) in enumerate(zip(block.n_known, block.entries, strict=True)):
             if entry.update.want_predictions:
                 entry.scores.append(scores[row, : 1 + n_known].copy())
             if entry.update.want_probabilities and probabilities is not None:
                 entry.probabilities.append(probabilities[row, :n_known].copy())
+            if entry.update.want_predictions and decisions is not None:
+                decision = decisions[row]
+                entry.decisions.append(np.array([decision.review, *decision.applied], dtype=np.int32))
         for row, column in alarms:
             label = model.labels.names[column - 1] if column else None
             model.prequential.note_alarm(n_given + 1 + row, column)
@@ -408,8 +431,15 @@ class Fold:
         model.updates += learnt
         scores = tuple(entry.scores) if update.want_predictions else None
         probabilities = tuple(entry.probabilities) if update.want_probabilities else None
+        decisions = tuple(entry.decisions) if entry.decisions else None
         answer = Answer(
-            model.position, model.updates, update.durability, scores, entry.skipped, probabilities=probabilities
+            model.position,
+            model.updates,
+            update.durability,
+            scores,
+            entry.skipped,
+            probabilities=probabilities,
+            decisions=decisions,
         )
         if update.key is not None:
             model.keys.add(update.key, answer)
@@ -464,6 +494,30 @@ def _measure(
             model.labelled.parts.measure(id, model.prequential, *given, likely)
 
 
+def _decide(
+    model: OnlineModel,
+    promise: Promise,
+    block: _Block,
+    scores: NDArray[np.float64],
+    probabilities: NDArray[np.float64],
+) -> list[Decision]:
+    """Return the decision about each example just before it was learnt; count it, or the one served for late labels."""
+    likely, scores, parents = model.for_promise(probabilities, scores)
+    targets, told_all, hidden = block.targets, np.array(block.told_all), model.hidden_columns
+    if not block.has_late:
+        return promise.learn(likely, scores, targets, told_all, parents, hidden)
+    decisions: list[Decision] = []
+    for row, (entry, number) in enumerate(zip(block.entries, block.numbers, strict=True)):
+        one, target, served = slice(row, row + 1), targets.part(row, row + 1), entry.update.decisions
+        if entry.update.prediction_ids is None:
+            decisions += promise.learn(likely[one], scores[one], target, told_all[one], parents, hidden)
+            continue
+        decisions += promise.decide(likely[one], scores[one], parents)
+        if served is not None and (decision := served[number - 1]) is not None:
+            promise.learn_served(decision, target, block.told_all[row], hidden)
+    return decisions
+
+
 def _relabel(model: OnlineModel, relabel: Relabel) -> None:
     """Pause, resume, retire, merge or rename a label; raises as these methods of the model."""
     if relabel.paused is not None:
@@ -478,9 +532,9 @@ def _relabel(model: OnlineModel, relabel: Relabel) -> None:
 
 def _under_way(entry: LogEntry) -> _Entry | _Rollback | _Relabel:
     change = entry.change
-    if isinstance(change, Relabel | Describe | Regroup):
-        return _Relabel(entry.position, change)
-    return _Rollback(entry.position, change) if isinstance(change, Rollback) else _Entry(entry, change)
+    if isinstance(change, Rollback):
+        return _Rollback(entry.position, change)
+    return _Relabel(entry.position, change) if isinstance(change, Control) else _Entry(entry, change)
 
 
 def _repeats_key(entry: _Entry, others: Iterable[_Entry]) -> bool:

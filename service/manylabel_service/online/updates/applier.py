@@ -370,6 +370,8 @@ def _events(result: ApplyResult) -> Iterator[Event]:
             resume = result.previous_position if left else None
             yield Event("label", position, {**data, "label": name, "change": change}, resume)
         return
+    if result.kind == "promise":
+        return
     for name in result.new_labels:
         yield Event("label", position, {**data, "label": name, "change": "new"}, result.previous_position)
     for updates, label in result.alarms:

@@ -1,0 +1,120 @@
+"""A promise of precision over HTTP: set with a model and later, answered with predictions, and refused at its place."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from starlette.testclient import TestClient
+
+from manylabel_service.api import schemas
+
+EASY = {"precision": 0.8, "settled": 0.7, "missed": 0.05, "audit_rate": 0.0}
+LABELS = "pqr"
+JSON = {"Content-Type": "application/json"}
+
+
+def items(n: int, seed: int = 0) -> list[dict[str, Any]]:
+    """Examples of three labels that a feature each tells."""
+    told = np.random.default_rng(seed).random((n, len(LABELS))) < 0.3
+    return [
+        {
+            "x": {f"x{name}": float(on) for name, on in zip(LABELS, row, strict=True)},
+            "y": [name for name, on in zip(LABELS, row, strict=True) if on],
+        }
+        for row in told
+    ]
+
+
+def teach(client: TestClient, address: str, n: int = 300) -> None:
+    client.post(f"{address}/update", json={"examples": items(n)}).raise_for_status()
+
+
+def pointer(answer: Any) -> str:
+    assert (answer.status_code, answer.json()["code"]) == (422, "invalid_request"), answer.text
+    found: str = answer.json()["errors"][0]["pointer"]
+    return found
+
+
+def test_a_promise_is_given_with_a_model_and_changed_later(client: TestClient, create: Callable[..., str]) -> None:
+    address = create(client, "promising", promise=EASY)
+    shown = client.get(address)
+    schemas.ModelStatus.model_validate_json(shown.content, strict=True)
+    assert shown.json()["promise"] == EASY
+    teach(client, address)
+    batch = {"examples": [{"x": item["x"]} for item in items(50, seed=1)]}
+    answer = client.post(f"{address}/predict", json=batch)
+    schemas.PredictBatchAnswer.model_validate_json(answer.content, strict=True)
+    predictions = answer.json()["predictions"]
+    assert sum(len(one["auto"]) for one in predictions) > 20
+    assert False in [one["review"] for one in predictions]
+    assert all(set(one["auto"]) <= set(one["labels"]) for one in predictions)
+    x = next(item["x"] for item, one in zip(batch["examples"], predictions, strict=True) if one["auto"] == ["q"])
+    for wanted, auto in ({"only": ["q"]}, ["q"]), ({"except": ["q"]}, []):
+        assert client.post(f"{address}/predict", json={"x": x, **wanted}).json()["auto"] == auto
+    answer = client.post(f"{address}/predict-update", json=items(1, seed=3)[0])
+    schemas.PredictUpdateAnswer.model_validate_json(answer.content, strict=True)
+    assert answer.json().keys() >= {"auto", "review"}
+    lines = client.post(
+        f"{address}/stream", content='{"x": {"xp": 1}, "y": ["p"]}\n', headers={"Content-Type": "application/x-ndjson"}
+    )
+    assert '"auto":' in lines.text
+
+    headers = {"Idempotency-Key": "promise"}
+    first = client.put(f"{address}/promise", json={"precision": 0.99}, headers=headers)
+    schemas.UpdateAnswer.model_validate_json(first.content, strict=True)
+    again = client.put(f"{address}/promise", json={"precision": 0.99}, headers=headers)
+    assert (again.json(), again.headers["Idempotent-Replayed"]) == (first.json(), "true")
+    full = {"precision": 0.99, "settled": 0.9, "missed": 0.02, "audit_rate": 0.05}
+    assert client.get(address).json()["promise"] == full
+    assert client.put(f"{address}/promise", content="null", headers=JSON).status_code == 200
+    assert client.get(address).json()["promise"] is None
+    assert "auto" not in client.post(f"{address}/predict", json={"x": {"xp": 1.0}}).json()
+
+
+def test_delayed_labels_count_what_was_served(client: TestClient, create: Callable[..., str]) -> None:
+    address = create(client, "promising-late", promise=EASY)
+    teach(client, address)
+    kept = client.post(f"{address}/predict?keep=true", json={"x": {"xp": 1.0, "xq": 0.0, "xr": 0.0}}).json()
+    assert kept["auto"] == ["p"]
+    before = client.get(address).json()["updates"]
+    told = client.post(f"{address}/labels", json={"id": kept["id"], "y": {"p": False}})
+    assert told.json()["updates"] == before + 1
+    told = client.post(f"{address}/labels", json={"id": kept["id"], "y": {"q": True}})
+    assert told.json()["updates"] == before + 2
+
+
+@pytest.mark.parametrize(
+    ("body", "place"),
+    [
+        ({"precision": 0}, "/precision"),
+        ({"precision": 1}, "/precision"),
+        ({"precision": 1.5}, "/precision"),
+        ({"precision": "high"}, "/precision"),
+        ({}, "/precision"),
+        ({**EASY, "settled": 1.0}, "/settled"),
+        ({**EASY, "missed": 0.0}, "/missed"),
+        ({**EASY, "audit_rate": -0.1}, "/audit_rate"),
+        ({**EASY, "recall": 0.5}, "/recall"),
+        ([], ""),
+    ],
+)
+def test_what_cannot_be_promised_is_refused_at_its_place(
+    client: TestClient, create: Callable[..., str], body: Any, place: str
+) -> None:
+    address = create(client, f"refused-{abs(hash(str(body))) % 10**9}", promise=EASY)
+    teach(client, address, 100)
+    before = client.get(address).json()
+    assert pointer(client.put(f"{address}/promise", json=body)) == place
+    assert client.get(address).json() == before
+    created = client.post("/v1/models", json={"name": "never-made", "algorithm": "falt", "promise": body})
+    assert pointer(created) == f"/promise{place}"
+    assert client.get("/v1/models/never-made").status_code == 404
+
+
+def test_a_model_without_probabilities_promises_nothing(client: TestClient, create: Callable[..., str]) -> None:
+    spec = {"name": "uncalibrated", "algorithm": "falt", "params": {"calibrate": False}}
+    assert pointer(client.post("/v1/models", json={**spec, "promise": EASY})) == "/promise"
+    address = create(client, "uncalibrated", params={"calibrate": False})
+    assert pointer(client.put(f"{address}/promise", json=EASY)) == ""
+    assert client.put(f"{address}/promise", content="null", headers=JSON).status_code == 200
