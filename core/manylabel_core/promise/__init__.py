@@ -5,5 +5,6 @@ bucket, opens and closes the gate. The account bounds the number of wrong labels
 """
 
 from manylabel_core.promise.promise import MAX_CANDIDATES, Decision, Promise, Target
+from manylabel_core.promise.report import report
 
-__all__ = ["MAX_CANDIDATES", "Decision", "Promise", "Target"]
+__all__ = ["MAX_CANDIDATES", "Decision", "Promise", "Target", "report"]

@@ -230,7 +230,7 @@ def learn(memory, settings, decision, truth, complete):  # type: ignore[no-untyp
     recent[0], recent[1], recent[2] = int(n_true), int(n_found), int(missed)
     recent[3] = (2 if right else 1) if settled else 0
     counts[LEARNT] += 1.0
-    counts[EXAMPLES] += 1.0 if complete else 0.0
+    counts[EXAMPLES] += 1.0 if complete or (settled and not right) else 0.0
     counts[TRUE] += n_true
     counts[FOUND] += n_found
     counts[MISSED] += missed

@@ -37,7 +37,7 @@ def test_the_commands_are_these() -> None:
         "models", "models create", "models show", "models delete", "models versions", "models promote",
         "models plot", "models labels", "models predictions", "models rename-label", "models merge-label",
         "models retire-label", "models pause-label", "models resume-label", "models describe-labels",
-        "models set-groups", "compare",
+        "models set-groups", "models set-promise", "compare",
         "keys", "keys list", "keys create", "keys show", "keys change", "keys revoke", "keys token", "keys init",
         "train", "datasets", "datasets add", "datasets show", "datasets delete", "worker", "audit", "replicas",
         "export-model", "mcp",

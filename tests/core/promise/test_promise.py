@@ -8,7 +8,7 @@ from river import datasets
 from tests.core.promise.transcription import Plain, state_numbers
 
 from manylabel_core import KernelFALT
-from manylabel_core.promise import Decision, Promise, Target
+from manylabel_core.promise import Decision, Promise, Target, report
 from manylabel_core.rows import NO_WEIGHTS, Rows, Targets
 
 EASY = 0.9, 0.8, 0.02
@@ -265,3 +265,55 @@ def test_a_damaged_decision_is_refused(at):
     values[at] = np.nan if at == 0 else -7.5
     with pytest.raises(ValueError, match="decision"):
         Decision(values).check()
+
+
+def test_the_account_adds_up():
+    p, truth = stream(6000, seed=9)
+    names = [f"label {column}" for column in range(p.shape[1])]
+    target = Target(*EASY, 0.2)
+    promise = Promise(target)
+    told = report(promise, names)
+    assert (told["gate"]["state"], told["gate"]["why"]) == ("learning", "no label is sure enough yet")
+    assert told["total"]["precision"] is None
+    decisions = learnt(promise, p, truth)
+    told = report(promise, names)
+    assert {name: told[name] for name in Target._fields} == target._asdict()
+    for part, last in (("total", 6000), ("last_1000", 1000)):
+        numbers, pairs = told[part], list(zip(decisions, truth > 0, strict=True))[-last:]
+        outcomes = [bool(row[column]) for one, row in zip(decisions, truth > 0, strict=True) for column in one.applied]
+        outcomes = outcomes if part == "total" else outcomes[-1000:]
+        settled = [(one, row) for one, row in pairs if one.settled]
+        right = [one.applied == np.flatnonzero(row).tolist() for one, row in settled]
+        assert (numbers["applied"], numbers["wrong"]) == (len(outcomes), len(outcomes) - sum(outcomes))
+        assert numbers["precision"] == pytest.approx(np.mean(outcomes))
+        assert (numbers["settled"], numbers["settled_right"]) == (len(settled), pytest.approx(np.mean(right)))
+        assert numbers["settled_share"] == pytest.approx(len(settled) / last)
+        n_found = sum(row[one.applied].sum() for one, row in pairs)
+        assert numbers["recall"] == pytest.approx(n_found / sum(row.sum() for _, row in pairs))
+        assert numbers["missed"] == sum(row.sum() - row[one.applied].sum() for one, row in settled)
+    assert sum(one["applied"] for one in told["labels"]) == told["total"]["applied"]
+    shares = [one["precision"] for one in told["labels"]]
+    assert shares == sorted(shares)
+    recalls = [point["recall"] for point in told["curve"]]
+    assert recalls == sorted(recalls, reverse=True)
+    assert abs(recalls[0] - told["last_1000"]["recall"]) < 0.1
+
+
+def test_the_room_is_the_number_of_errors_until_the_gate_closes():
+    p, truth = stream(1500, seed=10)
+    promise = Promise(Target(*EASY))
+    learnt(promise, p, truth)
+    told = report(promise, "abcdefghijkl")["gate"]
+    assert told["state"] == "open"
+    sure = np.zeros((1, p.shape[1]))
+    sure[0, 7] = 0.999
+    errors = 0
+    while promise.memory.gates[0, 3] > 0:
+        (decision,) = promise.decide(sure, scores_of(sure > -1))
+        values = decision.values.copy()
+        values[16] = 3  # applied, also if its label is held back
+        promise.learn_served(Decision(values), targets_of(np.where(sure > 0, -1, 0).astype(np.int8)), complete=False)
+        errors += 1
+    assert errors == told["room"] + 1
+    told = report(promise, "abcdefghijkl")["gate"]
+    assert (told["state"], told["room"]) == ("closed", 0)

@@ -109,6 +109,8 @@ class Metrics:
     """None of a model that does not watch for it."""
     version: int | None = None
     """Version of a trained model whose predictions are measured; None for an online model."""
+    promise: dict[str, Any] | None = None
+    """Account of the promise of precision, as `GET metrics` has it; None without a promise."""
 
 
 Column: TypeAlias = "list[float | None]"
@@ -261,6 +263,7 @@ def metrics(answer: Mapping[str, Any]) -> Metrics:
         BySeen(**{group: from_json(GroupMeasures, answer["by_seen"][group]) for group in _GROUPS}),
         None if drift is None else _drift(drift),
         answer.get("version"),
+        answer.get("promise"),
     )
 
 

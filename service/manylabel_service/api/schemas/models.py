@@ -126,6 +126,94 @@ class BothMeasures(Answer):
     """Alarms are there only for a model that watches for drift."""
 
 
+class PromiseOfModel(Answer):
+    """A promise of precision."""
+
+    precision: float
+    """Share of right labels among those applied unseen."""
+    settled: float | None
+    """Share of entirely right examples among those that need no review; null: every example needs review."""
+    missed: float
+    """Share of all true labels that may be missed in examples without review."""
+    audit_rate: float
+    """Share of settled examples that need review all the same."""
+
+
+class GateOfPromise(Answer):
+    """State of a gate: whether labels are applied, or examples settled."""
+
+    state: Literal["learning", "open", "closed"]
+    """`learning`: it has never been open. `closed`: it was, and there were too many errors."""
+    why: str
+    """Reason for the state, such as "11 of 15 right in the shadow"."""
+    room: int
+    """Number of errors that it can take before it closes."""
+    openings: int
+    """Number of times that it opened."""
+
+
+class NumbersOfPromise(Answer):
+    """Numbers of what was applied and settled, by true labels; shares are null where there is nothing to divide by."""
+
+    applied: int
+    """Number of labels applied unseen of which the truth is known."""
+    wrong: int
+    """Number of those that were wrong."""
+    precision: float | None
+    """Share of right labels among those applied."""
+    true: int
+    """Number of true labels."""
+    recall: float | None
+    """Share of the true labels that were applied unseen."""
+    examples: int
+    """Number of examples of which all true labels are known; of the last 1,000, with those known in part."""
+    settled: int
+    """Number of examples that needed no review."""
+    settled_share: float | None
+    """Share of these examples."""
+    settled_right: float | None
+    """Share of settled examples that were entirely right."""
+    missed: int
+    """Number of true labels that settled examples lacked."""
+    missed_share: float | None
+    """Share of all true labels that settled examples lacked."""
+
+
+class LabelOfPromise(Answer):
+    """A label that was applied unseen."""
+
+    label: str
+    applied: int
+    wrong: int
+    precision: float
+
+
+class RecallAtPrecision(Answer):
+    """The recall that could be had at a precision."""
+
+    precision: float
+    recall: float
+
+
+class AccountOfPromise(PromiseOfModel):
+    """The account of a promise of precision. Only true labels told by people count."""
+
+    gate: GateOfPromise
+    """State of labels that may be applied unseen."""
+    settled_gate: GateOfPromise | None
+    """State of examples that need no review; null: every example needs review."""
+    total: NumbersOfPromise
+    """Numbers since the promise was made."""
+    last_1000: NumbersOfPromise
+    """Numbers of the last 1,000 labels applied, and of the last 1,000 examples."""
+    audited: int
+    """Number of settled examples that needed review all the same, of which the truth is known."""
+    labels: list[LabelOfPromise]
+    """Labels that were applied, those with the lowest precision first; at most 100."""
+    curve: list[RecallAtPrecision]
+    """Estimates of the recall at other precisions, by the latest examples."""
+
+
 class Metrics(BothMeasures, At):
     """Prequential measures of a model at one position."""
 
@@ -134,6 +222,8 @@ class Metrics(BothMeasures, At):
     known."""
     version: int | None = None
     """The version of a trained model whose answers are measured; only there for one."""
+    promise: AccountOfPromise | None = None
+    """The account of the promise of precision; only there if the model has one."""
 
 
 _Column = list[float | None]
@@ -339,19 +429,6 @@ class GroupOfLabels(Answer):
     labels: list[str]
     choose: Literal["one", "at_most_one"]
     """`one`: exactly one of them is true wherever their parent is, or always if they have none."""
-
-
-class PromiseOfModel(Answer):
-    """A promise of precision."""
-
-    precision: float
-    """Share of right labels among those applied unseen."""
-    settled: float | None
-    """Share of entirely right examples among those that need no review; null: every example needs review."""
-    missed: float
-    """Share of all true labels that may be missed in examples without review."""
-    audit_rate: float
-    """Share of settled examples that need review all the same."""
 
 
 class ModelStatus(At, _Spec):

@@ -222,7 +222,8 @@ class OnlineModel:
 
     def measures(self) -> dict[str, Any]:
         """Return how much was learnt, how well it was predicted before it was, and where that has changed."""
-        return {"updates": self.updates, **measured(self.prequential), **self.drift()}
+        promise = self.promises.to_metrics(self.labels.names)
+        return {"updates": self.updates, **measured(self.prequential), **promise, **self.drift()}
 
     def drift(self) -> dict[str, Any]:
         """Return what the detectors of drift have said, under that name; nothing of a model without them."""

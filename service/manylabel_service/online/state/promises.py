@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import msgpack
 import numpy as np
 from numpy.typing import NDArray
 
-from manylabel_core.promise import Promise, Target
+from manylabel_core.promise import Promise, Target, report
 from manylabel_core.state import DamagedState, State
 from manylabel_service.errors import InvalidField
 
@@ -71,6 +72,10 @@ class Promises:
     def to_json(self) -> dict[str, Any]:
         """Return the promise as it is set, or null."""
         return {"promise": None if self.promise is None else self.promise.target._asdict()}
+
+    def to_metrics(self, names: Sequence[str]) -> dict[str, Any]:
+        """Return the account of the promise, for labels of these names; empty without a promise."""
+        return {} if self.promise is None else {"promise": report(self.promise, names)}
 
     def to_array(self) -> NDArray[np.uint8]:
         """Return all of it as bytes."""

@@ -60,6 +60,13 @@ def test_a_promise_is_given_with_a_model_and_changed_later(client: TestClient, c
     )
     assert '"auto":' in lines.text
 
+    answer = client.get(f"{address}/metrics")
+    schemas.Metrics.model_validate_json(answer.content, strict=True)
+    account = answer.json()["promise"]
+    assert account["gate"]["state"] == "open"
+    assert account["total"]["applied"] == sum(one["applied"] for one in account["labels"]) > 50
+    assert account["total"]["examples"] == 302
+
     headers = {"Idempotency-Key": "promise"}
     first = client.put(f"{address}/promise", json={"precision": 0.99}, headers=headers)
     schemas.UpdateAnswer.model_validate_json(first.content, strict=True)
@@ -77,11 +84,17 @@ def test_delayed_labels_count_what_was_served(client: TestClient, create: Callab
     teach(client, address)
     kept = client.post(f"{address}/predict?keep=true", json={"x": {"xp": 1.0, "xq": 0.0, "xr": 0.0}}).json()
     assert kept["auto"] == ["p"]
-    before = client.get(address).json()["updates"]
+    before, account = client.get(address).json()["updates"], client.get(f"{address}/metrics").json()["promise"]["total"]
     told = client.post(f"{address}/labels", json={"id": kept["id"], "y": {"p": False}})
     assert told.json()["updates"] == before + 1
     told = client.post(f"{address}/labels", json={"id": kept["id"], "y": {"q": True}})
     assert told.json()["updates"] == before + 2
+    after = client.get(f"{address}/metrics").json()["promise"]["total"]
+    assert {field: after[field] - account[field] for field in ("applied", "wrong", "true")} == {
+        "applied": 1,
+        "wrong": 1,
+        "true": 1,
+    }
 
 
 @pytest.mark.parametrize(
