@@ -44,8 +44,9 @@ class Labels:
 
 
 class Example(NamedTuple):
-    """An example has features, the truth, and a weight, which its loss is multiplied by."""
+    """An example has features, the truth, a weight, which its loss is multiplied by, and the source of the truth."""
 
     x: Features
     y: Labels
     weight: float = 1.0
+    source: str = "human"

@@ -607,7 +607,7 @@ class Replica(HostedModel):
         """Return how many scores the prediction just before each example is learnt has: one for each label then."""
         labels, new = self.model.labels, set[str]()
         sizes = []
-        for _, y, _ in examples:
+        for _, y, *_ in examples:
             sizes.append(len(labels) + len(new))
             new.update(labels.unknown(y.names))
         return sizes

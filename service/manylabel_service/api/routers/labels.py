@@ -82,11 +82,12 @@ async def list_predictions(request: Request, name: str) -> Response:
 
 
 class _Truth(NamedTuple):
-    """The true labels of a kept prediction, and what they weigh."""
+    """The true labels of a kept prediction, their weight and their source."""
 
     id: str
     y: Labels
     weight: float
+    source: str
 
 
 @router.post(
@@ -135,7 +136,7 @@ def _to_truth(item: object, at: Path, max_fields: int) -> _Truth:
         valid = schemas.LabelItem.model_validate(item)
     except ValidationError as error:
         raise invalid_body(error, at, path_in_item, {(): schemas.LabelItem}) from error
-    return _Truth(valid.id, to_labels(valid.y, (*at, "y")), valid.weight)
+    return _Truth(valid.id, to_labels(valid.y, (*at, "y")), valid.weight, valid.source)
 
 
 def _check_repeats(items: Items[_Truth]) -> None:
@@ -187,7 +188,8 @@ async def _learn_kept(
         if (earlier := await replica.replayed(key)) is None:
             raise
         return earlier
-    examples = [Example(one.x, truth.y, truth.weight) for one, truth in zip(kept, truths, strict=True)]
+    pairs = zip(kept, truths, strict=True)
+    examples = [Example(one.x, truth.y, truth.weight, truth.source) for one, truth in pairs]
     answered = [one.answered for one in kept if one.answered is not None]
     return await replica.update(
         examples,

@@ -214,6 +214,21 @@ class AccountOfPromise(PromiseOfModel):
     """Estimates of the recall at other precisions, by the latest examples."""
 
 
+class MetricsOfSource(Answer):
+    """Agreement of predictions with the labels of a source other than people; null where nothing can be divided."""
+
+    examples: int
+    """Number of examples with labels of this source."""
+    learnt: int
+    """Number of those that were learnt."""
+    precision: float | None
+    """Share of predicted labels that the source says are true, of all decisions pooled."""
+    recall: float | None
+    """Share of the source's true labels that were predicted."""
+    micro_f1: float | None
+    """F1 of both."""
+
+
 class Metrics(BothMeasures, At):
     """Prequential measures of a model at one position."""
 
@@ -222,6 +237,9 @@ class Metrics(BothMeasures, At):
     known."""
     version: int | None = None
     """The version of a trained model whose answers are measured; only there for one."""
+    by_source: dict[Literal["machine", "rule"], MetricsOfSource] | None = None
+    """Agreement with labels that are not from people, by their source; only there if there were some. All other
+    measures count labels of people only."""
     promise: AccountOfPromise | None = None
     """The account of the promise of precision; only there if the model has one."""
 
@@ -409,6 +427,15 @@ class Ignored(Answer):
     labels: int
 
 
+class SourcesOfModel(Answer):
+    """Factors of the weights of examples, by the source of their labels."""
+
+    machine: float
+    """Factor for labels that a model has given and nobody has checked; 0: nothing is learnt from them."""
+    rule: float
+    """Factor for labels that a rule has given."""
+
+
 class _Spec(Answer):
     name: str
     algorithm: str
@@ -419,6 +446,8 @@ class _Spec(Answer):
     """Texts in records are read so."""
     limits: Limits | None
     """The limits are as they were given."""
+    sources: SourcesOfModel
+    """Factors of the weights of examples, by the source of their labels."""
     durability: Durability
 
 

@@ -26,6 +26,7 @@ from manylabel_core.rows import MAX_EXAMPLE_WEIGHT, MAX_MAGNITUDE
 from manylabel_service import names, ulid
 from manylabel_service.hosting.explanations import MAX_EXPLAIN
 from manylabel_service.hosting.selection import MAX_NAMES, MAX_TOP
+from manylabel_service.online.spec.sources import Source
 from manylabel_service.online.spec.spec import MAX_NAME_BYTES, LabelName, ModelSpec, no_repeats
 from manylabel_service.online.state.groups import MAX_GROUP_NAME, MAX_GROUPED, MAX_GROUPS
 from manylabel_service.online.state.label_details import MAX_DESCRIBED, Edit
@@ -118,6 +119,7 @@ class PredictNumbers(_Request):
     x: NumbersBody
     y: Any = None
     weight: Any = None
+    source: Any = None
 
 
 class PredictItem(_Request):
@@ -131,6 +133,8 @@ class PredictItem(_Request):
     """The truth is ignored in a prediction."""
     weight: Any = None
     """So is the weight."""
+    source: Any = None
+    """So is the source."""
 
 
 class _Predicting(_Request):
@@ -197,6 +201,7 @@ class TrainedNumbers(_Request):
     views: _Views | None = None
     y: Any = None
     weight: Any = None
+    source: Any = None
 
 
 def form_of_trained(x: Any) -> str | None:
@@ -228,6 +233,8 @@ class TrainedItem(_Request):
     """The truth is ignored in a prediction."""
     weight: Any = None
     """So is the weight."""
+    source: Any = None
+    """So is the source."""
 
 
 class TrainedRequest(_Explaining, TrainedItem):
@@ -240,6 +247,7 @@ class UpdateNumbers(_Request):
     x: NumbersBody
     y: LabelsBody
     weight: Weight = 1.0
+    source: Source = "human"
 
 
 class UpdateItem(_Request):
@@ -254,6 +262,9 @@ class UpdateItem(_Request):
     does not name are unknown, and nothing is learnt about them."""
     weight: Weight = 1.0
     """The loss of the example is multiplied by this number."""
+    source: Source = "human"
+    """Source of the labels: a person; a model (`machine`), if nobody has checked them; or a rule. Only the labels of
+    people count in metrics and for a promise of precision; `sources` of the model says what it learns from others."""
 
 
 class LabelItem(_Request):
@@ -265,6 +276,8 @@ class LabelItem(_Request):
     """The labels are as in an example to learn."""
     weight: Weight = 1.0
     """The loss of the example is multiplied by this number."""
+    source: Source = "human"
+    """Source of the labels, as in an example to learn."""
 
 
 def _check_bytes(name: str) -> str:

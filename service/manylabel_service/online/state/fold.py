@@ -95,13 +95,14 @@ class LogEntry:
 class _Entry:
     """An update under way. `refusal` is set when none of its examples will be learnt.
 
-    `taken` examples are done with, of which the first `skipped` had been learnt before.
+    `taken` examples are done with, of which the first `skipped` had been learnt before, and `unlearnt` are not learnt.
     """
 
     logged: LogEntry
     update: Update
     begun: bool = False
     taken: int = 0
+    unlearnt: int = 0
     skipped: int = 0
     refusal: ApplyResult | None = None
     scores: list[NDArray[np.float64]] = field(default_factory=list)
@@ -135,25 +136,45 @@ class _Block:
         self.entries: list[_Entry] = []
         self.numbers: list[int] = []
         self.n_known: list[int] = []
-        self.has_late = self._weighted = False
+        self.has_late = self.has_others = self._weighted = False
+        self.learns = True
+        self.learnt_numbers: list[int] = []
         self._labels: list[int] = []
         self._signs: list[NDArray[np.int8]] = []
         self._complete: list[bool] = []
         self.told_all: list[bool] = []
+        self._weights: list[float] = []
         self._label_ends: list[int] = [0]
         self._n_labels: list[int] = []
 
     def __len__(self) -> int:
         return len(self.examples)
 
+    def takes(self, model: OnlineModel, entry: _Entry) -> bool:
+        """Return whether the entry's next example can be added: all examples are learnt, or none is."""
+        learns = model.learns(entry.update.examples[entry.taken])
+        if not self.examples:
+            self.learns = learns
+        return learns == self.learns
+
     def add(self, model: OnlineModel, entry: _Entry) -> None:
         """Take the entry's next example; its new features and labels get their columns, as far as there is room."""
         example = entry.update.examples[entry.taken]
         entry.taken += 1
+        if not self.learns:
+            entry.unlearnt += 1
+            self.examples.append(example)
+            self.entries.append(entry)
+            self.numbers.append(entry.taken)
+            self.n_known.append(len(model.labels))
+            return
         if entry.update.answered is not None:  # that they are new is no event
             model.labels.add(entry.update.answered[entry.taken - 1].labels)
         self.examples.append(example)
-        self._weighted = self._weighted or example.weight != 1.0
+        self._weighted = self._weighted or example.weight != 1.0 or example.source != "human"
+        self.has_others = self.has_others or example.source != "human"
+        self.learnt_numbers.append(entry.taken - entry.unlearnt)
+        self._weights.append(example.weight * model.factor(example.source))
         self.entries.append(entry)
         self.numbers.append(entry.taken)
         self.n_known.append(len(model.labels))
@@ -185,7 +206,7 @@ class _Block:
             signs=np.concatenate(self._signs),
             complete=np.array(self._complete, dtype=np.bool_),
             n_labels=np.array(self._n_labels, dtype=np.int64),
-            weights=np.array([example.weight for example in self.examples]) if self._weighted else NO_WEIGHTS,
+            weights=np.array(self._weights) if self._weighted else NO_WEIGHTS,
         )
 
 
@@ -245,6 +266,8 @@ class Fold:
                 self._begin(entry)
             if entry.refusal is None:
                 while entry.taken < len(entry.update.examples) and len(block) < max_examples:
+                    if not block.takes(self._model, entry):
+                        break
                     block.add(self._model, entry)
                 if entry.taken < len(entry.update.examples):
                     break
@@ -270,6 +293,12 @@ class Fold:
             if len(model.labels) > model.learner.n_labels_:  # a description, or groups, have declared some
                 model.learner.grow(n_known, len(model.labels))
                 model.give_titles(n_known)
+        elif not block.learns:
+            if len(model.labels) > model.learner.n_labels_:
+                model.learner.grow(n_known, len(model.labels))
+                model.give_titles(n_known)
+            xs = [example.x for example in block.examples]
+            self._learnt = Learnt(*model.score_unlearnt(xs, model.learner.calibrate), [])
         else:
             model.learner.grow(model.features.n_columns, len(model.labels))
             model.give_titles(n_known)
@@ -378,7 +407,7 @@ class Fold:
         try:
             if update.prediction_ids is not None:
                 model.labelled.check(
-                    update.prediction_ids, [model.resolve(y) for _, y, _ in update.examples], model.labels.lookup
+                    update.prediction_ids, [model.resolve(y) for _, y, *_ in update.examples], model.labels.lookup
                 )
             if update.stream is not None:
                 entry.skipped = model.streams.n_learnt(update.stream)
@@ -404,7 +433,11 @@ class Fold:
             if probabilities is not None:
                 probabilities = probabilities.copy()
                 shown.agree(probabilities)
-        _measure(model, block, scores, probabilities, block.targets)
+        if block.learns:
+            _measure(model, block, scores, probabilities, block.targets)
+        else:
+            for row in range(len(block)):
+                _measure_other(model, block, row, scores[row])
         promise, decisions = model.promises.promise, None
         if promise is not None and probabilities is not None:
             decisions = _decide(model, promise, block, scores, probabilities)
@@ -418,15 +451,17 @@ class Fold:
                 entry.decisions.append(np.array([decision.review, *decision.applied], dtype=np.int32))
         for row, column in alarms:
             label = model.labels.names[column - 1] if column else None
-            model.prequential.note_alarm(n_given + 1 + row, column)
-            block.entries[row].alarms.append((block.numbers[row], label))
+            number = n_given + sum(example.source == "human" for example in block.examples[: row + 1])
+            if number:
+                model.prequential.note_alarm(number, column)
+            block.entries[row].alarms.append((block.learnt_numbers[row], label))
 
     def _finish(self, entry: _Entry) -> ApplyResult:
         model, update = self._model, entry.update
         previous, model.position = model.position, entry.logged.position
         if entry.refusal is not None:
             return entry.refusal
-        learnt = len(update.examples) - entry.skipped
+        learnt = len(update.examples) - entry.skipped - entry.unlearnt
         alarms = tuple(Alarm(model.updates + number - entry.skipped, label) for number, label in entry.alarms)
         model.updates += learnt
         scores = tuple(entry.scores) if update.want_predictions else None
@@ -445,7 +480,7 @@ class Fold:
             model.keys.add(update.key, answer)
         return ApplyResult(
             answer,
-            replayed=learnt == 0,
+            replayed=entry.skipped == len(update.examples),
             learnt=learnt,
             alarms=alarms,
             previous_position=previous,
@@ -468,13 +503,16 @@ def _measure(
     if hidden := model.hidden_columns:  # what is not answered is not measured
         scores = scores.copy()
         scores[:, [1 + column for column in hidden]] = np.nan
-    if not block.has_late:
+    if not block.has_late and not block.has_others:
         model.prequential.update(scores, targets, n_known, probabilities)
         return
     for row, (entry, number) in enumerate(zip(block.entries, block.numbers, strict=True)):
         one = slice(row, row + 1)
         update, target = entry.update, targets.part(row, row + 1)
         likely = None if probabilities is None else probabilities[one]
+        if block.examples[row].source != "human":
+            _measure_other(model, block, row, scores[row])
+            continue
         if update.prediction_ids is None or update.served is None:
             model.prequential.update(scores[one], target, n_known[one], likely)
             continue
@@ -494,6 +532,26 @@ def _measure(
             model.labelled.parts.measure(id, model.prequential, *given, likely)
 
 
+def _measure_other(model: OnlineModel, block: _Block, row: int, scores: NDArray[np.float64]) -> None:
+    """Count what was predicted, or served, of an example whose labels are not from a person."""
+    example, entry, number = block.examples[row], block.entries[row], block.numbers[row]
+    columns = np.array(model.labels.lookup(example.y.names), dtype=np.int64)
+    known = np.full(len(scores) - 1, -1 if example.y.complete else 0, dtype=np.int8)
+    known[block.n_known[row] :] = 0
+    inside = (columns >= 0) & (columns < block.n_known[row])
+    known[columns[inside]] = example.y.signs[inside]
+    margins = scores[1:] - scores[0]
+    if entry.update.served is not None:
+        if entry.update.answered is not None:
+            return  # the columns are those of a version
+        served = entry.update.served[number - 1][: len(margins)]
+        margins = np.full(len(margins), np.nan)
+        margins[: len(served)] = served
+    known[model.hidden_columns] = 0
+    unknown = int((example.y.signs[~inside] > 0).sum())
+    model.sources.add(example.source, block.learns, margins > 0, known, unknown)
+
+
 def _decide(
     model: OnlineModel,
     promise: Promise,
@@ -503,12 +561,17 @@ def _decide(
 ) -> list[Decision]:
     """Return the decision about each example just before it was learnt; count it, or the one served for late labels."""
     likely, scores, parents = model.for_promise(probabilities, scores)
+    if not block.learns:
+        return promise.decide(likely, scores, parents)
     targets, told_all, hidden = block.targets, np.array(block.told_all), model.hidden_columns
-    if not block.has_late:
+    if not block.has_late and not block.has_others:
         return promise.learn(likely, scores, targets, told_all, parents, hidden)
     decisions: list[Decision] = []
     for row, (entry, number) in enumerate(zip(block.entries, block.numbers, strict=True)):
         one, target, served = slice(row, row + 1), targets.part(row, row + 1), entry.update.decisions
+        if block.examples[row].source != "human":
+            decisions += promise.decide(likely[one], scores[one], parents)
+            continue
         if entry.update.prediction_ids is None:
             decisions += promise.learn(likely[one], scores[one], target, told_all[one], parents, hidden)
             continue

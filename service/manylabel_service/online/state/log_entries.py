@@ -6,8 +6,8 @@ regroup [[[name, labels, choose], ...], {child: parent}], a promise [[precision,
 an update [want_predictions, want_probabilities, origin, examples]. An origin is null or [prediction ids, scores served,
 stream key, stream lines], with [[versions, [version, label names], ...], decisions] behind it, each perhaps null, if
 versions of a trained model have answered or precision was promised. An example is [names, indices, values, label
-names, signs, complete], with its weight behind it if that is not 1. The form is one of `FORMS`, which differ in nothing
-so far.
+names, signs, complete], with its weight behind it if that is not 1 or its source, which comes then, is not "human". The
+form is one of `FORMS`, which differ in nothing so far.
 
 Numbers are little-endian float32 (values), int32 (indices) and int8 (signs), so that an entry replays to the
 same bits on every machine. Decoding runs no code and reads only what `encode` writes.
@@ -16,7 +16,7 @@ same bits on every machine. Decoding runs no code and reads only what `encode` w
 from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args
 
 import msgpack
 import numpy as np
@@ -29,6 +29,7 @@ from manylabel_service.errors import InvalidField, ReleaseTooOld, UnreadableEntr
 from manylabel_service.hosting.examples import Example, Features, Labels
 from manylabel_service.idempotency import MAX_KEY_BYTES, IdempotencyKey
 from manylabel_service.online.spec.release import FORMS
+from manylabel_service.online.spec.sources import Source
 from manylabel_service.online.state.groups import check_written
 from manylabel_service.online.state.label_details import MAX_DESCRIBED, Edit, check_edit
 from manylabel_service.online.state.promises import check_target
@@ -382,7 +383,7 @@ def read_decision(packed: bytes | None) -> Decision | None:
     return None if packed is None else Decision(np.frombuffer(packed, dtype="<f8")).check()
 
 
-def _pack(x: Features, y: Labels, weight: float) -> list[object]:
+def _pack(x: Features, y: Labels, weight: float, source: str) -> list[object]:
     fields: list[object] = [
         x.names,
         None if x.indices is None else x.indices.astype("<i4", copy=False).tobytes(),
@@ -391,6 +392,8 @@ def _pack(x: Features, y: Labels, weight: float) -> list[object]:
         y.signs.tobytes(),
         y.complete,
     ]
+    if source != "human":
+        return [*fields, weight, source]
     return fields if weight == 1.0 else [*fields, weight]
 
 
@@ -402,7 +405,10 @@ def _unpack(
     signs: bytes,
     complete: bool,
     weight: float = 1.0,
+    source: str = "human",
 ) -> Example:
+    if source not in get_args(Source):
+        raise ValueError("a source is human, machine or rule")
     if type(weight) is not float or not 0.0 < weight <= MAX_EXAMPLE_WEIGHT:
         raise ValueError(f"a weight is above 0 and at most {MAX_EXAMPLE_WEIGHT:g}")
     x = Features(
@@ -410,4 +416,4 @@ def _unpack(
         indices=None if indices is None else np.frombuffer(indices, dtype="<i4"),
         values=np.frombuffer(values, dtype="<f4"),
     )
-    return Example(x, Labels(tuple(labels), np.frombuffer(signs, dtype=np.int8), complete), weight)
+    return Example(x, Labels(tuple(labels), np.frombuffer(signs, dtype=np.int8), complete), weight, source)

@@ -20,7 +20,7 @@ from manylabel_core.records import TextSettings
 from manylabel_core.rows import Rows
 from manylabel_core.state import DamagedState, NewerState, State
 from manylabel_service.errors import InvalidField, LabelExists, LabelNotFound, LabelsDeclared
-from manylabel_service.hosting.examples import Features, Labels
+from manylabel_service.hosting.examples import Example, Features, Labels
 from manylabel_service.hosting.explanations import Explainer, Explanations
 from manylabel_service.hosting.predictions import Prediction, prediction
 from manylabel_service.hosting.selection import Learning
@@ -39,6 +39,7 @@ from manylabel_service.online.state.label_table import LabelFacts, drift_to_json
 from manylabel_service.online.state.labelled_ids import LabelledIds
 from manylabel_service.online.state.old_names import OldNames
 from manylabel_service.online.state.promises import Promises, check_target
+from manylabel_service.online.state.source_metrics import SourceMetrics
 from manylabel_service.online.state.stream_offsets import StreamOffsets
 from manylabel_service.online.state.title_words import TitleWords
 from manylabel_service.online.state.unseen_words import UnseenWords
@@ -92,6 +93,7 @@ class OnlineModel:
     titles : the words of titles and descriptions, which the learner takes for evidence; None if they do not count.
     groups : groups and parents of labels; like names, they do not go back with a rollback.
     promises : the promise of precision, if there is one; what was learnt for it goes back with a rollback.
+    sources : metrics of labels that are not from people.
     old_names : names that labels had before they were renamed or merged.
     relabels : how often this process has applied that a label was renamed, merged or retired, or that groups changed.
     rollbacks : the position of each rollback and of the snapshot it went back to, in log order. To replay the
@@ -123,6 +125,7 @@ class OnlineModel:
         self.titles = TitleWords.of(spec, self.learner)
         self.groups = Groups()
         self.promises = Promises()
+        self.sources = SourceMetrics()
         self.relabels = 0
         self.position = START
         self.updates = self.scaled_before = 0
@@ -162,6 +165,23 @@ class OnlineModel:
             replace(one, auto=[names[column] for column in decision.applied], review=decision.review, decision=decision)
             for one, decision in zip(found, decisions, strict=True)
         ]
+
+    def factor(self, source: str) -> float:
+        """Return the factor of the weight of examples with labels of a source; 0: nothing is learnt from them."""
+        if source == "human":
+            return 1.0
+        return self.spec.sources.factor(source) if isinstance(self.spec, ModelSpec) else 0.0
+
+    def learns(self, example: Example) -> bool:
+        """Return whether an example is learnt, by its weight and the source of its labels."""
+        return example.source == "human" or example.weight * self.factor(example.source) > 0.0
+
+    def score_unlearnt(
+        self, xs: Sequence[Features], probabilities: bool
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64] | None]:
+        """Return raw scores of examples, and probabilities or None, for what is predicted of them without learning."""
+        scores = self._score(xs)
+        return scores, self.learner.probabilities(scores) if probabilities else None
 
     def for_promise(
         self, probabilities: NDArray[np.float64], scores: NDArray[np.float64]
@@ -222,8 +242,8 @@ class OnlineModel:
 
     def measures(self) -> dict[str, Any]:
         """Return how much was learnt, how well it was predicted before it was, and where that has changed."""
-        promise = self.promises.to_metrics(self.labels.names)
-        return {"updates": self.updates, **measured(self.prequential), **promise, **self.drift()}
+        others = {**self.sources.to_json(), **self.promises.to_metrics(self.labels.names)}
+        return {"updates": self.updates, **measured(self.prequential), **others, **self.drift()}
 
     def drift(self) -> dict[str, Any]:
         """Return what the detectors of drift have said, under that name; nothing of a model without them."""
@@ -283,6 +303,7 @@ class OnlineModel:
             self.titles.give_all(self.details.by_column(), len(self.labels))
             self.give_titles(len(self.features.names))
         self.promises.roll_back(target.promises)
+        self.sources = target.sources
         self.labelled.parts.roll_back(target.labelled.parts)
         self.features.ignored, self.ignored_labels = target.features.ignored, target.ignored_labels
         self.words = target.words
@@ -507,7 +528,7 @@ class OnlineModel:
         seed.ignored_labels, seed.updates = self.ignored_labels, self.updates
         seed.retired, seed.paused = self.retired, self.paused
         seed.old_names, seed.details, seed.groups = self.old_names, self.details, self.groups
-        seed.promises = self.promises
+        seed.promises, seed.sources = self.promises, self.sources
         seed.scaled_before = self.scaled_before
         seed.position = SEED
         return seed.to_buffer(form)
@@ -538,6 +559,7 @@ class OnlineModel:
             "details": self.details.to_array(),
             "groups": self.groups.to_array(),
             "promise": self.promises.to_array(),
+            "sources": self.sources.counts,
             "keys": self.keys.to_array(),
             "labelled": self.labelled.to_array(),
             "parts": self.labelled.parts.to_array(),
@@ -618,6 +640,7 @@ class OnlineModel:
         if model.titles is not None:
             model.titles.restore(model.details.by_column())
         model.groups = Groups.from_array(arrays["groups"], model.labels.names, (model.paused, model.retired))
+        model.sources = SourceMetrics.from_array(arrays["sources"])
         model.promises = Promises.from_array(arrays["promise"], len(model.labels))
         if model.promises.promise is not None and not model.learner.calibrate:
             raise ValueError("promise: the model has no probabilities")
@@ -734,7 +757,7 @@ def _check_counts(model: OnlineModel, arrays: Mapping[str, NDArray[Any]]) -> Non
     parts.check(len(model.labels))
     if model.answers is not None:
         model.answers.check(model.updates, parts)
-    elif model.prequential.given != model.updates:
+    elif model.prequential.given + model.sources.learnt != model.updates:
         raise ValueError("the measures do not count the examples that were learnt")
     else:
         model.prequential.check_parts(parts.measured.values())
