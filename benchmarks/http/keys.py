@@ -27,12 +27,12 @@ from benchmarks.http.requests import bodies, create
 from manylabel_service.access import key_text, token_text
 from manylabel_service.access.attempts import FailedAttempts
 from manylabel_service.access.key import new_key
-from manylabel_service.access.key_store import KeptKey, KeyStore
+from manylabel_service.access.key_store import KeyStore, StoredKey
 from manylabel_service.access.keyring import Keyring
 
 AIM = 0.95
 """Least share of the requests per second of a server without keys."""
-RATES = {"requests_per_second": 1e6, "examples_per_second": 1e6, "requests_at_a_time": 1000}
+RATES = {"requests_per_second": 1e6, "examples_per_second": 1e6, "max_concurrent_requests": 1000}
 Shown = dict[str, tuple[servers.Server, str]]
 Runs = dict[str, list[tuple[Load, float]]]
 """Each run with the processor seconds of a request, by the name of the table's row."""
@@ -106,7 +106,7 @@ def _time_wrong_keys() -> None:
     key, text = new_key("benchmark", ["predict"])
     keyring = Keyring(KeyStore(None, 1), None)  # type: ignore[arg-type]  # whose store nobody asks
     keyring._known, keyring._attempts = True, FailedAttempts(at_once=10**9)
-    keyring._note([KeptKey(key.id, 1, key)])
+    keyring._note([StoredKey(key.id, 1, key)])
     other = {character: "a" if character != "a" else "b" for character in (text[16], text[-1])}
     kinds = {
         "secret wrong in its first character": text[:16] + other[text[16]] + text[17:],

@@ -138,25 +138,25 @@ PLACES = (
     ),
     # Online models
     Place(
-        f"{SERVICE}/online/state/fold.py",
+        f"{SERVICE}/online/state/apply.py",
         "self._model.position = entry.position\n        self._end_rollback",
         "self._end_rollback",
         f"{STATE} tests/service/online",
     ),
     Place(
-        f"{SERVICE}/online/state/fold.py",
+        f"{SERVICE}/online/state/apply.py",
         "entry.taken = entry.skipped\n",
         "entry.taken = 0\n",
         f"{STATE} tests/service/online",
     ),
     Place(
-        f"{SERVICE}/online/state/fold.py",
+        f"{SERVICE}/online/state/apply.py",
         "return ApplyResult(answer, replayed=True, kind=kind)",
         "return ApplyResult(answer, replayed=False, kind=kind)",
         STATE,
     ),
     Place(
-        f"{SERVICE}/online/state/fold.py",
+        f"{SERVICE}/online/state/apply.py",
         "None if example.y.complete else labels",
         "labels",
         f"{STATE} tests/service/online",
@@ -186,7 +186,7 @@ PLACES = (
         "tests/service/online/snapshots",
     ),
     Place(
-        f"{SERVICE}/online/snapshots/room.py",
+        f"{SERVICE}/online/snapshots/quota.py",
         "        self.bytes_in_memory -= n_bytes\n",
         "",
         "tests/service/online/snapshots",

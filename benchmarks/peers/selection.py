@@ -18,8 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.peers.tasks import Problem, Task
-from manylabel_core.batch.decisions.choice import Parts, choose_cuts, divided, validated_scores
-from manylabel_core.batch.decisions.cuts import value
+from manylabel_core.batch.decisions.choice import Parts, divided, tune_thresholds, validated_scores
+from manylabel_core.batch.decisions.thresholds import value
 from manylabel_core.metrics import average_precision, macro_f1, micro_f1, ranking_loss
 
 FOLDS, SEED = 3, 0
@@ -78,7 +78,7 @@ def choose_and_measure(task: Task, settings: list[Setting], run: Run, seconds: f
     for target, trial in chosen.items():
         if id(trial) not in fits:
             fits[id(trial)] = run(problem, trial.setting)
-        cuts = choose_cuts(trial.scores, true, parts, TARGETS[0] if target == DEFAULT else target)
+        cuts = tune_thresholds(trial.scores, true, parts, TARGETS[0] if target == DEFAULT else target)
         measured[target] = {"setting": trial.setting, **_measures(task, fits[id(trial)], cuts)}
     return {
         "measured": measured,

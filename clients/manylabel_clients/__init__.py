@@ -19,7 +19,7 @@ from manylabel_clients.http.errors import (
     TooLarge,
     Unauthorized,
     Unavailable,
-    UnexpectedAnswer,
+    UnexpectedResponse,
 )
 from manylabel_clients.http.resources.audit import AuditedCall, AuditPage
 from manylabel_clients.http.resources.datasets import DatasetInfo
@@ -36,7 +36,7 @@ from manylabel_clients.http.resources.jobs import (
     LogLine,
     Trainer,
 )
-from manylabel_clients.http.resources.keys import ApiKey, AsyncKeys, Keys, NewApiKey, Rates
+from manylabel_clients.http.resources.keys import ApiKey, AsyncKeys, Keys, NewApiKey, RateLimits
 from manylabel_clients.http.resources.labels import LabelMeasures, LabelPage, LabelStatus
 from manylabel_clients.http.resources.metrics import (
     Alarms,
@@ -67,7 +67,7 @@ from manylabel_clients.http.resources.predictions import (
 )
 from manylabel_clients.http.resources.replicas import KnownVersions, Replica, Replicas
 from manylabel_clients.http.resources.snapshots import RolledBack, Snapshot
-from manylabel_clients.http.resources.stream import LineAnswer, StreamSummary
+from manylabel_clients.http.resources.stream import LineResult, StreamSummary
 from manylabel_clients.http.resources.versions import ModelDetail, Promoted, Version
 from manylabel_clients.http.transport.credentials import Secret, derive_token
 from manylabel_clients.http.transport.retry import Retry
@@ -111,7 +111,7 @@ __all__ = [
     "LabelMeasures",
     "LabelPage",
     "LabelStatus",
-    "LineAnswer",
+    "LineResult",
     "LogLine",
     "ManyLabelError",
     "MeasureColumns",
@@ -127,7 +127,7 @@ __all__ = [
     "PastAlarms",
     "Prediction",
     "Promoted",
-    "Rates",
+    "RateLimits",
     "Reliability",
     "ReliabilityBin",
     "Replica",
@@ -144,7 +144,7 @@ __all__ = [
     "Trainer",
     "Unauthorized",
     "Unavailable",
-    "UnexpectedAnswer",
+    "UnexpectedResponse",
     "UnlabelledPage",
     "UnlabelledPrediction",
     "Updated",

@@ -37,14 +37,14 @@ from manylabel_service.api.routers import jobs as job_calls
 from manylabel_service.api.routers import version_detail as detail
 from manylabel_service.api.web.access import AccessMiddleware
 from manylabel_service.api.web.compression.middleware import CompressionMiddleware
-from manylabel_service.api.web.held_bodies import HeldBodies
+from manylabel_service.api.web.held_bodies import BodyBuffer
 from manylabel_service.api.web.middleware import RequestMiddleware
 from manylabel_service.api.web.origins import OriginMiddleware
 from manylabel_service.api.web.parameters import answer_wrong_parameters
+from manylabel_service.api.web.parse_queue import ParseQueue
 from manylabel_service.api.web.problems import HANDLERS
 from manylabel_service.api.web.routes import check_guarded
 from manylabel_service.api.web.traces import TracingMiddleware
-from manylabel_service.api.web.turns import Turns
 from manylabel_service.audit.files import AuditFiles
 from manylabel_service.audit.log import AuditLog
 from manylabel_service.audit.output import AuditOutput
@@ -132,8 +132,8 @@ def create_app(
         lifespan=lambda _: lifespan(context, store, on_ready, on_failure),
     )
     app.state.context, app.state.drain, app.state.is_ready = context, context.draining.set, lambda: registry.ready
-    held = HeldBodies(settings.max_held_bytes, lambda: telemetry.refused("memory"))
-    app.state.held_bodies, app.state.turns = held, Turns(held, settings.max_queue_seconds)
+    held = BodyBuffer(settings.max_buffered_bytes, lambda: telemetry.refused("memory"))
+    app.state.held_bodies, app.state.turns = held, ParseQueue(held, settings.max_queue_wait_seconds)
     telemetry.watch_bodies(lambda: held.n_bytes)
     app.openapi = lambda: describe(app, annif_schemas.BODIES)  # type: ignore[method-assign]
     app.add_middleware(CompressionMiddleware, held=held)
@@ -165,5 +165,5 @@ def _audit_log(settings: Settings, telemetry: Telemetry) -> AuditLog | None:
         return None
     if place == "stdout":
         return AuditLog(AuditOutput(), telemetry.lost_audit)
-    files = AuditFiles(place, settings.audit_file_bytes, settings.audit_files_kept)
+    files = AuditFiles(place, settings.audit_max_bytes, settings.audit_backup_count)
     return AuditLog(files, telemetry.lost_audit)

@@ -245,10 +245,10 @@ class ReleaseTooOld(IncompatibleRelease):
     message = "{self.detail}: run the newer release that wrote it"
 
 
-class FoldDiffers(IncompatibleRelease):
+class ReplayMismatch(IncompatibleRelease):
     """This release computes another state than the one that stored a snapshot, or could not be compared."""
 
-    code = "fold_differs"
+    code = "replay_mismatch"
     message = "{self.detail}: this replica does not serve it; the others do"
 
 
@@ -336,7 +336,7 @@ class SnapshotsFull(ServiceError):
     code = "limit_exceeded"
     message = (
         "model {self.name!r} has {self.limit:,} manual snapshots, the limit: delete one, or ask the operator to raise "
-        "max_kept_snapshots"
+        "max_manual_snapshots"
     )
     name: str
     limit: int
@@ -383,7 +383,7 @@ class InvalidJob(InvalidField):
     """A job with settings that are not allowed; nothing was queued."""
 
 
-class CannotWarmStart(InvalidField):
+class CannotInitialise(InvalidField):
     """An online model cannot be initialised from a version of a trained model."""
 
 
@@ -650,7 +650,7 @@ class StorageError(ServiceError):
     code = "storage_unavailable"
 
 
-class StorageGone(StorageError):
+class StorageUnavailable(StorageError):
     """Storage is unavailable. Acknowledged changes are not affected."""
 
     message = "storage is not available: {self.detail}; {self.outlook}"
@@ -670,7 +670,7 @@ class StorageGone(StorageError):
         return f"storage is not available: {'retry later' if self.heals else 'the operator of the server has to act'}"
 
 
-class StorageFull(StorageGone):
+class StorageFull(StorageUnavailable):
     """Storage is full; nothing was stored."""
 
     code = "storage_full"
@@ -700,7 +700,7 @@ class DocumentDamaged(StorageError):
     name: str
 
 
-class DocumentChanged(StorageError):
+class RevisionConflict(StorageError):
     """A document at another revision than the caller expected; nothing was changed."""
 
     message = "the document {self.name!r} of {self.kind} {self.difference}; read it again, and repeat the change"

@@ -8,7 +8,7 @@ import structlog
 
 from manylabel_service.api.context import Context
 from manylabel_service.api.routers.server import exposition
-from manylabel_service.errors import ServiceError, StorageGone
+from manylabel_service.errors import ServiceError, StorageUnavailable
 from manylabel_service.storage import Store
 from manylabel_service.telemetry.loop_delay import measure
 
@@ -81,7 +81,7 @@ async def _open(context: Context, store: Store) -> None:
             await context.registry.start()
             await context.jobs.start()
             return
-        except StorageGone as error:
+        except StorageUnavailable as error:
             if not error.heals:
                 raise
             log.warning("store_unavailable", error=str(error), action=f"trying again in {pause:g} s")

@@ -179,34 +179,34 @@ class Settings(BaseSettings):
     """Seconds since the last snapshot of a model after which the next one is taken, if the model has learnt
     anything."""
 
-    snapshots_kept: PositiveInt = 3
+    snapshot_retention_count: PositiveInt = 3
     """Number of recent snapshots retained per model, in addition to the older ones that the retained log starts
     from."""
 
-    log_keep_examples: NonNegativeInt = 100_000
+    log_retention_examples: NonNegativeInt = 100_000
     """Minimum number of learnt examples that stay in the log of a model, for jobs that train from them (within
-    log_keep_bytes). If this and log_keep_hours are 0, the log is trimmed behind the retained snapshots."""
+    log_retention_bytes). If this and log_retention_hours are 0, the log is trimmed behind the retained snapshots."""
 
-    log_keep_hours: NonNegativeFloat = 0.0
-    """Minimum hours for which learnt examples stay in the log of a model (within log_keep_bytes), in addition to
-    log_keep_examples; 0 for none."""
+    log_retention_hours: NonNegativeFloat = 0.0
+    """Minimum hours for which learnt examples stay in the log of a model (within log_retention_bytes), in addition to
+    log_retention_examples; 0 for none."""
 
-    log_keep_bytes: PositiveInt = 2**28
-    """Maximum bytes per model of the log retained by log_keep_examples and log_keep_hours and of the older snapshots
+    log_retention_bytes: PositiveInt = 2**28
+    """Maximum bytes per model of the log retained by log_retention_examples and log_retention_hours and of the older snapshots
     that it needs; above it, less is retained. The log that the newest snapshots need is retained in any case."""
 
     max_connections: PositiveInt = 1_000
     """Maximum concurrent connections per process, also capped by the open-file limit. At the limit an idle connection
     is closed; if none is idle, the new one gets 503."""
 
-    head_seconds: PositiveFloat = 10.0
+    header_timeout_seconds: PositiveFloat = 10.0
     """Timeout in seconds for receiving the request line and the headers, and for the first byte on a new connection."""
 
-    body_seconds: PositiveFloat = 60.0
+    body_timeout_seconds: PositiveFloat = 60.0
     """Timeout in seconds for receiving a request body, plus a second for every 32 KiB received. It does not apply to a
     stream whose responses have begun, nor to time in which the server reads slowly."""
 
-    max_held_bytes: PositiveInt = 2**28
+    max_buffered_bytes: PositiveInt = 2**28
     """Maximum bytes buffered for request bodies that are incomplete or wait to be parsed; above it, bodies of 64 KiB or
     more get 503. Also the maximum of unsent response bytes; above it, the connection with the most is closed."""
 
@@ -214,7 +214,7 @@ class Settings(BaseSettings):
     """Maximum bytes of the snapshots of all models in the store. Above it, no snapshot is taken, and requests for one
     get 507; updates continue, and the log of a model without new snapshots grows."""
 
-    max_kept_snapshots: PositiveInt = 20
+    max_manual_snapshots: PositiveInt = 20
     """Maximum number of manual snapshots per model, which stay until they are deleted; further ones get 507."""
 
     max_body_bytes: PositiveInt = 4 * 2**20
@@ -224,7 +224,7 @@ class Settings(BaseSettings):
     max_batch_examples: PositiveInt = 10_000
     """Maximum number of examples in a request."""
 
-    max_answer_scores: PositiveInt = 1_000_000
+    max_response_scores: PositiveInt = 1_000_000
     """Maximum number of scores (examples times labels) and probabilities in a response; a larger batch gets 413. Also
     the maximum number of contributions of explanations in a response; more get 422."""
 
@@ -232,13 +232,13 @@ class Settings(BaseSettings):
     """Maximum number of labels in the scores of a prediction, those with the highest scores, if the request has no
     `top`."""
 
-    stream_idle_seconds: PositiveFloat = 60.0
+    idle_timeout_seconds: PositiveFloat = 60.0
     """Seconds after which a stream, an upload or a download is ended if its client sends or receives nothing."""
 
     max_queue_examples: PositiveInt = 100_000
     """Maximum number of examples waiting to be learnt, per model; further updates get 429."""
 
-    max_queue_seconds: PositiveFloat = 2.0
+    max_queue_wait_seconds: PositiveFloat = 2.0
     """Maximum seconds that a request may queue in total after its headers were read: a body of 64 KiB or more to be
     parsed, an update to be learnt. A request that has waited this long, or is expected to, gets 429; streams get
     backpressure instead."""
@@ -255,7 +255,7 @@ class Settings(BaseSettings):
     max_resident_bytes: PositiveInt = 2**32
     """Maximum bytes of memory for models; above it, the least recently used are evicted."""
 
-    load_wait_seconds: PositiveFloat = 10.0
+    load_timeout_seconds: PositiveFloat = 10.0
     """Timeout in seconds of a request for a model that is being loaded; then it gets 503."""
 
     position_wait_seconds: PositiveFloat = 5.0
@@ -264,7 +264,7 @@ class Settings(BaseSettings):
     prediction_ttl_seconds: PositiveFloat = 86_400.0
     """Seconds for which a stored prediction waits for delayed labels."""
 
-    max_kept_predictions: PositiveInt = 100_000
+    max_stored_predictions: PositiveInt = 100_000
     """Maximum number of stored predictions per model; further ones get 429."""
 
     max_kept_prediction_bytes: PositiveInt = 2**28
@@ -332,10 +332,10 @@ class Settings(BaseSettings):
     """Maximum bytes of memory of a training process, its libraries (about 200 MB) included; a fit that needs more
     fails."""
 
-    job_seconds: PositiveFloat = 86_400.0
+    job_timeout_seconds: PositiveFloat = 86_400.0
     """Maximum seconds that one fit, or one trial of a search, may train without interruption; then the job fails."""
 
-    job_attempts: Annotated[int, Field(ge=1, le=100)] = 3
+    job_max_attempts: Annotated[int, Field(ge=1, le=100)] = 3
     """Maximum attempts to run a fit whose process or supervisor crashed; after that the job fails."""
 
     job_checkpoint_work: Annotated[float, Field(ge=1, le=1e15)] = 2e9
@@ -365,14 +365,14 @@ class Settings(BaseSettings):
     Servers on one machine may share it. none disables the audit log, stdout writes it to standard output. Default:
     audit.jsonl in the data directory; with a redis:// store, none."""
 
-    audit_file_bytes: PositiveInt = 2**26
+    audit_max_bytes: PositiveInt = 2**26
     """Maximum bytes of an audit file; before it would grow larger, it is renamed with a number, and a new file is
     started."""
 
-    audit_files_kept: PositiveInt = 5
+    audit_backup_count: PositiveInt = 5
     """Number of full audit files retained, the newest."""
 
-    drain_seconds: PositiveInt = 10
+    shutdown_timeout_seconds: PositiveInt = 10
     """Seconds for which a stopping server lets requests in progress finish before it takes the last snapshots."""
 
     @property

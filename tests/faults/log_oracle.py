@@ -7,13 +7,13 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from manylabel_service.errors import StorageGone
+from manylabel_service.errors import StorageUnavailable
 from manylabel_service.online.spec.spec import ModelSpec
-from manylabel_service.online.state.answer import Answer
-from manylabel_service.online.state.fold import Fold, LogEntry
+from manylabel_service.online.state.apply import ApplyBatch, LogEntry
 from manylabel_service.online.state.log_entries import Rollback, Update, decode
 from manylabel_service.online.state.model import OnlineModel
-from manylabel_service.storage import START, Entry, ModelRecord, Store, position_key
+from manylabel_service.online.state.outcome import UpdateOutcome
+from manylabel_service.storage import START, Entry, ModelMeta, Store, position_key
 
 READ_SECONDS = 0.05
 """Between two looks at the log, much less than the time until it is trimmed."""
@@ -22,7 +22,7 @@ READ_SECONDS = 0.05
 class LogReader:
     """Keeps every entry of a model's log, in the order read."""
 
-    def __init__(self, store: Store, record: ModelRecord) -> None:
+    def __init__(self, store: Store, record: ModelMeta) -> None:
         self.record = record
         self.entries: list[Entry] = []
         self._store = store
@@ -40,7 +40,7 @@ class LogReader:
     async def follow(self) -> None:
         """Read on and on, also over the store's absences; ends when cancelled."""
         while True:
-            with contextlib.suppress(StorageGone):
+            with contextlib.suppress(StorageUnavailable):
                 await self.read_to_end()
             await asyncio.sleep(READ_SECONDS)  # its pace: it reads what is there
 
@@ -71,7 +71,7 @@ class Folded:
     repeated: int = 0
 
 
-def fold(record: ModelRecord, entries: Collection[Entry], wanted: Collection[str]) -> Folded:
+def fold(record: ModelMeta, entries: Collection[Entry], wanted: Collection[str]) -> Folded:
     """Fold a log from its beginning, and keep the states at the positions wanted."""
     spec = ModelSpec.model_validate_json(record.spec)
     logged = [LogEntry(entry.position, decode(entry.payload)) for entry in entries]
@@ -80,7 +80,7 @@ def fold(record: ModelRecord, entries: Collection[Entry], wanted: Collection[str
     folded = Folded(OnlineModel(spec))
     folded.states[START] = folded.model.to_bytes()
     for run in _runs(logged, keep):
-        folding = Fold(folded.model, run)
+        folding = ApplyBatch(folded.model, run)
         while folding.step(1_000):
             if folding.needed_snapshot is not None:
                 folding.roll_back(OnlineModel.from_bytes(folded.states[folding.needed_snapshot]))
@@ -102,10 +102,10 @@ def _runs(logged: list[LogEntry], ends: Collection[str]) -> Iterator[list[LogEnt
         yield run
 
 
-def _count(folded: Folded, run: list[LogEntry], folding: Fold) -> None:
+def _count(folded: Folded, run: list[LogEntry], folding: ApplyBatch) -> None:
     for entry, outcome in zip(run, folding.outcomes, strict=True):
-        folded.repeated += outcome.replayed or not isinstance(outcome.answer, Answer)
-        if not isinstance(outcome.answer, Answer):
+        folded.repeated += outcome.replayed or not isinstance(outcome.answer, UpdateOutcome)
+        if not isinstance(outcome.answer, UpdateOutcome):
             continue
         if isinstance(entry.change, Rollback):
             assert entry.change.key is not None

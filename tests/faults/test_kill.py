@@ -14,10 +14,10 @@ import pytest
 
 from manylabel_clients import Client, ConnectionFailed, Retry, Unavailable
 from manylabel_service.online.spec.spec import ModelSpec
-from manylabel_service.online.state.answer import Answer
-from manylabel_service.online.state.fold import Fold, LogEntry
+from manylabel_service.online.state.apply import ApplyBatch, LogEntry
 from manylabel_service.online.state.log_entries import decode
 from manylabel_service.online.state.model import OnlineModel
+from manylabel_service.online.state.outcome import UpdateOutcome
 from manylabel_service.storage import SQLiteStore
 
 WORKERS = 6
@@ -101,7 +101,7 @@ class Workers:
 def test_no_acknowledged_update_is_lost_or_counts_twice(server_process: Start, kills: int) -> None:
     rng = random.Random(SEED)
     # All snapshots are kept, so that the log is never trimmed and can be replayed from its beginning.
-    server = server_process("--snapshot-every-updates", "40", "--snapshots-kept", "100000")
+    server = server_process("--snapshot-every-updates", "40", "--snapshot-retention-count", "100000")
     server.start()
     with Client(server.url) as client:
         client.create_model("m", algorithm="falt", params={"eta": 0.5}, scaling="unit")
@@ -157,13 +157,13 @@ async def _replay(data_dir: Path) -> Replayed:
         await store.close()
     model = OnlineModel(ModelSpec.model_validate_json(record.spec))
     updates = [LogEntry(entry.position, decode(entry.payload)) for entry in entries]
-    folding = Fold(model, updates)
+    folding = ApplyBatch(model, updates)
     while folding.step(1):
         pass
     learnt: Counter[str] = Counter()
     positions: dict[str, str] = {}
     for entry, outcome in zip(updates, folding.outcomes, strict=True):
-        assert isinstance(outcome.answer, Answer)
+        assert isinstance(outcome.answer, UpdateOutcome)
         (example,) = entry.change.examples
         x = example.x
         assert x.names is not None
@@ -177,7 +177,9 @@ def _newest_snapshot(data_dir: Path) -> Path:
 
 
 def test_a_damaged_snapshot_costs_a_replay_and_is_logged(server_process: Start) -> None:
-    server = server_process("--snapshot-every-updates", "50", "--snapshots-kept", "100000", "--log-format", "json")
+    server = server_process(
+        "--snapshot-every-updates", "50", "--snapshot-retention-count", "100000", "--log-format", "json"
+    )
     server.start()
     with Client(server.url) as client:
         model = client.create_model("m", algorithm="salt", scaling="standard")

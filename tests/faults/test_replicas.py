@@ -19,7 +19,7 @@ from tests.faults.traffic import TrafficClient
 from tests.support.waiting import eventually_async
 
 from manylabel_service.settings import Settings
-from manylabel_service.storage import ModelRecord, Store, open_store
+from manylabel_service.storage import ModelMeta, Store, open_store
 
 REPLICAS = 3
 CLIENTS = 8
@@ -31,8 +31,8 @@ REDIS_TIMEOUT_SECONDS = 0.5
 FLAGS = (
     *("--redis-timeout-seconds", str(REDIS_TIMEOUT_SECONDS)),
     # The log is trimmed, but behind the reader of the test, which takes a second or two to notice that Redis is back.
-    *("--snapshot-every-updates", "150", "--snapshots-kept", "20", "--log-keep-examples", "0"),
-    *("--max-kept-snapshots", "100000"),  # the clients ask for many
+    *("--snapshot-every-updates", "150", "--snapshot-retention-count", "20", "--log-retention-examples", "0"),
+    *("--max-manual-snapshots", "100000"),  # the clients ask for many
 )
 CALM_EXAMPLES = 100
 """The clients go on when all is well again, until so many more examples are acknowledged."""
@@ -309,7 +309,7 @@ async def _answered(http: httpx2.AsyncClient, method: str, path: str, **how: Any
 
 async def _fold(store: Store, reader: LogReader, positions: Sequence[str]) -> Folded:
     """The log's fold; every snapshot in the store, whoever took it when, is a state of it."""
-    record: ModelRecord = reader.record
+    record: ModelMeta = reader.record
     kept = [snapshot.position for snapshot in await store.snapshots.all(record)]
     folded = await asyncio.to_thread(fold, record, reader.entries, {*positions, *kept})
     for position in kept:

@@ -16,7 +16,7 @@ from tests.support.hosts import WITHOUT_FMA
 from manylabel_clients import AsyncClient
 from manylabel_core.state import State
 from manylabel_service.settings import Settings
-from manylabel_service.storage import ModelRecord, Store, open_store
+from manylabel_service.storage import ModelMeta, Store, open_store
 
 SPECS: dict[str, dict[str, Any]] = {
     "falt": {"algorithm": "falt", "params": {"drift": "adwin"}},
@@ -37,7 +37,7 @@ ESSENTIAL = ("falt", "kernel-merge", "kernel-rff")
 BATCH = 20
 """Examples in a request; the requests go to the two servers by turns."""
 
-FLAGS = ("--snapshots-kept", "20", "--log-keep-examples", "1000000", "--max-kept-snapshots", "1000")
+FLAGS = ("--snapshot-retention-count", "20", "--log-retention-examples", "1000000", "--max-manual-snapshots", "1000")
 
 
 @pytest.mark.parametrize(
@@ -98,7 +98,7 @@ async def _store(client: AsyncClient, names: tuple[str, ...], stored: dict[str, 
         stored[name][position] = await model.download_snapshot(position)
 
 
-async def _check(store: Store, record: ModelRecord, stored: dict[str, bytes]) -> None:
+async def _check(store: Store, record: ModelMeta, stored: dict[str, bytes]) -> None:
     """Hold what each server had at its position against the log, as this process learns it."""
     reader = LogReader(store, record)
     await reader.read_to_end()

@@ -21,9 +21,9 @@ from manylabel_service.storage import Entry, Store, open_store
 
 CLIENTS = 3
 SPEC = {"name": "tags", "algorithm": "falt", "scaling": "standard"}
-FLAGS = ("--snapshot-every-updates", "60", "--max-kept-snapshots", "1000")
+FLAGS = ("--snapshot-every-updates", "60", "--max-manual-snapshots", "1000")
 KNOWS_MORE = {
-    "online/spec/release.py": ("FORMS = range(1, 2)", "FORMS = range(1, 3)"),
+    "online/spec/release.py": ("FORMAT_VERSIONS = range(1, 2)", "FORMAT_VERSIONS = range(1, 3)"),
     "models/build.py": ('RELEASE = version("manylabel")', 'RELEASE = "next"'),
 }
 LEARNS_OTHERWISE = {
@@ -169,11 +169,11 @@ async def test_a_release_that_learns_otherwise_is_not_let_in(
         await model.update_many([({"a": i % 3, "b": 1.0}, ["x"] if i % 2 else ["y"]) for i in range(20)])
         wrong.start(wait=False)  # no snapshot has been stored: it asks for one
         await eventually_async(lambda: _is_refused(wrong))
-        await eventually_async(lambda: _answers(wrong, 503, "fold_differs"), ignore=httpx2.TransportError)
+        await eventually_async(lambda: _answers(wrong, 503, "replay_mismatch"), ignore=httpx2.TransportError)
         assert await model.snapshots()
         assert (await model.update({"a": 1.0}, ["x"])).updates == 21
         told = await eventually_async(lambda: _withheld(client))
-        assert (told[True].withheld, told[False].withheld) == ({}, {"tags": "fold_differs"})
+        assert (told[True].withheld, told[False].withheld) == ({}, {"tags": "replay_mismatch"})
         assert told[True].build != told[False].build
         assert await asyncio.to_thread(wrong.stop) == 0
         await eventually_async(lambda: _alone(client))
@@ -192,7 +192,7 @@ async def test_a_new_release_takes_over_and_one_that_learns_otherwise_does_not(
         for server in (wrong, new):
             server.start(wait=False)
         await eventually_async(lambda: _is_refused(wrong))
-        await eventually_async(lambda: _answers(wrong, 503, "fold_differs"), ignore=httpx2.TransportError)
+        await eventually_async(lambda: _answers(wrong, 503, "replay_mismatch"), ignore=httpx2.TransportError)
         assert await asyncio.to_thread(old[0].is_ready)
         assert await asyncio.to_thread(wrong.stop) == 0
         states = [await own_state(old[1], traffic)]
@@ -253,7 +253,7 @@ async def _is_refused(server: Any) -> bool:
     except httpx2.TransportError:
         return False
     assert "ready" not in answer, "it must not get ready"
-    return bool(answer["code"] == "fold_differs")
+    return bool(answer["code"] == "replay_mismatch")
 
 
 async def _uses(server: Any, form: int) -> bool:

@@ -11,7 +11,7 @@ import numpy as np
 from tests.support.processes import TRAINER, processes
 from tests.support.waiting import eventually
 
-FLAGS = ("--job-checkpoint-work", "1e8", "--job-niceness", "0", "--job-attempts", "9")
+FLAGS = ("--job-checkpoint-work", "1e8", "--job-niceness", "0", "--job-max-attempts", "9")
 """Checkpoints after a fraction of a second already; not nice, since nobody is served meanwhile."""
 ITERATIONS = 10_000
 """Some seconds, and two dozen checkpoints."""

@@ -13,7 +13,7 @@ from manylabel_core.datasets import Dataset, read_dataset
 from manylabel_core.state import State
 from manylabel_service.hosting.examples import Example, Features, Labels
 from manylabel_service.online.spec.spec import ModelSpec
-from manylabel_service.online.state.fold import Fold, LogEntry
+from manylabel_service.online.state.apply import ApplyBatch, LogEntry
 from manylabel_service.online.state.log_entries import Update
 from manylabel_service.online.state.model import OnlineModel
 from manylabel_service.trained.artifact import ModelArtifact
@@ -61,7 +61,7 @@ def _models() -> tuple[State, ...]:
     states = []
     for spec in SPECS:
         online = OnlineModel(ModelSpec.model_validate({"name": "m", **spec}))
-        Fold(online, [LogEntry(str(at), Update(EXAMPLES, "log")) for at in range(1, 4)]).step(max_examples=10)
+        ApplyBatch(online, [LogEntry(str(at), Update(EXAMPLES, "log")) for at in range(1, 4)]).step(max_examples=10)
         states.append(State.from_bytes(online.to_bytes()))
     return tuple(states)
 

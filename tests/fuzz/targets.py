@@ -16,7 +16,7 @@ from pydantic import ValidationError
 from tests.fuzz.sealed import EXAMPLES, dataset, model, predictor
 
 from manylabel_core.datasets import BadDataset, read_dataset
-from manylabel_core.datasets.limits import Limits
+from manylabel_core.datasets.limits import ReaderLimits
 from manylabel_core.records.bounds import RecordLimits
 from manylabel_core.records.encoder import RecordEncoder
 from manylabel_core.records.text import TextSettings
@@ -36,7 +36,7 @@ from manylabel_service.label_studio.config import ConfigRefused, read_config
 from manylabel_service.online.state.log_entries import Rollback, Update, decode, encode
 from manylabel_service.transfer.archive import MANIFEST, ArchiveReader, BadArchive
 
-LIMITS = Limits(rows=1_000, features=1_000, labels=100, nonzeros=10_000, bytes=2**20)
+LIMITS = ReaderLimits(rows=1_000, features=1_000, labels=100, nonzeros=10_000, bytes=2**20)
 
 
 class Target(NamedTuple):

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from tests.support.waiting import DEADLINE_SECONDS, eventually_async
 
-from manylabel_service.errors import StorageGone
+from manylabel_service.errors import StorageUnavailable
 from manylabel_service.hosting.examples import Example, Features, Labels
 from manylabel_service.models.registry import Registry
 from manylabel_service.online.replica import Replica
@@ -71,7 +71,7 @@ class Fleet:
 
     async def end(self) -> None:
         for registry in list(self._stores):
-            with contextlib.suppress(StorageGone):
+            with contextlib.suppress(StorageUnavailable):
                 await self.kill(registry)
 
     # -- what tests say ---------------------------------------------------------------------------

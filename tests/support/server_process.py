@@ -25,8 +25,8 @@ STOP_SECONDS = 30.0
 PATIENT = {
     "MANYLABEL_JOB_NICENESS": "0",  # tests that wait for trainings run beside others
     "MANYLABEL_REDIS_TIMEOUT_SECONDS": "60",
-    "MANYLABEL_HEAD_SECONDS": "60",
-    "MANYLABEL_LOAD_WAIT_SECONDS": "60",
+    "MANYLABEL_HEADER_TIMEOUT_SECONDS": "60",
+    "MANYLABEL_LOAD_TIMEOUT_SECONDS": "60",
 }
 """Settings of servers unless a test is about them, and says so by a flag: on a busy machine all takes its time."""
 

@@ -2,7 +2,7 @@
 
 from tests.support.waiting import eventually_async
 
-from manylabel_service.errors import StorageGone
+from manylabel_service.errors import StorageUnavailable
 from manylabel_service.storage import Store
 
 
@@ -13,4 +13,4 @@ async def until_answers(store: Store) -> None:
         await store.models.all()
         return True
 
-    await eventually_async(answers, ignore=StorageGone)
+    await eventually_async(answers, ignore=StorageUnavailable)

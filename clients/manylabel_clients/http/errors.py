@@ -2,7 +2,7 @@
 
 ManyLabelError
 ├── ConnectionFailed         no answer came: refused, reset, timed out
-├── UnexpectedAnswer         an answer came that no ManyLabel server gives: is the address right?
+├── UnexpectedResponse         an answer came that no ManyLabel server gives: is the address right?
 ├── JobFailed                a job that was waited for ended without a result (with the jobs)
 └── ApiError                 the server said no, and why
     ├── Invalid              400, 415, 422   the request is wrong; nothing of it was learnt
@@ -45,7 +45,7 @@ class ConnectionFailed(ManyLabelError):
     """No answer came, after all retries: connection refused, reset or timed out."""
 
 
-class UnexpectedAnswer(ManyLabelError):
+class UnexpectedResponse(ManyLabelError):
     """The answer is not one of a ManyLabel server."""
 
 

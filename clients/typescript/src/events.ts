@@ -9,7 +9,7 @@ export interface ModelEvents {
   label: Schemas["LabelEvent"];
   rollback: Schemas["RollbackEvent"];
   promoted: Schemas["PromotedEvent"];
-  held_back: Schemas["HeldBackEvent"];
+  not_promoted: Schemas["NotPromotedEvent"];
   metrics: Schemas["Metrics"];
   dropped: Schemas["DroppedEvent"];
 }

@@ -7,7 +7,7 @@ import type { components, paths } from "./schema.js";
 export type { components, operations, paths } from "./schema.js";
 export { type JobEvents, type ModelEvents, type ServerEvent, type WatchOptions, watchJob, watchModel } from "./events.js";
 
-/** Bodies and answers by name, e.g. `Schemas["PredictAnswer"]`. */
+/** Bodies and answers by name, e.g. `Schemas["PredictResponse"]`. */
 export type Schemas = components["schemas"];
 
 /** An error as the server describes it (RFC 9457). */

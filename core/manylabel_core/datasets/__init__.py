@@ -1,6 +1,6 @@
 """Multi-label data sets: in memory, and read from the formats that people have them in.
 
-Reading a file runs no code of it, takes memory only within `Limits`, and ends in a `Dataset` or in `BadDataset`,
+Reading a file runs no code of it, takes memory only within `ReaderLimits`, and ends in a `Dataset` or in `BadDataset`,
 whose message has the line or the array.
 """
 
@@ -10,14 +10,14 @@ from manylabel_core.datasets.formats.libsvm import read_libsvm
 from manylabel_core.datasets.formats.ndjson import read_ndjson
 from manylabel_core.datasets.formats.npz import read_npz
 from manylabel_core.datasets.formats.table import read_csv, read_tsv
-from manylabel_core.datasets.limits import BadDataset, Limits
+from manylabel_core.datasets.limits import BadDataset, ReaderLimits
 from manylabel_core.datasets.reading import FORMATS, read_dataset
 
 __all__ = [
     "FORMATS",
     "BadDataset",
     "Dataset",
-    "Limits",
+    "ReaderLimits",
     "read_arff",
     "read_csv",
     "read_dataset",

@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from manylabel_core.datasets.dataset import SINGLE, Dataset, View
-from manylabel_core.datasets.limits import BadDataset, Limits
+from manylabel_core.datasets.limits import BadDataset, ReaderLimits
 from manylabel_core.records import TextSettings
 
 
@@ -96,7 +96,7 @@ class DatasetBuilder:
     views : the features so far, by the name of the view.
     """
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: ReaderLimits) -> None:
         self.views: dict[str, Columns] = {}
         self._limits = limits
         self._relevant = array("i")

@@ -39,7 +39,7 @@ class BadDataset(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class ReaderLimits:
     """Limits say what a reader takes; each is checked before memory is taken for more.
 
     Attributes

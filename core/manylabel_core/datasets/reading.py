@@ -14,7 +14,7 @@ from manylabel_core.datasets.formats.ndjson import read_ndjson
 from manylabel_core.datasets.formats.npz import read_npz
 from manylabel_core.datasets.formats.table import read_csv, read_tsv
 from manylabel_core.datasets.formats.text import Source
-from manylabel_core.datasets.limits import Limits
+from manylabel_core.datasets.limits import ReaderLimits
 
 FORMATS: Mapping[str, Callable[..., Dataset]] = {
     "libsvm": read_libsvm,
@@ -54,7 +54,7 @@ def format_of(path: str | PathLike[str]) -> str | None:
     return EXTENSIONS.get(extension_of(path))
 
 
-def read_dataset(source: Source, format: str, *, limits: Limits = Limits(), **options: Any) -> Dataset:  # noqa: B008
+def read_dataset(source: Source, format: str, *, limits: ReaderLimits = ReaderLimits(), **options: Any) -> Dataset:  # noqa: B008
     """Return a data set in one of `FORMATS`; `options` as its reader has them.
 
     Raises

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from manylabel_core.checks import check_choice, check_flag
 from manylabel_core.explanation import Explanation
-from manylabel_core.online.calibration.calibration import Curves, make_calibration
+from manylabel_core.online.calibration.calibration import PlattParameters, make_calibration
 from manylabel_core.online.drift.detectors import Alarms, make_detectors
 from manylabel_core.online.estimator import Estimator, not_fitted
 from manylabel_core.online.models.model import Model
@@ -392,7 +392,7 @@ class OnlineLearner(Estimator, metaclass=ABCMeta):
         """
         return self._in_use().explain(row, labels, k, new_words)
 
-    def curves(self) -> Curves | None:
+    def curves(self) -> PlattParameters | None:
         """Return how the probabilities of labels are made, and where they are cut; None with calibrate=False."""
         return self._in_use().curves()
 

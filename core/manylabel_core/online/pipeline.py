@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from manylabel_core.explanation import TITLES_COUNT, Explanation, NotLinear, Scorer, explain_scores
 from manylabel_core.online._examples import PROBLEMS, find_problem
-from manylabel_core.online.calibration.calibration import Calibration, Curves
+from manylabel_core.online.calibration.calibration import Calibration, PlattParameters
 from manylabel_core.online.drift.detectors import Alarms, Detectors
 from manylabel_core.online.models.model import Model
 from manylabel_core.online.models.stack.model import Stack
@@ -290,7 +290,7 @@ class Pipeline:
             raise ValueError(UNCALIBRATED)
         return self._calibration.probabilities(scores)
 
-    def curves(self) -> Curves | None:
+    def curves(self) -> PlattParameters | None:
         """Return how probabilities are made of margins; None without calibration."""
         return None if self._calibration is None else self._calibration.curves()
 

@@ -5,14 +5,14 @@ from typing import Any
 _NOT_NUMBERS = (str, bool, dict, list)
 
 
-def form_of(x: Any) -> str | None:
+def input_kind(x: Any) -> str | None:
     """Return the form: "dense", "sparse", "named", "record" (anything but numbers) or "text"; None for no example."""
     if isinstance(x, str):
         return "text"
-    return "record" if isinstance(x, dict) and _is_record(x) else form_of_numbers(x)
+    return "record" if isinstance(x, dict) and _is_record(x) else input_kind_of_numbers(x)
 
 
-def form_of_numbers(x: Any) -> str | None:
+def input_kind_of_numbers(x: Any) -> str | None:
     """Return the form of numbers: "dense", "sparse" or "named"; None for anything but a list or an object."""
     if isinstance(x, list):
         return "dense"
@@ -27,7 +27,7 @@ def _is_record(x: dict[str, Any]) -> bool:
     kinds = set(map(type, x.values()))
     if kinds.isdisjoint(_NOT_NUMBERS):
         return False
-    if form_of_numbers(x) == "named":
+    if input_kind_of_numbers(x) == "named":
         return True
     # Fields of a record may have the names of the two lists.
     has_more = not kinds.isdisjoint((str, bool, dict)) or any(map(_has_strings, x.values()))

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Collection, Iterable
 
 from manylabel_service.access.patterns import ANY, Patterns
-from manylabel_service.access.rates import Limits
+from manylabel_service.access.rates import RateLimiter
 from manylabel_service.access.scopes import Scope, included
 from manylabel_service.errors import ModelNotAllowed, ScopeMissing, ServiceError
 
@@ -33,7 +33,7 @@ class Access:
         scopes: Collection[Scope] = (),
         models: Iterable[str] = (),
         refusal: ServiceError | None = None,
-        limits: Limits | None = None,
+        limits: RateLimiter | None = None,
         standing: Callable[[], ServiceError | None] | None = None,
     ) -> None:
         self.key_id = key_id

@@ -16,7 +16,7 @@ State = Literal["active", "expired", "revoked"]
 Rate = Annotated[float, Field(strict=True, gt=0, le=1e9, allow_inf_nan=False)]
 
 
-class Rates(BaseModel):
+class RateLimits(BaseModel):
     """Limits of what is asked for with a key; those that are null do not limit."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
@@ -25,11 +25,11 @@ class Rates(BaseModel):
     """Requests, on average; as many at once as in one second."""
     examples_per_second: Rate | None = None
     """Examples that are predicted or learnt, on average; as many at once as in one second."""
-    requests_at_a_time: Annotated[int, Field(strict=True, ge=1, le=10**6)] | None = None
+    max_concurrent_requests: Annotated[int, Field(strict=True, ge=1, le=10**6)] | None = None
     """Requests under way at once."""
 
 
-NO_RATES = Rates()
+NO_RATES = RateLimits()
 
 
 class Key(BaseModel):
@@ -45,7 +45,7 @@ class Key(BaseModel):
     note: str | None = None
     scopes: tuple[Scope, ...]
     models: tuple[str, ...] = (ANY,)
-    rates: Rates = NO_RATES
+    rates: RateLimits = NO_RATES
     digest: str
     """SHA-256 of the secret, in hexadecimal."""
     created_unix_ms: int
@@ -72,7 +72,7 @@ class Key(BaseModel):
         if _until(self) > max(_until(own), _until(before) if before else 0):
             assert own.expires_unix_ms is not None, "nothing is later than never"
             return "expires_at", f"must be {rfc3339(own.expires_unix_ms)} or earlier"
-        for name in Rates.model_fields:
+        for name in RateLimits.model_fields:
             most = _rate(own, name)
             if _rate(self, name) > max(most, _rate(before, name) if before else 0):
                 return f"rates/{name}", f"must be at most {most:g}"
@@ -100,7 +100,7 @@ def new_key(
     models: Iterable[str] = (ANY,),
     expires_unix_ms: int | None = None,
     note: str | None = None,
-    rates: Rates = NO_RATES,
+    rates: RateLimits = NO_RATES,
 ) -> tuple[Key, str]:
     """Return a new key, and its text, which is kept nowhere."""
     made = key_text.make()

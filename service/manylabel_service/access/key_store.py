@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from manylabel_service.access import key_text
 from manylabel_service.access.key import Key
-from manylabel_service.errors import DocumentChanged, KeyNotFound, KeysFull
+from manylabel_service.errors import KeyNotFound, KeysFull, RevisionConflict
 from manylabel_service.storage import Document, DocumentFollower, Documents
 
 KIND = "key"
@@ -17,7 +17,7 @@ KIND = "key"
 log = structlog.get_logger()
 
 
-class KeptKey(NamedTuple):
+class StoredKey(NamedTuple):
     """A key at a revision of the store; None if it is damaged: its row exists, and it can no longer be used."""
 
     id: str
@@ -40,7 +40,7 @@ class KeyStore:
         self.max_keys = max_keys
         self._adding = asyncio.Lock()
 
-    async def all(self) -> list[KeptKey]:
+    async def all(self) -> list[StoredKey]:
         """Return all keys."""
         return _read_all(await self._documents.all(KIND))
 
@@ -48,7 +48,7 @@ class KeyStore:
         """Have the next poll return all keys."""
         self._follower.restart()
 
-    async def poll(self, whole: bool = False) -> tuple[list[KeptKey], set[str] | None]:
+    async def poll(self, whole: bool = False) -> tuple[list[StoredKey], set[str] | None]:
         """Return the keys that changed since the last poll, and at a whole one the ids of all keys, as `Poll` says."""
         documents, ids = await self._follower.poll(whole)
         return _read_all(documents), ids
@@ -57,12 +57,12 @@ class KeyStore:
         """Return a key; raise KeyNotFound."""
         return _known(await self._document(id), id)
 
-    async def add(self, key: Key) -> KeptKey:
+    async def add(self, key: Key) -> StoredKey:
         """Keep a new key; raise KeysFull where there are as many as may be, and none is revoked."""
         async with self._adding:
             documents = await self._documents.all(KIND)
             await self._make_room(documents)
-            return KeptKey(key.id, await self._put(key, None), key)
+            return StoredKey(key.id, await self._put(key, None), key)
 
     async def _make_room(self, documents: list[Document]) -> None:
         excess = len(documents) + 1 - self.max_keys
@@ -85,11 +85,11 @@ class KeyStore:
             return False
         try:
             await self._documents.delete(KIND, id, revision=document.revision)
-        except DocumentChanged:
+        except RevisionConflict:
             return False
         return True
 
-    async def change(self, id: str, changed: Callable[[Key], Key], *, urgent: bool = False) -> tuple[KeptKey, Key]:
+    async def change(self, id: str, changed: Callable[[Key], Key], *, urgent: bool = False) -> tuple[StoredKey, Key]:
         """Replace a key by the result of a function, and return that; `urgent` is that of `Documents.put`.
 
         Raises KeyNotFound, and what the function raises.
@@ -101,9 +101,9 @@ class KeyStore:
             assert document is not None, "_known raises for none"
             try:
                 revision = document.revision if key == known else await self._put(key, document.revision, urgent)
-            except DocumentChanged:
+            except RevisionConflict:
                 continue
-            return KeptKey(id, revision, key), key
+            return StoredKey(id, revision, key), key
 
     async def _put(self, key: Key, revision: int | None, urgent: bool = False) -> int:
         value = key.model_dump_json().encode()
@@ -120,8 +120,8 @@ def _known(document: Document | None, id: str) -> Key:
     return key
 
 
-def _read_all(documents: list[Document]) -> list[KeptKey]:
-    return [KeptKey(each.name, each.revision, _read(each)) for each in documents]
+def _read_all(documents: list[Document]) -> list[StoredKey]:
+    return [StoredKey(each.name, each.revision, _read(each)) for each in documents]
 
 
 def _read(document: Document) -> Key | None:

@@ -11,9 +11,9 @@ from manylabel_service.access import key_text, token_text
 from manylabel_service.access.attempts import FailedAttempts
 from manylabel_service.access.grant import Access
 from manylabel_service.access.key import NO_RATES, Key
-from manylabel_service.access.key_store import KeptKey, KeyStore
+from manylabel_service.access.key_store import KeyStore, StoredKey
 from manylabel_service.access.patterns import ANY
-from manylabel_service.access.rates import Limits
+from manylabel_service.access.rates import RateLimiter
 from manylabel_service.access.scopes import ADMIN, SCOPES
 from manylabel_service.clock import now_ms
 from manylabel_service.errors import (
@@ -25,7 +25,7 @@ from manylabel_service.errors import (
     KeyRequired,
     NotReady,
     StorageError,
-    StorageGone,
+    StorageUnavailable,
     TooManyAttempts,
 )
 
@@ -55,7 +55,7 @@ class _Holder:
 
     __slots__ = ("access", "digest", "key", "limits", "revision", "token_key", "tokens", "until_unix_ms")
 
-    def __init__(self, key: Key, revision: int, limits: Limits | None, access: Access) -> None:
+    def __init__(self, key: Key, revision: int, limits: RateLimiter | None, access: Access) -> None:
         self.key, self.revision, self.limits, self.access = key, revision, limits, access
         self.digest = bytes.fromhex(key.digest)
         self.token_key = token_text.key_of(self.digest)
@@ -177,7 +177,7 @@ class Keyring:
             else:
                 log.info("revocation_stored", key=id)
 
-    def _note(self, found: list[KeptKey]) -> None:
+    def _note(self, found: list[StoredKey]) -> None:
         """Take in keys as they were read from the store, unless something newer is known of them."""
         for id, revision, key in found:
             known = self._holders.get(id)
@@ -190,7 +190,7 @@ class Keyring:
 
     def _holder(self, key: Key, revision: int, known: _Holder | None) -> _Holder:
         key = self._current(key)
-        limits = None if key.rates == NO_RATES else Limits(key.rates)
+        limits = None if key.rates == NO_RATES else RateLimiter(key.rates)
         if limits is not None and known is not None and known.limits is not None and known.key.rates == key.rates:
             limits = known.limits
         access = Access(key.id, key.scopes, key.models, limits=limits, standing=lambda: self._standing(key.id))
@@ -350,7 +350,7 @@ class Keyring:
                 self._unstored.pop(id, None)
                 return None
             await self._revoke(id, unix_ms, require)
-        except StorageGone as error:
+        except StorageUnavailable as error:
             holder = self._holders.get(id)
             if holder is None:
                 raise

@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable
 from types import TracebackType
 
-from manylabel_service.access.key import Rates
+from manylabel_service.access.key import RateLimits
 from manylabel_service.errors import RateLimited
 
 MAX_HOLD_SECONDS = 10.0
@@ -45,20 +45,20 @@ class TokenBucket:
         return 0.0
 
 
-class Limits:
+class RateLimiter:
     """Limits hold what is asked for with one key to its rates.
 
     Each request is made inside ``with limits``, which raises RateLimited on entering.
     """
 
-    def __init__(self, rates: Rates) -> None:
+    def __init__(self, rates: RateLimits) -> None:
         self.rates = rates
         self._requests = rates.requests_per_second and TokenBucket(rates.requests_per_second)
         self._examples = rates.examples_per_second and TokenBucket(rates.examples_per_second)
         self._under_way = 0
 
     def __enter__(self) -> None:
-        most = self.rates.requests_at_a_time
+        most = self.rates.max_concurrent_requests
         if most is not None and self._under_way >= most:
             raise RateLimited(
                 f"your key has {most:,} requests under way, its limit of concurrent requests", BUSY_SECONDS

@@ -61,7 +61,7 @@ _BODIES: tuple[type[BaseModel], ...] = (
     schemas.DriftEvent,
     schemas.RollbackEvent,
     schemas.PromotedEvent,
-    schemas.HeldBackEvent,
+    schemas.NotPromotedEvent,
     schemas.LabelEvent,
     schemas.DroppedEvent,
     schemas.InferRequest,

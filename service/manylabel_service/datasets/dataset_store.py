@@ -20,10 +20,10 @@ from typing import IO, Any
 import structlog
 from pydantic import ValidationError
 
-from manylabel_core.datasets import Limits
+from manylabel_core.datasets import ReaderLimits
 from manylabel_service import ulid
 from manylabel_service.clock import rfc3339
-from manylabel_service.datasets.records import PREFIX, DatasetDocument, DatasetRecord, Details, id_of
+from manylabel_service.datasets.records import PREFIX, DatasetDocument, DatasetMeta, Details, id_of
 from manylabel_service.datasets.sandbox import BASE_BYTES, run, scratch_file
 from manylabel_service.datasets.upload_slots import UploadSlots
 from manylabel_service.errors import (
@@ -31,9 +31,9 @@ from manylabel_service.errors import (
     DatasetExists,
     DatasetInUse,
     DatasetNotFound,
-    DocumentChanged,
     DocumentDamaged,
     LimitExceeded,
+    RevisionConflict,
     StorageError,
     StorageFull,
 )
@@ -54,12 +54,12 @@ ORPHANED_SECONDS = 7_200.0
 
 log = structlog.get_logger()
 
-InUse = Callable[[str], Awaitable[bool]]
+ClusterVersion = Callable[[str], Awaitable[bool]]
 """Whether a job that has not ended needs the data set of a name."""
 
 
 class DatasetStore:
-    """Adds, lists, fetches and deletes data sets; all methods raise `StorageGone`.
+    """Adds, lists, fetches and deletes data sets; all methods raise `StorageUnavailable`.
 
     Parameters
     ----------
@@ -107,7 +107,7 @@ class DatasetStore:
         format: str,
         options: Mapping[str, Any] | None = None,
         parts: Mapping[str, IO[bytes]] = MappingProxyType({}),
-    ) -> DatasetRecord:
+    ) -> DatasetMeta:
         """Read a file and keep it as a data set.
 
         Parameters
@@ -130,7 +130,7 @@ class DatasetStore:
         with await open_in_thread(self.scratch_file) as result:
             report = await self._read(upload, result, format, options or {}, parts)
             now_ms = time.time_ns() // 1_000_000
-            record = DatasetRecord(name=name, format=format, created=rfc3339(now_ms), **report["record"])
+            record = DatasetMeta(name=name, format=format, created=rfc3339(now_ms), **report["record"])
             id = ulid.make(now_ms, secrets.token_bytes(ulid.N_RANDOM_BYTES))
             await self._keep(DatasetDocument(id=id, record=record), _pieces(result), report["details"])
         log.info("dataset_added", dataset=name, rows=record.rows, bytes=record.bytes)
@@ -138,7 +138,7 @@ class DatasetStore:
             await self._collect_garbage()
         return record
 
-    async def restore(self, record: DatasetRecord, data: bytes, details: Details) -> None:
+    async def restore(self, record: DatasetMeta, data: bytes, details: Details) -> None:
         """Keep a data set that another store had, as it was there; the caller has checked it.
 
         Raises
@@ -159,7 +159,7 @@ class DatasetStore:
         parts: Mapping[str, IO[bytes]],
     ) -> dict[str, Any]:
         most = self._settings.max_dataset_bytes
-        limits = Limits(
+        limits = ReaderLimits(
             features=self._settings.max_dataset_features,
             labels=self._settings.max_labels,
             nonzeros=most // 4,
@@ -190,9 +190,9 @@ class DatasetStore:
             await self._store.blobs.put(stored.data_key, rows)
             await self._store.blobs.put(stored.details_key, pieces_of(json.dumps(details).encode()))
             await self._put(stored)
-        except (DocumentChanged, StorageFull, asyncio.CancelledError, DatasetExists) as error:
+        except (RevisionConflict, StorageFull, asyncio.CancelledError, DatasetExists) as error:
             await self._remove_blobs(stored)
-            if isinstance(error, DocumentChanged):
+            if isinstance(error, RevisionConflict):
                 raise DatasetExists(name) from None
             raise
 
@@ -204,7 +204,7 @@ class DatasetStore:
         revision = None if found is None else found.revision
         await self._store.documents.put(KIND, stored.record.name, _to_bytes(stored), revision=revision)
 
-    async def get(self, name: str) -> DatasetRecord:
+    async def get(self, name: str) -> DatasetMeta:
         """Return what is known of a data set; raises DatasetNotFound."""
         return (await self._find(name))[1].record
 
@@ -217,11 +217,11 @@ class DatasetStore:
             raise DatasetNotFound(name) from None
         return details
 
-    async def list(self) -> list[DatasetRecord]:
+    async def list(self) -> list[DatasetMeta]:
         """Return all data sets, by name."""
         return [*(await self.listed())[0]]
 
-    async def listed(self) -> tuple[Sequence[DatasetRecord], Sequence[str]]:
+    async def listed(self) -> tuple[Sequence[DatasetMeta], Sequence[str]]:
         """Return all data sets, and the names of damaged ones, by name."""
         records, damaged = [], []
         for document in await self._store.documents.all(KIND):
@@ -234,7 +234,7 @@ class DatasetStore:
                 records += [] if stored.deleting else [stored.record]
         return sorted(records, key=lambda record: record.name), sorted(damaged)
 
-    async def fetch(self, name: str, to: Path) -> DatasetRecord:
+    async def fetch(self, name: str, to: Path) -> DatasetMeta:
         """Write the data set to a file, as `manylabel_core.datasets.Dataset.from_bytes` reads it.
 
         Raises
@@ -251,7 +251,7 @@ class DatasetStore:
             raise DatasetNotFound(name) from None
         return stored.record
 
-    async def delete(self, name: str, in_use: InUse | None = None) -> None:
+    async def delete(self, name: str, in_use: ClusterVersion | None = None) -> None:
         """Delete a data set.
 
         It is marked first, and `in_use` asked then: a job that is written before it looks for its data set a last
@@ -268,23 +268,23 @@ class DatasetStore:
         try:
             value = _to_bytes(marked)
             revision = await self._store.documents.put(KIND, name, value, revision=document.revision, urgent=True)
-        except DocumentChanged:
+        except RevisionConflict:
             raise DatasetNotFound(name) from None  # another process has deleted it
         if in_use is not None and await self._needed(stored, revision, in_use):
             raise DatasetInUse(name)
-        with suppress(DocumentChanged):
+        with suppress(RevisionConflict):
             await self._store.documents.delete(KIND, name, revision=revision)
             await self._remove_blobs(stored)
         log.info("dataset_deleted", dataset=name)
 
-    async def _needed(self, stored: DatasetDocument, revision: int, in_use: InUse) -> bool:
+    async def _needed(self, stored: DatasetDocument, revision: int, in_use: ClusterVersion) -> bool:
         """Return whether the data set is in use; if so, or if that cannot be determined, remove the mark."""
         needed = True
         try:
             needed = await in_use(stored.record.name)
         finally:
             if needed:
-                with suppress(DocumentChanged):
+                with suppress(RevisionConflict):
                     await self._store.documents.put(KIND, stored.record.name, _to_bytes(stored), revision=revision)
         return needed
 

@@ -22,10 +22,10 @@ from manylabel_service.datasets.last_rows import EVERY, LastRows
 from manylabel_service.datasets.log_frames import BASE, ENTRY, SNAPSHOT, Frame, payload_of, read_frames
 from manylabel_service.datasets.sandbox_child import serve_request
 from manylabel_service.online.spec.spec import ModelSpec
-from manylabel_service.online.state.answers import NothingLearnt
-from manylabel_service.online.state.fold import Fold, LogEntry
+from manylabel_service.online.state.apply import ApplyBatch, LogEntry
 from manylabel_service.online.state.log_entries import Rollback, decode
 from manylabel_service.online.state.model import OnlineModel
+from manylabel_service.online.state.served_metrics import NothingLearnt
 from manylabel_service.storage import position_key
 
 SLICE_EXAMPLES = 1_000
@@ -110,7 +110,7 @@ class _Log:
         model = recorder.put_into(self._model)
         for frame in self._entries:
             recorder.at(frame.position)
-            folding = Fold(model, [LogEntry(frame.position, decode(payload_of(self._file, frame)))])
+            folding = ApplyBatch(model, [LogEntry(frame.position, decode(payload_of(self._file, frame)))])
             while folding.step(SLICE_EXAMPLES):
                 if folding.needed_snapshot is not None:
                     folding.roll_back(recorder.put_into(self._snapshot(folding.needed_snapshot)))

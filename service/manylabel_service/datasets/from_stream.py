@@ -23,7 +23,7 @@ from manylabel_service.online.spec.spec import ModelSpec
 from manylabel_service.online.spec.trained import is_trained
 from manylabel_service.online.state.log_entries import Rollback, decode
 from manylabel_service.settings import Settings
-from manylabel_service.storage import SEED, START, Entry, ModelRecord, SnapshotRecord, Store, open_in_thread
+from manylabel_service.storage import SEED, START, Entry, ModelMeta, SnapshotMeta, Store, open_in_thread
 
 READ_ENTRIES = 1_000
 """Entries read from the log at a time."""
@@ -79,7 +79,7 @@ async def rows_of_stream(store: Store, settings: Settings, model: str, last: int
 
     Raises
     ------
-    ModelNotFound, ModelIsTrained, ModelGone, StorageGone
+    ModelNotFound, ModelIsTrained, ModelGone, StorageUnavailable
     InvalidDataset
         The model has learnt no example with all labels known, or the rows are larger than a data set may be, or
         the model hashes its features: a trained model would not know them by their names.
@@ -111,12 +111,12 @@ async def rows_of_stream(store: Store, settings: Settings, model: str, last: int
     raise failure or InvalidDataset(f"no snapshot of model {model!r} is intact, so that its log cannot be read")
 
 
-def _is_seed(snapshot: SnapshotRecord) -> bool:
+def _is_seed(snapshot: SnapshotMeta) -> bool:
     """Return whether a model was made with this state; one after the first entry of a log may have that place too."""
     return snapshot.position == SEED and not any(snapshot.extent)
 
 
-async def _beginnings(store: Store, record: ModelRecord) -> AsyncIterator[SnapshotRecord | None]:
+async def _beginnings(store: Store, record: ModelMeta) -> AsyncIterator[SnapshotMeta | None]:
     """Return where the log can be read from, the earliest first: None is its very beginning, else a snapshot."""
     snapshots = reversed(await store.snapshots.all(record))
     failure: LogTrimmed | LogLost | None = None
@@ -134,7 +134,7 @@ async def _beginnings(store: Store, record: ModelRecord) -> AsyncIterator[Snapsh
 
 
 async def _folded(
-    store: Store, settings: Settings, record: ModelRecord, base: str | None, last: int, to: Path
+    store: Store, settings: Settings, record: ModelMeta, base: str | None, last: int, to: Path
 ) -> StreamCounts | None:
     """Return the rows from one beginning on; None if a snapshot is damaged that is needed for it."""
     most = settings.max_dataset_bytes
@@ -156,7 +156,7 @@ async def _folded(
     return None if report["damaged"] else StreamCounts(**report["counts"])
 
 
-async def _gather(store: Store, record: ModelRecord, base: str | None, file: IO[bytes]) -> None:
+async def _gather(store: Store, record: ModelMeta, base: str | None, file: IO[bytes]) -> None:
     """Write down the log from a beginning on, each snapshot before the first entry that needs it.
 
     Raises
@@ -177,7 +177,7 @@ async def _gather(store: Store, record: ModelRecord, base: str | None, file: IO[
         position = entries[-1].position
 
 
-async def _put_snapshot(store: Store, record: ModelRecord, at: str, file: IO[bytes], kind: int) -> None:
+async def _put_snapshot(store: Store, record: ModelMeta, at: str, file: IO[bytes], kind: int) -> None:
     due = next((s.size_bytes for s in await store.snapshots.all(record) if s.position == at), 0)
     await asyncio.to_thread(write_head, file, kind, at, due)
     async with aclosing(store.snapshots.read(record, at)) as pieces:

@@ -13,7 +13,7 @@ from typing import IO, Any
 
 import numpy as np
 
-from manylabel_core.datasets import BadDataset, Dataset, Limits, read_dataset
+from manylabel_core.datasets import BadDataset, Dataset, ReaderLimits, read_dataset
 from manylabel_core.datasets.label_details import read_label_details
 from manylabel_core.records import RecordLimits
 from manylabel_service.datasets.sandbox_child import serve_request
@@ -35,7 +35,7 @@ def read(request: dict[str, Any], files: list[IO[bytes]]) -> dict[str, Any]:
     details_file = parts.pop("label_details", None)
     options = {**request["options"], **parts}
     train_rows = options.pop("train_rows", None)
-    limits = Limits(**request["limits"], record=RecordLimits(**request["record"]))
+    limits = ReaderLimits(**request["limits"], record=RecordLimits(**request["record"]))
     dataset = read_dataset(upload, request["format"], limits=limits, **options)
     if details_file is not None:
         dataset = replace(dataset, label_details=read_label_details(details_file, dataset.label_names))

@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict
 from manylabel_service.online.spec.text import Text
 
 
-class DatasetRecord(BaseModel):
+class DatasetMeta(BaseModel):
     """A record describes a data set."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
@@ -50,7 +50,7 @@ class DatasetDocument(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     id: str
-    record: DatasetRecord
+    record: DatasetMeta
     deleting: bool = False
 
     @property

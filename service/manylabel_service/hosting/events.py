@@ -26,7 +26,7 @@ METRICS_SECONDS = 1.0
 """Least time between two events with measures."""
 RETRY_SECONDS = 5.0
 
-Kind = Literal["update", "drift", "label", "rollback", "promoted", "held_back", "metrics", "dropped"]
+Kind = Literal["update", "drift", "label", "rollback", "promoted", "not_promoted", "metrics", "dropped"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class Event:
               renamed, merged, retired, paused or resumed, with its name "before"
     rollback  {"position", "to", "updates"}
     promoted  {"position", "version", "previous"}: the version of a trained model that is served from here on
-    held_back {"position", "version", "reason"}: a new version of a trained model that is not served
+    not_promoted {"position", "version", "reason"}: a new version of a trained model that is not served
     metrics   {"position", "updates", "cumulative", "window", "drift"}: the latest ones only
     dropped   {"count"}: events missed; null if their number is unknown
     """

@@ -17,7 +17,7 @@ from manylabel_service.errors import (
     ModelNotFound,
     NotReady,
     ServiceError,
-    StorageGone,
+    StorageUnavailable,
 )
 from manylabel_service.hosting.events import Events
 from manylabel_service.hosting.explanations import Explainer
@@ -25,7 +25,7 @@ from manylabel_service.hosting.predictions import Prediction, PredictResult
 from manylabel_service.hosting.signature import Signature
 from manylabel_service.hosting.store_health import StoreHealth
 from manylabel_service.settings import Settings
-from manylabel_service.storage import ModelRecord
+from manylabel_service.storage import ModelMeta
 
 ErrorFactory = Callable[[], ServiceError]
 """Makes an error for each request: one that is raised again and again keeps every traceback."""
@@ -37,7 +37,7 @@ class ModelEvicted(NotReady):
     """The model has left the memory; `Registry.ask` asks the one that is loaded in its place."""
 
 
-class State(Enum):
+class ModelLifecycle(Enum):
     """The state of a hosted model: it answers requests while SERVING and STOPPING."""
 
     RESTORING = "it reads its state from the store"
@@ -68,13 +68,13 @@ class HostedModel(ABC):
 
     def __init__(
         self,
-        record: ModelRecord,
+        record: ModelMeta,
         settings: Settings,
         store_health: StoreHealth | None,
         on_deleted: Callable[["HostedModel"], None],
     ) -> None:
         self.record = record
-        self.state = State.RESTORING
+        self.state = ModelLifecycle.RESTORING
         self._incompatible: str | None = None
         self.used_at = time.monotonic()
         self._settings = settings
@@ -203,12 +203,12 @@ class HostedModel(ABC):
         """Restore the present state, and answer from then on.
 
         With `ask`, which has others asked for a snapshot of the model, only if it learns the same bits as they: raises
-        FoldDiffers.
+        ReplayMismatch.
         """
 
     def start(self) -> None:
         """Begin to answer."""
-        self.state, self._refusal = State.SERVING, None
+        self.state, self._refusal = ModelLifecycle.SERVING, None
 
     @property
     def serving(self) -> bool:
@@ -218,7 +218,7 @@ class HostedModel(ABC):
     @property
     def failed(self) -> bool:
         """True if its state cannot be trusted, or had."""
-        return self.state is State.FAILED
+        return self.state is ModelLifecycle.FAILED
 
     @property
     def incompatible(self) -> str | None:
@@ -233,15 +233,15 @@ class HostedModel(ABC):
     @property
     def evictable(self) -> bool:
         """True while no request in this process waits for the model, and no client watches its events."""
-        return self.state is State.SERVING and not (self.waited_for or self.events.subscribers)
+        return self.state is ModelLifecycle.SERVING and not (self.waited_for or self.events.subscribers)
 
     def evict(self) -> None:
         """Leave the memory; requests that have it in hand get ModelEvicted from now on."""
-        self.end(State.EVICTED, lambda: ModelEvicted(f"model {self.name!r} is being loaded"))
+        self.end(ModelLifecycle.EVICTED, lambda: ModelEvicted(f"model {self.name!r} is being loaded"))
 
     def fail(self, refusal: ErrorFactory) -> None:
         """Answer every request with such an error from now on, because the state cannot be trusted."""
-        self.end(State.FAILED, refusal)
+        self.end(ModelLifecycle.FAILED, refusal)
 
     def withhold(self, error: IncompatibleRelease) -> None:
         """Answer every request with such an error from now on: another release has to serve the model."""
@@ -251,8 +251,8 @@ class HostedModel(ABC):
 
     def stop_changes(self) -> None:
         """Take no more changes."""
-        if self.state is State.SERVING:
-            self.state = State.STOPPING
+        if self.state is ModelLifecycle.SERVING:
+            self.state = ModelLifecycle.STOPPING
 
     @abstractmethod
     async def stop(self) -> None:
@@ -260,9 +260,9 @@ class HostedModel(ABC):
 
     async def drop(self) -> None:
         """End without a trace, and wait for the end: the model has been deleted."""
-        self.end(State.DELETED, lambda: ModelNotFound(self.name))
+        self.end(ModelLifecycle.DELETED, lambda: ModelNotFound(self.name))
 
-    def end(self, state: State, refusal: ErrorFactory) -> None:
+    def end(self, state: ModelLifecycle, refusal: ErrorFactory) -> None:
         """Answer every request, those that wait included, with such an error from now on."""
         self.state, self._refusal = state, refusal
 
@@ -276,7 +276,7 @@ class HostedModel(ABC):
     def check_changeable(self) -> None:
         """Raise what changes are refused with, unless it takes them."""
         self.check_serving()
-        if self.state is State.STOPPING:
+        if self.state is ModelLifecycle.STOPPING:
             raise NotReady("the server is stopping")
 
     async def wait_until(self, position: str) -> None:
@@ -290,9 +290,9 @@ class HostedModel(ABC):
         """Draw the consequence of an error, and return what to answer to those who waited."""
         if isinstance(error, ModelGone):
             self._on_deleted(self)
-            self.end(State.DELETED, lambda: ModelGone(self.name, self.record.incarnation))
+            self.end(ModelLifecycle.DELETED, lambda: ModelGone(self.name, self.record.incarnation))
             return error
-        if isinstance(error, StorageGone):
+        if isinstance(error, StorageUnavailable):
             self._store_health.lost()  # when the store is heard again, this model is polled
             return error
         if isinstance(error, self._answered):

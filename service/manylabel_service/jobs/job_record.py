@@ -105,7 +105,7 @@ class Line(_StoredModel):
     after: int
 
 
-class JobRecord(_StoredModel):
+class JobDocument(_StoredModel):
     """A record holds one job with all its tasks.
 
     Attributes
@@ -321,7 +321,7 @@ class JobRecord(_StoredModel):
         return Job(**spec, **facts, attempt=attempt, taken=self.taken(), progress=self.progress())
 
 
-def queued(jobs: Iterable[JobRecord]) -> list[tuple[JobRecord, int]]:
+def queued(jobs: Iterable[JobDocument]) -> list[tuple[JobDocument, int]]:
     """Return the tasks that wait for a worker: of the oldest job first."""
     waiting = sorted((job for job in jobs if not job.has_ended), key=lambda job: (job.created, job.id))
     return [(job, n) for job in waiting for n, task in enumerate(job.tasks) if task.state == "queued"]

@@ -11,10 +11,10 @@ from typing import Any, get_args
 
 from manylabel_service import ulid
 from manylabel_service.datasets.dataset_store import DatasetStore
-from manylabel_service.errors import DatasetNotFound, DocumentChanged, InvalidJob, JobNotFound, KeyReused
+from manylabel_service.errors import DatasetNotFound, InvalidJob, JobNotFound, KeyReused, RevisionConflict
 from manylabel_service.idempotency import IdempotencyKey
 from manylabel_service.jobs.context import HEARTBEAT_SECONDS, JobContext
-from manylabel_service.jobs.job_record import JobRecord
+from manylabel_service.jobs.job_record import JobDocument
 from manylabel_service.jobs.job_store import KIND, JobStore, now
 from manylabel_service.jobs.monitor import JobMonitor
 from manylabel_service.jobs.plan import check, plan, with_split
@@ -32,7 +32,7 @@ Event = tuple[int, str, dict[str, Any]]
 
 
 class JobService:
-    """A job service answers requests about the jobs of a store; every method raises StorageGone."""
+    """A job service answers requests about the jobs of a store; every method raises StorageUnavailable."""
 
     def __init__(self, context: JobContext, runner: Runner) -> None:
         self._context, self._job_store, self._runner = context, context.job_store, runner
@@ -67,7 +67,7 @@ class JobService:
         async with self._limit.room_for(id):
             try:
                 record = await self._job_store.add(record)
-            except DocumentChanged:
+            except RevisionConflict:
                 assert key is not None, "ids are drawn once"
                 earlier = await self._earlier(id, key)
                 assert earlier is not None
@@ -81,18 +81,18 @@ class JobService:
         document = await self._context.store.documents.get(KIND, id)
         if document is None:
             return None
-        record = JobRecord.from_document(document)
+        record = JobDocument.from_document(document)
         if record.digest != key.digest.hex():
             raise KeyReused(key.key)
         return record.to_job()
 
-    async def _made(self, id: str, spec: JobSpec, key: IdempotencyKey | None) -> JobRecord:
+    async def _made(self, id: str, spec: JobSpec, key: IdempotencyKey | None) -> JobDocument:
         """Return the record of a job that can be done, as far as can be known."""
         await self._limit.check()
         spec = await with_split(self._context, spec)
         checksums = await check(self._context, spec)
         settings = self._context.settings
-        record = JobRecord(
+        record = JobDocument(
             id=id,
             spec=spec,
             digest=key.digest.hex() if key else None,
@@ -107,7 +107,7 @@ class JobService:
             raise InvalidJob(("search" if spec.search else "params",), f"must take at most {MAX_BYTES:,} bytes")
         return record
 
-    async def _check_datasets_again(self, record: JobRecord) -> None:
+    async def _check_datasets_again(self, record: JobDocument) -> None:
         """Take a job back whose data set was deleted while it was written; from now on its data sets stay."""
         for name in record.checksums:
             try:
@@ -180,7 +180,7 @@ class JobService:
                 return
             record = later
 
-    async def _later(self, id: str, revision: int) -> JobRecord | None:
+    async def _later(self, id: str, revision: int) -> JobDocument | None:
         """Return the job once it has changed; None if it has been deleted."""
         while True:
             known = self._job_store.jobs.get(id)

@@ -11,8 +11,8 @@ import structlog
 from pydantic import ValidationError
 
 from manylabel_service.clock import rfc3339
-from manylabel_service.errors import DocumentChanged, JobNotFound
-from manylabel_service.jobs.job_record import JobRecord, Unchanged
+from manylabel_service.errors import JobNotFound, RevisionConflict
+from manylabel_service.jobs.job_record import JobDocument, Unchanged
 from manylabel_service.storage import MAX_DOCUMENT_BYTES, Document, DocumentFollower, Store
 
 KIND = "jobs"
@@ -23,7 +23,7 @@ MAX_INLINE = 8
 
 log = structlog.get_logger()
 
-JobChange = Callable[[JobRecord, str], None]
+JobChange = Callable[[JobDocument, str], None]
 """Changes a job, at a time in RFC 3339. Raises `Unchanged`, or an error that the caller gets."""
 
 
@@ -56,29 +56,29 @@ class JobStore:
         self._follower = DocumentFollower(store.documents, KIND)
         self._refreshing = asyncio.Lock()
         self._changed = asyncio.Condition()
-        self.jobs: dict[str, JobRecord] = {}
+        self.jobs: dict[str, JobDocument] = {}
         self.damaged: set[str] = set()
 
-    async def add(self, record: JobRecord) -> JobRecord:
-        """Add a job; raises DocumentChanged if there is one with its id."""
+    async def add(self, record: JobDocument) -> JobDocument:
+        """Add a job; raises RevisionConflict if there is one with its id."""
         revision = await self._store.documents.put(KIND, record.id, record.to_bytes(), revision=None)
-        return JobRecord.from_document(Document(record.id, revision, record.to_bytes()))
+        return JobDocument.from_document(Document(record.id, revision, record.to_bytes()))
 
-    async def get(self, id: str) -> JobRecord:
+    async def get(self, id: str) -> JobDocument:
         """Return a job as it is now; raises JobNotFound."""
         document = await self._store.documents.get(KIND, id) if 0 < len(id) <= 64 else None
         if document is None:
             raise JobNotFound(id)
-        return JobRecord.from_document(document)
+        return JobDocument.from_document(document)
 
-    async def change(self, id: str, change: JobChange) -> JobRecord:
+    async def change(self, id: str, change: JobChange) -> JobDocument:
         """Change a job as it is by then, and return it as it is afterwards.
 
-        Where the answer of the store gets lost, `StorageGone` is raised though the change may have been made.
+        Where the answer of the store gets lost, `StorageUnavailable` is raised though the change may have been made.
 
         Raises
         ------
-        JobNotFound, StorageGone, and what the change raises.
+        JobNotFound, StorageUnavailable, and what the change raises.
         """
         while True:
             record = await self.get(id)
@@ -89,15 +89,15 @@ class JobStore:
             value = _fitting(record)
             try:
                 revision = await self._store.documents.put(KIND, id, value, revision=record.revision)
-            except DocumentChanged:
+            except RevisionConflict:
                 continue
-            return JobRecord.from_document(Document(id, revision, value))
+            return JobDocument.from_document(Document(id, revision, value))
 
-    async def remove(self, record: JobRecord) -> None:
+    async def remove(self, record: JobDocument) -> None:
         """Forget a job and its blobs; does nothing if it has changed meanwhile."""
         try:
             await self._store.documents.delete(KIND, record.id, revision=record.revision)
-        except DocumentChanged as error:
+        except RevisionConflict as error:
             if error.found is not None:
                 return
         self.jobs.pop(record.id, None)
@@ -140,7 +140,7 @@ class JobStore:
                 await self._changed.wait()
 
 
-def _fitting(record: JobRecord) -> bytes:
+def _fitting(record: JobDocument) -> bytes:
     """Return the job as a document; one that has grown too large fails, and says so."""
     value = record.to_bytes()
     if len(value) > MAX_DOCUMENT_BYTES:
@@ -149,12 +149,12 @@ def _fitting(record: JobRecord) -> bytes:
     return value
 
 
-def _readable(documents: list[Document]) -> list[JobRecord]:
+def _readable(documents: list[Document]) -> list[JobDocument]:
     """Return those that this program can read; a newer one may have written others."""
     records = []
     for document in documents:
         try:
-            records.append(JobRecord.from_document(document))
+            records.append(JobDocument.from_document(document))
         except ValidationError as error:
             log.error("job_unreadable", job=document.name, error=str(error))
     return records

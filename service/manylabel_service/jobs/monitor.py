@@ -17,7 +17,7 @@ import structlog
 
 from manylabel_service.errors import JobNotFound, StorageError
 from manylabel_service.jobs.context import LEASE_SECONDS, POLL_SECONDS, JobContext
-from manylabel_service.jobs.job_record import JobRecord, Unchanged, queued
+from manylabel_service.jobs.job_record import JobDocument, Unchanged, queued
 from manylabel_service.jobs.job_store import BLOBS
 from manylabel_service.jobs.runners.local import Runner
 from manylabel_service.jobs.supervision.workdirs import remove_stale
@@ -92,13 +92,13 @@ class JobMonitor:
         """Take the lease away, unless its holder has sent a heartbeat after all."""
         last, settings = self._heartbeats.pop((id, number)), self._context.settings
 
-        def take_away(record: JobRecord, now: str) -> None:
+        def take_away(record: JobDocument, now: str) -> None:
             task = record.tasks[number]
             if task.state != "running" or (task.lease, task.heartbeats) != (last.lease, last.number):
                 raise Unchanged
             reason = f"the worker of task {number} sent no heartbeat for {LEASE_SECONDS:g} s"
             record.add_log_lines(now, [reason])
-            record.requeue_or_fail(task, reason, settings.job_attempts, now)
+            record.requeue_or_fail(task, reason, settings.job_max_attempts, now)
 
         try:
             await self._context.job_store.change(id, take_away)

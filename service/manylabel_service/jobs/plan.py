@@ -11,7 +11,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from manylabel_core.batch.catalogue import TRAINERS
-from manylabel_service.datasets.records import DatasetRecord
+from manylabel_service.datasets.records import DatasetMeta
 from manylabel_service.errors import InvalidJob, ModelNotFound
 from manylabel_service.jobs.context import JobContext
 from manylabel_service.jobs.job_record import Task
@@ -34,11 +34,11 @@ async def check(context: JobContext, spec: JobSpec) -> dict[str, str]:
 
     Raises
     ------
-    InvalidJob, DatasetNotFound, ModelNotFound, ModelIsOnline, LimitExceeded, StorageGone
+    InvalidJob, DatasetNotFound, ModelNotFound, ModelIsOnline, LimitExceeded, StorageUnavailable
     """
     checksums: dict[str, str] = {}
 
-    async def rows(at: Path, given: Rows) -> DatasetRecord:
+    async def rows(at: Path, given: Rows) -> DatasetMeta:
         found = await context.datasets.get(given.dataset)
         checksums[given.dataset] = found.checksum
         if given.split not in (None, "all", *found.splits):
@@ -78,7 +78,7 @@ async def with_split(context: JobContext, spec: JobSpec) -> JobSpec:
     return spec.model_copy(update={"data": data.model_copy(update={"split": "train"})})
 
 
-def _check_learnable(spec: JobSpec, found: DatasetRecord, n_views: int) -> None:
+def _check_learnable(spec: JobSpec, found: DatasetMeta, n_views: int) -> None:
     if found.weighted and not TRAINERS[spec.trainer].weights:
         able = ", ".join(name for name, trainer in TRAINERS.items() if trainer.weights)
         raise InvalidJob(
@@ -118,7 +118,7 @@ def _check_number(spec: JobSpec, n_rows: int, n_labels: int) -> None:
         raise InvalidJob(("search", "folds"), detail)
 
 
-def _check_views(at: Path, spec: JobSpec, other: DatasetRecord, views: Mapping[str, int]) -> None:
+def _check_views(at: Path, spec: JobSpec, other: DatasetMeta, views: Mapping[str, int]) -> None:
     """Check that other rows have the views that are learnt from; for a trainer of views, none but those."""
     lacking_allowed = TRAINERS[spec.trainer].views
     if other.views.keys() - views.keys() or (views.keys() - other.views.keys() and not lacking_allowed):

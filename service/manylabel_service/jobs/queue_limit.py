@@ -8,7 +8,14 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 
-from manylabel_service.errors import DocumentChanged, JobsFull, ServiceError, StorageError, StorageFull, StorageGone
+from manylabel_service.errors import (
+    JobsFull,
+    RevisionConflict,
+    ServiceError,
+    StorageError,
+    StorageFull,
+    StorageUnavailable,
+)
 from manylabel_service.jobs.job_store import JobStore
 from manylabel_service.storage import Store
 
@@ -48,13 +55,13 @@ class QueueLimit:
             while True:
                 claims, at = await self._read(id)
                 value = json.dumps({**claims, id: (time.time(), revision)}).encode()
-                with suppress(DocumentChanged):
+                with suppress(RevisionConflict):
                     await self._store.documents.put(KIND, NAME, value, revision=at)
                     break
         try:
             yield
         except ServiceError as error:
-            if not isinstance(error, StorageGone) or isinstance(error, StorageFull):  # else it may be made still
+            if not isinstance(error, StorageUnavailable) or isinstance(error, StorageFull):  # else it may be made still
                 with suppress(StorageError):
                     await self._give_back(id)
             raise

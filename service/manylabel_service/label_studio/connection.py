@@ -19,7 +19,7 @@ import jiter
 
 from manylabel_service.hosting.slices import Pace
 from manylabel_service.settings import origin_of
-from manylabel_service.storage import ModelRecord
+from manylabel_service.storage import ModelMeta
 
 MAX_MODELS = 100
 """Models whose configuration and connections are stored, the latest that were set up."""
@@ -69,21 +69,21 @@ class Connections:
 
     def __init__(self, urls: Collection[str]) -> None:
         self._urls = urls
-        self._configs: OrderedDict[ModelRecord, str] = OrderedDict()
-        self._projects: OrderedDict[ModelRecord, OrderedDict[int, Connection]] = OrderedDict()
+        self._configs: OrderedDict[ModelMeta, str] = OrderedDict()
+        self._projects: OrderedDict[ModelMeta, OrderedDict[int, Connection]] = OrderedDict()
 
     def __bool__(self) -> bool:
         return bool(self._urls)
 
-    def note_config(self, record: ModelRecord, config: str) -> None:
+    def note_config(self, record: ModelMeta, config: str) -> None:
         """Store the latest labelling configuration of a model."""
         _put(self._configs, record, config, MAX_MODELS)
 
-    def config(self, record: ModelRecord) -> str | None:
+    def config(self, record: ModelMeta) -> str | None:
         """Return the latest labelling configuration of a model; None if it is not stored."""
         return self._configs.get(record)
 
-    def add(self, record: ModelRecord, project: int, hostname: str, token: str) -> None:
+    def add(self, record: ModelMeta, project: int, hostname: str, token: str) -> None:
         """Store the connection of a project, unless its Label Studio may not be requested."""
         url = origin_of(hostname)
         if url is not None and url in self._urls:
@@ -91,7 +91,7 @@ class Connections:
             _put(self._projects, record, projects, MAX_MODELS)
             _put(projects, project, Connection(url, token, project), MAX_PROJECTS)
 
-    def find(self, record: ModelRecord, project: int) -> Connection | None:
+    def find(self, record: ModelMeta, project: int) -> Connection | None:
         """Return the connection of a project; None if it is not stored."""
         projects = self._projects.get(record)
         return None if projects is None else projects.get(project)

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable
 
 import structlog
 
-from manylabel_service.errors import StorageGone
+from manylabel_service.errors import StorageUnavailable
 from manylabel_service.hosting.hosted_model import HostedModel
 from manylabel_service.hosting.store_health import StoreHealth
 from manylabel_service.storage import DocumentFollower, Store
@@ -47,7 +47,7 @@ class Follower:
             began = asyncio.get_running_loop().time()
             try:
                 await self._follow()
-            except StorageGone as error:
+            except StorageUnavailable as error:
                 self._store_health.lost()
                 if not self._told:
                     log.warning("store_unavailable", error=str(error), action="predictions go on; trying again")
@@ -74,7 +74,7 @@ class Follower:
                 continue
             try:
                 documents, names = await follower.poll()
-            except StorageGone:
+            except StorageUnavailable:
                 continue
             except Exception:
                 log.exception("follower_failed")

@@ -4,11 +4,11 @@ import asyncio
 from collections.abc import Callable, Mapping, Set
 from typing import Any
 
-from manylabel_service.errors import ReleaseTooOld, StorageGone
+from manylabel_service.errors import ReleaseTooOld, StorageUnavailable
 from manylabel_service.hosting.hosted_model import HostedModel
 from manylabel_service.online.spec.trained import TrainedSpec, read_spec
 from manylabel_service.settings import Settings
-from manylabel_service.storage import ModelRecord, Store
+from manylabel_service.storage import ModelMeta, Store
 
 LOOK_UP_SECONDS = 1.0
 """How long `existing` and `log_lags` wait for the store."""
@@ -36,7 +36,7 @@ class Listing:
 
         Raises
         ------
-        StorageGone
+        StorageUnavailable
         """
         statuses, damaged = [], []
         for record in sorted(await self._store.models.all(), key=lambda record: record.name):
@@ -64,7 +64,7 @@ class Listing:
         try:
             async with asyncio.timeout(LOOK_UP_SECONDS):
                 there = {record.name for record in await self._store.models.all()}
-        except (StorageGone, TimeoutError):
+        except (StorageUnavailable, TimeoutError):
             return set(names)
         return there.union(self._serving()).intersection(names)
 
@@ -77,14 +77,14 @@ class Listing:
         try:
             async with asyncio.timeout(LOOK_UP_SECONDS):
                 counts = await self._store.logs.entries_after(following, COUNTED_ENTRIES) if following else {}
-        except (StorageGone, TimeoutError):
+        except (StorageUnavailable, TimeoutError):
             return {}
         return {record.name: count for record, count in counts.items()}
 
     def _serving(self) -> set[str]:
         return {name for name, hosted in self._resident.items() if hosted.serving}
 
-    def _described(self, record: ModelRecord) -> dict[str, Any]:
+    def _described(self, record: ModelMeta) -> dict[str, Any]:
         spec = read_spec(record.spec)
         if isinstance(spec, TrainedSpec):
             return {"name": spec.name, "algorithm": spec.algorithm, "loaded": False}

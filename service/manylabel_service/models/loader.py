@@ -32,7 +32,7 @@ class ModelLoader:
         ------
         NotReady
             It takes longer than a caller may wait.
-        ModelNotFound, StorageGone
+        ModelNotFound, StorageUnavailable
         """
         task = self._tasks.get(name)
         if task is None:

@@ -24,10 +24,10 @@ import structlog
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from manylabel_service.clock import rfc3339
-from manylabel_service.errors import DocumentChanged, ReleaseTooOld, StorageError, StorageGone, StoreUnusable
+from manylabel_service.errors import ReleaseTooOld, RevisionConflict, StorageError, StorageUnavailable, StoreUnusable
 from manylabel_service.models.build import RELEASE, build_id
-from manylabel_service.online.spec.release import HIGHEST, LOWEST, InUse, Versions
-from manylabel_service.storage import Document, ModelRecord, Store
+from manylabel_service.online.spec.release import HIGHEST, LOWEST, ClusterVersion, Versions
+from manylabel_service.storage import Document, ModelMeta, Store
 
 KIND = "replicas"
 IN_USE = "in-use"
@@ -91,7 +91,7 @@ class Membership:
         self,
         store: Store,
         role: str,
-        in_use: InUse,
+        in_use: ClusterVersion,
         describe: Callable[[], dict[str, Any]] = dict,
         on_asked: Callable[[str, int], bool] = lambda name, incarnation: False,
         known: tuple[Versions, Versions] = (LOWEST, HIGHEST),
@@ -163,7 +163,7 @@ class Membership:
         while revision is not None:
             try:
                 await self._documents.delete(KIND, self.id, revision=revision)
-            except DocumentChanged as error:  # a heartbeat was cut off
+            except RevisionConflict as error:  # a heartbeat was cut off
                 revision = error.found
             except StorageError:
                 return  # it goes when it expires
@@ -179,7 +179,7 @@ class Membership:
             self._wake.clear()
             try:
                 await self._beat()
-            except StorageGone:
+            except StorageUnavailable:
                 self._looked_at = 0.0
             except ReleaseTooOld as error:
                 self.refusal = error
@@ -195,7 +195,7 @@ class Membership:
 
     # -- snapshots to compare with ----------------------------------------------------------------
 
-    def ask(self, record: ModelRecord) -> bool:
+    def ask(self, record: ModelMeta) -> bool:
         """Ask for a snapshot of a model; return whether a server of another build may have it in memory.
 
         What such a server told before it was asked says nothing about it.
@@ -211,7 +211,7 @@ class Membership:
             for member in self._of_other_builds()
         )
 
-    def ask_no_more(self, record: ModelRecord) -> None:
+    def ask_no_more(self, record: ModelMeta) -> None:
         """Take back what was asked for."""
         self._own.asks.pop(record.name, None)
         self._told_before.pop(record.name, None)
@@ -229,7 +229,7 @@ class Membership:
         while True:
             try:
                 self._revision = await self._documents.put(KIND, self.id, value, revision=self._revision)
-            except DocumentChanged as error:  # it was removed, or an answer got lost
+            except RevisionConflict as error:  # it was removed, or an answer got lost
                 self._revision, entering = error.found, True
             else:
                 return entering
@@ -251,7 +251,7 @@ class Membership:
                 revision = None if document is None else document.revision
                 try:
                     await self._documents.put(IN_USE, IN_USE, json.dumps(due._asdict()).encode(), revision=revision)
-                except DocumentChanged:
+                except RevisionConflict:
                     continue
             if due != self._in_use.versions:
                 log.info("versions_in_use", **due._asdict())
@@ -294,7 +294,7 @@ class Membership:
     async def _removed(self, document: Document) -> bool:
         try:
             await self._documents.delete(KIND, document.name, revision=document.revision)
-        except DocumentChanged:
+        except RevisionConflict:
             return False
         log.warning("replica_expired", replica=document.name)
         return True

@@ -11,7 +11,6 @@ import structlog
 from manylabel_service.errors import (
     DocumentDamaged,
     DurabilityUnavailable,
-    FoldDiffers,
     IncompatibleRelease,
     ModelDamaged,
     ModelExists,
@@ -20,7 +19,8 @@ from manylabel_service.errors import (
     ModelNotFound,
     NotReady,
     ReleaseTooOld,
-    StorageGone,
+    ReplayMismatch,
+    StorageUnavailable,
 )
 from manylabel_service.hosting.hosted_model import HostedModel, ModelEvicted
 from manylabel_service.hosting.size_limits import check_limit
@@ -32,15 +32,15 @@ from manylabel_service.models.loader import ModelLoader
 from manylabel_service.models.membership import MAX_MODELS, Membership
 from manylabel_service.online.replica import Replica
 from manylabel_service.online.size_limits import check_size
-from manylabel_service.online.snapshots.room import SnapshotRoom
-from manylabel_service.online.spec.release import InUse
+from manylabel_service.online.snapshots.quota import SnapshotQuota
+from manylabel_service.online.spec.release import ClusterVersion
 from manylabel_service.online.spec.spec import ModelSpec
 from manylabel_service.online.spec.trained import is_trained, stored_spec
 from manylabel_service.online.state.model import OnlineModel
 from manylabel_service.online.updates.replay import HOPELESS
 from manylabel_service.online.warmup import warm_up
 from manylabel_service.settings import Settings
-from manylabel_service.storage import ModelRecord, Store
+from manylabel_service.storage import ModelMeta, Store
 from manylabel_service.trained.model import TrainedModel
 from manylabel_service.trained.version_store import VersionStore
 
@@ -75,14 +75,14 @@ class Registry:
         self._damaged: set[str] = set()
         self._creating: set[str] = set()
         self._store_health = StoreHealth()
-        self.snapshot_room = SnapshotRoom(store, settings.max_snapshot_bytes)
-        self._loader = ModelLoader(self._load, settings.load_wait_seconds)
+        self.snapshot_room = SnapshotQuota(store, settings.max_snapshot_bytes)
+        self._loader = ModelLoader(self._load, settings.load_timeout_seconds)
         self._listing = Listing(store, settings, self._replicas)
         self._eviction = Eviction(settings, self.resident, self._evict)
         self._follower = Follower(store, self._store_health, self.resident)
         self._tasks: list[asyncio.Task[None]] = []
         self.ready = False
-        self.in_use = InUse()
+        self.in_use = ClusterVersion()
         self.membership = Membership(store, "server", self.in_use, self._standing, self._asked)
 
     # -- life -------------------------------------------------------------------------------------
@@ -113,24 +113,24 @@ class Registry:
                 await self._preload(record)
         self.ready = True
 
-    async def _preload(self, record: ModelRecord) -> None:
+    async def _preload(self, record: ModelMeta) -> None:
         try:
             await self._restored(record)
         except (ModelGone, ModelDamaged, IncompatibleRelease):
             pass
-        except StorageGone as error:
+        except StorageUnavailable as error:
             await self._store.models.find(record.name)  # if that fails too, it is not for this model
             log.warning(
                 "model_restore_failed", model=record.name, error=str(error), action="trying again when asked for"
             )
 
-    async def _restored(self, record: ModelRecord) -> HostedModel:
+    async def _restored(self, record: ModelMeta) -> HostedModel:
         """Restore a model and host it; one that cannot be restored is hosted as failed."""
         name, large = record.name, len(record.spec) > SMALL_SPEC_BYTES
         replica = await asyncio.to_thread(self._readable, record) if large else self._readable(record)
         try:
             await self._restore(replica)
-        except (ModelGone, StorageGone):
+        except (ModelGone, StorageUnavailable):
             raise
         except IncompatibleRelease as error:
             replica.withhold(error)
@@ -194,7 +194,7 @@ class Registry:
             raise ReleaseTooOld(self.membership.refusal.detail)
         codes = [replica.incompatible for replica in self._replicas.values() if replica.incompatible]
         if codes:
-            error = ReleaseTooOld if ReleaseTooOld.code in codes else FoldDiffers
+            error = ReleaseTooOld if ReleaseTooOld.code in codes else ReplayMismatch
             raise error(f"another release has to serve {len(codes)} of the models, see the log")
 
     def check_ready(self) -> None:
@@ -232,7 +232,7 @@ class Registry:
 
         Raises
         ------
-        ModelNotFound, StorageGone
+        ModelNotFound, StorageUnavailable
         NotReady
             The server is starting or stopping, or loading takes longer than a caller may wait.
         """
@@ -292,7 +292,7 @@ class Registry:
 
         Raises
         ------
-        NotReady, StorageGone
+        NotReady, StorageUnavailable
         """
         self.require_ready()
         return await self._listing.statuses(of_interest)
@@ -366,14 +366,14 @@ class Registry:
         await self._store.models.delete(record)
         self._damaged.discard(name)
         if not record.damaged and is_trained(record.spec):
-            with suppress(StorageGone):  # what is left goes later
+            with suppress(StorageUnavailable):  # what is left goes later
                 await VersionStore(record, self._store).delete_all()
         replica = self._replicas.get(name)
         if replica is not None and replica.record == record:
             del self._replicas[name]
             await replica.drop()
 
-    def _readable(self, record: ModelRecord) -> HostedModel:
+    def _readable(self, record: ModelMeta) -> HostedModel:
         """Return a model that is to be restored; raise `ModelDamaged` for one whose record says nothing."""
         try:
             record.check()
@@ -389,15 +389,15 @@ class Registry:
         self._damaged.discard(record.name)
         return hosted
 
-    def _hosted(self, record: ModelRecord) -> HostedModel:
+    def _hosted(self, record: ModelMeta) -> HostedModel:
         if is_trained(record.spec):
             return TrainedModel(*self._parts(record))
         return self._online(record)
 
-    def _online(self, record: ModelRecord) -> Replica:
+    def _online(self, record: ModelMeta) -> Replica:
         return Replica(*self._parts(record))
 
-    def _parts(self, record: ModelRecord) -> tuple[Any, ...]:
+    def _parts(self, record: ModelMeta) -> tuple[Any, ...]:
         store_health, room = self._store_health, self.snapshot_room
         return record, self._store, self._settings, store_health, self._forget, room, self.in_use
 
@@ -432,7 +432,7 @@ class Registry:
             await self._eviction.sweep(spare=replica)
             return replica
 
-    async def _size_bytes(self, record: ModelRecord) -> int:
+    async def _size_bytes(self, record: ModelMeta) -> int:
         """Return about how large a model is that is to be loaded."""
         if is_trained(record.spec):
             target = (await VersionStore(record, self._store).read()).target

@@ -41,7 +41,7 @@ class Unlabelled:
 
 
 @dataclass(frozen=True, slots=True)
-class LabelNext:
+class RankedPredictions:
     """Stored predictions to label next, chosen from `candidates` by uncertainty at the state of a position."""
 
     predictions: Sequence[Unlabelled]

@@ -21,15 +21,15 @@ from manylabel_service.errors import PredictionExpired, PredictionNotFound
 from manylabel_service.hosting.examples import Features
 from manylabel_service.hosting.predictions import Prediction
 from manylabel_service.hosting.slices import SLICE_SECONDS
-from manylabel_service.online.state.log_entries import Answered, pack_decision, read_decision
+from manylabel_service.online.state.log_entries import ServedBy, pack_decision, read_decision
 from manylabel_service.settings import Settings
-from manylabel_service.storage import ModelRecord, Store
+from manylabel_service.storage import ModelMeta, Store
 from manylabel_service.ulid import timestamp_of
 
 log = structlog.get_logger()
 
 
-class KeptPrediction(NamedTuple):
+class StoredPrediction(NamedTuple):
     """A kept prediction has the features that were predicted from, and the scores that were answered.
 
     `scores` (float64) has one for each label that the model knew, in column order: its score minus the threshold. A
@@ -40,7 +40,7 @@ class KeptPrediction(NamedTuple):
 
     x: Features
     scores: NDArray[np.float64]
-    answered: Answered | None = None
+    answered: ServedBy | None = None
     record: bytes | None = None
     decision: Decision | None = None
 
@@ -59,11 +59,11 @@ class PredictionStore:
     kept_bytes : of all of them in the store, as of when some were kept here last.
     """
 
-    def __init__(self, record: ModelRecord, store: Store, settings: Settings) -> None:
+    def __init__(self, record: ModelMeta, store: Store, settings: Settings) -> None:
         self._record = record
         self._store = store
         self._ttl_seconds = settings.prediction_ttl_seconds
-        self._most = settings.max_kept_predictions
+        self._most = settings.max_stored_predictions
         self._most_bytes = settings.max_kept_prediction_bytes
         self.kept_bytes = 0
 
@@ -82,11 +82,11 @@ class PredictionStore:
 
         Raises
         ------
-        PredictionsFull, StorageGone, ModelGone
+        PredictionsFull, StorageUnavailable, ModelGone
         """
         parts = zip(xs, predictions, repeat(None) if records is None else records, strict=False)
         kept = (
-            KeptPrediction(x, _in_columns(one, columns_of), record=record, decision=one.decision)
+            StoredPrediction(x, _in_columns(one, columns_of), record=record, decision=one.decision)
             for x, one, record in parts
         )
         await self._put(ids, kept)
@@ -94,12 +94,12 @@ class PredictionStore:
     async def put_answers(self, ids: Sequence[str], predictions: Sequence[Prediction], version: int) -> None:
         """Keep what a version of a trained model answered, without what it was asked; raises as `put`."""
         answers = (
-            KeptPrediction(NO_FEATURES, prediction.margins, Answered(version, tuple(prediction.scores)))
+            StoredPrediction(NO_FEATURES, prediction.margins, ServedBy(version, tuple(prediction.scores)))
             for prediction in predictions
         )
         await self._put(ids, answers)
 
-    async def _put(self, ids: Sequence[str], predictions: Iterable[KeptPrediction]) -> None:
+    async def _put(self, ids: Sequence[str], predictions: Iterable[StoredPrediction]) -> None:
         kept: dict[str, bytes] = {}
         slice_ends = time.perf_counter() + SLICE_SECONDS
         for id, prediction in zip(ids, predictions, strict=True):
@@ -110,22 +110,24 @@ class PredictionStore:
         put = self._store.predictions.put
         self.kept_bytes = await put(self._record, kept, self._ttl_seconds, self._most, self._most_bytes)
 
-    async def get(self, ids: Sequence[str]) -> list[KeptPrediction]:
+    async def get(self, ids: Sequence[str]) -> list[StoredPrediction]:
         """Return what was kept, for each id; the ids have been checked to be some.
 
         Raises
         ------
-        PredictionNotFound, PredictionExpired, StorageGone, ModelGone
+        PredictionNotFound, PredictionExpired, StorageUnavailable, ModelGone
         """
         kept = await self._store.predictions.get(self._record, ids)
         return [self._found(id, one) for id, one in zip(ids, kept, strict=True)]
 
-    async def newest(self, wanted: Callable[[str], bool], most: int) -> AsyncIterator[list[tuple[str, KeptPrediction]]]:
+    async def newest(
+        self, wanted: Callable[[str], bool], most: int
+    ) -> AsyncIterator[list[tuple[str, StoredPrediction]]]:
         """Yield the kept predictions whose ids are wanted, `most` at most, the newest first, some at a time.
 
         Raises
         ------
-        StorageGone, ModelGone
+        StorageUnavailable, ModelGone
         """
         before: str | None = None
         while most > 0 and (ids := await self._store.predictions.ids(self._record, PAGE, before)):
@@ -135,7 +137,7 @@ class PredictionStore:
             if found:
                 yield found
 
-    async def find(self, ids: Sequence[str]) -> list[tuple[str, KeptPrediction]]:
+    async def find(self, ids: Sequence[str]) -> list[tuple[str, StoredPrediction]]:
         """Return those of some that are still kept, and whole, with their ids; raises as `newest`."""
         kept = await self._store.predictions.get(self._record, ids)
         found = []
@@ -148,7 +150,7 @@ class PredictionStore:
                 found.append((id, one))
         return found
 
-    def _found(self, id: str, kept: bytes | None) -> KeptPrediction:
+    def _found(self, id: str, kept: bytes | None) -> StoredPrediction:
         if kept is not None:
             if (intact := self._intact(id, kept)) is not None:
                 return intact
@@ -158,7 +160,7 @@ class PredictionStore:
             raise PredictionNotFound(id)
         raise PredictionExpired(id, f"{rfc3339(expired_at_ms)} (ttl {self._ttl_seconds:g} s)")
 
-    def _intact(self, id: str, kept: bytes) -> KeptPrediction | None:
+    def _intact(self, id: str, kept: bytes) -> StoredPrediction | None:
         try:
             return decode_kept(kept)
         except ValueError as error:
@@ -178,7 +180,7 @@ def _in_columns(
     return placed
 
 
-def encode_kept(kept: KeptPrediction) -> bytes:
+def encode_kept(kept: StoredPrediction) -> bytes:
     """Return a kept prediction as bytes."""
     x, scores, answered, record, decision = kept
     indices = None if x.indices is None else x.indices.astype("<i4", copy=False).tobytes()
@@ -189,7 +191,7 @@ def encode_kept(kept: KeptPrediction) -> bytes:
     return packed
 
 
-def decode_kept(packed: bytes) -> KeptPrediction:
+def decode_kept(packed: bytes) -> StoredPrediction:
     """Return the prediction that `encode_kept` saw.
 
     Raises
@@ -204,7 +206,7 @@ def decode_kept(packed: bytes) -> KeptPrediction:
             indices=None if indices is None else np.frombuffer(indices, dtype="<i4"),
             values=np.frombuffer(values, dtype="<f4"),
         )
-        by = None if answered is None else Answered(int(answered[0]), tuple(answered[1]))
-        return KeptPrediction(x, np.frombuffer(scores, dtype="<f8"), by, record, read_decision(decision))
+        by = None if answered is None else ServedBy(int(answered[0]), tuple(answered[1]))
+        return StoredPrediction(x, np.frombuffer(scores, dtype="<f8"), by, record, read_decision(decision))
     except (TypeError, msgpack.UnpackException) as error:
         raise ValueError(f"the kept prediction is damaged: {error}") from error

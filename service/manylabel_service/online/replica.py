@@ -31,44 +31,44 @@ from manylabel_service.errors import (
 from manylabel_service.hosting.events import Events
 from manylabel_service.hosting.examples import Example, Features, Labels
 from manylabel_service.hosting.explanations import Explainer
-from manylabel_service.hosting.hosted_model import ErrorFactory, HostedModel, State
+from manylabel_service.hosting.hosted_model import ErrorFactory, HostedModel, ModelLifecycle
 from manylabel_service.hosting.predictions import Prediction, PredictResult
 from manylabel_service.hosting.signature import EXAMPLE, Signature
 from manylabel_service.hosting.slices import SLICE_SECONDS, SliceSize
 from manylabel_service.hosting.store_health import StoreHealth
 from manylabel_service.idempotency import IdempotencyKey
-from manylabel_service.online.label_next import LabelNext, UnitRow, Unlabelled, spread, unit_row
-from manylabel_service.online.prediction_store import KeptPrediction, PredictionStore
+from manylabel_service.online.label_next import RankedPredictions, UnitRow, Unlabelled, spread, unit_row
+from manylabel_service.online.prediction_store import PredictionStore, StoredPrediction
+from manylabel_service.online.snapshots.quota import SnapshotQuota
 from manylabel_service.online.snapshots.reader import SnapshotReader
-from manylabel_service.online.snapshots.room import SnapshotRoom
 from manylabel_service.online.snapshots.snapshotter import Snapshotter
-from manylabel_service.online.spec.release import InUse
+from manylabel_service.online.spec.release import ClusterVersion
 from manylabel_service.online.spec.trained import read_spec
 from manylabel_service.online.state import groups as label_groups
-from manylabel_service.online.state.answer import Answer, UpdateResult
-from manylabel_service.online.state.answers import VersionMeasures
-from manylabel_service.online.state.fold import ApplyResult
+from manylabel_service.online.state.apply import ApplyResult
 from manylabel_service.online.state.label_details import Edit
 from manylabel_service.online.state.label_table import measured
 from manylabel_service.online.state.log_entries import (
-    Answered,
     Control,
     Describe,
     Regroup,
     Relabel,
     Rollback,
+    ServedBy,
     SetPromise,
     StreamPart,
     Update,
     encode,
 )
 from manylabel_service.online.state.model import OnlineModel
+from manylabel_service.online.state.outcome import UpdateOutcome, UpdateResult
+from manylabel_service.online.state.served_metrics import VersionMeasures
 from manylabel_service.online.updates.admission import Admission, Admitted
 from manylabel_service.online.updates.applier import Applier
 from manylabel_service.online.updates.in_flight_keys import InFlightKeys
 from manylabel_service.online.updates.update_queue import UpdateQueue
 from manylabel_service.settings import Settings
-from manylabel_service.storage import Kept, ModelRecord, SnapshotRecord, Store
+from manylabel_service.storage import ManualSnapshot, ModelMeta, SnapshotMeta, Store
 
 T = TypeVar("T")
 
@@ -91,13 +91,13 @@ class Replica(HostedModel):
 
     def __init__(
         self,
-        record: ModelRecord,
+        record: ModelMeta,
         store: Store,
         settings: Settings,
         store_health: StoreHealth | None = None,
         on_deleted: Callable[[HostedModel], None] = lambda model: None,
-        snapshot_room: SnapshotRoom | None = None,
-        in_use: InUse | None = None,
+        snapshot_room: SnapshotQuota | None = None,
+        in_use: ClusterVersion | None = None,
     ) -> None:
         super().__init__(record, settings, store_health, on_deleted)
         self.spec = read_spec(record.spec)
@@ -105,7 +105,7 @@ class Replica(HostedModel):
         text = None if self.spec.text is None else self.spec.text.settings()
         self._records = RecordEncoder(text, settings.record_limits)
         self.queue = UpdateQueue(record.name, settings)
-        self._in_use = in_use or InUse()
+        self._in_use = in_use or ClusterVersion()
         self.snapshotter = Snapshotter(record, store, settings, snapshot_room, self.queue.wake, self._in_use)
         self._snapshot_reader = SnapshotReader(record, store)
         self._applier = Applier(
@@ -219,11 +219,11 @@ class Replica(HostedModel):
 
         Raises
         ------
-        FoldDiffers
+        ReplayMismatch
             It does not.
         LogTrimmed, LogLost, TargetLost, UnreadableEntry
             There is no way to the present state.
-        StorageGone, ModelGone
+        StorageUnavailable, ModelGone
         """
         await self._applier.restore(ask)
         self.start()
@@ -266,7 +266,7 @@ class Replica(HostedModel):
         self.snapshotter.soon()
         self.queue.wake()
 
-    def end(self, state: State, refusal: ErrorFactory) -> None:
+    def end(self, state: ModelLifecycle, refusal: ErrorFactory) -> None:
         super().end(state, refusal)
         self.queue.refuse(refusal)
         self._applier.end(refusal())
@@ -378,7 +378,7 @@ class Replica(HostedModel):
         columns_of = self.model.labels.lookup if self.model.hidden else None
         await self._prediction_store.put(ids, xs, predictions, columns_of, records)
 
-    async def kept(self, ids: Sequence[str], truths: Sequence[Labels]) -> list[KeptPrediction]:
+    async def kept(self, ids: Sequence[str], truths: Sequence[Labels]) -> list[StoredPrediction]:
         """Return what was kept under these ids, of which the truths are now known, or a part of each.
 
         Raises as `PredictionStore.get`, and PredictionLabelled if one has these labels.
@@ -388,7 +388,7 @@ class Replica(HostedModel):
         self.model.labelled.check(ids, current, self.model.labels.lookup)
         return await self._prediction_store.get(ids)
 
-    async def label_next(self, limit: int, by_uncertainty: bool) -> LabelNext:
+    async def label_next(self, limit: int, by_uncertainty: bool) -> RankedPredictions:
         """Return kept predictions without labels: the most uncertain ones first, and those like them last; or the
         newest first.
 
@@ -396,7 +396,7 @@ class Replica(HostedModel):
 
         Raises
         ------
-        NotReady, StorageGone, ModelGone
+        NotReady, StorageUnavailable, ModelGone
         """
         self.check_serving()
         most = self._settings.max_ranked_predictions if by_uncertainty else limit
@@ -420,14 +420,14 @@ class Replica(HostedModel):
         return self._applier.model.uncertainties(part)
 
     async def _described(
-        self, chosen: Sequence[tuple[str, KeptPrediction]], uncertain: Mapping[str, float]
-    ) -> LabelNext:
+        self, chosen: Sequence[tuple[str, StoredPrediction]], uncertain: Mapping[str, float]
+    ) -> RankedPredictions:
         predicted = await self.predict([kept.x for _, kept in chosen], probabilities=self.has_probabilities)
         described = [
             Unlabelled(id, uncertain[id], one, kept.record)
             for (id, kept), one in zip(chosen, predicted.predictions, strict=True)
         ]
-        return LabelNext(described, len(uncertain), predicted.position, self.model.updates)
+        return RankedPredictions(described, len(uncertain), predicted.position, self.model.updates)
 
     # -- updates ----------------------------------------------------------------------------------
 
@@ -440,7 +440,7 @@ class Replica(HostedModel):
         want_probabilities: bool = False,
         prediction_ids: Sequence[str] | None = None,
         served: Sequence[NDArray[np.float64]] | None = None,
-        answered: Sequence[Answered] | None = None,
+        answered: Sequence[ServedBy] | None = None,
         decisions: Sequence[Decision | None] | None = None,
         stream: StreamPart | None = None,
         refuse_each: bool = False,
@@ -455,7 +455,7 @@ class Replica(HostedModel):
         want_predictions : whether to answer what was predicted for each example just before it was learnt.
         want_probabilities : whether to answer, with them, the probabilities just before.
         prediction_ids : of the kept predictions that the examples are the truth of; none is told a label twice.
-        served : the scores that were answered then, of each, as `KeptPrediction` has them.
+        served : the scores that were answered then, of each, as `StoredPrediction` has them.
         answered : by which version of a trained model, of each.
         decisions : that were served then, of each, where precision was promised.
         stream : where the examples stand in a stream; lines learnt before are skipped.
@@ -465,7 +465,7 @@ class Replica(HostedModel):
 
         Raises
         ------
-        NotReady, InvalidExample, KeyInFlight, KeyReused, QueueFull, LimitExceeded, PredictionError, StorageGone
+        NotReady, InvalidExample, KeyInFlight, KeyReused, QueueFull, LimitExceeded, PredictionError, StorageUnavailable
         NoProbabilities
         ModelGone
             The model was deleted elsewhere; nothing was learnt. There may be a new one under its name.
@@ -502,7 +502,7 @@ class Replica(HostedModel):
         ------
         SnapshotNotFound
             There is none there that is intact.
-        NotReady, KeyInFlight, KeyReused, QueueFull, StorageGone, ModelGone
+        NotReady, KeyInFlight, KeyReused, QueueFull, StorageUnavailable, ModelGone
         """
         self.check_changeable()
         if (earlier := await self.replayed(key)) is not None:
@@ -530,7 +530,7 @@ class Replica(HostedModel):
         Raises
         ------
         LabelNotFound, LabelExists, LabelsDeclared, LimitExceeded
-        NotReady, KeyInFlight, KeyReused, QueueFull, StorageGone, ModelGone
+        NotReady, KeyInFlight, KeyReused, QueueFull, StorageUnavailable, ModelGone
         """
         self.check_changeable()
         if (earlier := await self.replayed(key)) is not None:
@@ -545,7 +545,7 @@ class Replica(HostedModel):
         Raises
         ------
         LabelNotFound, LabelExists, InvalidField, LimitExceeded
-        NotReady, KeyInFlight, KeyReused, QueueFull, StorageGone, ModelGone
+        NotReady, KeyInFlight, KeyReused, QueueFull, StorageUnavailable, ModelGone
         """
         self.check_changeable()
         if (earlier := await self.replayed(key)) is not None:
@@ -563,7 +563,7 @@ class Replica(HostedModel):
         Raises
         ------
         InvalidField, LimitExceeded
-        NotReady, KeyInFlight, KeyReused, QueueFull, StorageGone, ModelGone
+        NotReady, KeyInFlight, KeyReused, QueueFull, StorageUnavailable, ModelGone
         """
         self.check_changeable()
         if (earlier := await self.replayed(key)) is not None:
@@ -581,7 +581,7 @@ class Replica(HostedModel):
         Raises
         ------
         InvalidField
-        NotReady, KeyInFlight, KeyReused, QueueFull, StorageGone, ModelGone
+        NotReady, KeyInFlight, KeyReused, QueueFull, StorageUnavailable, ModelGone
         """
         self.check_changeable()
         if (earlier := await self.replayed(key)) is not None:
@@ -621,12 +621,12 @@ class Replica(HostedModel):
 
         Raises
         ------
-        NotReady, KeyInFlight, KeyReused, StorageGone, ModelGone
+        NotReady, KeyInFlight, KeyReused, StorageUnavailable, ModelGone
         """
         earlier = await self._stored_answer(key)
         return None if earlier is None else self._updated(earlier, replayed=True)
 
-    async def _stored_answer(self, key: IdempotencyKey | None) -> Answer | None:
+    async def _stored_answer(self, key: IdempotencyKey | None) -> UpdateOutcome | None:
         """Return the answer stored for the key; None if this is the first request with it.
 
         Only once it is certain that the model which knows the key is still there: another may stand under its name.
@@ -686,7 +686,7 @@ class Replica(HostedModel):
             raise outcome.answer
         return self._updated(outcome.answer, outcome.replayed, tuple(alarm.label for alarm in outcome.alarms))
 
-    def _updated(self, answer: Answer, replayed: bool, alarms: tuple[str | None, ...] = ()) -> UpdateResult:
+    def _updated(self, answer: UpdateOutcome, replayed: bool, alarms: tuple[str | None, ...] = ()) -> UpdateResult:
         predictions = answer.predictions(self.model.labels.names, self.model.hidden)
         return UpdateResult(
             answer.position,
@@ -701,24 +701,24 @@ class Replica(HostedModel):
 
     # -- snapshots --------------------------------------------------------------------------------
 
-    async def take_snapshot(self) -> SnapshotRecord:
+    async def take_snapshot(self) -> SnapshotMeta:
         """Take a snapshot of all that has been learnt by now; answers when it is stored.
 
         Raises
         ------
-        NotReady, LimitExceeded, StorageGone, ModelGone
+        NotReady, LimitExceeded, StorageUnavailable, ModelGone
         """
         self.check_changeable()
         return await self._applier.snapshot()
 
-    async def keep_snapshot(self, kept: Kept) -> SnapshotRecord:
+    async def keep_snapshot(self, kept: ManualSnapshot) -> SnapshotMeta:
         """Take a snapshot of all that has been learnt by now, which stays until `delete_snapshot`.
 
         Raises
         ------
         SnapshotExists, SnapshotsFull
             The snapshot was taken nevertheless; it is automatic, and removed later.
-        NotReady, StorageGone, ModelGone, LimitExceeded
+        NotReady, StorageUnavailable, ModelGone, LimitExceeded
         """
         record = await self.take_snapshot()
         await self.snapshotter.keep(record.position, kept)
@@ -734,16 +734,16 @@ class Replica(HostedModel):
         SnapshotNotFound
         SnapshotNeeded
             The snapshot is automatic.
-        StorageGone, ModelGone
+        StorageUnavailable, ModelGone
         """
         await self.snapshotter.let_go((await self._snapshot_reader.find(snapshot)).position)
 
-    async def list_snapshots(self) -> list[SnapshotRecord]:
-        """Return the snapshots, the newest first; raise StorageGone, ModelGone."""
+    async def list_snapshots(self) -> list[SnapshotMeta]:
+        """Return the snapshots, the newest first; raise StorageUnavailable, ModelGone."""
         return await self._snapshot_reader.list()
 
     async def copy_snapshot(self, snapshot: str, file: IO[bytes]) -> None:
-        """Write a snapshot to a file; raise SnapshotNotFound, StorageGone, ModelGone, OSError."""
+        """Write a snapshot to a file; raise SnapshotNotFound, StorageUnavailable, ModelGone, OSError."""
         await self._snapshot_reader.copy(snapshot, file)
 
 
@@ -757,12 +757,12 @@ def _timed(
 
 
 async def _without_repeats(
-    ranked: Sequence[tuple[str, KeptPrediction]], limit: int
-) -> list[tuple[str, KeptPrediction]]:
+    ranked: Sequence[tuple[str, StoredPrediction]], limit: int
+) -> list[tuple[str, StoredPrediction]]:
     """Return the first ones, where those that are much like one before them come last."""
     columns_of: dict[Any, int] = {}
     rows: list[UnitRow] = []
-    chosen: list[tuple[str, KeptPrediction]] = []
+    chosen: list[tuple[str, StoredPrediction]] = []
     slice_ends = time.perf_counter() + SLICE_SECONDS
     for _, kept in ranked:
         rows.append(unit_row(kept.x, columns_of))

@@ -14,7 +14,7 @@ from manylabel_service import ulid as prediction_ids
 from manylabel_service.hosting.examples import Example, Features, Labels
 from manylabel_service.online.spec.params import PARAMS, Params
 from manylabel_service.online.spec.spec import ModelSpec
-from manylabel_service.online.state.fold import Fold, LogEntry
+from manylabel_service.online.state.apply import ApplyBatch, LogEntry
 from manylabel_service.online.state.label_table import label_page
 from manylabel_service.online.state.log_entries import Change, Describe, Regroup, Update
 from manylabel_service.online.state.model import OnlineModel
@@ -59,7 +59,7 @@ def _exercise(**spec: object) -> None:
     title = Describe({"c": {"title": "title"}}, "log")
     changes: list[Change] = [update, title, update, *late]
     log = [LogEntry(str(at), change) for at, change in enumerate(changes, 1)]
-    folding = Fold(model, log)
+    folding = ApplyBatch(model, log)
     while folding.step(max_examples=2 * len(examples) + len(late)):
         pass
     model.predict([examples[0].x], model.learner.calibrate)
@@ -72,7 +72,7 @@ def _exercise_groups() -> None:
     model = OnlineModel(ModelSpec.model_validate({"name": "warm-up", "algorithm": "falt"}))
     regroup = Regroup((Group("group", ("c", "d"), "one"),), {"c": "e", "d": "e"}, "log")
     update = Update((Example(_named(a=1), Labels.all_of(["c"])),), "log")
-    Fold(model, [LogEntry("1", regroup), LogEntry("2", update)]).step(max_examples=2)
+    ApplyBatch(model, [LogEntry("1", regroup), LogEntry("2", update)]).step(max_examples=2)
     model.predict([update.examples[0].x], probabilities=True)
 
 
@@ -82,12 +82,12 @@ def _exercise_promise() -> None:
     model.set_promise(Target(0.9))
     example = Example(_named(a=1), Labels.all_of(["c"]))
     both = Update((example, example), "log", want_predictions=True)
-    Fold(model, [LogEntry("1", both)]).step(max_examples=2)
+    ApplyBatch(model, [LogEntry("1", both)]).step(max_examples=2)
     (predicted,) = model.predict([example.x])
     late = Update(
         (example,), "log", prediction_ids=(_ID,), served=(predicted.margins,), decisions=(predicted.decision,)
     )
-    Fold(model, [LogEntry("2", late)]).step(max_examples=1)
+    ApplyBatch(model, [LogEntry("2", late)]).step(max_examples=1)
     OnlineModel.from_bytes(model.to_bytes())
 
 

@@ -20,7 +20,7 @@ _FOR_UVICORN = frozenset({b"connection", b"transfer-encoding"})
 """Names that say how the answer and the connection go on."""
 
 
-class AnswerCycle(RequestResponseCycle):
+class ResponseCycle(RequestResponseCycle):
     """A cycle that writes the head of an answer with its body, where the answer says how long its body is.
 
     All else is left to uvicorn's: answers that come bit by bit, and to HEAD.

@@ -45,21 +45,23 @@ class ConnectionLimits:
     ----------
     now : seconds in which the process has looked at its connections. Time that it spent on something else does not
         count against clients: what they sent meanwhile has not been read.
-    max_connections, head_seconds, body_seconds, unread_seconds : as the settings say.
+    max_connections, header_timeout_seconds, body_timeout_seconds, unread_seconds : as the settings say.
     """
 
     def __init__(self, settings: Settings, telemetry: Telemetry) -> None:
         self.max_connections = min(settings.max_connections, _descriptors(settings.max_connections))
-        self.head_seconds = settings.head_seconds
-        self.body_seconds = settings.body_seconds
-        self.unread_seconds = settings.stream_idle_seconds
+        self.header_timeout_seconds = settings.header_timeout_seconds
+        self.body_timeout_seconds = settings.body_timeout_seconds
+        self.unread_seconds = settings.idle_timeout_seconds
         self.now = 0.0
         self.refused: Callable[[str], None] = telemetry.refused
-        self._max_unsent_bytes = settings.max_held_bytes
+        self._max_unsent_bytes = settings.max_buffered_bytes
         self._connections: Set[Connection] = frozenset()
         self._unsent_bytes = 0
         self._is_crowded = False
-        self._interval = min(POLL_SECONDS, self.head_seconds / 5, self.body_seconds / 5, self.unread_seconds / 5)
+        self._interval = min(
+            POLL_SECONDS, self.header_timeout_seconds / 5, self.body_timeout_seconds / 5, self.unread_seconds / 5
+        )
         self._timer: asyncio.TimerHandle | None = None
         telemetry.watch_connections(lambda: len(self._connections), lambda: self._unsent_bytes)
 

@@ -21,7 +21,7 @@ from manylabel_service.server.protocol import protocol_for
 from manylabel_service.server.sockets import BACKLOG, listen, url_of, warn_if_open
 from manylabel_service.server.threads import background_threads
 from manylabel_service.server.tls import HSTS, SHUTDOWN_SECONDS, Certificate, certificate_of
-from manylabel_service.server.worker_place import WorkerPlace
+from manylabel_service.server.worker_place import WorkerSlot
 from manylabel_service.settings import Settings
 from manylabel_service.storage import open_store, store_address
 from manylabel_service.telemetry import tracing
@@ -61,7 +61,7 @@ def serve(settings: Settings) -> int:
 
 
 def run(
-    settings: Settings, listener: socket.socket, *, on_ready: Callable[[], None], place: WorkerPlace | None = None
+    settings: Settings, listener: socket.socket, *, on_ready: Callable[[], None], place: WorkerSlot | None = None
 ) -> int:
     """Answer on a socket until SIGTERM or SIGINT; needs the main thread.
 
@@ -134,7 +134,7 @@ def _config(settings: Settings, app: FastAPI, limits: ConnectionLimits) -> uvico
         forwarded_allow_ips=list(settings.trusted_proxies),
         headers=[] if settings.tls_cert_file is None else [HSTS],
         backlog=BACKLOG,
-        timeout_graceful_shutdown=settings.drain_seconds,
+        timeout_graceful_shutdown=settings.shutdown_timeout_seconds,
     )
 
 
@@ -154,7 +154,7 @@ class _Server(uvicorn.Server):
         self,
         config: uvicorn.Config,
         app: FastAPI,
-        place: WorkerPlace | None,
+        place: WorkerSlot | None,
         limits: ConnectionLimits,
         certificate: Certificate | None,
     ) -> None:
@@ -201,7 +201,7 @@ class _Server(uvicorn.Server):
             sock=listener,
             backlog=BACKLOG,
             ssl=certificate.context,
-            ssl_handshake_timeout=self._limits.head_seconds,
+            ssl_handshake_timeout=self._limits.header_timeout_seconds,
             ssl_shutdown_timeout=SHUTDOWN_SECONDS,
         )
 

@@ -17,7 +17,7 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from manylabel_service.api.web.middleware import HEADERS
 from manylabel_service.api.web.problems import Problem, problem_response
-from manylabel_service.server.answer_cycle import AnswerCycle
+from manylabel_service.server.answer_cycle import ResponseCycle
 from manylabel_service.server.connections import ConnectionLimits
 
 MAX_HEAD_BYTES = 2**16
@@ -180,11 +180,11 @@ class BoundedProtocol(HttpToolsProtocol):
         scope["path"] = unquote(path) if "%" in path else path
         scope["raw_path"], scope["query_string"] = url.path, url.query or b""
 
-    def _new_cycle(self) -> AnswerCycle:
+    def _new_cycle(self) -> ResponseCycle:
         version = self.parser.get_http_version()
         if version != "1.1":
             self.scope["http_version"] = version
-        return AnswerCycle(
+        return ResponseCycle(
             scope=self.scope,
             transport=self.transport,
             flow=self.flow,
@@ -238,7 +238,7 @@ class BoundedProtocol(HttpToolsProtocol):
     def _end_overdue(self, seconds: float) -> None:
         limits, cycle = self._limits, self.cycle
         if self._stands == _BODY and not self._answered:
-            allowed = limits.body_seconds + self._received / BODY_BYTES_PER_SECOND
+            allowed = limits.body_timeout_seconds + self._received / BODY_BYTES_PER_SECOND
             if seconds > allowed and not cycle.response_started and not self.flow.read_paused:
                 self._refuse("body", Problem("request_timeout", f"the body was not complete after {allowed:.0f} s"))
         elif not self._answered:
@@ -246,10 +246,10 @@ class BoundedProtocol(HttpToolsProtocol):
         elif self._stands == _REFUSED:
             if seconds > LINGER_SECONDS:
                 self.transport.abort()
-        elif self._stands == _HEAD and seconds > limits.head_seconds:
-            detail = f"the headers were not complete after {limits.head_seconds:g} s"
+        elif self._stands == _HEAD and seconds > limits.header_timeout_seconds:
+            detail = f"the headers were not complete after {limits.header_timeout_seconds:g} s"
             self._refuse("headers", Problem("request_timeout", detail))
-        elif seconds > limits.head_seconds and (self._stands == _BODY or cycle is None):
+        elif seconds > limits.header_timeout_seconds and (self._stands == _BODY or cycle is None):
             # A body that no endpoint reads any more, or not a byte since the connection was made. uvicorn itself looks
             # after those that wait for their next request.
             limits.refused("body" if self._stands == _BODY else "idle")

@@ -24,7 +24,7 @@ from pathlib import Path
 import structlog
 
 from manylabel_service.server.sockets import reserve, share, url_of, warn_if_open
-from manylabel_service.server.worker_place import WorkerPlace
+from manylabel_service.server.worker_place import WorkerSlot
 from manylabel_service.settings import Settings
 from manylabel_service.telemetry.logs import configure_logging
 
@@ -36,7 +36,7 @@ FIRST_WAIT_SECONDS = 0.5
 LONGEST_WAIT_SECONDS = 30.0
 """The wait before a restart doubles from `FIRST_WAIT_SECONDS`, before the second one, up to this."""
 LAST_SNAPSHOTS_SECONDS = 60.0
-"""Seconds after `drain_seconds` that a stopping server process has for its last snapshots before it is killed."""
+"""Seconds after `shutdown_timeout_seconds` that a stopping server process has for its last snapshots before it is killed."""
 
 _PROCESSES = multiprocessing.get_context("spawn")
 """Server processes are spawned: a fork would share the parent's threads and locks in an unknown state."""
@@ -140,7 +140,7 @@ class Supervisor:
 
     def _stop(self) -> None:
         if self._kill_at is None:
-            self._kill_at = time.monotonic() + self._settings.drain_seconds + LAST_SNAPSHOTS_SECONDS
+            self._kill_at = time.monotonic() + self._settings.shutdown_timeout_seconds + LAST_SNAPSHOTS_SECONDS
         for worker in self._workers:
             if worker.process is not None:
                 worker.process.terminate()
@@ -175,7 +175,7 @@ class _Worker:
         return None if self.process is None else self.process.pid
 
     def start(self, held: bool) -> None:
-        place = WorkerPlace(self.number, self._settings.workers, self._directory, held)
+        place = WorkerSlot(self.number, self._settings.workers, self._directory, held)
         self._ready_pipe, ready = _PROCESSES.Pipe(duplex=False)
         name = f"worker {self.number}"
         self.process = _PROCESSES.Process(target=_work, args=(self._settings, place, ready), name=name)
@@ -229,7 +229,7 @@ def _without_interrupts() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def _work(settings: Settings, place: WorkerPlace, ready: Connection) -> None:
+def _work(settings: Settings, place: WorkerSlot, ready: Connection) -> None:
     """Run in the worker's process."""
     configure_logging(settings, worker=place.number)
     threading.Thread(target=_end_with_parent, name="parent", daemon=True).start()

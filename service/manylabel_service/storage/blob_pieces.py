@@ -26,7 +26,7 @@ HASHED_AT_ONCE = 1 << 16
 
 
 @dataclass(slots=True)
-class BlobHead:
+class BlobManifest:
     """A head says where the pieces of a blob are, how far they are written, and the checksum of all bytes so far."""
 
     token: str = field(default_factory=lambda: secrets.token_hex(8))
@@ -54,7 +54,7 @@ class BlobHead:
 
 
 @dataclass(frozen=True, slots=True)
-class StoredHead:
+class StoredManifest:
     """A stored head tells of a blob that is whole."""
 
     token: str
@@ -73,7 +73,7 @@ class StoredHead:
 
     async def checked(self, key: str, pieces: AsyncGenerator[bytes, None]) -> AsyncGenerator[bytes, None]:
         """Pass on the pieces of the blob; raise `BlobDamaged` before the last of those that are not what was put."""
-        found = BlobHead()
+        found = BlobManifest()
         async with aclosing(pieces):
             async for piece in pieces:
                 await found.count(piece)
@@ -83,7 +83,7 @@ class StoredHead:
         if not self._is_of(found):
             raise BlobDamaged(key)
 
-    def _is_of(self, found: BlobHead) -> bool:
+    def _is_of(self, found: BlobManifest) -> bool:
         return (found.size_bytes, found.checksum) == (self.size_bytes, self.checksum)
 
 

@@ -16,7 +16,7 @@ from zlib import crc32
 import structlog
 
 from manylabel_service.errors import ModelDamaged
-from manylabel_service.storage.protocol import ModelRecord
+from manylabel_service.storage.protocol import ModelMeta
 
 MULTIPLIER = 1_000_003
 """Multiplier of a link: a prime, small enough that a script of Redis, which has doubles, computes without rounding."""
@@ -61,7 +61,7 @@ def unseal(sealed: object, *context: object) -> bytes | None:
     return value if sealed[:SEAL_BYTES] == _seal_of(value, context) else None
 
 
-def unsealed_prediction(record: ModelRecord, id: str, sealed: object) -> bytes | None:
+def unsealed_prediction(record: ModelMeta, id: str, sealed: object) -> bytes | None:
     """Return a kept prediction; None where there is none, or, with a line in the log, a damaged one."""
     if sealed is None:
         return None

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from functools import wraps
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
-from manylabel_service.errors import StorageGone
+from manylabel_service.errors import StorageUnavailable
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -37,15 +37,15 @@ class Gate:
             self._empty.set()
 
     def check(self) -> None:
-        """Raise `StorageGone` where a call would not be let in."""
+        """Raise `StorageUnavailable` where a call would not be let in."""
         if not self.is_open:
             raise _not_open()
 
     async def until_closed(self, work: Coroutine[Any, Any, T]) -> T:
-        """Do what only waits: the closing does not wait for it, but ends it with `StorageGone`."""
+        """Do what only waits: the closing does not wait for it, but ends it with `StorageUnavailable`."""
         try:
             self.check()
-        except StorageGone:
+        except StorageUnavailable:
             work.close()
             raise
         task, closing = asyncio.create_task(work), asyncio.create_task(self._closing.wait())
@@ -68,8 +68,8 @@ class Gate:
             await self._empty.wait()
 
 
-def _not_open() -> StorageGone:
-    return StorageGone("the store is not open", heals=False)
+def _not_open() -> StorageUnavailable:
+    return StorageUnavailable("the store is not open", heals=False)
 
 
 class Gated(Protocol):

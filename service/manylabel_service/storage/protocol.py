@@ -26,13 +26,13 @@ models are.
 **All or nothing.** What changes something changes all of it or none of it, for any reader and over
 any crash.
 
-**Failure.** Each method may raise `StorageGone`. When it comes from a method that changes
+**Failure.** Each method may raise `StorageUnavailable`. When it comes from a method that changes
 something, or when the await of that method is cancelled, the change may have been made or not (an
 answer can get lost on its way), but never half; where it is on its way to another server still, it
 may even be made later. For `append` this needs no care: entries that did get in come back, at their
 place in the log, from an `append` or `read` after the same position. Nor for documents: a caller that reads
 one again, and finds the value that it put, knows that the change was made. `StorageFull` is the
-`StorageGone` for a full store; then the change was not made.
+`StorageUnavailable` for a full store; then the change was not made.
 
 **Damage.** Every stored value has a checksum, which is checked when it is read (`checksums`). An entry of a log is
 chained to the one before it, so that a lost or repeated entry is detected as well. A value that does not match is never
@@ -89,7 +89,7 @@ def position_key(position: str) -> tuple[int, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class ModelRecord:
+class ModelMeta:
     """A record names a model; `incarnation` tells apart those that had one name in turn.
 
     Of a `damaged` one nothing is sure, and the spec is empty; it can only be deleted.
@@ -125,7 +125,7 @@ class LogExtent(NamedTuple):
 NO_EXTENT = LogExtent(0, 0)
 
 
-class Kept(NamedTuple):
+class ManualSnapshot(NamedTuple):
     """The name and the note of a manual snapshot."""
 
     name: str | None
@@ -133,7 +133,7 @@ class Kept(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class SnapshotRecord:
+class SnapshotMeta:
     """A snapshot holds the state after the entry at `position` (at `START` or `SEED`: before any entry).
 
     `pinned` snapshots stay until they are unpinned, `kept` (manual) ones until they are deleted.
@@ -144,7 +144,7 @@ class SnapshotRecord:
     created_unix_ms: int
     pinned: bool = False
     extent: LogExtent = NO_EXTENT
-    kept: Kept | None = None
+    kept: ManualSnapshot | None = None
 
 
 class Document(NamedTuple):
@@ -159,7 +159,7 @@ class Document(NamedTuple):
 class Models(Protocol):
     """The records of all models: a name, an incarnation and a spec each."""
 
-    async def create(self, name: str, spec: bytes, state: Bytes | None = None) -> ModelRecord:
+    async def create(self, name: str, spec: bytes, state: Bytes | None = None) -> ModelMeta:
         """Add a model with an empty log.
 
         Without a state it has no snapshots. With one, that is its snapshot at `SEED`, and the log
@@ -169,15 +169,15 @@ class Models(Protocol):
         """
         ...
 
-    async def find(self, name: str) -> ModelRecord | None:
+    async def find(self, name: str) -> ModelMeta | None:
         """Return the model that has the name now; None if there is none."""
         ...
 
-    async def all(self) -> list[ModelRecord]:
+    async def all(self) -> list[ModelMeta]:
         """Return all models, in the order of their creation."""
         ...
 
-    async def delete(self, record: ModelRecord) -> None:
+    async def delete(self, record: ModelMeta) -> None:
         """Remove the model with its log and its snapshots.
 
         When this returns, the name is free and every call with this record raises `ModelGone`, one
@@ -198,7 +198,7 @@ class Logs(Protocol):
     durabilities: frozenset[Durability]
 
     async def append(
-        self, record: ModelRecord, payloads: Sequence[bytes], after: str, durability: Durability
+        self, record: ModelMeta, payloads: Sequence[bytes], after: str, durability: Durability
     ) -> list[Entry]:
         """Add entries at the end of the log, and catch up with it.
 
@@ -229,7 +229,7 @@ class Logs(Protocol):
         """
         ...
 
-    async def read(self, record: ModelRecord, after: str, limit: int) -> list[Entry]:
+    async def read(self, record: ModelMeta, after: str, limit: int) -> list[Entry]:
         """Return the next entries after a position, in log order.
 
         At least one and at most `limit` of them, empty only at the end of the log. An answer
@@ -241,23 +241,23 @@ class Logs(Protocol):
         """
         ...
 
-    async def changed(self, positions: Mapping[ModelRecord, str], seconds: float) -> list[ModelRecord]:
+    async def changed(self, positions: Mapping[ModelMeta, str], seconds: float) -> list[ModelMeta]:
         """Wait at most `seconds` until other processes have changed some of these models.
 
         Returns those that have entries after the position given, or were deleted; none when the
         time is over. A store that only one process can have open has nothing to tell, and waits. `close`
-        does not wait for it, but ends it with `StorageGone`.
+        does not wait for it, but ends it with `StorageUnavailable`.
         """
         ...
 
-    async def entries_after(self, positions: Mapping[ModelRecord, str], most: int) -> dict[ModelRecord, int]:
+    async def entries_after(self, positions: Mapping[ModelMeta, str], most: int) -> dict[ModelMeta, int]:
         """Return how many entries each of these logs has after a position, about `most` where there are more.
 
         Models that are gone or damaged are left out.
         """
         ...
 
-    async def trim(self, record: ModelRecord, through: str) -> None:
+    async def trim(self, record: ModelMeta, through: str) -> None:
         """Remove the entries at or before a position; one beyond the end counts as the end.
 
         From the first moment on, reading from before `through` raises `LogTrimmed`. Positions go on
@@ -269,21 +269,21 @@ class Logs(Protocol):
 class Snapshots(Protocol):
     """The snapshots of all models: bytes at positions of their logs."""
 
-    async def put(self, record: ModelRecord, position: str, data: Bytes, extent: LogExtent = NO_EXTENT) -> None:
+    async def put(self, record: ModelMeta, position: str, data: Bytes, extent: LogExtent = NO_EXTENT) -> None:
         """Add a snapshot beside the others, or replace the one at the same position.
 
         It is listed, and can be read, only once all of it is in place, was read again and equals what was passed (or
-        `StorageGone` is raised); if it is lost (by a loss of power), so is a `trim` that was requested
+        `StorageUnavailable` is raised); if it is lost (by a loss of power), so is a `trim` that was requested
         later. Several processes that put a snapshot at one position put equal bytes. Raises `ModelGone`, and `LogLost`
         as `append` for a position that the log does not have, or `LogTrimmed` for one from before its start.
         """
         ...
 
-    async def all(self, record: ModelRecord) -> list[SnapshotRecord]:
+    async def all(self, record: ModelMeta) -> list[SnapshotMeta]:
         """Return the snapshots of a model, the highest position first. Raises `ModelGone`."""
         ...
 
-    async def get(self, record: ModelRecord, position: str) -> memoryview | None:
+    async def get(self, record: ModelMeta, position: str) -> memoryview | None:
         """Return the bytes of a snapshot as they are; whether they are intact, the reader tells by a checksum.
 
         They belong to the caller, who may write to them. None if there is no snapshot at the position, or one whose
@@ -291,7 +291,7 @@ class Snapshots(Protocol):
         """
         ...
 
-    def read(self, record: ModelRecord, position: str) -> AsyncGenerator[bytes, None]:
+    def read(self, record: ModelMeta, position: str) -> AsyncGenerator[bytes, None]:
         """Read the bytes that `get` returns, in order, in pieces of a few megabytes.
 
         None at all if there is no such snapshot; not all of them if it is removed meanwhile, but all if it is
@@ -303,11 +303,11 @@ class Snapshots(Protocol):
         """Return the bytes of all snapshots of all models."""
         ...
 
-    async def delete(self, record: ModelRecord, position: str) -> None:
+    async def delete(self, record: ModelMeta, position: str) -> None:
         """Remove a snapshot; does nothing where there is none, or a pinned or kept one. Raises `ModelGone`."""
         ...
 
-    async def keep(self, record: ModelRecord, position: str, kept: Kept, most: int) -> bool:
+    async def keep(self, record: ModelMeta, position: str, kept: ManualSnapshot, most: int) -> bool:
         """Protect a snapshot from `Snapshots.delete` until `let_go`; return False if there is none at the position.
 
         One that is kept stays so, under the name that it has; it gets what it does not have.
@@ -317,11 +317,11 @@ class Snapshots(Protocol):
         """
         ...
 
-    async def let_go(self, record: ModelRecord, position: str) -> bool:
+    async def let_go(self, record: ModelMeta, position: str) -> bool:
         """Keep a snapshot no longer; return False if it was not kept. Raises `ModelGone`."""
         ...
 
-    async def pin(self, record: ModelRecord, position: str, pinned: bool) -> bool:
+    async def pin(self, record: ModelMeta, position: str, pinned: bool) -> bool:
         """Protect a snapshot from `Snapshots.delete`, or protect it no longer.
 
         False if there is no snapshot at the position. Raises `ModelGone`.
@@ -334,7 +334,7 @@ class Predictions(Protocol):
 
     async def put(
         self,
-        record: ModelRecord,
+        record: ModelMeta,
         predictions: Mapping[str, bytes],
         seconds: float,
         most: int,
@@ -348,14 +348,14 @@ class Predictions(Protocol):
         """
         ...
 
-    async def get(self, record: ModelRecord, ids: Sequence[str]) -> list[bytes | None]:
+    async def get(self, record: ModelMeta, ids: Sequence[str]) -> list[bytes | None]:
         """Return what is kept under each id; None where there is nothing, or no longer, or nothing intact.
 
         Raises `ModelGone`.
         """
         ...
 
-    async def ids(self, record: ModelRecord, most: int, before: str | None = None) -> list[str]:
+    async def ids(self, record: ModelMeta, most: int, before: str | None = None) -> list[str]:
         """Return the ids of the stored predictions, at most `most`, the newest first (ids sort by their age).
 
         With `before`, an id that an earlier call returned: those older than it; none if it is kept no longer, since the
@@ -377,7 +377,7 @@ class Documents(Protocol):
         `urgent` is for a change that must not wait until a full store has room again: it takes away rights, or gives
         room back. A store keeps some room for such changes, and for everything that deletes.
 
-        Raises `DocumentChanged` if the document is at another revision, or does not exist; for None, if it exists. Of
+        Raises `RevisionConflict` if the document is at another revision, or does not exist; for None, if it exists. Of
         several attempts at once from one revision exactly one succeeds.
         """
         ...
@@ -400,7 +400,7 @@ class Documents(Protocol):
         ...
 
     async def delete(self, kind: str, name: str, *, revision: int) -> None:
-        """Remove a document that is at a revision. Raises `DocumentChanged` if it is at another, or not there."""
+        """Remove a document that is at a revision. Raises `RevisionConflict` if it is at another, or not there."""
         ...
 
 
@@ -413,7 +413,7 @@ class Blobs(Protocol):
         It replaces the blob of the key once all of it is stored: at the end, in one step. Where
         `pieces` raises, or the caller is cancelled, what came before it is removed, and what a process that
         died has left goes by itself. A source that is slow is waited for, however long it takes; not by
-        `close`, after which this raises `StorageGone`.
+        `close`, after which this raises `StorageUnavailable`.
         """
         ...
 
@@ -461,7 +461,7 @@ class Store(Protocol):
     async def open(self) -> None:
         """Make the store ready; called before anything else.
 
-        Raises `StoreUnusable` when it cannot be used, `StorageGone` when it cannot be reached now: then it
+        Raises `StoreUnusable` when it cannot be used, `StorageUnavailable` when it cannot be reached now: then it
         may be called again. Either way it holds nothing open. Unfinished work of a process that died is
         finished or undone, at the latest in the background.
         """
@@ -470,6 +470,6 @@ class Store(Protocol):
     async def close(self) -> None:
         """Wait for the calls in progress, then release all resources.
 
-        Later calls raise `StorageGone`; a second close does nothing.
+        Later calls raise `StorageUnavailable`; a second close does nothing.
         """
         ...

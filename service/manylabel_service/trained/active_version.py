@@ -16,7 +16,7 @@ from manylabel_service.errors import (
     ModelGone,
     NoVersionServed,
     ServiceError,
-    StorageGone,
+    StorageUnavailable,
     VersionDamaged,
     VersionNotFound,
 )
@@ -127,7 +127,7 @@ class ActiveVersion:
 
         Raises
         ------
-        VersionDamaged, StorageGone, ModelGone
+        VersionDamaged, StorageUnavailable, ModelGone
         """
         async with self._loading:
             if self.serving is not None and self.serving.version == version:
@@ -157,7 +157,7 @@ class ActiveVersion:
 
         Raises
         ------
-        StorageGone, ModelGone
+        StorageUnavailable, ModelGone
         """
         while not self.is_current():
             catalogue, changes = self._versions.catalogue, self._changes
@@ -185,7 +185,7 @@ class ActiveVersion:
             self._due.clear()
             try:
                 await self.catch_up()
-            except (StorageGone, ModelGone) as error:  # the model hears of it too, and does what is to be done
+            except (StorageUnavailable, ModelGone) as error:  # the model hears of it too, and does what is to be done
                 log.info("version_load_failed", model=self._name, error=str(error))
             except Exception:  # the version before answers on
                 log.exception("version_load_failed", model=self._name)
@@ -208,7 +208,7 @@ class ActiveVersion:
         told = False
         while self._unreported and position_key(self._unreported[0].position) <= here:
             change = self._unreported.popleft()
-            kind: Kind = "promoted" if isinstance(change, Promoted) else "held_back"
+            kind: Kind = "promoted" if isinstance(change, Promoted) else "not_promoted_because"
             self._events.record(Event(kind, change.position, change._asdict()))
             told = True
         if told:

@@ -19,25 +19,25 @@ from manylabel_service.errors import (
     ModelGone,
     NoVersionServed,
     ServiceError,
-    StorageGone,
+    StorageUnavailable,
     VersionDiffers,
     VersionNotFound,
     VersionServed,
 )
 from manylabel_service.hosting.events import Events
 from manylabel_service.hosting.explanations import Explainer
-from manylabel_service.hosting.hosted_model import ErrorFactory, HostedModel, State
+from manylabel_service.hosting.hosted_model import ErrorFactory, HostedModel, ModelLifecycle
 from manylabel_service.hosting.predictions import Prediction, PredictResult
 from manylabel_service.hosting.signature import Signature
 from manylabel_service.hosting.store_health import StoreHealth
 from manylabel_service.online.replica import Replica
-from manylabel_service.online.snapshots.room import SnapshotRoom
-from manylabel_service.online.spec.release import InUse
+from manylabel_service.online.snapshots.quota import SnapshotQuota
+from manylabel_service.online.spec.release import ClusterVersion
 from manylabel_service.online.spec.trained import TRAINED
-from manylabel_service.online.state.answers import VersionMeasures
+from manylabel_service.online.state.served_metrics import VersionMeasures
 from manylabel_service.online.updates.replay import HOPELESS
 from manylabel_service.settings import Settings
-from manylabel_service.storage import ModelRecord, Store, position_key
+from manylabel_service.storage import ModelMeta, Store, position_key
 from manylabel_service.trained.active_version import ActiveVersion
 from manylabel_service.trained.inputs import Inputs
 from manylabel_service.trained.other_versions import OtherVersions
@@ -79,13 +79,13 @@ class TrainedModel(HostedModel):
 
     def __init__(
         self,
-        record: ModelRecord,
+        record: ModelMeta,
         store: Store,
         settings: Settings,
         store_health: StoreHealth | None = None,
         on_deleted: Callable[[HostedModel], None] = lambda model: None,
-        snapshot_room: SnapshotRoom | None = None,
-        in_use: InUse | None = None,
+        snapshot_room: SnapshotQuota | None = None,
+        in_use: ClusterVersion | None = None,
     ) -> None:
         super().__init__(record, settings, store_health, on_deleted)
         self.answers = Replica(record, store, settings, self._store_health, self._gone, snapshot_room, in_use)
@@ -168,7 +168,7 @@ class TrainedModel(HostedModel):
 
         Raises
         ------
-        NotReady, VersionNotFound, VersionDamaged, StorageGone, ModelGone
+        NotReady, VersionNotFound, VersionDamaged, StorageUnavailable, ModelGone
         """
         self.check_serving()
         return (await self._loaded(number)).signature(list(self._versions.catalogue.versions))
@@ -187,7 +187,7 @@ class TrainedModel(HostedModel):
 
         Raises
         ------
-        NotReady, NoVersionServed, VersionNotFound, VersionDamaged, StorageGone, ModelGone
+        NotReady, NoVersionServed, VersionNotFound, VersionDamaged, StorageUnavailable, ModelGone
         """
         self.check_serving()
         if number is None:
@@ -222,7 +222,7 @@ class TrainedModel(HostedModel):
 
         Raises
         ------
-        UnreadableEntry, StorageGone, ModelGone
+        UnreadableEntry, StorageUnavailable, ModelGone
         """
         await self._versions.read()
         await self._active.catch_up()
@@ -235,7 +235,7 @@ class TrainedModel(HostedModel):
         """Restore the measures; without them, the versions are served nevertheless."""
         try:
             await self.answers.restore(ask)
-        except (StorageGone, ModelGone):
+        except (StorageUnavailable, ModelGone):
             raise
         except IncompatibleRelease as error:
             self.answers.withhold(error)
@@ -292,7 +292,7 @@ class TrainedModel(HostedModel):
         if self.answers.serving:
             self.answers.snapshot_soon()
 
-    def end(self, state: State, refusal: ErrorFactory) -> None:
+    def end(self, state: ModelLifecycle, refusal: ErrorFactory) -> None:
         super().end(state, refusal)
         if self._task is not None:
             self._task.cancel()
@@ -364,7 +364,7 @@ class TrainedModel(HostedModel):
         Raises
         ------
         NotReady, InvalidExample, NoProbabilities, InvalidField, NoVersionServed, VersionDamaged
-        VersionNotFound, StorageGone, ModelGone
+        VersionNotFound, StorageUnavailable, ModelGone
             There is no such version, or it cannot be loaded.
         """
         self.check_serving()
@@ -415,7 +415,7 @@ class TrainedModel(HostedModel):
 
         Raises
         ------
-        NotReady, StorageGone, ModelGone
+        NotReady, StorageUnavailable, ModelGone
         """
         self.check_serving()
         versions, served, damaged = await self._stored(self._versions.all())
@@ -426,7 +426,7 @@ class TrainedModel(HostedModel):
 
         Raises
         ------
-        NotReady, NoVersionServed, VersionNotFound, VersionDamaged, StorageGone, ModelGone
+        NotReady, NoVersionServed, VersionNotFound, VersionDamaged, StorageUnavailable, ModelGone
         """
         self.check_serving()
         catalogue = await self._stored(self._versions.read())
@@ -448,7 +448,7 @@ class TrainedModel(HostedModel):
 
         Raises
         ------
-        NotReady, VersionNotFound, VersionDiffers, VersionDamaged, StorageGone, ModelGone
+        NotReady, VersionNotFound, VersionDiffers, VersionDamaged, StorageUnavailable, ModelGone
         """
         with self._changing():
             loaded = await self._active.load(await self._stored(self._versions.find(number)))
@@ -461,13 +461,13 @@ class TrainedModel(HostedModel):
 
         Raises
         ------
-        NotReady, VersionNotFound, VersionServed, StorageGone, ModelGone
+        NotReady, VersionNotFound, VersionServed, StorageUnavailable, ModelGone
         """
         with self._changing():
             await self._stored(self._versions.delete(number))
             try:
                 await self._versions.collect_garbage()
-            except StorageGone as error:  # there is no such version any more; its bytes go with the next one
+            except StorageUnavailable as error:  # there is no such version any more; its bytes go with the next one
                 log.warning("version_delete_failed", model=self.name, version=number, error=str(error))
 
     async def _stored(self, call: Awaitable[T]) -> T:

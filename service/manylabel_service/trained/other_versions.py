@@ -51,7 +51,7 @@ class OtherVersions:
 
         Raises
         ------
-        VersionDamaged, StorageGone, ModelGone
+        VersionDamaged, StorageUnavailable, ModelGone
         """
         async with self._loading:
             found = self.find(version.id)

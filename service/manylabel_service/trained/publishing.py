@@ -15,7 +15,7 @@ from manylabel_service.errors import ModelExists, ModelGone, ModelIsOnline, NotR
 from manylabel_service.hosting.size_limits import check_limit
 from manylabel_service.online.spec.trained import TrainedSpec, is_trained
 from manylabel_service.settings import Settings
-from manylabel_service.storage import START, ModelRecord, Store
+from manylabel_service.storage import START, ModelMeta, Store
 from manylabel_service.trained.predictor import Predictor
 from manylabel_service.trained.version import Promote, Version, VersionMeta
 from manylabel_service.trained.version_store import VersionCatalogue, VersionStore
@@ -35,7 +35,7 @@ async def check_publishable(store: Store, settings: Settings, name: str) -> None
         The name is taken by a model that learns online.
     LimitExceeded
         There are as many models, or versions of this one, as may be.
-    StorageGone
+    StorageUnavailable
     """
     record = await store.models.find(name)
     if record is None:
@@ -58,7 +58,7 @@ async def publish(
         its version is answered, and nothing is changed.
     promote : whether the version is served from now on, in the same step in which it becomes one. "if_better" serves it
         if its fit converged, it was measured, its features and scaling are those of the version served, and it did not
-        measure lower than that on the same rows; else `held_back` of its meta data has the reasons.
+        measure lower than that on the same rows; else `not_promoted_because` of its meta data has the reasons.
 
     Raises
     ------
@@ -68,7 +68,7 @@ async def publish(
         The artifact is not whole, or not that of an estimator that can predict.
     NotReady
         Others keep on deleting the model meanwhile.
-    StorageGone
+    StorageUnavailable
         Begin again later.
     """
     check_limit(f"bytes of model {name!r}", len(artifact), settings.max_model_bytes)
@@ -102,7 +102,7 @@ def _described(artifact: bytes, meta: VersionMeta) -> VersionMeta:
     return replace(meta, scaling=predictor.estimator.scaling, features=predictor.features_digest)
 
 
-async def _held_back(versions: VersionStore, meta: VersionMeta) -> str | None:
+async def _not_promoted_because(versions: VersionStore, meta: VersionMeta) -> str | None:
     """Return the reasons against serving a version instead of the current one, or None."""
     reasons = []
     if not meta.converged:
@@ -118,16 +118,16 @@ async def _held_back(versions: VersionStore, meta: VersionMeta) -> str | None:
 
 
 async def _published(
-    record: ModelRecord, store: Store, settings: Settings, artifact: bytes, meta: VersionMeta, promote: Promote
+    record: ModelMeta, store: Store, settings: Settings, artifact: bytes, meta: VersionMeta, promote: Promote
 ) -> int:
     """Return the number of the job's version, which is made if there is none; raises ModelGone."""
     versions = VersionStore(record, store)
     while meta.job not in (catalogue := await versions.read()).jobs:
         _check_room(record.name, catalogue, settings.max_versions)
-        held_back = await _held_back(versions, meta) if promote == "if_better" else None
-        serve = promote != "never" and held_back is None
+        not_promoted_because = await _not_promoted_because(versions, meta) if promote == "if_better" else None
+        serve = promote != "never" and not_promoted_because is None
         worse = await versions.worse(meta) if serve else None
-        id = await versions.put_blobs(replace(meta, held_back=held_back, worse=worse), artifact)
+        id = await versions.put_blobs(replace(meta, not_promoted_because=not_promoted_because, worse=worse), artifact)
         compared = [catalogue.served] if promote != "never" else None
         add = partial(
             _add,
@@ -135,7 +135,7 @@ async def _published(
             id=id,
             size_bytes=len(artifact),
             serve=serve,
-            held_back=held_back,
+            not_promoted_because=not_promoted_because,
             compared=compared,
         )
         catalogue = await versions.change(add)
@@ -157,7 +157,7 @@ def _add(
     id: str,
     size_bytes: int,
     serve: bool,
-    held_back: str | None,
+    not_promoted_because: str | None,
     compared: list[int | None] | None,
 ) -> bool:
     """Add the version of a job, unless it has one or the one that it was compared with is no longer served."""
@@ -166,12 +166,12 @@ def _add(
     number = catalogue.add(job, id, size_bytes)
     if serve:
         catalogue.promote(number)
-    elif held_back is not None:
-        catalogue.hold_back(number, held_back)
+    elif not_promoted_because is not None:
+        catalogue.record_refusal(number, not_promoted_because)
     return True
 
 
-async def _record(store: Store, settings: Settings, name: str) -> ModelRecord:
+async def _record(store: Store, settings: Settings, name: str) -> ModelMeta:
     """Return the model, which is created if there is none."""
     record = await store.models.find(name)
     if record is None:
@@ -186,7 +186,7 @@ async def _record(store: Store, settings: Settings, name: str) -> ModelRecord:
     return record
 
 
-def _check_trained(record: ModelRecord) -> None:
+def _check_trained(record: ModelMeta) -> None:
     record.check()
     if not is_trained(record.spec):
         raise ModelIsOnline(record.name)

@@ -27,7 +27,7 @@ class VersionMeta:
     gap : relative distance from the optimum at the end of the fit, at most; None where that is not known.
     scaling : of its features, by name.
     features : digest of the names of its features, or of their number, by view.
-    held_back : the reasons why "if_better" did not serve it; else None.
+    not_promoted_because : the reasons why "if_better" did not serve it; else None.
     baseline : of predicting, for each of the rows held out, the labels frequent in those learnt; None likewise.
     taken : what the job has taken from a stream, where it has; None for other data.
     data : what it was trained on, as its job has it: a data set, or a stream.
@@ -46,7 +46,7 @@ class VersionMeta:
     gap: float | None = None
     scaling: str = "none"
     features: str = ""
-    held_back: str | None = None
+    not_promoted_because: str | None = None
     baseline: Mapping[str, float] | None = None
     data: Mapping[str, Any] | None = None
     measured_on: str | None = None

@@ -23,8 +23,8 @@ from manylabel_service import ulid
 from manylabel_service.errors import (
     BlobDamaged,
     BlobNotFound,
-    DocumentChanged,
     ModelGone,
+    RevisionConflict,
     UnreadableEntry,
     VersionDamaged,
     VersionDiffers,
@@ -36,7 +36,7 @@ from manylabel_service.storage import (
     MAX_DOCUMENT_BYTES,
     START,
     Document,
-    ModelRecord,
+    ModelMeta,
     Store,
     blob_bytes,
     pieces_of,
@@ -56,7 +56,7 @@ MAX_JOBS = 1_000
 MAX_CHANGES = 100
 """Number of latest changes that the document has, for processes that read it now and then."""
 MAX_REASON = 500
-"""Maximum length in characters of the reason in a `HeldBack`."""
+"""Maximum length in characters of the reason in a `NotPromoted`."""
 ORPHANED_SECONDS = 7_200.0
 """A blob that is so old and belongs to no version never will: its publisher has died."""
 
@@ -71,7 +71,7 @@ class Promoted(NamedTuple):
     previous: int | None
 
 
-class HeldBack(NamedTuple):
+class NotPromoted(NamedTuple):
     """A version that was published and is not served, and the reason."""
 
     position: str
@@ -79,7 +79,7 @@ class HeldBack(NamedTuple):
     reason: str
 
 
-Change = Promoted | HeldBack
+Change = Promoted | NotPromoted
 
 
 class VersionCatalogue(BaseModel):
@@ -157,9 +157,9 @@ class VersionCatalogue(BaseModel):
         self._note(Promoted("", number, self.served))
         self.served = number
 
-    def hold_back(self, number: int, reason: str) -> None:
+    def record_refusal(self, number: int, reason: str) -> None:
         """Note why a listed version is not served."""
-        self._note(HeldBack("", number, reason[:MAX_REASON]))
+        self._note(NotPromoted("", number, reason[:MAX_REASON]))
 
     def _note(self, change: Change) -> None:
         self.changes = [*self.changes, change][-MAX_CHANGES:]
@@ -184,7 +184,7 @@ class VersionStore:
     """
 
     def __init__(
-        self, record: ModelRecord, store: Store, on_change: Callable[[VersionCatalogue], None] = lambda before: None
+        self, record: ModelMeta, store: Store, on_change: Callable[[VersionCatalogue], None] = lambda before: None
     ) -> None:
         self.catalogue = VersionCatalogue()
         self._record = record
@@ -198,7 +198,7 @@ class VersionStore:
 
         Raises
         ------
-        StorageGone, ModelGone, UnreadableEntry
+        StorageUnavailable, ModelGone, UnreadableEntry
         """
         async with self._turn:
             return await self._read()
@@ -212,7 +212,7 @@ class VersionStore:
 
         Raises
         ------
-        StorageGone
+        StorageUnavailable
             The change may have been made.
         ModelGone, UnreadableEntry
         """
@@ -229,7 +229,7 @@ class VersionStore:
                 )
                 try:
                     revision = await self._store.documents.put(KIND, self._name, value, revision=catalogue.revision)
-                except DocumentChanged:
+                except RevisionConflict:
                     continue
                 return self._known(Document(self._name, revision, value))
 
@@ -262,7 +262,7 @@ class VersionStore:
         ------
         VersionNotFound
             It has been deleted meanwhile.
-        VersionDamaged, StorageGone, ModelGone
+        VersionDamaged, StorageUnavailable, ModelGone
         """
         number, name = listed.number, self._record.name
         meta = self._metas.get(listed.id)
@@ -289,7 +289,7 @@ class VersionStore:
 
         Raises
         ------
-        VersionNotFound, VersionDiffers, VersionDamaged, StorageGone, ModelGone
+        VersionNotFound, VersionDiffers, VersionDamaged, StorageUnavailable, ModelGone
         """
         while True:
             served = (await self.read()).served
@@ -338,7 +338,7 @@ class VersionStore:
 
         Raises
         ------
-        VersionNotFound, VersionServed, StorageGone, ModelGone
+        VersionNotFound, VersionServed, StorageUnavailable, ModelGone
         """
 
         def change(catalogue: VersionCatalogue) -> bool:
@@ -351,7 +351,7 @@ class VersionStore:
         await self.change(change)
 
     async def artifact(self, version: Version) -> bytes:
-        """Return the artifact of a version as it was stored; raises VersionDamaged, StorageGone, ModelGone."""
+        """Return the artifact of a version as it was stored; raises VersionDamaged, StorageUnavailable, ModelGone."""
         try:
             return await blob_bytes(self._store.blobs, self.key(version.meta.job, version.id))
         except BlobNotFound:
@@ -375,7 +375,7 @@ class VersionStore:
         return f"{self._prefix}{job}/{id}"
 
     async def collect_garbage(self) -> None:
-        """Remove the blobs of what is no version, and can become none any more; raises StorageGone.
+        """Remove the blobs of what is no version, and can become none any more; raises StorageUnavailable.
 
         A job that has made its version makes no other; one that has not may still be publishing.
         """
@@ -389,11 +389,11 @@ class VersionStore:
                 await self._store.blobs.delete(key)
 
     async def delete_all(self) -> None:
-        """Remove the document and the blobs of a model that has been deleted; raises StorageGone."""
+        """Remove the document and the blobs of a model that has been deleted; raises StorageUnavailable."""
         while (document := await self._store.documents.get(KIND, self._name)) is not None:
             try:
                 await self._store.documents.delete(KIND, self._name, revision=document.revision)
-            except DocumentChanged:
+            except RevisionConflict:
                 continue
         for key in await self._store.blobs.keys(self._prefix):
             await self._store.blobs.delete(key)
@@ -424,11 +424,11 @@ class VersionStore:
 
 
 async def collect_deleted(store: Store) -> None:
-    """Remove what is left of the versions of models that have been deleted; raises StorageGone."""
+    """Remove what is left of the versions of models that have been deleted; raises StorageUnavailable."""
     there = {int(key.removeprefix(BLOBS).partition("/")[0]) for key in await store.blobs.keys(BLOBS)}
     if there:
         records = await store.models.all()
         if any(record.damaged for record in records):
             return  # they may belong to one whose number cannot be read
         for incarnation in there - {record.incarnation for record in records}:
-            await VersionStore(ModelRecord("", incarnation, b""), store).delete_all()
+            await VersionStore(ModelMeta("", incarnation, b""), store).delete_all()

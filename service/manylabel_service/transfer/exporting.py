@@ -15,7 +15,7 @@ from manylabel_service.online.spec.trained import is_trained, read_spec
 from manylabel_service.online.state.model import OnlineModel
 from manylabel_service.online.updates.replay import LogReplayer
 from manylabel_service.settings import Settings
-from manylabel_service.storage import ModelRecord, Store
+from manylabel_service.storage import ModelMeta, Store
 from manylabel_service.trained.version_store import VersionStore
 from manylabel_service.transfer.archive import ArchiveWriter
 from manylabel_service.transfer.files import META, details_of, rows_of, state_of, version_of
@@ -54,7 +54,7 @@ async def export(store: Store, settings: Settings, archive: ArchiveWriter, selec
     return {"models": len(models), "versions": n_versions, "datasets": len(datasets), "keys": n_keys}
 
 
-async def _models(store: Store, names: tuple[str, ...] | None) -> list[ModelRecord]:
+async def _models(store: Store, names: tuple[str, ...] | None) -> list[ModelMeta]:
     records = {record.name: record for record in await store.models.all()}
     for name in names or ():
         if name not in records:
@@ -70,19 +70,19 @@ async def _datasets(catalogue: DatasetStore, names: tuple[str, ...] | None) -> l
     return sorted(there if names is None else set(names))
 
 
-async def _online(store: Store, archive: ArchiveWriter, record: ModelRecord) -> dict[str, Any]:
+async def _online(store: Store, archive: ArchiveWriter, record: ModelMeta) -> dict[str, Any]:
     """Write the state at the end of the log, as a new model begins with it."""
     model = await _folded(store, record)
     archive.add(state_of(record.name), await asyncio.to_thread(model.seed, record.name))
     return {"name": record.name, "kind": "online", "updates": model.updates, "spec": model.spec.model_dump(mode="json")}
 
 
-async def _folded(store: Store, record: ModelRecord) -> OnlineModel:
+async def _folded(store: Store, record: ModelMeta) -> OnlineModel:
     reader = LogReplayer(record, read_spec(record.spec), store, SnapshotReader(record, store))
     return (await reader.restored()).model
 
 
-async def _trained(store: Store, archive: ArchiveWriter, record: ModelRecord) -> dict[str, Any]:
+async def _trained(store: Store, archive: ArchiveWriter, record: ModelMeta) -> dict[str, Any]:
     """Write the artifact of each version, and its meta data; then what was measured of them, if anything was."""
     versions = VersionStore(record, store)
     catalogue = await versions.read()

@@ -12,14 +12,14 @@ from manylabel_core.datasets import Dataset
 from manylabel_core.state import DamagedState
 from manylabel_service import names
 from manylabel_service.datasets.dataset_store import DatasetStore
-from manylabel_service.datasets.records import DatasetRecord
+from manylabel_service.datasets.records import DatasetMeta
 from manylabel_service.errors import DatasetExists, DurabilityUnavailable, ModelExists
 from manylabel_service.hosting.size_limits import check_limit
 from manylabel_service.online.size_limits import check_arrays, check_size
 from manylabel_service.online.spec.trained import TrainedSpec, is_trained
 from manylabel_service.online.state.model import OnlineModel
 from manylabel_service.settings import Settings
-from manylabel_service.storage import START, ModelRecord, Store
+from manylabel_service.storage import START, ModelMeta, Store
 from manylabel_service.trained.predictor import Predictor
 from manylabel_service.trained.version import Version, VersionMeta
 from manylabel_service.trained.version_store import VersionCatalogue, VersionStore
@@ -99,7 +99,7 @@ class _Importer:
     def __init__(self, store: Store, settings: Settings, archive: ArchiveReader) -> None:
         self._store, self._settings, self._archive = store, settings, archive
         self._datasets = DatasetStore(store, settings)
-        self._to_delete: dict[str, ModelRecord] = {}
+        self._to_delete: dict[str, ModelMeta] = {}
         self._datasets_to_delete: set[str] = set()
 
     async def make_way(self, models: list[str], datasets: list[str], overwrite: bool) -> None:
@@ -194,7 +194,7 @@ class _Importer:
 
     async def dataset(self, entry: dict[str, Any]) -> None:
         """Make a data set."""
-        record = DatasetRecord.model_validate(entry)
+        record = DatasetMeta.model_validate(entry)
         data, details = (
             self._archive.read(rows_of(record.name)),
             json.loads(self._archive.read(details_of(record.name))),

@@ -84,19 +84,19 @@ def test_the_life_of_a_key(run: Run, keyed: tuple[str, str], key_file: Path, tmp
     shown = json.loads(run("keys", "show", id, "--json", *options).out)
     assert (shown["scopes"], shown["models"], shown["note"]) == (["predict", "read"], ["tags*"], "ask Ann")
     assert shown["rates"] == {
-        "requests_per_second": 1000.0, "examples_per_second": None, "requests_at_a_time": None,
+        "requests_per_second": 1000.0, "examples_per_second": None, "max_concurrent_requests": None,
     }  # fmt: skip
     assert "requests per second 1000" in run("keys", "show", id, *options).out
     for listed in (run("keys", *options), run("keys", "list", *options)):
         assert re.search(rf"{id} +the page +predict read +tags\* +active", listed.out)
     changed = run(
-        "keys", "change", id, "--name", "pages", "--note", "", "--expires", "never", "--requests-at-a-time", "9",
+        "keys", "change", id, "--name", "pages", "--note", "", "--expires", "never", "--max-concurrent-requests", "9",
         "--json", *options,
     )  # fmt: skip
     found = json.loads(changed.out)
     assert (found["name"], found["note"], found["expires_at"]) == ("pages", None, None)
     assert found["rates"] == {
-        "requests_per_second": 1000.0, "examples_per_second": None, "requests_at_a_time": 9,
+        "requests_per_second": 1000.0, "examples_per_second": None, "max_concurrent_requests": 9,
     }  # fmt: skip
     free = run("keys", "change", id, "--no-rates", "--json", *options)
     assert set(json.loads(free.out)["rates"].values()) == {None}

@@ -23,7 +23,7 @@ from manylabel_clients import (
     TrainedStatus,
     TrainedSummary,
     Unavailable,
-    UnexpectedAnswer,
+    UnexpectedResponse,
 )
 from manylabel_clients.http.resources.models import ModelRequests
 from manylabel_clients.http.resources.server import ServerRequests
@@ -206,7 +206,7 @@ def test_a_damaged_problem_still_is_its_status(content: bytes) -> None:
 def test_an_answer_of_another_program_is_not_understood(content: bytes) -> None:
     answer = httpx2.Response(200, content=content, request=httpx2.Request("GET", "http://s/"))
     for call in (model().predict([1]), model().update([1], ["a"]), model().status(), model().metrics()):
-        with pytest.raises(UnexpectedAnswer, match="ManyLabel server"):
+        with pytest.raises(UnexpectedResponse, match="ManyLabel server"):
             FakeServer(answer)(call)
 
 

@@ -27,7 +27,7 @@ from manylabel_clients import (
     Denied,
     Invalid,
     NotFound,
-    Rates,
+    RateLimits,
     Retry,
     Secret,
     Unauthorized,
@@ -127,7 +127,7 @@ def test_a_key_shows_up_nowhere(keyed: tuple[str, str], caplog: pytest.LogCaptur
 def test_keys_are_made_listed_changed_and_revoked(keyed: tuple[str, str], admin: Client) -> None:
     url, _ = keyed
     expires_at = datetime.now(UTC) + timedelta(days=9)
-    rates = Rates(requests_per_second=50.0)
+    rates = RateLimits(requests_per_second=50.0)
     made = admin.keys.create(
         "page", scopes=["predict"], models=["tags*"], expires_at=expires_at, note="for the page", rates=rates
     )
@@ -143,8 +143,10 @@ def test_keys_are_made_listed_changed_and_revoked(keyed: tuple[str, str], admin:
     assert admin.keys.list()[0] == found
     changed = admin.keys.update(made.id, name="pages", note=None, expires_at=None)
     assert (changed.name, changed.note, changed.expires_at, changed.rates) == ("pages", None, None, rates)
-    assert admin.keys.update(made.id, rates=None).rates == Rates()
-    assert admin.keys.update(made.id, rates={"requests_at_a_time": 7}).rates == Rates(requests_at_a_time=7)
+    assert admin.keys.update(made.id, rates=None).rates == RateLimits()
+    assert admin.keys.update(made.id, rates={"max_concurrent_requests": 7}).rates == RateLimits(
+        max_concurrent_requests=7
+    )
     assert admin.keys.get(made.id).name == "pages"
     with Client(url, api_key=made.key, retry=ONCE) as page:
         assert page.model("tags").predict({"a": 1}).labels

@@ -19,7 +19,7 @@ from manylabel_core.records import RecordEncoder
 from manylabel_core.rows import as_rows, as_targets
 from manylabel_service.api.translation.from_json import to_example, to_features
 from manylabel_service.online.spec.spec import ModelSpec
-from manylabel_service.online.state.fold import Fold, LogEntry
+from manylabel_service.online.state.apply import ApplyBatch, LogEntry
 from manylabel_service.online.state.log_entries import Update, decode, encode
 from manylabel_service.online.state.model import OnlineModel
 
@@ -70,7 +70,7 @@ def of_the_service(X: Any, Y: Any, form: Any, size: int, missing: str) -> Iterat
         examples = tuple(to_example(json.loads(json.dumps(item)), (), 100, RecordEncoder()) for item in block)
         entry = LogEntry(str(first + 1), decode(encode(Update(examples, "log", want_predictions=True))))
         before = [each.scores for each in model.predict([to_features({"x": block[0]["x"]}, (), 100, RecordEncoder())])]
-        fold = Fold(model, [entry])
+        fold = ApplyBatch(model, [entry])
         while fold.step(3):
             pass
         scores = [(each[1:] - each[0]).tolist() for each in fold.outcomes[0].answer.scores]  # type: ignore[union-attr]

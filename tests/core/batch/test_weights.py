@@ -11,8 +11,8 @@ from tests.core.batch.support import related
 from tests.support.lazy import lazy
 
 from manylabel_core.batch import LSAMML, M3L, MLRL, SSMLRL, PrBR, PrML
-from manylabel_core.batch.decisions.choice import choose_cuts
-from manylabel_core.batch.decisions.curves import fit_curves
+from manylabel_core.batch.decisions.calibration import fit_curves
+from manylabel_core.batch.decisions.choice import tune_thresholds
 from manylabel_core.batch.segments import fit_in_segments
 
 cp = lazy("cvxpy")
@@ -136,9 +136,9 @@ def test_thresholds_and_probabilities_count_weights():
     for rows, held in parts:
         fold = M3L(optimise="none").fit(X[rows], Y[rows], sample_weight=WEIGHTS[rows])
         scores[held] = fold.label_scores(X[held])
-    np.testing.assert_array_equal(model.threshold_, choose_cuts(scores, Y > 0, parts, "hamming", WEIGHTS))
+    np.testing.assert_array_equal(model.threshold_, tune_thresholds(scores, Y > 0, parts, "hamming", WEIGHTS))
     np.testing.assert_array_equal(model.curves_, fit_curves(scores, Y > 0, WEIGHTS))
-    assert (choose_cuts(scores, Y > 0, parts, "hamming") != model.threshold_).any()
+    assert (tune_thresholds(scores, Y > 0, parts, "hamming") != model.threshold_).any()
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from manylabel_core.datasets import Dataset
 from manylabel_core.datasets.aligning import aligned, with_views
-from manylabel_core.division import folds, held_out
+from manylabel_core.splitting import folds, held_out
 
 NAMES = ("a", "b", "c", "d", "e")
 

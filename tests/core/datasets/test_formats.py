@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from manylabel_core.datasets import (
     BadDataset,
     Dataset,
-    Limits,
+    ReaderLimits,
     read_arff,
     read_csv,
     read_dataset,
@@ -354,4 +354,4 @@ def test_csv_with_a_column_of_tags() -> None:
     assert data.Y.toarray().tolist() == [[1, 1, 0], [0, 0, 0], [1, 0, 1]]
     assert data.labelled.tolist() == [True, False, True]
     with pytest.raises(BadDataset, match="labels"):
-        read_csv(io.BytesIO(text), tags="tags", separator=";", ignore=["id"], limits=Limits(labels=2))
+        read_csv(io.BytesIO(text), tags="tags", separator=";", ignore=["id"], limits=ReaderLimits(labels=2))

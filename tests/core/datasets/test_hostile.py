@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 from manylabel_core.datasets import (
     FORMATS,
     BadDataset,
-    Limits,
+    ReaderLimits,
     read_arff,
     read_csv,
     read_dataset,
@@ -47,7 +47,7 @@ TEXTS = {
     "ndjson": (b'{"x": {"a": 1, "b": 2.5}, "y": ["u", "v"]}\n{"x": {"c": -1e3}, "y": []}\n', {}),
     "csv": (b'tempo,"a ""b""",rock\n1,2,0\n3,4.5,1\n', {"label_columns": 1}),
 }
-SMALL = Limits(rows=100, features=50, labels=20, nonzeros=1_000, bytes=10_000)
+SMALL = ReaderLimits(rows=100, features=50, labels=20, nonzeros=1_000, bytes=10_000)
 
 
 def npz_bytes(compressed: bool = True, **arrays: Any) -> bytes:
@@ -381,8 +381,8 @@ def test_ndjson_views_after_rows_without() -> None:
         read_ndjson(io.BytesIO(lines))
 
 
-@pytest.mark.parametrize(("limits", "line"), [(Limits(nonzeros=1_010), 11), (Limits(bytes=5_000), 12)])
-def test_rows_that_lack_a_dense_view_count_as_wide_as_others(limits: Limits, line: int) -> None:
+@pytest.mark.parametrize(("limits", "line"), [(ReaderLimits(nonzeros=1_010), 11), (ReaderLimits(bytes=5_000), 12)])
+def test_rows_that_lack_a_dense_view_count_as_wide_as_others(limits: ReaderLimits, line: int) -> None:
     """What is asked for in memory is a matrix with all rows."""
     rows = [{"wide": [1] * 100}, *[{"narrow": {"f": 1}}] * 50]
     lines = "\n".join(json.dumps({"x": {"views": views}, "y": []}) for views in rows).encode()
@@ -583,7 +583,7 @@ def test_npz_with_a_million_members() -> None:
 
 
 def test_rows_take_memory_even_where_they_are_empty() -> None:
-    limits = Limits(bytes=1_000)
+    limits = ReaderLimits(bytes=1_000)
     with pytest.raises(BadDataset, match=r"line \d+: 1,\d+ bytes, allowed are 1,000"):
         read_ndjson(io.BytesIO(b'{"x": {}, "y": []}\n' * 100), limits=limits)
 
@@ -592,10 +592,10 @@ def test_rows_take_memory_even_where_they_are_empty() -> None:
 
 PEAK = """
 import io, resource, sys
-from manylabel_core.datasets import BadDataset, Limits, read_dataset
+from manylabel_core.datasets import BadDataset, ReaderLimits, read_dataset
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 try:
-    limits = Limits(bytes=2**25, nonzeros=2**23, labels=10_000)
+    limits = ReaderLimits(bytes=2**25, nonzeros=2**23, labels=10_000)
     read_dataset(sys.argv[1], sys.argv[2], limits=limits, **eval(sys.argv[3]))
 except BadDataset as error:
     print(error)

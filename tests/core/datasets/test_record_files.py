@@ -12,7 +12,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from manylabel_core.datasets import BadDataset, Dataset, Limits, read_csv, read_dataset, read_libsvm, read_ndjson
+from manylabel_core.datasets import BadDataset, Dataset, ReaderLimits, read_csv, read_dataset, read_libsvm, read_ndjson
 from manylabel_core.datasets.aligning import aligned
 from manylabel_core.datasets.reading import format_of
 from manylabel_core.records import RecordEncoder, RecordError, RecordLimits, TextSettings
@@ -152,19 +152,22 @@ def test_what_is_no_record_is_told(format: str, data: bytes, options: dict[str, 
 def test_a_record_is_bounded(limits: RecordLimits, x: dict[str, Any], message: str) -> None:
     data = b'{"x": {"t": "ok"}, "y": ["u"]}\n' + json.dumps({"x": x, "y": ["u"]}).encode()
     with pytest.raises(BadDataset, match=f"line 2: x: .*{message}"):
-        read_ndjson(io.BytesIO(data), text=["t"], limits=Limits(record=limits))
+        read_ndjson(io.BytesIO(data), text=["t"], limits=ReaderLimits(record=limits))
     if "a" not in x or isinstance(x["a"], str):
         cells = ",".join(x) + ",l\n" + ",".join(x.values()) + ",u\n"
         with pytest.raises(BadDataset, match=f"line 2: x: .*{message}"):
             read_csv(
-                io.BytesIO(cells.encode()), tags="l", text=["t"] if "t" in x else None, limits=Limits(record=limits)
+                io.BytesIO(cells.encode()),
+                tags="l",
+                text=["t"] if "t" in x else None,
+                limits=ReaderLimits(record=limits),
             )
 
 
 def test_the_vocabulary_is_bounded() -> None:
     rows = "".join(json.dumps({"x": f"word{row} and more{row}", "y": ["u"]}) + "\n" for row in range(20)).encode()
     with pytest.raises(BadDataset, match="line 10: 21 features, allowed are 20"):
-        read_ndjson(io.BytesIO(rows), limits=Limits(features=20))
+        read_ndjson(io.BytesIO(rows), limits=ReaderLimits(features=20))
 
 
 def test_a_gzip_is_bounded_by_what_it_unpacks_to() -> None:
@@ -172,7 +175,7 @@ def test_a_gzip_is_bounded_by_what_it_unpacks_to() -> None:
     assert len(bomb) < 2**15
     for format in ("csv", "tsv", "ndjson", "libsvm", "arff"):
         with pytest.raises(BadDataset, match="more than 65,536 bytes when it is unpacked, the limit"):
-            read_dataset(io.BytesIO(bomb), format, limits=Limits(bytes=2**16))
+            read_dataset(io.BytesIO(bomb), format, limits=ReaderLimits(bytes=2**16))
     with pytest.raises(BadDataset, match="longer than 16777216 bytes"):
         read_ndjson(io.BytesIO(gzip.compress(b"[" * 2**25)))
 
@@ -293,6 +296,6 @@ def test_a_word_of_a_megabyte() -> None:
     with pytest.raises(BadDataset, match="line 1: x: must have at most 100,000 characters"):
         read_ndjson(io.BytesIO(lines), text=TEXT)
     limits = RecordLimits(characters=3 * 10**6)
-    read = read_ndjson(io.BytesIO(lines), text=TEXT, limits=Limits(record=limits))
+    read = read_ndjson(io.BytesIO(lines), text=TEXT, limits=ReaderLimits(record=limits))
     assert read.names == tuple(RecordEncoder(TEXT, limits).encode(json.loads(lines)["x"]))
     assert max(len(name.encode()) for name in read.names or ()) <= 256

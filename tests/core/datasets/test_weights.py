@@ -12,7 +12,7 @@ import pytest
 from manylabel_core.datasets import (
     BadDataset,
     Dataset,
-    Limits,
+    ReaderLimits,
     read_arff,
     read_csv,
     read_dataset,
@@ -167,7 +167,7 @@ def test_weights_count_for_the_limit_of_bytes() -> None:
 
 def is_read(data: bytes, size: int) -> bool:
     try:
-        read_ndjson(io.BytesIO(data), limits=Limits(bytes=size))
+        read_ndjson(io.BytesIO(data), limits=ReaderLimits(bytes=size))
     except BadDataset as error:
         return "bytes" not in str(error)
     return True

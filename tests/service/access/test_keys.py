@@ -9,7 +9,7 @@ import pytest
 from tests.service.access.keyed import Keyed, in_seconds
 
 Refused = Callable[..., dict[str, Any]]
-NO_RATES = {"requests_per_second": None, "examples_per_second": None, "requests_at_a_time": None}
+NO_RATES = {"requests_per_second": None, "examples_per_second": None, "max_concurrent_requests": None}
 
 
 def test_a_key_is_shown_once(keyed: Keyed) -> None:
@@ -91,7 +91,7 @@ def test_who_sends_no_key_hears_how(keyed: Keyed, refused: Refused) -> None:
         ({"expires_at": "0001-01-01T00:00:00+14:00"}, "/expires_at"),
         ({"note": "n" * 2_001}, "/note"),
         ({"rates": {"requests_per_second": 0}}, "/rates/requests_per_second"),
-        ({"rates": {"requests_at_a_time": 1.5}}, "/rates/requests_at_a_time"),
+        ({"rates": {"max_concurrent_requests": 1.5}}, "/rates/max_concurrent_requests"),
         ({"rates": {"requests_per_hour": 1}}, "/rates/requests_per_hour"),
         ({"secret": "mine"}, "/secret"),
     ],
@@ -222,7 +222,7 @@ def test_a_damaged_key_is_deleted_with_a_key_for_all_models(keyed: Keyed, refuse
 
 
 def test_a_key_gives_no_longer_and_no_faster_than_it_has(keyed: Keyed, refused: Refused) -> None:
-    rates = {"requests_per_second": 500.0, "requests_at_a_time": 4}
+    rates = {"requests_per_second": 500.0, "max_concurrent_requests": 4}
     mine = keyed.make(expires_at="2099-01-31T12:00:00Z", rates=rates)
     wanted = {"name": "n", "scopes": ["admin"], "expires_at": "2099-01-31T12:00:00Z", "rates": rates}
     made = keyed.call("post", "/v1/keys", mine["key"], json=wanted)
@@ -231,7 +231,7 @@ def test_a_key_gives_no_longer_and_no_faster_than_it_has(keyed: Keyed, refused: 
         ("expires_at", None),
         ("expires_at", "2099-01-31T12:00:01Z"),
         ("rates", {"requests_per_second": 500.0}),
-        ("rates", {"requests_at_a_time": 4}),
+        ("rates", {"max_concurrent_requests": 4}),
         ("rates", {**rates, "requests_per_second": 500.5}),
     ]
     for field, value in excesses:

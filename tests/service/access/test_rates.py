@@ -10,8 +10,8 @@ from tests.service.access.keyed import UNKNOWN, Keyed
 
 from manylabel_service.access import attempts
 from manylabel_service.access.attempts import FailedAttempts
-from manylabel_service.access.key import Rates
-from manylabel_service.access.rates import Limits, TokenBucket
+from manylabel_service.access.key import RateLimits
+from manylabel_service.access.rates import RateLimiter, TokenBucket
 from manylabel_service.errors import RateLimited
 
 Refused = Callable[..., dict[str, Any]]
@@ -57,7 +57,7 @@ def test_a_slow_bucket_holds_one() -> None:
 
 
 def test_requests_under_way_are_counted_however_they_end() -> None:
-    limits = Limits(Rates(requests_at_a_time=2))
+    limits = RateLimiter(RateLimits(max_concurrent_requests=2))
     for _ in range(3):
         with pytest.raises(ZeroDivisionError), limits:
             raise ZeroDivisionError

@@ -21,7 +21,7 @@ from tests.support.waiting import eventually, eventually_async
 from manylabel_service import programs
 from manylabel_service.access import __main__ as program
 from manylabel_service.access.key import new_key
-from manylabel_service.access.key_store import KeptKey, KeyStore
+from manylabel_service.access.key_store import KeyStore, StoredKey
 from manylabel_service.access.keyring import Keyring
 from manylabel_service.app import create_app
 from manylabel_service.settings import Settings
@@ -223,7 +223,7 @@ async def test_a_server_that_has_seen_a_key_never_opens_again(tmp_path: Path) ->
     keyring = Keyring(KeyStore(store.documents, 10), None)
     await keyring.start()
     assert keyring.access(None, "").allows("admin")
-    keyring._note([KeptKey("a" * 12, 1, None)])
+    keyring._note([StoredKey("a" * 12, 1, None)])
     keyring._holders.clear()
     assert not keyring.access(None, "").allows("admin")
     await keyring.stop()
@@ -242,7 +242,7 @@ def test_what_goes_on_ends_when_its_key_is_revoked_and_no_log_has_a_key(
 
         asker = connect(admin)
         asker.answer("POST", "/v1/models", {"name": "m", "algorithm": "falt"})
-        rates = {"requests_at_a_time": 2}
+        rates = {"max_concurrent_requests": 2}
         made = asker.answer("POST", "/v1/keys", {"name": "n", "scopes": ["learn", "read"], "rates": rates})
         events, lines, third = (connect(made["key"]) for _ in range(3))
         listening = events.begin("GET", "/v1/models/m/events")

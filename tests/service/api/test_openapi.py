@@ -230,7 +230,7 @@ def test_bodies_are_described_as_they_are_read(document: dict[str, Any]) -> None
 
 
 def test_answers_with_more_or_less_than_described_would_be_noticed() -> None:
-    updated = TypeAdapter(schemas.UpdateAnswer)
+    updated = TypeAdapter(schemas.UpdateResponse)
     good = {"position": "1", "updates": 1, "durability": "log"}
     updated.validate_python(good)
     for bad in ({**good, "more": 1}, {"position": "1", "updates": 1}, {**good, "durability": "disk"}):

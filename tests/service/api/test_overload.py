@@ -16,9 +16,9 @@ from tests.support.server_process import ANSWER_SECONDS
 from tests.support.waiting import eventually
 
 from manylabel_service.app import create_app
-from manylabel_service.errors import StorageGone
+from manylabel_service.errors import StorageUnavailable
 from manylabel_service.settings import Settings
-from manylabel_service.storage import Durability, Entry, ModelRecord, SQLiteStore
+from manylabel_service.storage import Durability, Entry, ModelMeta, SQLiteStore
 from manylabel_service.storage.sqlite.logs import SQLiteLogs
 
 ITEM = {"x": {"a": 1}, "y": ["p"]}
@@ -32,7 +32,7 @@ class StuckLogs(SQLiteLogs):
         self.store = store
 
     async def append(
-        self, record: ModelRecord, payloads: Sequence[bytes], after: str, durability: Durability
+        self, record: ModelMeta, payloads: Sequence[bytes], after: str, durability: Durability
     ) -> list[Entry]:
         self.store.appending.set()
         await asyncio.to_thread(self.store.may_append.wait)
@@ -48,7 +48,7 @@ class StuckStore(SQLiteStore):
         super().__init__(directory)
         self.may_append, self.appending = threading.Event(), threading.Event()
         self.may_append.set()
-        self.failure: StorageGone | None = None
+        self.failure: StorageUnavailable | None = None
         self.logs = StuckLogs(self)
 
 
@@ -116,7 +116,7 @@ def test_a_full_queue_is_told_with_a_time(
 def test_storage_that_fails_is_told_and_nothing_is_learnt(
     client: TestClient, store: StuckStore, model: str, stuck: Future[Any], refused: Callable[..., Any]
 ) -> None:
-    store.failure = StorageGone("the disk is full", heals=True)
+    store.failure = StorageUnavailable("the disk is full", heals=True)
     store.may_append.set()
     problem = refused(stuck.result(20), 503, "storage_unavailable")
     assert problem["detail"] == "storage is not available: retry later"
@@ -147,7 +147,7 @@ def test_an_update_that_has_waited_for_too_long_is_refused(
 ) -> None:
     """However short its wait was to be: what counts is how long it was, from when its head was read."""
     ready, seconds = threading.Event(), 0.2
-    settings = Settings(data_dir=tmp_path, max_queue_seconds=seconds)
+    settings = Settings(data_dir=tmp_path, max_queue_wait_seconds=seconds)
     with TestClient(create_app(settings, store, on_ready=ready.set), base_url="http://localhost") as client:
         assert ready.wait(120)
         client.post("/v1/models", json={"name": "m", "algorithm": "falt"}).raise_for_status()

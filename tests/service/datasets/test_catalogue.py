@@ -28,7 +28,7 @@ from manylabel_service.errors import (
     LimitExceeded,
     ServiceError,
     StorageFull,
-    StorageGone,
+    StorageUnavailable,
 )
 from manylabel_service.storage import Store, pieces_of
 
@@ -94,7 +94,7 @@ async def test_what_is_added_can_be_listed_fetched_and_deleted(
 async def test_a_name_is_taken_once(store: Store, catalogue: Catalogue) -> None:
     several = [catalogue(store), catalogue(store)]  # as two servers on one store
     outcomes = await asyncio.gather(*(add(datasets) for datasets in several), return_exceptions=True)
-    assert sorted(type(outcome).__name__ for outcome in outcomes) == ["DatasetExists", "DatasetRecord"]
+    assert sorted(type(outcome).__name__ for outcome in outcomes) == ["DatasetExists", "DatasetMeta"]
     assert await blobs(store) == 2, "of the one that lost nothing is left"
     with pytest.raises(DatasetExists, match="'songs' exists"):
         await add(several[0])
@@ -170,7 +170,7 @@ async def test_one_stays_when_nobody_can_tell_whether_it_is_in_use(sqlite_store:
     record = await add(datasets)
 
     async def fails(name: str) -> bool:
-        raise StorageGone("no connection", heals=True)
+        raise StorageUnavailable("no connection", heals=True)
 
     asked = asyncio.Event()
 
@@ -178,7 +178,7 @@ async def test_one_stays_when_nobody_can_tell_whether_it_is_in_use(sqlite_store:
         asked.set()
         return await asyncio.Event().wait()
 
-    with pytest.raises(StorageGone):
+    with pytest.raises(StorageUnavailable):
         await datasets.delete("songs", fails)
     deleting = asyncio.create_task(datasets.delete("songs", hangs))
     await asked.wait()

@@ -21,7 +21,7 @@ from manylabel_service.errors import InvalidDataset, ModelIsTrained, ModelNotFou
 from manylabel_service.hosting.examples import Example, Features, Labels
 from manylabel_service.idempotency import IdempotencyKey
 from manylabel_service.online.spec.trained import TrainedSpec
-from manylabel_service.online.state.fold import Fold, LogEntry
+from manylabel_service.online.state.apply import ApplyBatch, LogEntry
 from manylabel_service.online.state.log_entries import Change, Relabel, Rollback, Update, encode
 from manylabel_service.online.state.model import OnlineModel
 from manylabel_service.settings import Settings
@@ -46,7 +46,7 @@ class Stream:
         """Add to the log, and fold in; the position of the entry."""
         (entry,) = await self.store.logs.append(self.record, [encode(change)], self.position, "log")
         self.position = entry.position
-        folding = Fold(self.model, [LogEntry(entry.position, change)])
+        folding = ApplyBatch(self.model, [LogEntry(entry.position, change)])
         while folding.step(100):
             assert folding.needed_snapshot is not None
             folding.roll_back(OnlineModel.from_bytes(self.states[folding.needed_snapshot]))

@@ -56,7 +56,7 @@ def spec(request: dict[str, Any], **changes: Any) -> JobSpec:
 
 @pytest.fixture
 def context_of(tmp_path: Path) -> Callable[..., JobContext]:
-    """Make contexts: ``context_of(store, job_attempts=1)``. Fits have a checkpoint after each iteration."""
+    """Make contexts: ``context_of(store, job_max_attempts=1)``. Fits have a checkpoint after each iteration."""
 
     def make(store: Store, /, **settings: Any) -> JobContext:
         given = {"job_niceness": 0, "job_checkpoint_work": 1.0, **settings}

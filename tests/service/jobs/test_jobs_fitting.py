@@ -13,11 +13,11 @@ from manylabel_core.batch import LSAMML, M3L, SSMLRL
 from manylabel_core.batch.catalogue import TRAINERS
 from manylabel_core.batch.decisions.choice import validated_scores
 from manylabel_core.datasets import Dataset
-from manylabel_core.division import folds, held_out
 from manylabel_core.metrics import hamming_loss, micro_f1
 from manylabel_core.metrics.baseline import frequent_labels
 from manylabel_core.priors import label_correlation
 from manylabel_core.solvers import Progress
+from manylabel_core.splitting import folds, held_out
 from manylabel_service.jobs.training import fitting
 from manylabel_service.jobs.training.fitting import TRACE_POINTS, ConvergenceTrace, FitCheckpoint, FitRun
 from manylabel_service.jobs.training.request import Part

@@ -9,9 +9,9 @@ import pytest
 from tests.service.jobs.test_jobs_tasks import job
 from tests.support.waiting import eventually_async
 
-from manylabel_service.errors import DocumentChanged, JobNotFound, StorageGone
+from manylabel_service.errors import JobNotFound, RevisionConflict, StorageUnavailable
 from manylabel_service.jobs import monitor as monitor_module
-from manylabel_service.jobs.job_record import JobRecord, Unchanged
+from manylabel_service.jobs.job_record import JobDocument, Unchanged
 from manylabel_service.jobs.job_store import KIND, JobStore, blobs_of
 from manylabel_service.jobs.monitor import JobMonitor
 from manylabel_service.jobs.supervision.workdirs import remove_stale
@@ -42,7 +42,7 @@ async def test_steps_at_the_same_time_are_all_made(store):
 
     await asyncio.gather(*(each.change("a", send_heartbeat) for each in (job_store, other) * 10))
     assert (await job_store.get("a")).tasks[0].heartbeats == 20
-    with pytest.raises(DocumentChanged):
+    with pytest.raises(RevisionConflict):
         await other.add(job())
 
 
@@ -167,7 +167,7 @@ def clock(monkeypatch):
 @pytest.fixture
 def kept(sqlite_store, context_of, clock):
     """A monitor, and ways to let it look."""
-    context, runner = context_of(sqlite_store, job_attempts=2), Idle()
+    context, runner = context_of(sqlite_store, job_max_attempts=2), Idle()
     monitor = JobMonitor(context, runner)
 
     async def look(after=0.5, times=1):
@@ -203,7 +203,7 @@ async def test_who_gives_no_sign_of_life_is_dead_after_the_lease(kept):
     assert kept.runner.offered == [("a", 0)]
     await kept.job_store.change("a", lambda record, now: record.claim(0, "u", now))
     await kept.look(times=25)
-    assert (await kept.job_store.get("a")).state == "failed", "job_attempts = 2"
+    assert (await kept.job_store.get("a")).state == "failed", "job_max_attempts = 2"
 
 
 async def test_who_gives_signs_of_life_is_not(kept):
@@ -237,7 +237,7 @@ async def test_time_without_the_store_does_not_count(kept, monkeypatch, clock):
 
     async def gone():
         missed.set()
-        raise StorageGone("pulled out", heals=True)
+        raise StorageUnavailable("pulled out", heals=True)
 
     monkeypatch.setattr(kept.job_store, "refresh", gone)
     run = asyncio.create_task(kept.monitor.run())
@@ -262,14 +262,14 @@ async def test_time_in_which_this_process_stood_still_does_not_count(kept):
 
 async def test_a_store_that_came_back_with_older_data_is_believed(kept, monkeypatch):
     await claimed(kept)
-    older = JobRecord.from_document((await kept.context.store.documents.all(KIND))[0])
+    older = JobDocument.from_document((await kept.context.store.documents.all(KIND))[0])
     older.tasks[0].state, older.tasks[0].lease, older.state = "queued", None, "queued"
     documents = [(await kept.context.store.documents.all(KIND))[0]._replace(revision=1, value=older.to_bytes())]
     is_away = False
 
     async def listed(kind, after=0):
         if is_away:
-            raise StorageGone("pulled out", heals=True)
+            raise StorageUnavailable("pulled out", heals=True)
         return [document for document in documents if document.revision > after]
 
     async def revisions(kind):
@@ -280,7 +280,7 @@ async def test_a_store_that_came_back_with_older_data_is_believed(kept, monkeypa
     await kept.look()
     assert kept.runner.offered == []
     is_away = True
-    with pytest.raises(StorageGone):
+    with pytest.raises(StorageUnavailable):
         await kept.look()
     is_away = False
     await kept.look()

@@ -167,7 +167,7 @@ async def test_stopping_gives_back_and_the_next_start_goes_on(tmp_path, jobs_of,
 
 
 async def test_what_fails_says_why(sqlite_store, jobs_of):
-    jobs = await jobs_of(sqlite_store, job_seconds=0.5, job_attempts=1)
+    jobs = await jobs_of(sqlite_store, job_timeout_seconds=0.5, job_max_attempts=1)
     await add_songs(jobs._context)
     refused, _ = await jobs.submit(spec(SHORT, params={"R": [[0.0] * 3] * 3}), None)
     slow, _ = await jobs.submit(spec(LONG, params={**LONG["params"], "max_iter": 1_000_000}), None)
@@ -175,7 +175,7 @@ async def test_what_fails_says_why(sqlite_store, jobs_of):
     assert first.state == second.state == "failed"
     assert {first.error.code, second.error.code} <= {"training_refused", "timed_out"}
     assert second.error.code == "timed_out"
-    assert "job_seconds = 0.5" in second.error.detail
+    assert "job_timeout_seconds = 0.5" in second.error.detail
     assert processes(TRAINER, directory=jobs._context.settings.data_dir) == set()
 
 

@@ -30,24 +30,24 @@ async def test_train_is_learnt_and_test_measured_where_nothing_else_is_said(done
     data: Dataset = songs()
     assert (job.data.split, job.result.rows) == ("train", data.split("train").n_rows)
     assert job.result.held_out.rows == data.split("test").n_rows
-    assert (job.result.converged, job.result.promoted, job.result.held_back) == (True, True, None)
+    assert (job.result.converged, job.result.promoted, job.result.not_promoted_because) == (True, True, None)
     assert 0 <= job.result.gap <= 1e-3
 
 
 async def test_all_rows_are_learnt_if_that_is_said_and_then_the_result_is_not_served(done: Any) -> None:
     job, lines = await done(data={"dataset": "songs", "split": "all"})
     assert (job.result.rows, job.result.held_out) == (songs().n_rows, None)
-    assert (job.result.promoted, job.result.held_back) == (False, "it was not measured")
+    assert (job.result.promoted, job.result.not_promoted_because) == (False, "it was not measured")
     assert lines[-1] == "version 1 is not served: it was not measured"
     job, _ = await done(data={"dataset": "songs", "split": "all"}, promote="always")
-    assert (job.result.promoted, job.result.held_back) == (True, None)
+    assert (job.result.promoted, job.result.not_promoted_because) == (True, None)
 
 
 async def test_a_fit_that_has_not_converged_is_not_served(done: Any) -> None:
     job, lines = await done(params={"max_iter": 1, "tol": 1e-9})
     assert (job.result.converged, job.result.promoted) == (False, False)
-    assert job.result.held_back == f"its fit has not converged (gap {job.result.gap:.2g})"
-    assert lines[-1] == f"version 1 is not served: {job.result.held_back}"
+    assert job.result.not_promoted_because == f"its fit has not converged (gap {job.result.gap:.2g})"
+    assert lines[-1] == f"version 1 is not served: {job.result.not_promoted_because}"
     job, _ = await done(params={"max_iter": 1, "tol": 1e-9}, promote="always")
     assert (job.result.version, job.result.converged, job.result.promoted) == (2, False, True)
 
@@ -55,28 +55,28 @@ async def test_a_fit_that_has_not_converged_is_not_served(done: Any) -> None:
 async def test_a_worse_version_is_served_only_if_asked_for(done: Any) -> None:
     first, _ = await done(params={"C": 1.0})
     same, _ = await done(params={"C": 1.0}, holdout={"dataset": "songs", "split": "test"})
-    assert (first.result.promoted, same.result.promoted, same.result.held_back) == (True, True, None)
+    assert (first.result.promoted, same.result.promoted, same.result.not_promoted_because) == (True, True, None)
 
     worse, lines = await done(params={"C": 1e-9})
     before, after = (job.result.held_out.measures["micro_f1"] for job in (same, worse))
     assert after < before
     by = f"its micro-F1 of {after:.4f} is below the {before:.4f} of version 2 on the same rows"
-    assert (worse.result.promoted, worse.result.held_back, worse.result.worse) == (False, by, None)
+    assert (worse.result.promoted, worse.result.not_promoted_because, worse.result.worse) == (False, by, None)
     assert lines[-1] == f"version 3 is not served: {by}"
 
     anyway, lines = await done(params={"C": 1e-9}, promote="always")
-    assert (anyway.result.promoted, anyway.result.held_back, anyway.result.worse) == (True, None, by)
+    assert (anyway.result.promoted, anyway.result.not_promoted_because, anyway.result.worse) == (True, None, by)
     assert lines[-1] == f"version 4 is served, although {by}"
 
     better, _ = await done(params={"C": 1.0})
-    assert (better.result.promoted, better.result.held_back) == (True, None)
+    assert (better.result.promoted, better.result.not_promoted_because) == (True, None)
     elsewhere, _ = await done(params={"C": 1e-9}, holdout=0.5)
     assert (elsewhere.result.promoted, elsewhere.result.worse) == (True, None), "it was measured on other rows"
     by_hand, _ = await done(params={"C": 1e-9}, promote="never")
-    assert (by_hand.result.promoted, by_hand.result.held_back, by_hand.result.worse) == (False, None, None)
+    assert (by_hand.result.promoted, by_hand.result.not_promoted_because, by_hand.result.worse) == (False, None, None)
 
 
 async def test_a_version_with_another_scaling_is_not_served_silently(done: Any) -> None:
     await done()
     job, _ = await done(params={"scaling": "standard"})
-    assert job.result.held_back.startswith("it differs from version 1: its scaling is standard, not auto")
+    assert job.result.not_promoted_because.startswith("it differs from version 1: its scaling is standard, not auto")

@@ -60,7 +60,7 @@ def test_a_job_says_what_it_trained_on_and_fails_with_too_little(serve, create):
         job = client.get(answer.headers["location"]).json()
         return job, [line["text"] for line in client.get(f"{answer.headers['location']}/log").json()["lines"]]
 
-    with serve(log_keep_examples=0, snapshots_kept=2) as client:
+    with serve(log_retention_examples=0, snapshot_retention_count=2) as client:
         address = create(client, "online")
         for part in (items[:100], items[100:145], items[145:]):
             assert client.post(f"{address}/update", json={"examples": part}).status_code == 200
@@ -95,8 +95,8 @@ def test_a_job_on_a_model_without_rows_says_why(serve, create):
         client.post(f"{address}/update", json={"x": [1.0, 2.0], "y": {"a": True}}).raise_for_status()
         partial = failure()
     assert untaught["code"] == partial["code"] == "stream_unavailable"
-    assert "log_keep_examples" not in untaught["detail"]
-    assert "log_keep_examples" not in partial["detail"], "there is nothing else that the log could have kept"
+    assert "log_retention_examples" not in untaught["detail"]
+    assert "log_retention_examples" not in partial["detail"], "there is nothing else that the log could have kept"
     assert "partial" in partial["detail"]
 
 

@@ -8,7 +8,7 @@ from tests.service.jobs.conftest import SHORT, spec
 
 from manylabel_service.errors import JobEnded, JobNotRetryable
 from manylabel_service.jobs import job_record
-from manylabel_service.jobs.job_record import Checkpoint, JobRecord, LeaseLost, NotClaimable, queued
+from manylabel_service.jobs.job_record import Checkpoint, JobDocument, LeaseLost, NotClaimable, queued
 from manylabel_service.jobs.plan import plan
 from manylabel_service.jobs.spec.schemas import ENDED, Result, Taken
 from manylabel_service.storage import Document
@@ -22,7 +22,7 @@ RESULT = Result(
     converged=True,
     gap=None,
     promoted=True,
-    held_back=None,
+    not_promoted_because=None,
     held_out=None,
     params={},
     trials=[],
@@ -33,17 +33,17 @@ TAKEN = Taken(asked=5, rows=5, learnt=5, partial=0, rolled_back=0, position="5",
 OUTCOMES = {"gather": TAKEN.model_dump(), "trial": {"scores": [0.5], "seconds": 1.0}}
 
 
-def job(id="a", created=NOW, **changes) -> JobRecord:
+def job(id="a", created=NOW, **changes) -> JobDocument:
     order = spec(SHORT, **changes)
-    record = JobRecord(
+    record = JobDocument(
         id=id, spec=order, digest=None, checksums={}, threads=1, segment_work=1.0, created=created, tasks=plan(order)
     )
     record.queue_next()
     return record
 
 
-def reread(record: JobRecord, revision: int) -> JobRecord:
-    return JobRecord.from_document(Document(record.id, revision, record.to_bytes()))
+def reread(record: JobDocument, revision: int) -> JobDocument:
+    return JobDocument.from_document(Document(record.id, revision, record.to_bytes()))
 
 
 def states(record):

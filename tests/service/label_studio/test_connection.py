@@ -12,13 +12,13 @@ from tests.support.http_server import http_server
 
 from manylabel_service.label_studio import connection
 from manylabel_service.label_studio.connection import Connection, Connections, FetchFailed, annotated_tasks
-from manylabel_service.storage import ModelRecord
+from manylabel_service.storage import ModelMeta
 
 URL = "http://localhost:8080"
 
 
-def record(name: str) -> ModelRecord:
-    return ModelRecord(name, 1, "{}")  # type: ignore[arg-type]
+def record(name: str) -> ModelMeta:
+    return ModelMeta(name, 1, "{}")  # type: ignore[arg-type]
 
 
 def test_the_oldest_projects_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:

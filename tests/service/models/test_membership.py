@@ -11,7 +11,7 @@ import pytest
 from manylabel_service.errors import ReleaseTooOld, StoreUnusable
 from manylabel_service.models import membership
 from manylabel_service.models.membership import IN_USE, KIND, Membership
-from manylabel_service.online.spec.release import InUse, Versions
+from manylabel_service.online.spec.release import ClusterVersion, Versions
 from manylabel_service.storage import Address, Store
 from manylabel_service.storage.redis import RedisStore
 
@@ -28,7 +28,7 @@ async def shared(shared_redis: Callable[[], str]) -> Any:
 
 
 def member(store: Store, last: Versions, first: Versions = OLD) -> Membership:
-    return Membership(store, "server", InUse(), known=(first, last))
+    return Membership(store, "server", ClusterVersion(), known=(first, last))
 
 
 async def joined(store: Store, last: Versions) -> Membership:
@@ -145,7 +145,7 @@ async def test_the_time_does_not_count_while_the_store_is_gone(shared: Store, mo
     new = await joined(shared, NEW)
     for _ in range(10):
         now += membership.MAX_PASSED_SECONDS
-        new._looked_at = 0.0  # as after StorageGone
+        new._looked_at = 0.0  # as after StorageUnavailable
         await new._beat()
     assert in_use(new) == OLD
 

@@ -9,10 +9,10 @@ from tests.support.waiting import eventually_async
 
 from manylabel_core.state import State
 from manylabel_service.errors import ReleaseTooOld
-from manylabel_service.online.spec.release import FOLDS, FORMS, HIGHEST
+from manylabel_service.online.spec.release import FORMAT_VERSIONS, HIGHEST, REPLAY_VERSIONS
 from manylabel_service.online.spec.trained import TrainedSpec, read_spec, stored_spec
 
-NEWER = FORMS[-1] + 1
+NEWER = FORMAT_VERSIONS[-1] + 1
 
 
 async def test_an_entry_of_a_newer_form_ends_the_replica_and_not_the_others(any_fleet: Any) -> None:
@@ -64,9 +64,9 @@ async def test_a_snapshot_of_a_newer_form_is_not_taken_for_a_damaged_one(any_fle
 async def test_a_model_of_a_newer_fold_can_only_be_left_alone(any_fleet: Any) -> None:
     registry = await any_fleet.start()
     store = any_fleet.store(registry)
-    await store.models.create("newer", stored_spec(any_fleet.spec("newer"), FOLDS[-1] + 1))
+    await store.models.create("newer", stored_spec(any_fleet.spec("newer"), REPLAY_VERSIONS[-1] + 1))
     await registry.create(any_fleet.spec("m"))
-    with pytest.raises(ReleaseTooOld, match=f"version {FOLDS[-1] + 1} of the fold"):
+    with pytest.raises(ReleaseTooOld, match=f"version {REPLAY_VERSIONS[-1] + 1} of the fold"):
         await registry.get("newer")
     listed, damaged = await registry.list()
     assert [status["name"] for status in listed] == ["m"]

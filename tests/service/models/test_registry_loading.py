@@ -12,7 +12,7 @@ from manylabel_service.errors import (
     LimitExceeded,
     ModelNotFound,
     NotReady,
-    StorageGone,
+    StorageUnavailable,
 )
 from manylabel_service.hosting.hosted_model import ModelEvicted
 from manylabel_service.models import eviction
@@ -73,7 +73,7 @@ class TestFirstUse:
         self, fleet: Any, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         await models(fleet, 1)
-        registry = await fleet.start(preload=False, load_wait_seconds=0.05)
+        registry = await fleet.start(preload=False, load_timeout_seconds=0.05)
         may_go_on, restored = asyncio.Event(), registry._restored
 
         async def slow(record: Any) -> Any:
@@ -101,7 +101,7 @@ class TestFirstUse:
         results = await asyncio.gather(*(registry.get("nobody") for _ in range(5)), return_exceptions=True)
         assert [type(result) for result in results] == [ModelNotFound] * 5
         fleet.server.pause()
-        with pytest.raises(StorageGone):
+        with pytest.raises(StorageUnavailable):
             await registry.get("nobody")
         fleet.server.resume()
 
@@ -269,7 +269,7 @@ class TestEviction:
     ) -> None:
         fleet = any_fleet
         await models(fleet, 4)
-        registry = await fleet.start(preload=False, load_wait_seconds=5.0)
+        registry = await fleet.start(preload=False, load_timeout_seconds=5.0)
         slow = await registry.get("m0")
         await slow.update([fleet.example(0)])
         if short:

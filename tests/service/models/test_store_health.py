@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 from tests.support.waiting import eventually_async
 
-from manylabel_service.errors import LogLost, StorageGone
+from manylabel_service.errors import LogLost, StorageUnavailable
 
 
 async def _gone(*args: Any) -> Any:
-    raise StorageGone("the network is down", heals=True)
+    raise StorageUnavailable("the network is down", heals=True)
 
 
 async def _rolled_back(registry: Any, fleet: Any) -> Any:
@@ -47,7 +47,7 @@ class TestStoreGone:
         replica = await registry.create(fleet.spec())
         registry._tasks[0].cancel()  # otherwise it may hear from the store in between
         monkeypatch.setattr(fleet.store(registry).logs, "append", _gone)
-        with pytest.raises(StorageGone):
+        with pytest.raises(StorageUnavailable):
             await replica.update([fleet.example(0)])
         assert (await replica.predict([fleet.example(0).x])).stale_seconds is not None
         assert registry.storage_gone_seconds is not None
@@ -66,7 +66,7 @@ class TestStoreGone:
             return await (_gone() if calls > 1 else get_snapshot(*args))
 
         monkeypatch.setattr(fleet.store(other).snapshots, "get", failing)
-        with pytest.raises(StorageGone):
+        with pytest.raises(StorageUnavailable):
             await other.get("m")
         assert calls > 1
         monkeypatch.undo()
@@ -88,11 +88,11 @@ class TestStoreGone:
         async def failing(position: str) -> Any:
             if replica._applier.busy and not failures:
                 failures.append(position)
-                raise StorageGone("the network is down", heals=True)
+                raise StorageUnavailable("the network is down", heals=True)
             return await load(position)
 
         monkeypatch.setattr(replica._snapshot_reader, "load", failing)
-        with pytest.raises(StorageGone):
+        with pytest.raises(StorageUnavailable):
             await replica.rollback(target.position)
         assert failures
         await eventually_async(lambda: replica.model.updates == 1)
@@ -118,7 +118,7 @@ class TestStoreBack:
         await eventually_async(lambda: registry.storage_gone_seconds is None)
         registry._tasks[0].cancel()  # what it heard now has to do
         release.set()
-        with pytest.raises(StorageGone):
+        with pytest.raises(StorageUnavailable):
             await update
         await eventually_async(lambda: lost)
 
@@ -130,7 +130,7 @@ class TestStoreBack:
         await replica.update([fleet.example(0)])
         store, before = fleet.store(registry), replica.model
         _once(store.logs, "read", lambda: LogLost("m", replica.model.position), monkeypatch)
-        _once(store.snapshots, "all", lambda: StorageGone("the network is down", heals=True), monkeypatch)
+        _once(store.snapshots, "all", lambda: StorageUnavailable("the network is down", heals=True), monkeypatch)
         replica.poll()
         await eventually_async(lambda: replica.model is not before, 5.0)
         assert replica.model.to_bytes() == before.to_bytes()

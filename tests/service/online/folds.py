@@ -12,8 +12,7 @@ from manylabel_service import ulid as prediction_ids
 from manylabel_service.hosting.examples import Example, Features, Labels
 from manylabel_service.idempotency import IdempotencyKey
 from manylabel_service.online.spec.spec import ModelSpec
-from manylabel_service.online.state.answer import Answer
-from manylabel_service.online.state.fold import ApplyResult, Fold, LogEntry
+from manylabel_service.online.state.apply import ApplyBatch, ApplyResult, LogEntry
 from manylabel_service.online.state.log_entries import (
     Change,
     Describe,
@@ -27,6 +26,7 @@ from manylabel_service.online.state.log_entries import (
     encode,
 )
 from manylabel_service.online.state.model import OnlineModel
+from manylabel_service.online.state.outcome import UpdateOutcome
 
 Log = Sequence[LogEntry]
 States = dict[str, bytes]
@@ -60,7 +60,7 @@ def sparse(*indices: int) -> Features:
 
 def fold(model: OnlineModel, log: Log, max_examples: int = 1000, states: States | None = None) -> list[ApplyResult]:
     """Fold a log in; `states` are the snapshots that rollbacks find."""
-    folding = Fold(model, log)
+    folding = ApplyBatch(model, log)
     while folding.step(max_examples):
         if folding.needed_snapshot is not None:
             folding.roll_back(OnlineModel.from_bytes((states or {})[folding.needed_snapshot]))
@@ -179,8 +179,8 @@ def facts(outcomes: Sequence[ApplyResult]) -> list[object]:
     return [(o.kind, o.replayed, o.learnt, *_told(o.answer)) for o in outcomes]
 
 
-def _told(answer: Answer | Exception) -> tuple[object, ...]:
-    if not isinstance(answer, Answer):
+def _told(answer: UpdateOutcome | Exception) -> tuple[object, ...]:
+    if not isinstance(answer, UpdateOutcome):
         return type(answer), str(answer)
     # By column: a label may have had another name when the request was answered.
     both = answer.scores, answer.probabilities, answer.decisions

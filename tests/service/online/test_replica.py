@@ -20,17 +20,17 @@ from manylabel_service.errors import (
     ModelNotFound,
     NotReady,
     QueueFull,
-    StorageGone,
+    StorageUnavailable,
 )
 from manylabel_service.hosting.examples import Example, Features, Labels
 from manylabel_service.idempotency import IdempotencyKey
 from manylabel_service.models.registry import Registry
 from manylabel_service.online.replica import Replica
 from manylabel_service.online.spec.spec import ModelSpec
-from manylabel_service.online.state.answer import UpdateResult
-from manylabel_service.online.state.fold import Fold, LogEntry
+from manylabel_service.online.state.apply import ApplyBatch, LogEntry
 from manylabel_service.online.state.log_entries import Update, decode, encode
 from manylabel_service.online.state.model import OnlineModel
+from manylabel_service.online.state.outcome import UpdateResult
 from manylabel_service.settings import Settings
 from manylabel_service.storage import Entry, SQLiteStore
 from manylabel_service.storage.sqlite.logs import SQLiteLogs
@@ -50,7 +50,7 @@ class ObstructedLogs(SQLiteLogs):
         self.store.group_sizes.append(len(payloads))
         await self.store.appends.wait()
         if self.store.failing:
-            raise StorageGone("the disk is full", heals=True)
+            raise StorageUnavailable("the disk is full", heals=True)
         return await super().append(record, payloads, after, durability)
 
 
@@ -138,7 +138,7 @@ async def replayed_from_log(registry: Registry, replica: Replica) -> OnlineModel
     """A fresh fold of the whole log."""
     model = OnlineModel(replica.spec)
     entries = await store_of(registry).logs.read(replica.record, "0", 100_000)
-    folding = Fold(model, [LogEntry(entry.position, decode(entry.payload)) for entry in entries])
+    folding = ApplyBatch(model, [LogEntry(entry.position, decode(entry.payload)) for entry in entries])
     while folding.step(1):
         pass
     return model
@@ -164,13 +164,13 @@ def large_example(n_features: int, n_labels: int) -> Example:
 
 async def test_a_large_example_holds_up_no_other_model(hosting: Hosting, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is learnt in a thread. Predictions by its own model are of the state before or after, never of one between."""
-    may_end, plain = threading.Event(), Fold.learn
+    may_end, plain = threading.Event(), ApplyBatch.learn
 
-    def held(fold: Fold) -> None:
+    def held(fold: ApplyBatch) -> None:
         plain(fold)
         assert threading.current_thread() is threading.main_thread() or may_end.wait(60)
 
-    monkeypatch.setattr(Fold, "learn", held)
+    monkeypatch.setattr(ApplyBatch, "learn", held)
     async with hosting() as registry:
         replica, other = await registry.create(spec()), await registry.create(spec("other"))
         await learn(other, 3)
@@ -249,7 +249,7 @@ async def test_a_failed_append_changes_nothing_and_heals(hosting: Hosting) -> No
         before = replica.model.to_bytes()
         store_of(registry).failing = True
         results = await asyncio.gather(*(replica.update([example(i)]) for i in range(5)), return_exceptions=True)
-        assert [type(result) for result in results] == [StorageGone] * 5
+        assert [type(result) for result in results] == [StorageUnavailable] * 5
         assert replica.model.to_bytes() == before
         assert len((await replica.predict([example(0).x])).predictions) == 1
         store_of(registry).failing = False
@@ -290,7 +290,7 @@ class TestKeys:
         async with hosting() as registry:
             replica = await registry.create(spec())
             store_of(registry).failing = True
-            with pytest.raises(StorageGone):
+            with pytest.raises(StorageUnavailable):
                 await replica.update([example(0)], key=self.key)
             store_of(registry).failing = False
             assert not (await replica.update([example(0)], key=self.key)).replayed
@@ -399,7 +399,7 @@ class TestPredictionDoesNotWait:
 
 class TestSnapshots:
     async def test_the_newest_are_kept_and_the_log_is_trimmed_behind_them(self, hosting: Hosting) -> None:
-        async with hosting(snapshot_every_updates=10, snapshots_kept=2, log_keep_examples=0) as registry:
+        async with hosting(snapshot_every_updates=10, snapshot_retention_count=2, log_retention_examples=0) as registry:
             replica = await registry.create(spec())
             for start in range(0, 50, 10):
                 await learn(replica, 10, start)
@@ -473,7 +473,7 @@ class TestSnapshots:
                 nonlocal failures
                 if failures:
                     failures -= 1
-                    raise StorageGone("the disk is full", heals=True)
+                    raise StorageUnavailable("the disk is full", heals=True)
                 await put_snapshot(*args)
 
             store.snapshots.put = put  # type: ignore[assignment, method-assign]
@@ -485,7 +485,7 @@ class TestSnapshots:
 
 async def _two_snapshots(hosting: Hosting) -> tuple[bytes, bytes]:
     """Leave behind model `m` with two snapshots and a trimmed log, and model `other`; their states."""
-    async with hosting(snapshot_every_updates=10, snapshots_kept=2, log_keep_examples=0) as registry:
+    async with hosting(snapshot_every_updates=10, snapshot_retention_count=2, log_retention_examples=0) as registry:
         replica, other = await registry.create(spec()), await registry.create(spec("other"))
         for start in range(0, 40, 10):
             await learn(replica, 10, start)

@@ -9,7 +9,7 @@ from tests.support.waiting import eventually_async
 
 from manylabel_service.errors import ModelNotFound, NotReady, StorageError
 from manylabel_service.idempotency import IdempotencyKey
-from manylabel_service.online.state.fold import Fold, LogEntry
+from manylabel_service.online.state.apply import ApplyBatch, LogEntry
 from manylabel_service.online.state.model import OnlineModel
 
 REFUSALS = (NotReady, StorageError, ModelNotFound)
@@ -19,7 +19,7 @@ REFUSALS = (NotReady, StorageError, ModelNotFound)
 async def test_every_acknowledged_update_counts_once_whatever_becomes_of_the_replicas(fleet: Any) -> None:
     """Three processes; each is killed now and then, models are evicted all the time, the log is trimmed behind them."""
     rng = random.Random(20)
-    settings = {"snapshot_every_updates": 15, "snapshots_kept": 1, "evict_idle_seconds": 1e-6}
+    settings = {"snapshot_every_updates": 15, "snapshot_retention_count": 1, "evict_idle_seconds": 1e-6}
     registries = await fleet.start_several(3, **settings)
     await registries[0].create(fleet.spec())
     acknowledged: dict[str, int] = {}
@@ -66,7 +66,7 @@ async def test_every_acknowledged_update_counts_once_whatever_becomes_of_the_rep
 async def test_rollbacks_among_updates_leave_the_same_bits_as_one_fold_of_the_log(fleet: Any) -> None:
     """Updates, snapshots and rollbacks from three processes at once, then the log folded by itself, one by one."""
     rng = random.Random(21)
-    registries = await fleet.start_several(3, snapshots_kept=1000)
+    registries = await fleet.start_several(3, snapshot_retention_count=1000)
     await registries[0].create(fleet.spec(scaling="standard"))
     replicas = [await registry.get("m") for registry in registries]
     targets: list[str] = []
@@ -92,7 +92,7 @@ async def test_rollbacks_among_updates_leave_the_same_bits_as_one_fold_of_the_lo
     while entries := await store.logs.read(record, model.position, 1000):
         changes: list[LogEntry] = await replicas[0]._applier._replayer.decoded(entries)
         for change in changes:
-            folding, more = Fold(model, [change]), True
+            folding, more = ApplyBatch(model, [change]), True
             while more:
                 if folding.needed_snapshot is not None:
                     folding.roll_back(await shelf.load(folding.needed_snapshot))

@@ -23,7 +23,7 @@ from manylabel_service.errors import (
     PredictionLabelled,
     PredictionNotFound,
     PredictionsFull,
-    StorageGone,
+    StorageUnavailable,
 )
 from manylabel_service.hosting.events import Event
 from manylabel_service.hosting.examples import Example, Labels
@@ -318,7 +318,7 @@ class TestKeptPredictions:
         assert one.model.updates == 2
 
     async def test_unknown_expired_and_too_many(self, fleet: Any) -> None:
-        _, (one,) = await hosted(fleet, 1, max_kept_predictions=2, prediction_ttl_seconds=100)
+        _, (one,) = await hosted(fleet, 1, max_stored_predictions=2, prediction_ttl_seconds=100)
         y = [Labels.all_of(())]
         with pytest.raises(PredictionNotFound):
             await one.kept([prediction_ids.make(_now_ms(), b"0" * 10)], y)
@@ -354,7 +354,7 @@ class TestStoreGone:
         predicted = await other.predict([fleet.example(0).x])
         assert predicted.stale_seconds is not None
         assert predicted.position == one.model.position
-        with pytest.raises(StorageGone):
+        with pytest.raises(StorageUnavailable):
             await one.update([fleet.example(1)])
         later = (await other.predict([fleet.example(0).x])).stale_seconds
         assert later is not None
@@ -421,4 +421,4 @@ class TestStoreGone:
 
 
 async def _until_stored(replica: Any, example: Any) -> Any:
-    return await eventually_async(lambda: replica.update([example]), ignore=StorageGone)
+    return await eventually_async(lambda: replica.update([example]), ignore=StorageUnavailable)

@@ -49,11 +49,11 @@ from manylabel_service.models.registry import Registry
 from manylabel_service.online.replica import Replica
 from manylabel_service.online.snapshots import retention
 from manylabel_service.online.spec.spec import ModelSpec
-from manylabel_service.online.state.answer import UpdateResult
 from manylabel_service.online.state.log_entries import StreamPart, Update
 from manylabel_service.online.state.model import OnlineModel
+from manylabel_service.online.state.outcome import UpdateResult
 from manylabel_service.settings import Settings
-from manylabel_service.storage import SEED, START, Address, SnapshotRecord, SQLiteStore, Store, position_key
+from manylabel_service.storage import SEED, START, Address, SnapshotMeta, SQLiteStore, Store, position_key
 from manylabel_service.storage.redis import RedisStore
 
 R = TypeVar("R")
@@ -84,7 +84,9 @@ SPECS: dict[str, dict[str, Any]] = {
     "salt": {"algorithm": "salt", "scaling": "unit"},
     "kernel": {"algorithm": "kernel_falt", "params": {"budget": 4}},
 }
-SETTINGS = Settings(snapshots_kept=2, log_keep_examples=0, snapshot_every_updates=12, evict_idle_seconds=0)
+SETTINGS = Settings(
+    snapshot_retention_count=2, log_retention_examples=0, snapshot_every_updates=12, evict_idle_seconds=0
+)
 WAIT_SECONDS = 20.0
 
 NAMES = st.sampled_from(["m", "n"])
@@ -588,13 +590,13 @@ class ReplicaMachine(RuleBasedStateMachine):
         for _ in range(2):  # the first lets go of pins, the second of what they held
             self.run(self.ask(place, name, Replica.take_snapshot))
         replica, listed = self.look_at_kept(known, place)
-        assert all(snapshot.pinned for snapshot in listed[SETTINGS.snapshots_kept :])
-        assert {s.position for s in before[: SETTINGS.snapshots_kept - 1]} <= {s.position for s in listed}
+        assert all(snapshot.pinned for snapshot in listed[SETTINGS.snapshot_retention_count :])
+        assert {s.position for s in before[: SETTINGS.snapshot_retention_count - 1]} <= {s.position for s in listed}
         if len(listed) > 1 and listed[1].position != START:
             with pytest.raises(LogTrimmed):
                 self.run(self.stores[place % self.n_places].logs.read(replica.record, START, 1))
 
-    def look_at_kept(self, known: Known, place: int) -> tuple[Replica, list[SnapshotRecord]]:
+    def look_at_kept(self, known: Known, place: int) -> tuple[Replica, list[SnapshotMeta]]:
         replica = self.run(self.caught_up(known, place))
         listed = self.run(replica.list_snapshots())
         for n, snapshot in enumerate(listed):
@@ -604,7 +606,7 @@ class ReplicaMachine(RuleBasedStateMachine):
             if (learnt := known.states.get(snapshot.position)) is not None:
                 assert learnt_bytes(model) == plain_bytes(known.kind, learnt)
             assert known.seen.setdefault(snapshot.position, data) == data
-            if n < SETTINGS.snapshots_kept:
+            if n < SETTINGS.snapshot_retention_count:
                 while self.run(replica._applier._replayer.read_on(model)):
                     pass
                 assert model.to_bytes() == replica.model.to_bytes()

@@ -6,8 +6,8 @@ import math
 import pytest
 
 from manylabel_service.errors import QueueFull
+from manylabel_service.online.state.apply import ApplyResult
 from manylabel_service.online.state.dry_run import Checked, SizeDelta
-from manylabel_service.online.state.fold import ApplyResult
 from manylabel_service.online.state.log_entries import Update
 from manylabel_service.online.updates.update_queue import TIMED_EXAMPLES, UpdateQueue
 from manylabel_service.settings import Settings
@@ -17,9 +17,9 @@ from manylabel_service.work_rate import SLOWER
 class Queue:
     """A queue whose model learns as fast as a test says, on a clock of its own."""
 
-    def __init__(self, max_queue_seconds: float = 2.0) -> None:
+    def __init__(self, max_queue_wait_seconds: float = 2.0) -> None:
         self.now = 0.0
-        self.queue = UpdateQueue("m", Settings(max_queue_seconds=max_queue_seconds), lambda: self.now)
+        self.queue = UpdateQueue("m", Settings(max_queue_wait_seconds=max_queue_wait_seconds), lambda: self.now)
         self._tasks: list[asyncio.Task[ApplyResult]] = []
 
     async def put(self, n_examples: int, seconds: float = math.inf) -> asyncio.Task[ApplyResult]:

@@ -9,7 +9,7 @@ import pytest
 from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 
 from manylabel_service.api.web.middleware import HEADERS
-from manylabel_service.server.answer_cycle import AnswerCycle
+from manylabel_service.server.answer_cycle import ResponseCycle
 
 JSON = (b"content-type", b"application/json")
 Headers = Sequence[tuple[bytes, bytes]]
@@ -75,24 +75,24 @@ def test_the_client_gets_what_uvicorn_would_write(
 ) -> None:
     ours, theirs = (
         asyncio.run(answered(kind, headers, *portions, method=method, keep_alive=keep_alive))
-        for kind in (AnswerCycle, RequestResponseCycle)
+        for kind in (ResponseCycle, RequestResponseCycle)
     )
     assert b"".join(ours.written).lower() == b"".join(theirs.written).lower()
     assert ours.closed == theirs.closed
 
 
 def test_an_answer_that_comes_at_once_is_written_at_once() -> None:
-    wire = asyncio.run(answered(AnswerCycle, [JSON, (b"content-length", b"2")], b"{}"))
+    wire = asyncio.run(answered(ResponseCycle, [JSON, (b"content-length", b"2")], b"{}"))
     assert len(wire.written) == 1
 
 
 @pytest.mark.parametrize("header", [(b"location", b"/\r\nset-cookie: a=b"), (b"x\r\ny", b"z"), (b"x y", b"z")])
 def test_no_header_holds_another(header: tuple[bytes, bytes]) -> None:
     with pytest.raises(RuntimeError, match="Invalid HTTP header"):
-        asyncio.run(answered(AnswerCycle, [JSON, (b"content-length", b"2"), header], b"{}"))
+        asyncio.run(answered(ResponseCycle, [JSON, (b"content-length", b"2"), header], b"{}"))
 
 
 @pytest.mark.parametrize(("length", "body"), [(b"1", b"{}"), (b"3", b"{}")])
 def test_a_length_that_is_wrong_is_an_error(length: bytes, body: bytes) -> None:
     with pytest.raises(RuntimeError, match="Content-Length"):
-        asyncio.run(answered(AnswerCycle, [JSON, (b"content-length", length)], body))
+        asyncio.run(answered(ResponseCycle, [JSON, (b"content-length", length)], body))

@@ -25,7 +25,9 @@ CREATE = json.dumps({"name": "m", "algorithm": "falt"}).encode()
 @pytest.fixture(scope="module")
 def server(server_process: Callable[..., Any]) -> Any:
     """A server with a model m, and with time that runs out soon."""
-    server = server_process("--head-seconds", "2", "--body-seconds", "3", "--stream-idle-seconds", "4").start()
+    server = server_process(
+        "--header-timeout-seconds", "2", "--body-timeout-seconds", "3", "--idle-timeout-seconds", "4"
+    ).start()
     with_model(server)
     return server
 
@@ -314,7 +316,9 @@ def test_answers_that_are_not_read(server: Any) -> None:
 @pytest.fixture(scope="module")
 def crowded(server_process: Callable[..., Any]) -> Any:
     """A server with few connections and little memory for bodies."""
-    server = server_process("--max-connections", "8", "--max-held-bytes", "1000000", "--head-seconds", "2").start()
+    server = server_process(
+        "--max-connections", "8", "--max-buffered-bytes", "1000000", "--header-timeout-seconds", "2"
+    ).start()
     with_model(server)
     return server
 
@@ -398,7 +402,7 @@ def test_descriptors_are_kept_for_the_servers_own_files(tmp_path: Path, server_p
 
 
 def test_each_worker_has_its_limits(server_process: Callable[..., Any], redis_server: Any) -> None:
-    flags = ("--workers", "2", "--store", redis_server.url, "--head-seconds", "1")
+    flags = ("--workers", "2", "--store", redis_server.url, "--header-timeout-seconds", "1")
     with server_process(*flags) as server:
         server.start()
         for _ in range(8):

@@ -43,7 +43,7 @@ def test_flags_go_before_the_environment_before_the_file(tmp_path: Path, monkeyp
 
     assert (settings.port, settings.host, settings.max_labels) == (3, "environment", 1)
     assert settings.data_dir == Path("from file")
-    assert settings.snapshots_kept == FIELDS["snapshots_kept"].default
+    assert settings.snapshot_retention_count == FIELDS["snapshot_retention_count"].default
 
 
 def test_the_environment_may_name_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -103,8 +103,8 @@ def test_a_wrong_file_is_refused(content: str, told: str, tmp_path: Path, capsys
 
 
 def test_a_wrong_environment_is_refused(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setenv("MANYLABEL_SNAPSHOTS_KEPT", "none")
+    monkeypatch.setenv("MANYLABEL_SNAPSHOT_RETENTION_COUNT", "none")
     with pytest.raises(SystemExit) as end:
         read_settings([])
     assert end.value.code == 2
-    assert "snapshots_kept: " in capsys.readouterr().err
+    assert "snapshot_retention_count: " in capsys.readouterr().err

@@ -117,7 +117,7 @@ def test_a_long_stream_has_a_bounded_number_of_spans(server_process: Callable[..
     n_lines = 3 * MAX_TRACED_UPDATES
     with collector() as (address, received):
         # An answer may have one score, so that each line is an update of its own.
-        server = server_process("--otel-endpoint", address, "--max-answer-scores", "1").start()
+        server = server_process("--otel-endpoint", address, "--max-response-scores", "1").start()
         send(server, "/v1/models", {"name": "tags", "algorithm": "falt"})
         last = send(server, "/v1/models/tags/stream", n_lines * (json.dumps(EXAMPLE).encode() + b"\n"))
         assert last["updates"] == n_lines

@@ -11,7 +11,7 @@ import pytest
 from packaging.requirements import Requirement
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
-from manylabel_service.server.answer_cycle import AnswerCycle
+from manylabel_service.server.answer_cycle import ResponseCycle
 from manylabel_service.server.protocol import BoundedProtocol
 
 PYPROJECT = Path(__file__).parents[3] / "pyproject.toml"
@@ -32,7 +32,7 @@ def of_self(cls: type, context: type[ast.expr_context]) -> set[str]:
 
 @pytest.mark.parametrize(
     ("ours", "theirs"),
-    [(BoundedProtocol, HttpToolsProtocol), (AnswerCycle, RequestResponseCycle)],
+    [(BoundedProtocol, HttpToolsProtocol), (ResponseCycle, RequestResponseCycle)],
     ids=["protocol", "cycle"],
 )
 def test_what_is_inherited_is_there(ours: type, theirs: type) -> None:

@@ -36,7 +36,7 @@ def redis_url(new_redis: Callable[..., Any]) -> Iterator[str]:
 @pytest.fixture(scope="module")
 def process(server_process: Callable[..., Any], redis_url: str) -> Iterator[Any]:
     """Two workers with the model m; started again by the tests that end them."""
-    with server_process("--workers", "2", "--store", redis_url, "--drain-seconds", "2") as process:
+    with server_process("--workers", "2", "--store", redis_url, "--shutdown-timeout-seconds", "2") as process:
         start(process)
         assert request(process, "POST", "/v1/models", {"name": "m", "algorithm": "falt"})[0] == 201
         yield process
@@ -208,7 +208,7 @@ sys.exit(workers.supervise(settings))
 
 @pytest.mark.long
 def test_a_worker_that_does_not_stop_is_killed(redis_url: str) -> None:
-    flags = ["--workers", "2", "--port", "0", "--drain-seconds", "1", "--store", redis_url]
+    flags = ["--workers", "2", "--port", "0", "--shutdown-timeout-seconds", "1", "--store", redis_url]
     command = [sys.executable, "-c", IMPATIENT, *flags]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as parent:
         assert parent.stderr is not None

@@ -20,16 +20,16 @@ from manylabel_service.errors import (
     PredictionsFull,
     SnapshotExists,
     SnapshotsFull,
-    StorageGone,
+    StorageUnavailable,
 )
 from manylabel_service.storage import (
     SEED,
     START,
     Durability,
     Entry,
-    Kept,
     LogExtent,
-    ModelRecord,
+    ManualSnapshot,
+    ModelMeta,
     Store,
     position_key,
 )
@@ -37,7 +37,7 @@ from manylabel_service.storage import (
 NewStore = Callable[[], Store]
 
 
-async def read_all(store: Store, record: ModelRecord, after: str = START, limit: int = 1000) -> list[Entry]:
+async def read_all(store: Store, record: ModelMeta, after: str = START, limit: int = 1000) -> list[Entry]:
     entries: list[Entry] = []
     while page := await store.logs.read(record, after, limit):
         assert len(page) <= limit
@@ -47,7 +47,7 @@ async def read_all(store: Store, record: ModelRecord, after: str = START, limit:
 
 
 async def append(
-    store: Store, record: ModelRecord, *payloads: bytes, after: str = START, durability: Durability = "log"
+    store: Store, record: ModelMeta, *payloads: bytes, after: str = START, durability: Durability = "log"
 ) -> list[Entry]:
     return await store.logs.append(record, payloads, after, durability)
 
@@ -106,13 +106,13 @@ async def test_a_name_is_taken_once(store: Store) -> None:
 
 async def test_of_many_creations_at_once_one_succeeds(store: Store) -> None:
     outcomes = await asyncio.gather(*(store.models.create("m", bytes([i])) for i in range(20)), return_exceptions=True)
-    created = [outcome for outcome in outcomes if isinstance(outcome, ModelRecord)]
+    created = [outcome for outcome in outcomes if isinstance(outcome, ModelMeta)]
     assert len(created) == 1
     assert sum(isinstance(outcome, ModelExists) for outcome in outcomes) == 19
     assert await store.models.all() == created
 
 
-CALLS: dict[str, Callable[[Store, ModelRecord], Awaitable[object]]] = {
+CALLS: dict[str, Callable[[Store, ModelMeta], Awaitable[object]]] = {
     "append": lambda store, record: store.logs.append(record, [b"x"], START, "log"),
     "read": lambda store, record: store.logs.read(record, START, 10),
     "trim": lambda store, record: store.logs.trim(record, "1"),
@@ -123,7 +123,7 @@ CALLS: dict[str, Callable[[Store, ModelRecord], Awaitable[object]]] = {
     "delete_snapshot": lambda store, record: store.snapshots.delete(record, "1"),
     "pin_snapshot": lambda store, record: store.snapshots.pin(record, "1", True),
     "unpin_snapshot": lambda store, record: store.snapshots.pin(record, "1", False),
-    "keep_snapshot": lambda store, record: store.snapshots.keep(record, "1", Kept("n", None), 1),
+    "keep_snapshot": lambda store, record: store.snapshots.keep(record, "1", ManualSnapshot("n", None), 1),
     "let_snapshot_go": lambda store, record: store.snapshots.let_go(record, "1"),
     "put_predictions": lambda store, record: store.predictions.put(record, {"p": b"x"}, 60.0, 10),
     "put no predictions": lambda store, record: store.predictions.put(record, {}, 60.0, 10),
@@ -628,7 +628,7 @@ async def test_a_model_can_begin_with_a_state(new_store: NewStore, size: int) ->
 async def test_of_many_creations_with_a_state_at_once_one_succeeds(store: Store) -> None:
     states = [bytes([i]) * 1000 for i in range(12)]
     outcomes = await asyncio.gather(*(store.models.create("m", b"", s) for s in states), return_exceptions=True)
-    (record,) = created = [outcome for outcome in outcomes if isinstance(outcome, ModelRecord)]
+    (record,) = created = [outcome for outcome in outcomes if isinstance(outcome, ModelMeta)]
     assert sum(isinstance(outcome, ModelExists) for outcome in outcomes) == 11
     assert await store.models.all() == created
     assert await store.snapshots.get(record, SEED) == states[outcomes.index(record)]
@@ -812,7 +812,7 @@ async def test_closing_does_not_wait_for_the_waiting(new_store: NewStore) -> Non
     waiting = asyncio.create_task(store.logs.changed({record: START}, 300.0))
     assert await store.logs.changed({record: START}, 0.05) == []  # it began later, so the other waits by now
     await asyncio.wait_for(store.close(), DEADLINE_SECONDS)
-    with pytest.raises(StorageGone):  # and not [], as at the end of the time
+    with pytest.raises(StorageUnavailable):  # and not [], as at the end of the time
         await asyncio.wait_for(waiting, DEADLINE_SECONDS)
 
 
@@ -883,7 +883,7 @@ async def test_a_closed_store_refuses_everything(new_store: NewStore) -> None:
     await store.close()
     await store.close()
     for call in CALLS.values():
-        with pytest.raises(StorageGone, match="not open"):
+        with pytest.raises(StorageUnavailable, match="not open"):
             await call(store, record)
     for refused in (
         store.models.all(),
@@ -892,7 +892,7 @@ async def test_a_closed_store_refuses_everything(new_store: NewStore) -> None:
         store.models.find("m"),
         store.logs.changed({record: START}, 0.01),
     ):
-        with pytest.raises(StorageGone, match="not open"):
+        with pytest.raises(StorageUnavailable, match="not open"):
             await refused
 
 
@@ -901,19 +901,19 @@ async def test_a_kept_snapshot_is_not_deleted_until_it_is_let_go(new_store: NewS
     await store.open()
     record = await store.models.create("m", b"")
     one, two, three = (entry.position for entry in await append(store, record, b"1", b"2", b"3"))
-    assert not await store.snapshots.keep(record, one, Kept("first", None), 2)
+    assert not await store.snapshots.keep(record, one, ManualSnapshot("first", None), 2)
     for position in (one, two, three):
         await store.snapshots.put(record, position, b"data", LogExtent(7, 70))
-    assert await store.snapshots.keep(record, one, Kept("first", None), 2)
-    assert await store.snapshots.keep(record, one, Kept(None, 'a note: "quoted", \u00e9'), 2)
+    assert await store.snapshots.keep(record, one, ManualSnapshot("first", None), 2)
+    assert await store.snapshots.keep(record, one, ManualSnapshot(None, 'a note: "quoted", \u00e9'), 2)
     with pytest.raises(SnapshotExists, match="'first' at position"):
-        await store.snapshots.keep(record, one, Kept("other", None), 2)
+        await store.snapshots.keep(record, one, ManualSnapshot("other", None), 2)
     with pytest.raises(SnapshotExists, match="'first' at position"):
-        await store.snapshots.keep(record, two, Kept("first", None), 2)
-    assert await store.snapshots.keep(record, two, Kept(None, None), 2)
+        await store.snapshots.keep(record, two, ManualSnapshot("first", None), 2)
+    assert await store.snapshots.keep(record, two, ManualSnapshot(None, None), 2)
     with pytest.raises(SnapshotsFull, match="has 2 manual snapshots"):
-        await store.snapshots.keep(record, three, Kept(None, None), 2)
-    assert await store.snapshots.keep(record, two, Kept("second", None), 2), "it is one of the two"
+        await store.snapshots.keep(record, three, ManualSnapshot(None, None), 2)
+    assert await store.snapshots.keep(record, two, ManualSnapshot("second", None), 2), "it is one of the two"
     await store.snapshots.put(record, one, b"again")
     await store.close()
 
@@ -922,8 +922,8 @@ async def test_a_kept_snapshot_is_not_deleted_until_it_is_let_go(new_store: NewS
     for position in (one, two, three):
         await store.snapshots.delete(record, position)
     assert [(s.position, s.kept, s.extent) for s in await store.snapshots.all(record)] == [
-        (two, Kept("second", None), (7, 70)),
-        (one, Kept("first", 'a note: "quoted", \u00e9'), (0, 0)),
+        (two, ManualSnapshot("second", None), (7, 70)),
+        (one, ManualSnapshot("first", 'a note: "quoted", \u00e9'), (0, 0)),
     ]
     assert await store.snapshots.let_go(record, one)
     assert not await store.snapshots.let_go(record, one)
@@ -938,11 +938,11 @@ async def test_of_many_who_keep_a_snapshot_under_one_name_one_succeeds(store: St
     positions = [entry.position for entry in await append(store, record, *[b"x"] * 8)]
     for position in positions:
         await store.snapshots.put(record, position, b"x")
-    calls = [store.snapshots.keep(record, position, Kept("n", None), 3) for position in positions]
+    calls = [store.snapshots.keep(record, position, ManualSnapshot("n", None), 3) for position in positions]
     outcomes = await asyncio.gather(*calls, return_exceptions=True)
     assert sum(outcome is True for outcome in outcomes) == 1
     assert sum(isinstance(outcome, SnapshotExists) for outcome in outcomes) == 7
-    calls = [store.snapshots.keep(record, position, Kept(None, None), 3) for position in positions]
+    calls = [store.snapshots.keep(record, position, ManualSnapshot(None, None), 3) for position in positions]
     outcomes = await asyncio.gather(*calls, return_exceptions=True)
     assert sum(snapshot.kept is not None for snapshot in await store.snapshots.all(record)) == 3
     assert all(outcome is True or isinstance(outcome, SnapshotsFull) for outcome in outcomes)

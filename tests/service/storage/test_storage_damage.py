@@ -19,7 +19,7 @@ from manylabel_service.errors import (
     StoreDamaged,
     StoreUnusable,
 )
-from manylabel_service.storage import START, Entry, ModelRecord, SQLiteStore, Store, blob_bytes, pieces_of
+from manylabel_service.storage import START, Entry, ModelMeta, SQLiteStore, Store, blob_bytes, pieces_of
 from manylabel_service.storage.redis import RedisStore
 from manylabel_service.storage.redis.keys import MODELS, Keys, piece_key
 from manylabel_service.storage.sqlite.database.tables import NUMBER_BITS
@@ -28,7 +28,7 @@ Edit = Callable[[list[Any]], list[Any]]
 """Makes other rows of (position, payload, link) of those of a log."""
 
 
-def edit_log(store: Store, record: ModelRecord, edit: Edit) -> None:
+def edit_log(store: Store, record: ModelMeta, edit: Edit) -> None:
     """Change the entries of a log behind the store's back."""
     if isinstance(store, SQLiteStore):
         connection = store.engine.tables._connection
@@ -96,7 +96,7 @@ def link_changed(rows: list[Any]) -> list[Any]:
 DAMAGES = [changed, lost, first_lost, last_lost, swapped, repeated, link_changed]
 
 
-async def filled(store: Store, name: str, others: Store | None = None) -> tuple[ModelRecord, list[Entry]]:
+async def filled(store: Store, name: str, others: Store | None = None) -> tuple[ModelMeta, list[Entry]]:
     """A model with nine entries, appended by two stores in turn where there are two."""
     record, entries = await store.models.create(name, b"{}"), []
     for number in range(9):
@@ -134,7 +134,7 @@ async def test_an_entry_that_does_not_fit_is_named_and_the_others_are_read(
     await store.close()
 
 
-async def read_all(store: Store, record: ModelRecord, limit: int, after: str = START) -> list[Entry]:
+async def read_all(store: Store, record: ModelMeta, limit: int, after: str = START) -> list[Entry]:
     entries: list[Entry] = []
     while page := await store.logs.read(record, entries[-1].position if entries else after, limit):
         entries += page

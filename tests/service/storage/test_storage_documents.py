@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from tests.service.stores import StoreUnderTest
 
-from manylabel_service.errors import BlobGone, BlobNotFound, DocumentChanged, StorageGone
+from manylabel_service.errors import BlobGone, BlobNotFound, RevisionConflict, StorageUnavailable
 from manylabel_service.storage import (
     MAX_DOCUMENT_BYTES,
     Document,
@@ -38,10 +38,10 @@ async def test_a_document_is_changed_by_who_knows_its_revision(store: Store) -> 
     assert second > first > 0
     assert await store.documents.get("jobs", "a") == Document("a", second, b"")
     for known, value in ((first, b"late"), (None, b"again"), (0, b"x"), (second + 1, b"x")):
-        with pytest.raises(DocumentChanged, match="'a'") as caught:
+        with pytest.raises(RevisionConflict, match="'a'") as caught:
             await store.documents.put("jobs", "a", value, revision=known)
         assert (caught.value.kind, caught.value.expected, caught.value.found) == ("jobs", known, second)
-    with pytest.raises(DocumentChanged) as caught:
+    with pytest.raises(RevisionConflict) as caught:
         await store.documents.put("jobs", "b", b"", revision=second)
     assert caught.value.found is None
     assert await store.documents.all("jobs") == [Document("a", second, b"")]
@@ -55,10 +55,10 @@ async def test_revisions_grow_over_deletions_kinds_and_openings(new_store: NewSt
         for kind in ("jobs", "data-sets"):
             revisions.append(await store.documents.put(kind, "a", b"1", revision=None))
             revisions.append(await store.documents.put(kind, "a", b"2", revision=revisions[-1]))
-            with pytest.raises(DocumentChanged):
+            with pytest.raises(RevisionConflict):
                 await store.documents.delete(kind, "a", revision=revisions[-2])
             await store.documents.delete(kind, "a", revision=revisions[-1])
-            with pytest.raises(DocumentChanged):
+            with pytest.raises(RevisionConflict):
                 await store.documents.delete(kind, "a", revision=revisions[-1])
         await store.close()
     assert revisions == sorted(set(revisions))
@@ -71,7 +71,7 @@ async def test_of_many_changes_at_once_one_succeeds(store: Store) -> None:
         outcomes = await asyncio.gather(*calls, return_exceptions=True)
         won = [(i, outcome) for i, outcome in enumerate(outcomes) if isinstance(outcome, int)]
         assert len(won) == 1, turn
-        assert sum(isinstance(outcome, DocumentChanged) for outcome in outcomes) == 19
+        assert sum(isinstance(outcome, RevisionConflict) for outcome in outcomes) == 19
         ((winner, revision),) = won
         assert await store.documents.get("jobs", "a") == Document("a", revision, b"%d" % winner)
 
@@ -363,7 +363,7 @@ async def test_closing_waits_for_no_slow_source_and_no_slow_reader(new_store: Ne
         await store.close()
     go_on.set()
     for call in (putting, anext(reading), store.blobs.put("c", pieces_of(b"x")), anext(store.blobs.read("b"))):
-        with pytest.raises(StorageGone, match="not open"):
+        with pytest.raises(StorageUnavailable, match="not open"):
             await call
     store = new_store()
     await store.open()

@@ -8,7 +8,7 @@ import pytest
 from tests.support.waiting import eventually_async
 
 from manylabel_service.errors import StorageFull
-from manylabel_service.storage import START, Address, ModelRecord, SQLiteStore, Store, pieces_of
+from manylabel_service.storage import START, Address, ModelMeta, SQLiteStore, Store, pieces_of
 from manylabel_service.storage.redis import RedisStore
 from manylabel_service.storage.sqlite.files import reserve
 
@@ -30,7 +30,7 @@ async def small_store(request: pytest.FixtureRequest) -> AsyncIterator[Store]:
     await store.close()
 
 
-async def fill(store: Store, record: ModelRecord) -> None:
+async def fill(store: Store, record: ModelMeta) -> None:
     """Append to a log until there is no room for the smallest entry."""
     end = START
     for size_bytes in (20_000, 100):

@@ -16,7 +16,7 @@ import zlib
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from manylabel_service.storage import START, Entry, ModelRecord, SQLiteStore, blob_bytes, pieces_of
+from manylabel_service.storage import START, Entry, ModelMeta, SQLiteStore, blob_bytes, pieces_of
 from manylabel_service.storage.checksums import SEAL_BYTES
 from manylabel_service.storage.sqlite import blobs
 
@@ -37,7 +37,7 @@ def batch(identity: str, size: int) -> list[bytes]:
     return [f"{identity} {i} {size} ".encode() + chooser.randbytes(chooser.randrange(500)) for i in range(size)]
 
 
-async def append_for_ever(store: SQLiteStore, record: ModelRecord, identity: str) -> None:
+async def append_for_ever(store: SQLiteStore, record: ModelMeta, identity: str) -> None:
     after, chooser = START, random.Random(identity)
     for turn in itertools.count():
         payloads = batch(f"{identity}/{turn}", chooser.choice([1, 1, 2, 10, 80]))
@@ -157,7 +157,7 @@ def run_and_kill(directory: Path, identity: str, chooser: random.Random, told: T
             told.take(line)
 
 
-async def read_all(store: SQLiteStore, record: ModelRecord, after: str) -> list[Entry]:
+async def read_all(store: SQLiteStore, record: ModelMeta, after: str) -> list[Entry]:
     entries: list[Entry] = []
     while page := await store.logs.read(record, after, 1000):
         entries += page
@@ -181,7 +181,7 @@ def check_log(entries: list[Entry], told: list[tuple[int, int, str]]) -> None:
         index += int(size)
 
 
-async def check_churn(store: SQLiteStore, record: ModelRecord, told: Told) -> None:
+async def check_churn(store: SQLiteStore, record: ModelMeta, told: Told) -> None:
     assert record.incarnation not in told.deleted
     assert record.incarnation >= max(told.created, default=0)
     listed = {snapshot.position for snapshot in await store.snapshots.all(record)}

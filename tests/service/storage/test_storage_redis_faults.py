@@ -16,12 +16,12 @@ from tests.support.waiting import eventually_async
 
 from manylabel_service.errors import (
     BlobGone,
-    DocumentChanged,
     DurabilityUnavailable,
     LogLost,
     ModelGone,
+    RevisionConflict,
     StorageFull,
-    StorageGone,
+    StorageUnavailable,
     StoreUnusable,
 )
 from manylabel_service.storage import START, Address, Document, Entry, blob_bytes, pieces_of
@@ -57,7 +57,7 @@ async def test_an_append_whose_reply_was_lost_is_there_once(redis_server: Any) -
         await store.logs.append(record, [b"first"], START, "log")  # Redis knows the script from here on
         for turn in range(20):
             proxy.drop_after = b"lost-%d" % turn
-            with pytest.raises(StorageGone) as caught:
+            with pytest.raises(StorageUnavailable) as caught:
                 await store.logs.append(record, [b"lost-%d" % turn], START, "log")
             assert caught.value.heals
             await until_answers(store)
@@ -83,7 +83,7 @@ async def test_an_append_on_a_cluster_whose_reply_was_lost_is_there_once(
             raise ConnectionResetError("lost")
 
         store.engine.connection._execute = lose  # type: ignore[method-assign]
-        with pytest.raises(StorageGone):
+        with pytest.raises(StorageUnavailable):
             await store.logs.append(record, [b"lost"], START, "log")
         store.engine.connection._execute = execute  # type: ignore[method-assign]
         await until_answers(store)
@@ -106,11 +106,11 @@ async def test_all_heals_when_redis_is_back(new_redis: Callable[..., Any]) -> No
                 waiting = asyncio.create_task(other.logs.changed({record: seen[-1].position}, 60.0))
                 assert await other.logs.changed({record: seen[-1].position}, 0.05) == []  # began later: that one waits
                 end()
-                with pytest.raises(StorageGone, match="Redis at redis://127") as gone:
+                with pytest.raises(StorageUnavailable, match="Redis at redis://127") as gone:
                     await waiting
                 assert gone.value.heals
                 for _ in range(3):
-                    with pytest.raises(StorageGone):
+                    with pytest.raises(StorageUnavailable):
                         await store.logs.append(record, [b"lost"], seen[-1].position, "log")
                 server.start()
                 await until_answers(store)
@@ -126,12 +126,12 @@ async def test_few_calls_try_while_redis_is_away(redis_server: Any) -> None:
     async with proxy.running() as url, opened(url) as store:
         await store.models.all()
         redis_server.stop()
-        with suppress(StorageGone):
+        with suppress(StorageUnavailable):
             await store.models.all()
         before, started, calls = proxy.connections, time.monotonic(), 0
         while calls < 5000 or time.monotonic() - started < 1.0:
             outcomes = await asyncio.gather(*(store.models.all() for _ in range(50)), return_exceptions=True)
-            assert all(isinstance(o, StorageGone) for o in outcomes)
+            assert all(isinstance(o, StorageUnavailable) for o in outcomes)
             calls += 50
         seconds = time.monotonic() - started
         assert 1 <= proxy.connections - before <= 15 * seconds, "one at a time, less and less often"
@@ -143,10 +143,10 @@ async def test_a_store_can_be_opened_once_redis_is_there(new_redis: Callable[...
     with new_redis() as server:
         store = RedisStore(Address.parse(server.url))
         for _ in range(3):
-            with pytest.raises(StorageGone) as caught:
+            with pytest.raises(StorageUnavailable) as caught:
                 await store.open()
             assert caught.value.heals
-            with pytest.raises(StorageGone, match="not open"):
+            with pytest.raises(StorageUnavailable, match="not open"):
                 await store.models.all()
         server.start()
         await store.open()
@@ -162,9 +162,9 @@ async def test_a_frozen_redis_holds_nobody_up_for_long(redis_server: Any) -> Non
         try:
             calls = [store.logs.append(record, [b"frozen"], START, "log") for record in records for _ in range(10)]
             outcomes = await asyncio.gather(*calls, return_exceptions=True)
-            assert all(isinstance(o, StorageGone) and o.heals for o in outcomes), outcomes
+            assert all(isinstance(o, StorageUnavailable) and o.heals for o in outcomes), outcomes
             for _ in range(100):
-                with pytest.raises(StorageGone, match="did not answer in time"):
+                with pytest.raises(StorageUnavailable, match="did not answer in time"):
                     await store.models.all()
         finally:
             redis_server.resume()
@@ -176,7 +176,7 @@ async def test_a_frozen_redis_holds_nobody_up_for_long(redis_server: Any) -> Non
             assert payloads_of(answer[:-1]) == [b"frozen"] * (len(answer) - 1)
             assert answer[-1].payload == b"own"
         waiting.cancel()
-        with suppress(StorageGone, asyncio.CancelledError):
+        with suppress(StorageUnavailable, asyncio.CancelledError):
             await waiting
 
 
@@ -285,7 +285,7 @@ async def test_a_call_that_blocks_is_no_trial(monkeypatch: pytest.MonkeyPatch) -
     async def waited() -> bool:
         try:
             await connection.wait("XREAD")
-        except StorageGone:
+        except StorageUnavailable:
             return False
         return True
 
@@ -381,7 +381,7 @@ async def test_a_server_that_comes_back_otherwise_is_judged_anew(
             assert "fsync" in store.logs.durabilities
             record = await store.models.create("m", b"")
             server.kill()
-            with pytest.raises(StorageGone):
+            with pytest.raises(StorageUnavailable):
                 await store.models.all()
             server.options["appendfsync"] = "everysec"
             server.start()
@@ -399,7 +399,7 @@ async def test_connections_that_died_in_silence_cost_one_timeout(redis_server: A
         silent = proxy.connections
         assert silent > 5
         proxy.swallow = silent
-        with pytest.raises(StorageGone, match="in time"):
+        with pytest.raises(StorageUnavailable, match="in time"):
             await store.models.all()
         await until_answers(store)
         await asyncio.gather(*(store.models.all() for _ in range(20)))  # no other one is used, and times out
@@ -496,7 +496,7 @@ async def test_a_password_that_changes_under_way_is_said(redis_server: Any, ask_
         await store.engine.connection.command("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "no")
         told = ""
         while "refused" not in told:  # the first calls meet connections that were ended
-            with pytest.raises(StorageGone) as caught:
+            with pytest.raises(StorageUnavailable) as caught:
                 await store.models.all()
             told = str(caught.value)
         assert "give the user and the password" in told
@@ -519,14 +519,14 @@ async def test_a_change_of_a_document_whose_reply_was_lost_shows_when_it_is_read
         for turn in range(10):
             value = b"lost-%d" % turn
             proxy.drop_after = value
-            with pytest.raises(StorageGone):
+            with pytest.raises(StorageUnavailable):
                 await store.documents.put("jobs", "a", value, revision=revision)
             proxy.drop_after = b""
             await until_answers(store)
             document = await store.documents.get("jobs", "a")
             assert document is not None
             assert document.value == value, "it was made, once"
-            with pytest.raises(DocumentChanged):
+            with pytest.raises(RevisionConflict):
                 await store.documents.put("jobs", "a", value, revision=revision)
             # One that others changed since does not have the value of who lost the reply.
             revision = await other.documents.put("jobs", "a", b"other", revision=document.revision)
@@ -544,7 +544,7 @@ async def test_a_blob_whose_last_reply_was_lost_is_there_whole(redis_server: Any
                 yield bytes(1000) + b"%d" % turn
                 proxy.drop_after = redis_blobs._CLAIM.digest.encode()
 
-            with pytest.raises(StorageGone):
+            with pytest.raises(StorageUnavailable):
                 await store.blobs.put("b", source())
             proxy.drop_after = b""
             await until_answers(store)
@@ -583,7 +583,7 @@ async def test_redis_is_killed_while_documents_and_blobs_change(
             for turn in range(1, 6):
                 killing = asyncio.get_running_loop().call_later(0.02 * turn, server.kill)
                 new, number, new_blob = acknowledged, turn * 1000, blob
-                with suppress(StorageGone):
+                with suppress(StorageUnavailable):
                     while True:
                         number += 1
                         new = Document("a", 0, b"%d" % number)
@@ -615,7 +615,7 @@ async def test_revisions_are_not_given_again_by_a_redis_without_its_data(new_red
             server.start()
             await until_answers(store)
             assert await store.documents.get("jobs", "a") is None
-            with pytest.raises(DocumentChanged):
+            with pytest.raises(RevisionConflict):
                 await store.documents.put("jobs", "a", b"late", revision=old)
             assert await store.documents.put("jobs", "a", b"new", revision=None) > old
 
@@ -658,7 +658,7 @@ async def test_a_blob_whose_pieces_went_is_not_put_and_one_that_lost_some_is_gon
             await store.engine.connection.command("DEL", min(await keys_of(store) - before))
             yield b"rest"
 
-        with pytest.raises(StorageGone, match="evicted") as caught:
+        with pytest.raises(StorageUnavailable, match="evicted") as caught:
             await store.blobs.put("b", source())
         assert caught.value.heals
         assert await keys_of(store) == before
@@ -684,13 +684,13 @@ async def test_fsync_waits_for_the_disk_where_redis_tells(new_redis: Callable[..
     async with proxy.running() as url, opened(url) as store:
         assert store.logs.durabilities - unsynced == {"fsync"}
         record = await store.models.create("m", b"")
-        with pytest.raises(StorageGone, match="WAITAOF"):  # this server does not know it, and that is not hidden
+        with pytest.raises(StorageUnavailable, match="WAITAOF"):  # this server does not know it, and that is not hidden
             await store.logs.append(record, [b"1"], START, "fsync")
         proxy.replace[refusal] = b"*2\r\n:1\r\n:0\r\n"
         answer = await store.logs.append(record, [b"2"], START, "fsync")
         assert payloads_of(answer) == [b"1", b"2"]
         proxy.replace[refusal] = b"*2\r\n:0\r\n:0\r\n"
-        with pytest.raises(StorageGone, match="in time") as caught:
+        with pytest.raises(StorageUnavailable, match="in time") as caught:
             await store.logs.append(record, [b"3"], answer[-1].position, "fsync")
         assert caught.value.heals
         await until_answers(store)

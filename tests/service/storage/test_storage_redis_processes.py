@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from tests.support.waiting import DEADLINE_SECONDS, eventually_async
 
-from manylabel_service.errors import ModelExists, ModelGone, StorageGone
-from manylabel_service.storage import SEED, START, Address, Entry, ModelRecord
+from manylabel_service.errors import ModelExists, ModelGone, StorageUnavailable
+from manylabel_service.storage import SEED, START, Address, Entry, ModelMeta
 from manylabel_service.storage.redis import RedisStore, logs, models, snapshots
 from manylabel_service.storage.redis import watcher as changes
 from manylabel_service.storage.redis.keys import GONE, MODELS, NEW, Keys
@@ -61,7 +61,7 @@ async def keys_of(url: str, store: RedisStore) -> set[str]:
     return found
 
 
-async def read_all(store: RedisStore, record: ModelRecord, after: str = START) -> list[Entry]:
+async def read_all(store: RedisStore, record: ModelMeta, after: str = START) -> list[Entry]:
     entries: list[Entry] = []
     while page := await store.logs.read(record, after, 1000):
         entries += page
@@ -190,7 +190,7 @@ async def test_a_name_given_anew_is_a_deletion_too(store: RedisStore, other: Red
 async def test_of_creations_by_many_processes_one_succeeds(store: RedisStore, other: RedisStore) -> None:
     calls = [(store, other)[i % 2].models.create("m", b"%d" % i, b"state" if i % 3 else None) for i in range(20)]
     outcomes = await asyncio.gather(*calls, return_exceptions=True)
-    created = [outcome for outcome in outcomes if isinstance(outcome, ModelRecord)]
+    created = [outcome for outcome in outcomes if isinstance(outcome, ModelMeta)]
     assert sum(isinstance(outcome, ModelExists) for outcome in outcomes) == 19
     assert await other.models.all() == created
 
@@ -249,7 +249,7 @@ async def test_a_snapshot_that_is_written_wrongly_is_refused_and_leaves_the_one_
         return await command(*(words if words[0] != "SET" else (words[0], words[1], b"baad", *words[3:])))
 
     monkeypatch.setattr(store.engine.connection, "command", flawed)
-    with pytest.raises(StorageGone, match="not what was written"):
+    with pytest.raises(StorageUnavailable, match="not what was written"):
         await store.snapshots.put(record, START, b"news")
     assert await store.snapshots.get(record, START) == b"good"
     assert await keys_of(url, store) == before
@@ -304,7 +304,7 @@ async def test_a_creation_that_was_given_up_is_undone(
             await store.models.create("early", b"")
     found = store.models._init
 
-    async def found_and_die(record: ModelRecord, state: bytes | None) -> None:
+    async def found_and_die(record: ModelMeta, state: bytes | None) -> None:
         await found(record, state)
         await die()
 
@@ -326,7 +326,7 @@ async def test_who_comes_too_late_with_a_creation_is_told(
 ) -> None:
     found = store.models._init
 
-    async def slow(record: ModelRecord, state: bytes | None) -> None:
+    async def slow(record: ModelMeta, state: bytes | None) -> None:
         with monkeypatch.context() as patch:
             patch.setattr(models, "ABANDONED_SECONDS", -1)
             await other.models.purge_all()

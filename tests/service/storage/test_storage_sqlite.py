@@ -21,13 +21,13 @@ from manylabel_service.errors import (
     BlobGone,
     ModelGone,
     StorageFull,
-    StorageGone,
+    StorageUnavailable,
     StoreDamaged,
     StoreLocked,
     StoreTooNew,
     StoreUnusable,
 )
-from manylabel_service.storage import START, Document, Entry, ModelRecord, SQLiteStore, blob_bytes, pieces_of
+from manylabel_service.storage import START, Document, Entry, ModelMeta, SQLiteStore, blob_bytes, pieces_of
 from manylabel_service.storage.sqlite.database import file_watch, tables
 from manylabel_service.storage.sqlite.database import wal_checkpointer as checkpoints
 from manylabel_service.storage.sqlite.files import snapshot_files
@@ -53,7 +53,7 @@ async def opened(directory: Path, busy_timeout_seconds: float = 5.0) -> AsyncIte
         await store.close()
 
 
-async def read_all(store: SQLiteStore, record: ModelRecord, after: str = START) -> list[Entry]:
+async def read_all(store: SQLiteStore, record: ModelMeta, after: str = START) -> list[Entry]:
     entries: list[Entry] = []
     while page := await store.logs.read(record, after, 10_000):
         entries += page
@@ -144,7 +144,7 @@ async def test_a_database_cut_short_is_refused_or_reports_damage(directory: Path
         record = await store.models.create("m", b"")
         await store.logs.append(record, [bytes(1000)] * 500, START, "log")
     os.truncate(database, database.stat().st_size // 2)
-    with pytest.raises((StoreDamaged, StorageGone)) as caught:
+    with pytest.raises((StoreDamaged, StorageUnavailable)) as caught:
         async with opened(directory) as store:
             await read_all(store, record)
     assert "backup" in str(caught.value)
@@ -208,14 +208,14 @@ async def test_an_opening_whose_caller_gave_up_holds_nothing(directory: Path) ->
         await opening
     async with opened(directory) as other:  # the directory is not locked
         assert await other.models.all() == []
-    with pytest.raises(StorageGone):
+    with pytest.raises(StorageUnavailable):
         await store.models.all()
 
 
 # -- disk full, input and output errors, locks ----------------------------------------------------
 
 
-async def append_until_it_fails(store: SQLiteStore, record: ModelRecord, written: list[Entry], size: int) -> None:
+async def append_until_it_fails(store: SQLiteStore, record: ModelMeta, written: list[Entry], size: int) -> None:
     for _ in range(1000):
         written += await store.logs.append(record, [bytes(2000)] * size, written[-1].position, "log")
 
@@ -225,7 +225,7 @@ async def test_a_full_disk_takes_nothing_and_heals(directory: Path) -> None:
         record = await store.models.create("m", b"")
         written = await store.logs.append(record, [b"%d" % i for i in range(100)], START, "log")
         for size in (1, 200):
-            with files_limited_to(200_000), pytest.raises(StorageGone) as caught:
+            with files_limited_to(200_000), pytest.raises(StorageUnavailable) as caught:
                 await append_until_it_fails(store, record, written, size)
             assert caught.value.heals
             assert str(directory) in caught.value.detail
@@ -282,7 +282,7 @@ async def test_a_snapshot_whose_row_fails_leaves_no_file_of_its_own(directory: P
         with contextlib.closing(sqlite3.connect(database, isolation_level=None)) as other:
             other.execute("BEGIN IMMEDIATE")
             for position in ("0", "1"):
-                with pytest.raises(StorageGone):
+                with pytest.raises(StorageUnavailable):
                     await store.snapshots.put(record, position, b"newer")
         assert [file.name for file in directory.glob("snapshots/*/*")] == ["1.safetensors"]
         assert [snapshot.position for snapshot in await store.snapshots.all(record)] == ["1"]
@@ -309,9 +309,9 @@ async def test_a_blob_whose_row_fails_leaves_no_file(directory: Path, database: 
         with contextlib.closing(sqlite3.connect(database, isolation_level=None)) as other:
             other.execute("BEGIN IMMEDIATE")
             for key in ("b", "c"):
-                with pytest.raises(StorageGone):
+                with pytest.raises(StorageUnavailable):
                     await store.blobs.put(key, pieces_of(b"newer"))
-            with pytest.raises(StorageGone):
+            with pytest.raises(StorageUnavailable):
                 await store.blobs.delete("b")
         assert await store.blobs.keys() == ["b"]
         assert await blob_bytes(store.blobs, "b") == b"older"
@@ -355,12 +355,12 @@ async def test_a_locked_database_heals(directory: Path, database: Path) -> None:
         record = await store.models.create("m", b"")
         with contextlib.closing(sqlite3.connect(database, isolation_level=None)) as other:
             other.execute("BEGIN IMMEDIATE")
-            with pytest.raises(StorageGone, match="end the program") as caught:
+            with pytest.raises(StorageUnavailable, match="end the program") as caught:
                 await store.logs.append(record, [b"no"], START, "log")
             assert caught.value.heals
-            with pytest.raises(StorageGone):
+            with pytest.raises(StorageUnavailable):
                 await store.models.create("n", b"")
-            with pytest.raises(StorageGone):
+            with pytest.raises(StorageUnavailable):
                 await store.models.delete(record)
         answer = await store.logs.append(record, [b"yes"], START, "log")
         assert answer == [("1", b"yes")]
@@ -372,7 +372,7 @@ async def test_a_database_that_may_not_be_written_does_not_heal(directory: Path)
         record = await store.models.create("m", b"")
         written = await store.logs.append(record, [b"1"], START, "log")
         store.engine.tables._connection.execute("PRAGMA query_only = ON")
-        with pytest.raises(StorageGone, match="restart") as caught:
+        with pytest.raises(StorageUnavailable, match="restart") as caught:
             await store.logs.append(record, [b"2"], "1", "log")
         assert not caught.value.heals
         assert await read_all(store, record) == written
@@ -473,7 +473,7 @@ async def test_a_snapshot_that_is_written_wrongly_is_refused_and_leaves_the_one_
         record = await store.models.create("m", b"")
         await store.snapshots.put(record, START, b"good")
         monkeypatch.setattr(snapshot_files, "write_all", lambda descriptor, _: os.write(descriptor, flaw))
-        with pytest.raises(StorageGone, match="not what was written"):
+        with pytest.raises(StorageUnavailable, match="not what was written"):
             await store.snapshots.put(record, START, b"news")
         assert await store.snapshots.get(record, START) == b"good"
         assert [file.name for file in directory.glob("snapshots/*/*")] == ["0.safetensors"]
@@ -497,7 +497,7 @@ async def test_a_snapshot_whose_file_is_lost_is_none_and_one_that_is_damaged_com
         assert [snapshot.position for snapshot in await store.snapshots.all(record)] == ["1"]
 
 
-async def fill(store: SQLiteStore, record: ModelRecord, entries: int) -> str:
+async def fill(store: SQLiteStore, record: ModelMeta, entries: int) -> str:
     after = START
     for start in range(0, entries, 2000):
         after = (await store.logs.append(record, [b"%0400d" % start] * 2000, after, "log"))[-1].position
@@ -666,11 +666,11 @@ async def test_nothing_is_acknowledged_once_a_file_is_gone(
         file.rename(aside)
         if replaced:
             file.write_bytes(aside.read_bytes())
-        with pytest.raises(StorageGone, match=f"{name} was re.*put it back"):
+        with pytest.raises(StorageUnavailable, match=f"{name} was re.*put it back"):
             await store.logs.append(record, [b"lost"], entry.position, "log")
-        with pytest.raises(StorageGone):
+        with pytest.raises(StorageUnavailable):
             await store.logs.changed({}, 0.01)
-        with pytest.raises(StorageGone):
+        with pytest.raises(StorageUnavailable):
             await store.documents.put("jobs", "a", b"x", revision=None)
         aside.rename(file)  # nothing was written in between, so nothing is lost
         assert len(await store.logs.append(record, [b"again"], entry.position, "log")) == 1

@@ -23,11 +23,11 @@ from tests.support.stores import until_answers
 
 from manylabel_service.errors import (
     BlobNotFound,
-    DocumentChanged,
     LogTrimmed,
     ModelExists,
     ModelGone,
     PredictionsFull,
+    RevisionConflict,
 )
 from manylabel_service.storage import (
     SEED,
@@ -35,7 +35,7 @@ from manylabel_service.storage import (
     Address,
     Document,
     Entry,
-    ModelRecord,
+    ModelMeta,
     Store,
     blob_bytes,
     pieces_of,
@@ -54,7 +54,7 @@ FRACTIONS = st.floats(0, 1)
 class Model:
     """What the store should know of one model: the whole log, also what is trimmed."""
 
-    record: ModelRecord
+    record: ModelMeta
     log: list[Entry] = field(default_factory=list)
     trimmed: int = 0
     start: str = START
@@ -79,7 +79,7 @@ class StoreMachine(RuleBasedStateMachine):
         self.run = self.runner.run
         self.new_store = new_store
         self.models: dict[str, Model] = {}
-        self.dead: list[ModelRecord] = []
+        self.dead: list[ModelMeta] = []
         self.incarnations: set[int] = set()
         self.documents: dict[tuple[str, str], Document] = {}
         self.last_revision = 0
@@ -250,7 +250,7 @@ class StoreMachine(RuleBasedStateMachine):
         old = self.documents.get((kind, name))
         known = old and old.revision
         if stale:
-            with pytest.raises(DocumentChanged):
+            with pytest.raises(RevisionConflict):
                 self.run(self.store.documents.put(kind, name, value, revision=None if old else self.last_revision))
             return
         revision = self.run(self.store.documents.put(kind, name, value, revision=known))
@@ -262,7 +262,7 @@ class StoreMachine(RuleBasedStateMachine):
     def delete_document(self, kind: str, name: str, off: int) -> None:
         old = self.documents.get((kind, name))
         if old is None or off:
-            with pytest.raises(DocumentChanged):
+            with pytest.raises(RevisionConflict):
                 self.run(self.store.documents.delete(kind, name, revision=(old.revision if old else 0) + off))
             return
         self.run(self.store.documents.delete(kind, name, revision=old.revision))

@@ -7,7 +7,7 @@ import pytest
 from tests.support.waiting import eventually_async
 
 from manylabel_service.errors import PredictionsFull
-from manylabel_service.storage import ModelRecord, SQLiteStore, Store
+from manylabel_service.storage import ModelMeta, SQLiteStore, Store
 from manylabel_service.storage.redis import RedisStore
 from manylabel_service.storage.redis.keys import Keys
 from manylabel_service.storage.redis.predictions import SWEPT_AT_ONCE
@@ -18,7 +18,7 @@ from manylabel_service.storage.sqlite.database.prediction_rows import MIN_EXPIRE
 MANY = 2_000
 
 
-async def n_rows(store: Any, record: ModelRecord) -> int:
+async def n_rows(store: Any, record: ModelMeta) -> int:
     """The predictions of a model that the store has, expired ones included."""
     if not isinstance(store, SQLiteStore):
         return int(await store.engine.connection.command("ZCARD", Keys.of(record).due))
@@ -30,7 +30,7 @@ async def n_rows(store: Any, record: ModelRecord) -> int:
     return int(count)
 
 
-async def expired(store: Store, record: ModelRecord, number: int = MANY) -> None:
+async def expired(store: Store, record: ModelMeta, number: int = MANY) -> None:
     """Leave one live prediction, without which Redis removes all at once, and so many that have expired."""
     ids = [f"old{i}" for i in range(number)]
     await store.predictions.put(record, {"live": b"x"}, 600.0, number + 1)

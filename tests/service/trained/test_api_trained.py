@@ -53,10 +53,10 @@ class TestPredict:
     def test_the_scores_of_the_estimator_to_the_last_bit(self, served: TestClient, one: Any) -> None:
         rows = one.X.tolist()
         answer = served.post(f"{ONE}/predict", json={"examples": [{"x": row} for row in rows]})
-        schemas.PredictBatchAnswer.model_validate_json(answer.content, strict=True)
+        schemas.PredictBatchResponse.model_validate_json(answer.content, strict=True)
         assert scores(answer) == one.scores(one.X)
         single = served.post(f"{ONE}/predict", json={"x": rows[0], "y": ["ignored"], "weight": 2})
-        schemas.PredictAnswer.model_validate_json(single.content, strict=True)
+        schemas.PredictResponse.model_validate_json(single.content, strict=True)
         assert list(single.json()["scores"].items()) == list(
             zip(("rock", "jazz", "pop"), one.scores(one.X[:1])[0], strict=True)
         )
@@ -221,7 +221,7 @@ class TestVersions:
     ) -> None:
         number = put(served, "m", make(M3L(scaling="auto")).contents, meta_of("job-3"), promote="never")
         listed = served.get(f"{ONE}/versions").json()["versions"]
-        assert [(each["scaling"], each["converged"], each["gap"], each["held_back"]) for each in listed] == [
+        assert [(each["scaling"], each["converged"], each["gap"], each["not_promoted_because"]) for each in listed] == [
             ("auto", True, None, None),
             ("none", True, None, None),
             ("none", True, None, None),
@@ -487,7 +487,7 @@ class TestWatched:
     @staticmethod
     def keep(client: TestClient, address: str, items: list[Any]) -> list[Any]:
         answer = client.post(f"{address}/predict?keep=true", json={"examples": items})
-        schemas.PredictBatchAnswer.model_validate_json(answer.content, strict=True)
+        schemas.PredictBatchResponse.model_validate_json(answer.content, strict=True)
         assert answer.json()["expires"]
         predictions: list[Any] = answer.json()["predictions"]
         return predictions
@@ -505,7 +505,7 @@ class TestWatched:
         right = [{"id": each["id"], "y": each["labels"]} for each in by_one]
         body = {"examples": right}
         labelled = served.post(f"{ONE}/labels", json=body, headers={"Idempotency-Key": "k"})
-        schemas.UpdateAnswer.model_validate_json(labelled.content, strict=True)
+        schemas.UpdateResponse.model_validate_json(labelled.content, strict=True)
         assert labelled.json()["updates"] == 20
         again = served.post(f"{ONE}/labels", json=body, headers={"Idempotency-Key": "k"})
         assert (again.json(), again.headers["idempotent-replayed"]) == (labelled.json(), "true")
@@ -547,7 +547,7 @@ class TestWatched:
 
     def test_what_is_refused(self, serve: Any, one: Any, meta_of: Any, refused: Callable[..., Any]) -> None:
         item = {"x": [1, 2, 3, 4]}
-        with serve(max_kept_predictions=1, max_labels=4) as client:
+        with serve(max_stored_predictions=1, max_labels=4) as client:
             put(client, "m", one.contents, meta_of())
             client.post("/v1/models", json={"name": "on", "algorithm": "falt"})
             for call in ("metrics", "labels"):
@@ -572,7 +572,7 @@ class TestExplanations:
         put(client, "m", made.contents, meta_of("job-1"))
         xs = [dict(zip("abcd", row, strict=True)) for row in made.X[:6].tolist()]
         answer = client.post(f"{ONE}/predict", json={"examples": [{"x": x} for x in xs], "explain": 2})
-        schemas.PredictBatchAnswer.model_validate_json(answer.content, strict=True)
+        schemas.PredictBatchResponse.model_validate_json(answer.content, strict=True)
         explained = 0
         for x, prediction in zip(xs, answer.json()["predictions"], strict=True):
             assert list(prediction["explanations"]) == prediction["labels"]

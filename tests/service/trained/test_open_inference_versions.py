@@ -35,7 +35,7 @@ def scores(client: TestClient, path: str, *inputs: Any) -> tuple[str, list[Any]]
     """The version that answered, and its scores."""
     answer = client.post(f"{path}/infer", json={"inputs": inputs, "outputs": [{"name": "scores"}]})
     assert answer.status_code == 200, answer.text
-    schemas.InferAnswer.model_validate_json(answer.content, strict=True)
+    schemas.InferResponse.model_validate_json(answer.content, strict=True)
     document = answer.json()
     (output,) = document["outputs"]
     return document["model_version"], np.array(output["data"]).reshape(output["shape"]).tolist()

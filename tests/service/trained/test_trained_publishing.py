@@ -14,7 +14,7 @@ from manylabel_core.state import DamagedState
 from manylabel_service.errors import (
     LimitExceeded,
     ModelIsOnline,
-    StorageGone,
+    StorageUnavailable,
     UnreadableEntry,
     VersionDamaged,
     VersionDiffers,
@@ -57,7 +57,7 @@ class Failing:
             return await call(*args, **kwargs)
         if self._left == -1 and self._done:
             await call(*args, **kwargs)
-        raise StorageGone("cut", heals=True)
+        raise StorageUnavailable("cut", heals=True)
 
 
 class _FailingPart:
@@ -88,7 +88,7 @@ async def test_it_may_break_off_anywhere(servers: Any, one: Any, two: Any, meta_
         job = f"job-{cuts}"
         try:
             await publish(Failing(store, cuts, done), SETTINGS, "m", two.contents, meta_of(job), promote="always")
-        except StorageGone:
+        except StorageUnavailable:
             cuts += 1
         else:
             break
@@ -135,11 +135,11 @@ async def test_what_a_dead_publisher_left_goes_with_the_next_version(
     await servers.publish(registry, one)
 
     async def cut(*args: Any, **kwargs: Any) -> int:
-        raise StorageGone("cut", heals=True)
+        raise StorageUnavailable("cut", heals=True)
 
     with monkeypatch.context() as patch:
         patch.setattr(store.documents, "put", cut)
-        with pytest.raises(StorageGone):
+        with pytest.raises(StorageUnavailable):
             await publish(store, SETTINGS, "m", one.contents, meta_of("slow"), promote="always")
     await servers.publish(registry, one)
     assert [job for _, job in await listed(servers, registry)] == ["job-2", "job-1"]
@@ -492,7 +492,7 @@ class TestWhatIsServedWithoutBeingTold:
         number = await publish(servers.store(registry), SETTINGS, "m", version.contents, about, promote=promote)
         versions = await servers.versions(registry)
         found = await versions.find(number)
-        return found.meta.held_back, versions.catalogue.served
+        return found.meta.not_promoted_because, versions.catalogue.served
 
     async def test_a_good_one(self, servers: Any, one: Any, two: Any, meta_of: Any) -> None:
         registry = await servers.start()

@@ -19,7 +19,7 @@ from manylabel_service.errors import (
     NoProbabilities,
     NotReady,
     NoVersionServed,
-    StorageGone,
+    StorageUnavailable,
     VersionDamaged,
 )
 from manylabel_service.hosting.examples import Features
@@ -460,7 +460,7 @@ class TestHosted:
         await redis_servers.publish(registry, two, promote="never")
         model = await registry.get("m")
         redis_servers.server.stop()
-        with pytest.raises(StorageGone):
+        with pytest.raises(StorageUnavailable):
             await model.promote(2)
         predicted = await model.predict([dense(one.X[0])])
         assert predicted.stale_seconds is not None
@@ -541,9 +541,9 @@ class TestHosted:
         listed = (await (await redis_servers.versions(here)).find(2)).position
         promoted = await near.promote(2)
         for events in watching:
-            held_back, then = [await asyncio.wait_for(anext(events), 10) for _ in range(2)]
-            assert (held_back.kind, held_back.position) == ("held_back", listed)
-            assert held_back.data == {"position": listed, "version": 2, "reason": "it was not measured"}
+            not_promoted_because, then = [await asyncio.wait_for(anext(events), 10) for _ in range(2)]
+            assert (not_promoted_because.kind, not_promoted_because.position) == ("not_promoted", listed)
+            assert not_promoted_because.data == {"position": listed, "version": 2, "reason": "it was not measured"}
             assert (then.kind, then.data) == ("promoted", promoted._asdict())
 
     async def test_who_missed_too_many_changes_is_told_so(self, redis_servers: Any, one: Any, two: Any) -> None:

@@ -27,8 +27,8 @@ from manylabel_service.online.prediction_store import NO_FEATURES
 from manylabel_service.online.snapshots.reader import SnapshotReader
 from manylabel_service.online.spec.spec import ModelSpec
 from manylabel_service.online.spec.trained import TrainedSpec, read_spec
-from manylabel_service.online.state.fold import Fold, LogEntry
-from manylabel_service.online.state.log_entries import Answered, Update, encode
+from manylabel_service.online.state.apply import ApplyBatch, LogEntry
+from manylabel_service.online.state.log_entries import ServedBy, Update, encode
 from manylabel_service.online.state.model import OnlineModel
 from manylabel_service.online.updates.replay import LogReplayer
 from manylabel_service.settings import Settings
@@ -78,10 +78,10 @@ async def fill(store: Store, settings: Settings, one: Any, two: Any) -> OnlineMo
     watched = OnlineModel(TrainedSpec(name="m"))
     for n, id in enumerate(("01KAHZY4T00000000000000000", "01KAHZY4T00000000000000001")):
         told = Example(NO_FEATURES, Labels.all_of([f"l{n}"]))
-        by = (Answered(2 - n, ("l0", "l1")),)
+        by = (ServedBy(2 - n, ("l0", "l1")),)
         late = Update((told,), "log", prediction_ids=(id,), served=(np.array([1.0, -1.0]),), answered=by)
         (entry,) = await store.logs.append(record, [encode(late)], watched.position, "log")
-        Fold(watched, [LogEntry(entry.position, late)]).step(10)
+        ApplyBatch(watched, [LogEntry(entry.position, late)]).step(10)
     spec = ModelSpec.model_validate({"name": "tags", "algorithm": "falt", "scaling": "unit"})
     record = await store.models.create("tags", spec.to_bytes())
     model = OnlineModel(spec)
@@ -89,7 +89,7 @@ async def fill(store: Store, settings: Settings, one: Any, two: Any) -> OnlineMo
         x = Features((f"w{i % 5}", "b"), None, one.X[0, :2])
         update = Update((Example(x, Labels.all_of([f"l{i % 3}"])),), "log")
         (entry,) = await store.logs.append(record, [encode(update)], model.position, "log")
-        Fold(model, [LogEntry(entry.position, update)]).step(10)
+        ApplyBatch(model, [LogEntry(entry.position, update)]).step(10)
     datasets = DatasetStore(store, settings)
     with datasets.scratch_file() as file:
         file.write(

@@ -47,8 +47,10 @@ def print_job(job: JobStatus) -> None:
 def print_result(result: JobResult) -> None:
     """Print the result of a job."""
     print_text(f"version {result.version} of {result.model}, from {result.rows:,} rows in {result.seconds:.1f} s")
-    if result.held_back is not None:
-        print_text(f"it is not served: {result.held_back}; manylabel models promote {result.model} {result.version}")
+    if result.not_promoted_because is not None:
+        print_text(
+            f"it is not served: {result.not_promoted_because}; manylabel models promote {result.model} {result.version}"
+        )
     if result.worse is not None:
         print_text(f"it is served, although {result.worse}")
     if result.trials:

@@ -25,7 +25,7 @@ from manylabel_clients.command.options import (
 from manylabel_clients.command.output.tables import print_facts, print_table
 from manylabel_clients.command.output.text import print_as, print_json, short_time
 from manylabel_clients.command.server.program import become
-from manylabel_clients.http.resources.keys import SCOPES, ApiKey, NewApiKey, Rates
+from manylabel_clients.http.resources.keys import SCOPES, ApiKey, NewApiKey, RateLimits
 from manylabel_clients.http.transport.credentials import KEY_VARIABLE, MAX_TOKEN_SECONDS, derive_token
 
 KeyId = Annotated[str, Argument(metavar="ID", help="Id of the key: what stands between its two underscores.")]
@@ -46,7 +46,8 @@ _Examples = Annotated[
     float | None, Option("--examples-per-second", min=0, help="Maximum rate, on average.", show_default=False)
 ]
 _AtATime = Annotated[
-    int | None, Option("--requests-at-a-time", min=1, help="Maximum number of concurrent requests.", show_default=False)
+    int | None,
+    Option("--max-concurrent-requests", min=1, help="Maximum number of concurrent requests.", show_default=False),
 ]
 _UNITS = {"m": "minutes", "h": "hours", "d": "days"}
 
@@ -97,7 +98,7 @@ def create(
     note: _Note = None,
     requests_per_second: _PerSecond = None,
     examples_per_second: _Examples = None,
-    requests_at_a_time: _AtATime = None,
+    max_concurrent_requests: _AtATime = None,
     file: Annotated[
         Path | None,
         Option(
@@ -114,7 +115,7 @@ def create(
 
     Example: `manylabel keys create "the tagging page" --scope predict --model 'tags-*' --expires 90d --file page.key`
     """
-    rates = Rates(requests_per_second, examples_per_second, requests_at_a_time)
+    rates = RateLimits(requests_per_second, examples_per_second, max_concurrent_requests)
     expires_at = _time(expires)
     with connect(url, api_key) as client, _KeyFile(file) as key_file:
         made = client.keys.create(
@@ -147,7 +148,7 @@ def change(
     ] = None,
     requests_per_second: _PerSecond = None,
     examples_per_second: _Examples = None,
-    requests_at_a_time: _AtATime = None,
+    max_concurrent_requests: _AtATime = None,
     no_rates: Annotated[bool, Option("--no-rates", help="Take all its limits away first.")] = False,
     as_json: AsJson = False,
     url: Url = DEFAULT_URL,
@@ -162,7 +163,7 @@ def change(
     given = {
         "requests_per_second": requests_per_second,
         "examples_per_second": examples_per_second,
-        "requests_at_a_time": requests_at_a_time,
+        "max_concurrent_requests": max_concurrent_requests,
     }
     limits = {rate: value for rate, value in given.items() if value is not None}
     if not (changes or limits or no_rates):
@@ -234,8 +235,8 @@ def _time(text: str | None) -> str | datetime | None:
     return text if found is None else datetime.now(UTC) + timedelta(**{_UNITS[found[2]]: int(found[1])})
 
 
-def _limits(rates: Rates) -> dict[str, Any]:
-    return {name: value for name in Rates.__dataclass_fields__ if (value := getattr(rates, name)) is not None}
+def _limits(rates: RateLimits) -> dict[str, Any]:
+    return {name: value for name in RateLimits.__dataclass_fields__ if (value := getattr(rates, name)) is not None}
 
 
 def _without_text(made: NewApiKey) -> ApiKey:

@@ -127,7 +127,7 @@ def _held_out(whole: "Dataset", share: float, seed: int) -> "tuple[Dataset, Data
     """Hold out a share of the labelled rows; all others, unlabelled ones too, may be learnt from."""
     import numpy as np
 
-    from manylabel_core.division import held_out
+    from manylabel_core.splitting import held_out
 
     labelled = np.flatnonzero(whole.labelled)
     try:

@@ -80,7 +80,7 @@ class JobResult:
     """Relative distance from the optimum at its end, at most; None where that is not known."""
     promoted: bool
     """Whether the version was served at once."""
-    held_back: str | None
+    not_promoted_because: str | None
     """The reasons why ``if_better`` did not serve it; else None."""
     held_out: dict[str, Any] | None
     """``rows``, ``measures``, ``baseline``, and ``labels`` with the scores of each, on rows that were not learnt."""

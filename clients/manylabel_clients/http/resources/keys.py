@@ -33,14 +33,14 @@ Expiry = str | datetime | None
 
 
 @dataclass(frozen=True, slots=True)
-class Rates:
+class RateLimits:
     """Rates limit what is asked for with a key; those that are None do not."""
 
     requests_per_second: float | None = None
     """Requests, on average; as many at once as in one second."""
     examples_per_second: float | None = None
     """Examples that are predicted or learnt, on average; as many at once as in one second."""
-    requests_at_a_time: int | None = None
+    max_concurrent_requests: int | None = None
     """Requests under way at once."""
 
 
@@ -60,7 +60,7 @@ class ApiKey:
     expires_at: str | None
     """None: it counts for ever."""
     revoked_at: str | None
-    rates: Rates
+    rates: RateLimits
     state: str
     """``active``, ``expired`` or ``revoked``."""
 
@@ -84,7 +84,7 @@ class KeyRequests(Requests):
         models: Sequence[str] = ("*",),
         expires_at: Expiry = None,
         note: str | None = None,
-        rates: Rates | Mapping[str, Any] | None = None,
+        rates: RateLimits | Mapping[str, Any] | None = None,
     ) -> Exchange[NewApiKey]:
         """Make a key, for no more than the one that it is made with. From the first key on, no call goes without.
 
@@ -101,7 +101,7 @@ class KeyRequests(Requests):
         note : str, optional
             For people.
         rates : Rates or mapping, optional
-            Limits of ``requests_per_second``, ``examples_per_second`` and ``requests_at_a_time``.
+            Limits of ``requests_per_second``, ``examples_per_second`` and ``max_concurrent_requests``.
 
         Raises
         ------
@@ -147,7 +147,7 @@ class KeyRequests(Requests):
         name: str | _Unset = UNCHANGED,
         note: str | _Unset | None = UNCHANGED,
         expires_at: Expiry | _Unset = UNCHANGED,
-        rates: Rates | Mapping[str, Any] | _Unset | None = UNCHANGED,
+        rates: RateLimits | Mapping[str, Any] | _Unset | None = UNCHANGED,
     ) -> Exchange[ApiKey]:
         """Change the name, the note, the expiry or the rates of a key; what is left out stays.
 
@@ -211,11 +211,11 @@ class AsyncKeys(AsyncResource[KeyRequests]):
 
 def api_key(answer: Mapping[str, Any]) -> ApiKey:
     """Return a key from its JSON."""
-    return from_json(ApiKey, {**answer, "rates": from_json(Rates, answer["rates"])})
+    return from_json(ApiKey, {**answer, "rates": from_json(RateLimits, answer["rates"])})
 
 
 def _new_key(answer: Mapping[str, Any]) -> NewApiKey:
-    return from_json(NewApiKey, {**answer, "rates": from_json(Rates, answer["rates"])})
+    return from_json(NewApiKey, {**answer, "rates": from_json(RateLimits, answer["rates"])})
 
 
 def _path(id: str) -> str:
@@ -236,5 +236,5 @@ def _time(at: Expiry) -> str | None:
     return at.isoformat()
 
 
-def _rates(rates: Rates | Mapping[str, Any] | None) -> dict[str, Any] | None:
-    return asdict(rates) if isinstance(rates, Rates) else None if rates is None else dict(rates)
+def _rates(rates: RateLimits | Mapping[str, Any] | None) -> dict[str, Any] | None:
+    return asdict(rates) if isinstance(rates, RateLimits) else None if rates is None else dict(rates)

@@ -50,7 +50,7 @@ from manylabel_clients.http.resources.resource import (
     sync_events,
 )
 from manylabel_clients.http.resources.snapshots import SnapshotRequests
-from manylabel_clients.http.resources.stream import ExampleStream, LearningStream, LineAnswer, StreamSummary
+from manylabel_clients.http.resources.stream import ExampleStream, LearningStream, LineResult, StreamSummary
 from manylabel_clients.http.resources.versions import VersionRequests
 from manylabel_clients.http.transport.batches import BATCH_SIZE, Batches, Items, asking
 from manylabel_clients.http.transport.connections import AsyncConnections, SyncConnections
@@ -64,7 +64,7 @@ class Event:
     """An event is something that happened to a model."""
 
     kind: str
-    """``update``, ``drift``, ``label``, ``rollback``, ``promoted``, ``held_back``, ``metrics`` or ``dropped`` (some
+    """``update``, ``drift``, ``label``, ``rollback``, ``promoted``, ``not_promoted``, ``metrics`` or ``dropped`` (some
     are not here)."""
     position: str
     """Up to where in its log all has been seen with it: `events` goes on after it. Opaque."""
@@ -579,7 +579,7 @@ class Model(SyncResource[ModelRequests]):
         first: int = 1,
         batch_size: int = BATCH_SIZE,
         probabilities: bool = False,
-    ) -> Iterator[LineAnswer]:
+    ) -> Iterator[LineResult]:
         stream = self._requests.stream(
             examples, key=key, first=first, batch_size=batch_size, probabilities=probabilities
         )
@@ -656,7 +656,7 @@ class AsyncModel(AsyncResource[ModelRequests]):
         first: int = 1,
         batch_size: int = BATCH_SIZE,
         probabilities: bool = False,
-    ) -> AsyncIterator[LineAnswer]:
+    ) -> AsyncIterator[LineResult]:
         stream = self._requests.stream(
             examples, key=key, first=first, batch_size=batch_size, probabilities=probabilities
         )

@@ -30,7 +30,7 @@ _TIMED_OUT = 408
 
 
 @dataclass(frozen=True, slots=True)
-class LineAnswer:
+class LineResult:
     """A line's answer is what a stream answered to one of its examples."""
 
     line: int
@@ -121,16 +121,16 @@ class ExampleStream(_Stream):
         super().__init__(path, examples, key, first, batch_size, retry)
         self._options = "&probabilities=true" if probabilities else ""
 
-    def next_answers(self) -> Exchange[list[LineAnswer] | None]:
+    def next_answers(self) -> Exchange[list[LineResult] | None]:
         """Send one more batch; return its answers, or None when there are no more examples."""
         batch = yield from self._batches.draw()
         if batch is None:
             return None
         return (yield from self._send(self._first + batch.start, batch.items))
 
-    def _send(self, first: int, lines: Sequence[bytes]) -> Exchange[list[LineAnswer]]:
+    def _send(self, first: int, lines: Sequence[bytes]) -> Exchange[list[LineResult]]:
         """Send lines until each has its answer, or the retries are used up without any progress."""
-        answers: list[LineAnswer] = []
+        answers: list[LineResult] = []
         failures = 0
         while len(answers) < len(lines):
             number, rest = first + len(answers), lines[len(answers) :]
@@ -178,7 +178,7 @@ class LearningStream(_Stream):
             yield self._pause(interruption, failures, first - 1 + done)
 
 
-def _answers(response: httpx2.Response, first: int, n_lines: int) -> list[LineAnswer]:
+def _answers(response: httpx2.Response, first: int, n_lines: int) -> list[LineResult]:
     try:
         answers = [_answer(json.loads(line)) for line in response.content.splitlines()]
     except (ValueError, TypeError, LookupError, AttributeError) as error:
@@ -200,16 +200,16 @@ def _counts(response: httpx2.Response) -> tuple[ApiError | None, Mapping[str, An
     return (errors[-1] if errors else None), wanted
 
 
-def _answer(line: Mapping[str, Any]) -> LineAnswer:
+def _answer(line: Mapping[str, Any]) -> LineResult:
     if "error" in line:
         error = refusal(line["error"]["status"], line["error"], line.get("retry_after"))
-        return LineAnswer(line["line"], None, None, False, error)
+        return LineResult(line["line"], None, None, False, error)
     if line.get("replayed"):
-        return LineAnswer(line["line"], None, None, True, None)
-    return LineAnswer(line["line"], predictions(line)[0], line["updates"], False, None)
+        return LineResult(line["line"], None, None, True, None)
+    return LineResult(line["line"], predictions(line)[0], line["updates"], False, None)
 
 
-def _interruption(answers: Sequence[LineAnswer], n_lines: int) -> ApiError | None:
+def _interruption(answers: Sequence[LineResult], n_lines: int) -> ApiError | None:
     """Return why the server answered no further line; None if it answered all."""
     error = answers[-1].error
     if error is None:

@@ -33,7 +33,7 @@ class Version:
     """Relative distance from the optimum at its end, at most; None where that is not known."""
     scaling: str
     """How features are scaled, in training and in predictions."""
-    held_back: str | None
+    not_promoted_because: str | None
     """Why it was not served when it was made; None if it was, or if the job had said so."""
     rows: int
     """Examples learnt from."""

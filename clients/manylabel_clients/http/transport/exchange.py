@@ -20,7 +20,7 @@ from manylabel_clients.http.errors import (
     ConnectionFailed,
     FieldError,
     ManyLabelError,
-    UnexpectedAnswer,
+    UnexpectedResponse,
 )
 from manylabel_clients.http.transport.retry import Retry
 
@@ -102,7 +102,7 @@ def read(response: httpx2.Response, convert: Callable[[dict[str, Any]], T]) -> T
 
     Raises
     ------
-    UnexpectedAnswer
+    UnexpectedResponse
         If there is no JSON object, or it lacks what `convert` looks for.
     """
     try:
@@ -111,10 +111,10 @@ def read(response: httpx2.Response, convert: Callable[[dict[str, Any]], T]) -> T
         raise unexpected(response) from error
 
 
-def unexpected(response: httpx2.Response) -> UnexpectedAnswer:
+def unexpected(response: httpx2.Response) -> UnexpectedResponse:
     """Return the error to raise for a success that cannot be understood."""
     kind = response.headers.get("content-type", "no content type")
-    return UnexpectedAnswer(
+    return UnexpectedResponse(
         f"{response.url} answered {response.status_code} with {kind} that cannot be understood: "
         "is this the address of a ManyLabel server, and of a version this client knows?"
     )
@@ -174,7 +174,7 @@ def _problem(response: httpx2.Response) -> dict[str, Any]:
         return {}
     try:
         return read(response, dict)
-    except UnexpectedAnswer:
+    except UnexpectedResponse:
         return {}
 
 

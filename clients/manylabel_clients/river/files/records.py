@@ -13,7 +13,7 @@ from manylabel_core.datasets.formats.examples import known_numbers
 from manylabel_core.datasets.formats.ndjson import JsonLines
 from manylabel_core.datasets.formats.table import Table
 from manylabel_core.datasets.formats.text import opened_text
-from manylabel_core.records.forms import form_of
+from manylabel_core.records.forms import input_kind
 
 
 class RecordFile(FileStream):
@@ -94,7 +94,7 @@ class RecordFile(FileStream):
         return tuple(found)
 
     def _x(self, row: ExampleRow) -> Any:
-        form = form_of(row.x)
+        form = input_kind(row.x)
         if isinstance(row.x, dict) and row.x.keys() == {"views"} and isinstance(row.x["views"], dict):
             raise ValueError(f"{self.path}: its examples have views, which a stream has not")
         try:
@@ -174,7 +174,7 @@ class NdjsonFile(RecordFile):
         self.n_samples = self.n_features = None
         with naming(self.path), self._opened() as rows:
             first = next(iter(rows), None)
-        self.sparse = first is None or form_of(first.x) != "dense"
+        self.sparse = first is None or input_kind(first.x) != "dense"
         if first is not None:
             self._x(first)
 

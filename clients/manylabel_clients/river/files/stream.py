@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 
 from numpy.typing import NDArray
 
-from manylabel_core.datasets import BadDataset, Limits
+from manylabel_core.datasets import BadDataset, ReaderLimits
 
 Row: TypeAlias = tuple[dict[str, Any], dict[str, bool]]
 """One example: features by name (numbers, or a record), and for each label whether it is relevant (a missing label is
@@ -23,7 +23,7 @@ Example: TypeAlias = tuple[Any, dict[str, bool] | list[str]] | tuple[Any, dict[s
 """One example as the service takes it: a record or a text may be its features, a list its relevant labels; with its
 weight behind them, if the file has one."""
 
-NO_LIMITS = Limits(rows=2**62, features=2**31 - 1, labels=2**31 - 1, nonzeros=2**62, bytes=2**62)
+NO_LIMITS = ReaderLimits(rows=2**62, features=2**31 - 1, labels=2**31 - 1, nonzeros=2**62, bytes=2**62)
 """Rows come one by one here; only their columns have to be in memory."""
 
 

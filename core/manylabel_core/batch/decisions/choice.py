@@ -10,8 +10,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from manylabel_core.batch.decisions.cuts import Matrix, Truth, best_cuts, value
-from manylabel_core.division import Rows, folds
+from manylabel_core.batch.decisions.thresholds import Matrix, Truth, best_cuts, value
+from manylabel_core.splitting import Rows, folds
 
 Parts = Sequence[tuple[Rows, Rows]]
 """Training rows and held-out rows of each fold."""
@@ -27,7 +27,7 @@ def divided(n_samples: int, n_labels: int, n_folds: int, seed: int) -> Parts:
     return folds(n_samples, n_folds, seed)
 
 
-def choose_cuts(scores: Matrix, Y: Truth, parts: Parts, measure: str, weights: Matrix | None = None) -> Matrix:
+def tune_thresholds(scores: Matrix, Y: Truth, parts: Parts, measure: str, weights: Matrix | None = None) -> Matrix:
     """Return the cuts for a measure, shape (n_labels,), float64.
 
     Parameters
@@ -39,7 +39,7 @@ def choose_cuts(scores: Matrix, Y: Truth, parts: Parts, measure: str, weights: M
     parts : sequence of (rows learnt, rows held out)
         The folds that the scores are out of.
     measure : str
-        One of `manylabel_core.batch.decisions.cuts.MEASURES`.
+        One of `manylabel_core.batch.decisions.thresholds.MEASURES`.
     weights : ndarray of shape (n_samples,), float64, optional
         How often each row counts. None: once.
     """
@@ -50,7 +50,7 @@ def choose_cuts(scores: Matrix, Y: Truth, parts: Parts, measure: str, weights: M
 def validated_scores(scores: Matrix, Y: Truth, parts: Parts, measure: str, weights: Matrix | None = None) -> Matrix:
     """Return scores less cuts that were chosen on other folds, by the kind of cuts that does better so.
 
-    Parameters are as of `choose_cuts`. Measured on them, a model with cuts is not measured on rows that chose them.
+    Parameters are as of `tune_thresholds`. Measured on them, a model with cuts is not measured on rows that chose them.
     """
     return _validated(scores, Y, parts, measure, weights)[1]
 

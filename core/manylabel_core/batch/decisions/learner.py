@@ -15,14 +15,14 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils import check_random_state
 
-from manylabel_core.batch.decisions.choice import Parts, choose_cuts, divided
+from manylabel_core.batch.decisions.calibration import fit_curves, probabilities
+from manylabel_core.batch.decisions.choice import Parts, divided, tune_thresholds
 from manylabel_core.batch.decisions.convergence import silent
-from manylabel_core.batch.decisions.curves import fit_curves, probabilities
-from manylabel_core.batch.decisions.cuts import MEASURES, Matrix
+from manylabel_core.batch.decisions.thresholds import MEASURES, Matrix
 from manylabel_core.checks import TooFewRows, check_choice, check_count, check_flag, is_sparse
-from manylabel_core.division import Rows
 from manylabel_core.rows import uneven_weights
 from manylabel_core.solvers import Progress
+from manylabel_core.splitting import Rows
 
 MAX_FOLDS = 100
 
@@ -91,7 +91,7 @@ class DecidingLearner(BaseEstimator):
         found, true = np.asarray(scores, dtype=np.float64), as_bool(Y)
         weights = uneven_weights(sample_weight, len(true))
         if self.chooses_cuts:
-            self.threshold_ = choose_cuts(found, true, parts, self.optimise, weights)
+            self.threshold_ = tune_thresholds(found, true, parts, self.optimise, weights)
         if calibrates(self):
             self.curves_ = fit_curves(found, true, weights)
         return self

@@ -13,14 +13,14 @@ from manylabel_core.datasets.formats.arff_header import Header, choose_labels, r
 from manylabel_core.datasets.formats.arff_words import split_words, unquote
 from manylabel_core.datasets.formats.mulan import read_label_names
 from manylabel_core.datasets.formats.text import Source, check_names, numbered_lines, opened_text, shown
-from manylabel_core.datasets.limits import BadDataset, Limits
+from manylabel_core.datasets.limits import BadDataset, ReaderLimits
 from manylabel_core.rows import MAX_EXAMPLE_WEIGHT
 
 Labels = Source | int | Sequence[str] | None
 """Which attributes are labels: a Mulan XML file, the first n (n), the last n (-n), names, or as MEKA's option says."""
 
 
-def read_arff(source: Source, labels: Labels = None, *, limits: Limits = Limits()) -> Dataset:  # noqa: B008
+def read_arff(source: Source, labels: Labels = None, *, limits: ReaderLimits = ReaderLimits()) -> Dataset:  # noqa: B008
     """Return a data set from a multi-label ARFF file, dense or sparse.
 
     Numeric attributes give their value, nominal ones of 0 and 1 the number, other nominal ones a feature
@@ -35,7 +35,7 @@ def read_arff(source: Source, labels: Labels = None, *, limits: Limits = Limits(
     labels : path or binary stream, int, or sequence of str, optional
         Which attributes are labels: a Mulan XML file, the first n attributes (n), the last n (-n), or their names.
         None: what MEKA's ``-C n`` in the relation's name says.
-    limits : Limits
+    limits : ReaderLimits
 
     Raises
     ------

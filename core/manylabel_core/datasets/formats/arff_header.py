@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from manylabel_core.datasets.formats.arff_words import QUOTED, split_words, unquote
 from manylabel_core.datasets.formats.text import check_names, shown
-from manylabel_core.datasets.limits import BadDataset, Limits
+from manylabel_core.datasets.limits import BadDataset, ReaderLimits
 
 _ATTRIBUTE = re.compile(rf"@attribute\s++({QUOTED}|\S++)\s++(.+)", re.IGNORECASE)
 
@@ -29,7 +29,7 @@ class Header(NamedTuple):
     last_line: int
 
 
-def read_header(lines: Iterator[tuple[int, str]], limits: Limits) -> Header:
+def read_header(lines: Iterator[tuple[int, str]], limits: ReaderLimits) -> Header:
     """Return the lines up to ``@data``.
 
     Raises

@@ -12,9 +12,9 @@ from manylabel_core.datasets.building import Columns, DatasetBuilder
 from manylabel_core.datasets.dataset import SINGLE, Dataset
 from manylabel_core.datasets.formats.npz import MAX_VIEWS
 from manylabel_core.datasets.formats.text import check_name, shown
-from manylabel_core.datasets.limits import BadDataset, Limits, check_number
+from manylabel_core.datasets.limits import BadDataset, ReaderLimits, check_number
 from manylabel_core.records import RecordEncoder, RecordError, TextSettings
-from manylabel_core.records.forms import form_of
+from manylabel_core.records.forms import input_kind
 
 if TYPE_CHECKING:
     from manylabel_core.datasets.formats.example_rows import ExampleRow
@@ -24,7 +24,7 @@ _NUMBERS = {int, float, type(None)}
 
 def read_examples(
     rows: Iterable[ExampleRow],
-    limits: Limits,
+    limits: ReaderLimits,
     text: TextSettings | None = None,
     columns: Sequence[str] | None = None,
     labels: Sequence[str] = (),
@@ -34,7 +34,7 @@ def read_examples(
     Parameters
     ----------
     rows : iterable of ExampleRow
-    limits : Limits
+    limits : ReaderLimits
     text : TextSettings, optional
         How texts are read; None takes the defaults, and numbers are then no records.
     columns : sequence of str, optional
@@ -59,7 +59,7 @@ def read_examples(
 class _Records:
     """Records are read by an encoder, and it is known whether there were any."""
 
-    def __init__(self, limits: Limits, text: TextSettings | None) -> None:
+    def __init__(self, limits: ReaderLimits, text: TextSettings | None) -> None:
         self.settings = text or TextSettings()
         self.seen = text is not None
         self._encoder = RecordEncoder(self.settings, limits.record)
@@ -73,7 +73,7 @@ class _Reading:
     """A reading takes rows of examples into columns."""
 
     def __init__(
-        self, limits: Limits, text: TextSettings | None, columns: Sequence[str] | None, labels: Sequence[str]
+        self, limits: ReaderLimits, text: TextSettings | None, columns: Sequence[str] | None, labels: Sequence[str]
     ) -> None:
         self._limits = limits
         self._builder = DatasetBuilder(limits)
@@ -223,7 +223,7 @@ _OF_FORM = {"dense": "list", "sparse": "sparse", "named": "named", "record": "na
 
 
 def _form(x: Any) -> str:
-    if (form := form_of(x)) is None:
+    if (form := input_kind(x)) is None:
         allowed = "a list of numbers, indices and values, an object of names and numbers, a record or a text"
         raise ValueError(f"must be {allowed}")
     return _OF_FORM[form]

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from manylabel_core.datasets.building import Columns, DatasetBuilder
 from manylabel_core.datasets.dataset import SINGLE, Dataset
 from manylabel_core.datasets.formats.text import Source, check_name, numbered_lines, opened_text, shown
-from manylabel_core.datasets.limits import BadDataset, Limits, check_number
+from manylabel_core.datasets.limits import BadDataset, ReaderLimits, check_number
 
 
 class Sizes(NamedTuple):
@@ -27,7 +27,7 @@ class Words(NamedTuple):
     features: dict[str, float]
 
 
-def read_libsvm(source: Source, *, zero_based: bool | None = None, limits: Limits = Limits()) -> Dataset:  # noqa: B008
+def read_libsvm(source: Source, *, zero_based: bool | None = None, limits: ReaderLimits = ReaderLimits()) -> Dataset:  # noqa: B008
     """Return a data set from a multi-label libsvm file.
 
     A line holds the relevant labels, separated by commas, then ``feature:value`` pairs, separated by blanks. A line
@@ -41,7 +41,7 @@ def read_libsvm(source: Source, *, zero_based: bool | None = None, limits: Limit
     zero_based : bool, optional
         Whether the first feature has the number 0 rather than 1. None: 0 if the file uses it or has a first line
         with sizes.
-    limits : Limits
+    limits : ReaderLimits
 
     Raises
     ------
@@ -119,14 +119,14 @@ def _pair(word: str, line: int) -> tuple[str, float]:
     raise BadDataset(f"{shown(word)} is not feature:number", line=line)
 
 
-def _number(word: str, line: int, limits: Limits, sizes: Sizes | None) -> int:
+def _number(word: str, line: int, limits: ReaderLimits, sizes: Sizes | None) -> int:
     most = limits.features if sizes is None else sizes.features - 1
     if not (word.isascii() and word.isdigit()) or len(word) > 18 or int(word) > most:
         raise BadDataset(f"feature {shown(word)} is not a number of 0 to {most:,}", line=line)
     return int(word)
 
 
-def _labels(words: Words, names: dict[str, int], limits: Limits, sizes: Sizes | None) -> list[int]:
+def _labels(words: Words, names: dict[str, int], limits: ReaderLimits, sizes: Sizes | None) -> list[int]:
     relevant = []
     for label in words.labels:
         column = names.get(label)

@@ -10,7 +10,7 @@ from manylabel_core.datasets.dataset import Dataset
 from manylabel_core.datasets.formats.example_rows import ExampleRow, RowParts, Text, checked_weight
 from manylabel_core.datasets.formats.examples import read_examples
 from manylabel_core.datasets.formats.text import Lines, Source, check_name, numbered_lines, opened_text, shown
-from manylabel_core.datasets.limits import BadDataset, Limits
+from manylabel_core.datasets.limits import BadDataset, ReaderLimits
 
 MERGED_LINES = "; each line has one value: curl -d leaves out the ends of lines, --data-binary sends them"
 """A hint for who has sent a file without its lines."""
@@ -25,7 +25,7 @@ def read_ndjson(
     ignore: Sequence[str] = (),
     text: Text | None = None,
     weight: str | None = None,
-    limits: Limits = Limits(),  # noqa: B008
+    limits: ReaderLimits = ReaderLimits(),  # noqa: B008
 ) -> Dataset:
     """Return a data set from examples ``{"x": ..., "y": [...]}``, one a line; empty lines are skipped.
 
@@ -54,7 +54,7 @@ def read_ndjson(
         The fields that are text, or all settings of how texts are read.
     weight : str, optional
         The field of a record that has what it weighs; without the field a record weighs 1.
-    limits : Limits
+    limits : ReaderLimits
 
     Raises
     ------

@@ -13,7 +13,7 @@ from manylabel_core.datasets.building import checked
 from manylabel_core.datasets.dataset import SINGLE, Dataset, View
 from manylabel_core.datasets.formats.npz_arrays import Archive, read_names
 from manylabel_core.datasets.formats.text import Source, opened
-from manylabel_core.datasets.limits import BadDataset, Limits
+from manylabel_core.datasets.limits import BadDataset, ReaderLimits
 from manylabel_core.rows import MAX_EXAMPLE_WEIGHT, MAX_MAGNITUDE
 
 MAX_VIEWS = 100
@@ -21,7 +21,7 @@ WEIGHT = "weight"
 """The array of what each row weighs."""
 
 
-def read_npz(source: Source, *, limits: Limits = Limits()) -> Dataset:  # noqa: B008
+def read_npz(source: Source, *, limits: ReaderLimits = ReaderLimits()) -> Dataset:  # noqa: B008
     """Return a data set from a NumPy ``.npz`` file.
 
     The file holds ``X`` (n x d numbers), or ``X_data``, ``X_indices``, ``X_indptr``, ``X_shape`` (CSR); ``Y`` (n x L
@@ -38,7 +38,7 @@ def read_npz(source: Source, *, limits: Limits = Limits()) -> Dataset:  # noqa: 
     Parameters
     ----------
     source : path or binary stream that can seek
-    limits : Limits
+    limits : ReaderLimits
 
     Raises
     ------
@@ -102,7 +102,7 @@ class _Layout(NamedTuple):
 class _Reading:
     """A reading takes arrays of an archive, within what is left of the limits."""
 
-    def __init__(self, archive: Archive, limits: Limits) -> None:
+    def __init__(self, archive: Archive, limits: ReaderLimits) -> None:
         self._archive = archive
         self._limits = limits
         self._bytes = limits.bytes

@@ -13,7 +13,7 @@ from manylabel_core.datasets.dataset import Dataset
 from manylabel_core.datasets.formats.example_rows import ExampleRow, RowParts, Text, checked_weight
 from manylabel_core.datasets.formats.examples import read_examples
 from manylabel_core.datasets.formats.text import Lines, Source, check_names, numbered_lines, opened_text, shown
-from manylabel_core.datasets.limits import BadDataset, Limits, check_number
+from manylabel_core.datasets.limits import BadDataset, ReaderLimits, check_number
 from manylabel_core.rows import MAX_EXAMPLE_WEIGHT, MAX_MAGNITUDE
 
 LISTED = 10
@@ -32,7 +32,7 @@ def read_csv(
     text: Text | None = None,
     weight: str | None = None,
     delimiter: str | None = None,
-    limits: Limits = Limits(),  # noqa: B008
+    limits: ReaderLimits = ReaderLimits(),  # noqa: B008
 ) -> Dataset:
     """Return a data set from a CSV file, which may be gzip.
 
@@ -63,7 +63,7 @@ def read_csv(
         The column that has what each row weighs, above 0 and at most 1,000; none of its cells may be empty.
     delimiter : str, optional
         The character between two cells. None: a comma, a semicolon or a tab, whichever the first line has most of.
-    limits : Limits
+    limits : ReaderLimits
 
     Raises
     ------
@@ -100,7 +100,7 @@ class Table:
         file: Lines,
         parts: RowParts = RowParts(),  # noqa: B008
         delimiter: str | None = None,
-        limits: Limits = Limits(),  # noqa: B008
+        limits: ReaderLimits = ReaderLimits(),  # noqa: B008
     ) -> None:
         self.parts = parts
         lines = numbered_lines(file)

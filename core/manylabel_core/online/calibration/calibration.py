@@ -56,7 +56,7 @@ def make_calibration(calibrate: object, optimise: object, fitted: bool = True) -
     return None
 
 
-class Curves(NamedTuple):
+class PlattParameters(NamedTuple):
     """Curves say of each label how likely it is: the sigmoid of slope times margin plus intercept, bent at its end.
 
     Attributes
@@ -144,7 +144,7 @@ class Calibration:
         find_row_probabilities(self._labels, self._counts, self._bend, *how, scores, probabilities)
         return probabilities
 
-    def curves(self) -> Curves:
+    def curves(self) -> PlattParameters:
         """Return the curves of the labels, and where they are cut."""
         n = self._n_labels
         table = np.ascontiguousarray(self._labels[:, :n])
@@ -153,7 +153,7 @@ class Calibration:
         self.set_offsets(offsets, np.empty(n))
         _logistic.find_probabilities(slope, intercept, offsets, threshold)
         _logistic.bend_probabilities(self._bend, slope, intercept, offsets, threshold)
-        return Curves(threshold, slope.copy(), intercept.copy(), float(self._bend[_logistic.BEND]))
+        return PlattParameters(threshold, slope.copy(), intercept.copy(), float(self._bend[_logistic.BEND]))
 
     def forget(self, label: int) -> None:
         """Forget what was seen of a label."""

@@ -44,7 +44,7 @@ class WhichEvents(Parameters):
                 schemas.LabelEvent,
                 schemas.RollbackEvent,
                 schemas.PromotedEvent,
-                schemas.HeldBackEvent,
+                schemas.NotPromotedEvent,
                 schemas.Metrics,
                 schemas.DroppedEvent,
                 media_type="text/event-stream",
@@ -61,7 +61,7 @@ async def watch_model(
 ) -> Response:
     """Sends an `update` for each update. Before it come a `drift` for each detector that sounded in it, and a `label`
     for each new label. Other events are `rollback`, `promoted` (another version of a trained model predicts from here
-    on), `held_back` (a new version of a trained model is not served), `metrics` at most once a second, and `dropped`
+    on), `not_promoted_because` (a new version of a trained model is not served), `metrics` at most once a second, and `dropped`
     if events are missing because the client was too slow or away for too long. The id of an event is a position in the
     log: a client that has read the event has read all up to there."""
     after = last_event_id(request, read_position, "must be the id of an event of this model, given once")
@@ -75,7 +75,7 @@ async def watch_model(
         _event_bytes,
         "events of this model follow",
         context.draining,
-        context.settings.stream_idle_seconds,
+        context.settings.idle_timeout_seconds,
     )
 
 

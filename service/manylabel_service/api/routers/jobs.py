@@ -149,7 +149,7 @@ async def watch_job(request: Request, context: ContextOf, access: AccessOf, id: 
         _event_bytes,
         "events of this job follow",
         context.draining,
-        context.settings.stream_idle_seconds,
+        context.settings.idle_timeout_seconds,
     )
 
 

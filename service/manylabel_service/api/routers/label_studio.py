@@ -32,7 +32,7 @@ from manylabel_service.idempotency import IdempotencyKey
 from manylabel_service.label_studio.answers import AnnotationRefused, annotation_key, is_number, model_versions, shown
 from manylabel_service.label_studio.connection import FetchFailed, annotated_tasks
 from manylabel_service.online.replica import Replica
-from manylabel_service.online.state.answer import UpdateResult
+from manylabel_service.online.state.outcome import UpdateResult
 
 log = structlog.get_logger()
 
@@ -77,7 +77,7 @@ async def label_studio_health(context: ContextOf, name: str) -> Response:
 @router.post(
     "/v1/label-studio/{name}/setup",
     summary="Connect a model with a project",
-    response_model=schemas.SetupAnswer,
+    response_model=schemas.SetupResponse,
     responses=problems(*_READING),
     openapi_extra=body(schemas.SetupRequest),
 )
@@ -139,7 +139,7 @@ async def label_studio_predict(request: Request, context: ContextOf, name: str) 
 @router.post(
     "/v1/label-studio/{name}/webhook",
     summary="Learn annotations",
-    response_model=schemas.WebhookAnswer,
+    response_model=schemas.WebhookResponse,
     responses=problems(*_READING, "batch_too_large", "queue_full", "limit_exceeded"),
     openapi_extra=body(schemas.WebhookRequest),
 )
@@ -288,7 +288,7 @@ class _Learner:
         self.context.telemetry.updated(self.replica.name, int(not updated.replayed), seconds, updated.alarms)
 
     async def _update(self, example: Example, key: IdempotencyKey) -> UpdateResult:
-        deadline = time.monotonic() + self.context.settings.max_queue_seconds
+        deadline = time.monotonic() + self.context.settings.max_queue_wait_seconds
 
         def ask(replica: Replica) -> Awaitable[UpdateResult]:
             return replica.update([example], key=key, deadline=deadline)

@@ -31,9 +31,9 @@ from manylabel_service.hosting.examples import Example, Labels
 from manylabel_service.hosting.hosted_model import HostedModel
 from manylabel_service.hosting.selection import Selection
 from manylabel_service.idempotency import IdempotencyKey
-from manylabel_service.online.label_next import LabelNext
+from manylabel_service.online.label_next import RankedPredictions
 from manylabel_service.online.replica import Replica
-from manylabel_service.online.state.answer import UpdateResult
+from manylabel_service.online.state.outcome import UpdateResult
 from manylabel_service.ulid import timestamp_of
 
 COUNTED_AT_ONCE = 256
@@ -75,7 +75,7 @@ async def list_predictions(request: Request, name: str) -> Response:
     replica = online(await context.registry.get(name))
     check_numbers(wanted.limit, numbers(wanted.limit * replica.n_labels, replica.has_probabilities), context)
 
-    def ask(replica: Replica) -> Awaitable[LabelNext]:
+    def ask(replica: Replica) -> Awaitable[RankedPredictions]:
         return replica.label_next(wanted.limit, by_uncertainty=wanted.order == "uncertainty")
 
     return JSONAnswer(await unlabelled(await context.registry.ask(replica, ask)))
@@ -93,7 +93,7 @@ class _Truth(NamedTuple):
 @router.post(
     "/v1/models/{name}/labels",
     summary="Learn from kept predictions, now that their labels are known",
-    response_model=schemas.UpdateAnswer,
+    response_model=schemas.UpdateResponse,
     responses=problems(*_LABELLING, "prediction_not_found", "prediction_labelled", "prediction_expired"),
     openapi_extra={
         **body(schemas.LabelItem, schemas.LabelBatch, example={"id": "01KAHZY4T00000000000000000", "y": ["pets"]}),
@@ -108,7 +108,7 @@ async def label_predictions(request: Request, name: str) -> Response:
     context = context_of(request)
     hosted = await context.registry.get(name)
     with counting_refusals(context, name):
-        deadline = time.monotonic() + context.settings.max_queue_seconds
+        deadline = time.monotonic() + context.settings.max_queue_wait_seconds
         labelled(hosted).check_wait()
         raw = await read_body(request, JSON, context.settings.max_body_bytes)
         started = time.perf_counter()

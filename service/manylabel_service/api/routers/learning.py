@@ -43,7 +43,7 @@ from manylabel_service.hosting.predictions import PredictResult
 from manylabel_service.hosting.selection import Selection
 from manylabel_service.idempotency import IdempotencyKey
 from manylabel_service.online.replica import Replica
-from manylabel_service.online.state.answer import UpdateResult
+from manylabel_service.online.state.outcome import UpdateResult
 from manylabel_service.storage import POSITION
 
 router = APIRouter(route_class=DirectRoute, tags=["learning"])
@@ -86,7 +86,7 @@ class Predicting(Parameters):
 @router.post(
     "/v1/models/{name}/predict",
     summary="Predict one example or a batch",
-    response_model=schemas.PredictAnswer | schemas.PredictBatchAnswer,
+    response_model=schemas.PredictResponse | schemas.PredictBatchResponse,
     responses=problems(
         *READING,
         "no_version_served",
@@ -139,7 +139,7 @@ async def predict(request: Request, name: str) -> Response:
         records = await posted(document) if wanted.keep == "record" else None
         del document
     check_size(items, len(items.values) * hosted.n_labels, probabilities, context)
-    explainer = Explainer(k, settings.max_answer_scores) if k else None
+    explainer = Explainer(k, settings.max_response_scores) if k else None
     access_of(request).charge(len(items.values))
     predicted = await _predict(context, hosted, items, wanted, probabilities, explainer)
     facts: dict[str, Any] = {"position": predicted.position}
@@ -158,7 +158,7 @@ async def predict(request: Request, name: str) -> Response:
 @router.post(
     "/v1/models/{name}/update",
     summary="Learn one example or a batch",
-    response_model=schemas.UpdateAnswer,
+    response_model=schemas.UpdateResponse,
     responses=problems(*LEARNING),
     openapi_extra={
         **body(schemas.UpdateItem, schemas.UpdateBatch, example=_EXAMPLE),
@@ -174,7 +174,7 @@ async def update(request: Request, name: str) -> Response:
 @router.post(
     "/v1/models/{name}/predict-update",
     summary="Predict, then learn, one example or a batch",
-    response_model=schemas.PredictUpdateAnswer | schemas.PredictUpdateBatchAnswer,
+    response_model=schemas.PredictUpdateResponse | schemas.PredictUpdateBatchResponse,
     responses=problems(*LEARNING),
     openapi_extra={
         **body(
@@ -239,7 +239,7 @@ async def _learn(request: Request, name: str, operation: str) -> Response:
 
 async def _learn_with(replica: Replica, request: Request, operation: str, context: Context) -> Response:
     settings = context.settings
-    deadline = time.monotonic() + settings.max_queue_seconds
+    deadline = time.monotonic() + settings.max_queue_wait_seconds
     replica.check_wait()  # before anything is read: refusing is cheap then
     raw = await read_body(request, JSON, settings.max_body_bytes)
     started = time.perf_counter()

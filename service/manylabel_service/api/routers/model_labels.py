@@ -22,9 +22,9 @@ from manylabel_service.api.web.problems import invalid
 from manylabel_service.api.web.routes import GuardedRoute, body, json_answer, problems
 from manylabel_service.api.web.validation import Path, check_known, invalid_body
 from manylabel_service.online.replica import Replica
-from manylabel_service.online.state.answer import UpdateResult
 from manylabel_service.online.state.label_details import MAX_DESCRIBED, DetailsOfLabels
 from manylabel_service.online.state.label_table import SORTS, label_page
+from manylabel_service.online.state.outcome import UpdateResult
 
 router = APIRouter(route_class=GuardedRoute, tags=["models"])
 
@@ -83,7 +83,7 @@ _CHANGING = (
 @router.post(
     "/v1/models/{name}/labels/rename",
     summary="Rename a label",
-    response_model=schemas.UpdateAnswer,
+    response_model=schemas.UpdateResponse,
     responses=problems(*_CHANGING, "label_exists", "labels_declared", "limit_exceeded"),
     openapi_extra={
         **body(schemas.RenameRequest, example={"label": "petz", "to": "pets"}),
@@ -100,7 +100,7 @@ async def rename_label(request: Request, context: ContextOf, name: str) -> Respo
 @router.post(
     "/v1/models/{name}/labels/merge",
     summary="Merge a label into another",
-    response_model=schemas.UpdateAnswer,
+    response_model=schemas.UpdateResponse,
     responses=problems(*_CHANGING, "label_exists", "limit_exceeded"),
     openapi_extra={
         **body(schemas.MergeRequest, example={"label": "petz", "into": "pets"}),
@@ -117,7 +117,7 @@ async def merge_label(request: Request, context: ContextOf, name: str) -> Respon
 @router.post(
     "/v1/models/{name}/labels/retire",
     summary="Retire a label",
-    response_model=schemas.UpdateAnswer,
+    response_model=schemas.UpdateResponse,
     responses=problems(*_CHANGING),
     openapi_extra={**body(schemas.RetireRequest, example={"label": "petz"}), **idempotency.PARAMETER},
 )
@@ -131,7 +131,7 @@ async def retire_label(request: Request, context: ContextOf, name: str) -> Respo
 @router.post(
     "/v1/models/{name}/labels/pause",
     summary="Pause a label",
-    response_model=schemas.UpdateAnswer,
+    response_model=schemas.UpdateResponse,
     responses=problems(*_CHANGING),
     openapi_extra={**body(schemas.PauseRequest, example={"label": "pets"}), **idempotency.PARAMETER},
 )
@@ -145,7 +145,7 @@ async def pause_label(request: Request, context: ContextOf, name: str) -> Respon
 @router.post(
     "/v1/models/{name}/labels/resume",
     summary="Resume a label",
-    response_model=schemas.UpdateAnswer,
+    response_model=schemas.UpdateResponse,
     responses=problems(*_CHANGING),
     openapi_extra={**body(schemas.ResumeRequest, example={"label": "pets"}), **idempotency.PARAMETER},
 )
@@ -159,7 +159,7 @@ async def resume_label(request: Request, context: ContextOf, name: str) -> Respo
 @router.patch(
     "/v1/models/{name}/labels",
     summary="Give labels titles, descriptions and URIs",
-    response_model=schemas.UpdateAnswer,
+    response_model=schemas.UpdateResponse,
     responses=problems(*_CHANGING, "label_exists", "limit_exceeded"),
     openapi_extra={
         **body(schemas.DescribeRequest, example={"labels": {"pets": {"title": "Pets and other animals"}}}),
@@ -187,7 +187,7 @@ async def describe_labels(request: Request, context: ContextOf, name: str) -> Re
 @router.put(
     "/v1/models/{name}/groups",
     summary="Set the groups and parents of labels",
-    response_model=schemas.UpdateAnswer,
+    response_model=schemas.UpdateResponse,
     responses=problems(*(code for code in _CHANGING if code != "label_not_found"), "limit_exceeded"),
     openapi_extra={
         **body(

@@ -23,14 +23,14 @@ from manylabel_service.api.web.audited import note
 from manylabel_service.api.web.bodies import BYTES
 from manylabel_service.api.web.large_json import read_large_json
 from manylabel_service.api.web.parameters import Parameters, each_once, each_once_but, wrong
+from manylabel_service.api.web.parse_queue import LARGE_BYTES
 from manylabel_service.api.web.problems import invalid
 from manylabel_service.api.web.routes import GuardedRoute, body, json_answer, listed, problems
-from manylabel_service.api.web.turns import LARGE_BYTES
 from manylabel_service.api.web.validation import Path, check_all_known, invalid_body
 from manylabel_service.errors import InvalidField, LabelNotFound, NoReliability, NotCalibrated
 from manylabel_service.hosting.hosted_model import HostedModel
 from manylabel_service.hosting.size_limits import check_limit
-from manylabel_service.models.warm_start import warm_start
+from manylabel_service.models.init_from import warm_start
 from manylabel_service.online.size_limits import check_arrays
 from manylabel_service.online.spec.params import PARAMS
 from manylabel_service.online.spec.spec import ModelSpec
@@ -272,7 +272,7 @@ async def upload_model(request: Request, context: ContextOf, name: str) -> Respo
     context.registry.require_ready()
     settings = context.settings
     with ExitStack() as stack:
-        limits = settings.max_model_bytes, settings.stream_idle_seconds
+        limits = settings.max_model_bytes, settings.idle_timeout_seconds
         file, size_bytes = await receive_file(request, BYTES, *limits, context.datasets, stack)
         async with context.uploading:
             state = await asyncio.to_thread(_model, file, size_bytes, settings)

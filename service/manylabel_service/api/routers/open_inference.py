@@ -81,7 +81,7 @@ for _path, _endpoint, _codes in (
         methods=["POST"],
         route_class_override=DirectRoute,
         summary="Predict, as the Open Inference Protocol asks",
-        response_model=schemas.InferAnswer,
+        response_model=schemas.InferResponse,
         response_model_exclude_unset=True,
         responses={200: _BINARY, **problems(*_codes, *_READING)},
         openapi_extra=body(schemas.InferRequest, example=_EXAMPLE),
@@ -107,7 +107,7 @@ async def server_live() -> Response:
     "/v2/health/ready",
     summary="Is the server ready?",
     response_model=schemas.ServerReady,
-    responses=problems("not_ready", "release_too_old", "fold_differs"),
+    responses=problems("not_ready", "release_too_old", "replay_mismatch"),
 )
 @OPEN
 async def server_ready(context: ContextOf) -> Response:

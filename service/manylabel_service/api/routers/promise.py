@@ -24,7 +24,7 @@ _EXAMPLE = {"precision": 0.95, "settled": 0.9, "missed": 0.02, "audit_rate": 0.0
 @router.put(
     "/v1/models/{name}/promise",
     summary="Promise a precision",
-    response_model=schemas.UpdateAnswer,
+    response_model=schemas.UpdateResponse,
     responses=problems(
         *("malformed_json", "model_not_found", "model_is_trained", "idempotency_in_flight", "body_too_large"),
         *("unsupported_media_type", "invalid_request", "idempotency_key_reused", "queue_full", "not_ready"),

@@ -59,12 +59,12 @@ async def is_live() -> Response:
     "/readyz",
     summary="Is every model restored and caught up?",
     response_model=schemas.Ready,
-    responses=problems("not_ready", "release_too_old", "fold_differs"),
+    responses=problems("not_ready", "release_too_old", "replay_mismatch"),
 )
 @OPEN
 async def is_ready(context: ContextOf, access: AccessOf) -> Response:
     """Answers 503 while the server starts or stops, and while another release has to serve what this one cannot
-    (`release_too_old`, `fold_differs`), so that a rolling upgrade goes no further. It answers 503 too if the store had
+    (`release_too_old`, `replay_mismatch`), so that a rolling upgrade goes no further. It answers 503 too if the store had
     keys and has lost all of them. A model that cannot be restored, or
     whose version cannot be loaded, is in `failed` and does not hold up the others; without the store, predictions go
     on, and updates are answered 503. A caller without the scope `read` hears only that the server is ready."""

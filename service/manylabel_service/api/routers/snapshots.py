@@ -27,8 +27,8 @@ from manylabel_service.clock import rfc3339
 from manylabel_service.errors import NoRollback
 from manylabel_service.idempotency import IdempotencyKey
 from manylabel_service.online.replica import Replica
-from manylabel_service.online.state.answer import UpdateResult
-from manylabel_service.storage import Kept, SnapshotRecord
+from manylabel_service.online.state.outcome import UpdateResult
+from manylabel_service.storage import ManualSnapshot, SnapshotMeta
 
 router = APIRouter(route_class=GuardedRoute, tags=["snapshots"])
 
@@ -75,7 +75,7 @@ async def take_snapshot(request: Request, context: ContextOf, name: str) -> Resp
         wanted = schemas.SnapshotRequest.model_validate(document)
     except ValidationError as error:
         raise invalid_body(error, (), tuple, {(): schemas.SnapshotRequest}) from error
-    kept = Kept(wanted.name, wanted.note)
+    kept = ManualSnapshot(wanted.name, wanted.note)
     record = await context.registry.ask(replica, lambda replica: replica.keep_snapshot(kept))
     location = f"/v1/models/{name}/snapshots/{record.position}"
     return json_answer(_to_dict(record), 201, [(b"location", location.encode())])
@@ -100,7 +100,7 @@ async def download_snapshot(context: ContextOf, name: str, position: str) -> Res
         file = await scratch_file(context.datasets, stack)
         with full_disk():
             await context.registry.ask(replica, lambda replica: replica.copy_snapshot(position, file))
-        return Download(file, context.settings.stream_idle_seconds, stack.pop_all())
+        return Download(file, context.settings.idle_timeout_seconds, stack.pop_all())
 
 
 @router.delete(
@@ -173,7 +173,7 @@ def _snapshot_of(wanted: schemas.RollbackRequest) -> str:
         raise invalid(("position",), detail) from None
 
 
-def _to_dict(record: SnapshotRecord) -> dict[str, Any]:
+def _to_dict(record: SnapshotMeta) -> dict[str, Any]:
     return {
         "position": record.position,
         "bytes": record.size_bytes,

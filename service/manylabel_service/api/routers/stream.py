@@ -22,10 +22,10 @@ from manylabel_service.api.web.access import needs
 from manylabel_service.api.web.bodies import A_LINE, NDJSON, check_headers, json_value
 from manylabel_service.api.web.large_json import read_value
 from manylabel_service.api.web.parameters import Flag, Number, Parameters, described, read_parameters, wrong
+from manylabel_service.api.web.parse_queue import LARGE_BYTES, ParseQueue
 from manylabel_service.api.web.problems import Problem, problem_of
 from manylabel_service.api.web.routes import DirectRoute, content, problems
 from manylabel_service.api.web.streaming import Writer, beside
-from manylabel_service.api.web.turns import LARGE_BYTES, Turns
 from manylabel_service.errors import NoProbabilities, NotReady
 from manylabel_service.hosting.examples import Example
 
@@ -118,7 +118,7 @@ class _StreamAnswer(Response):
         records: RecordEncoder,
         number: int,
         errors_only: bool,
-        turns: Turns,
+        turns: ParseQueue,
     ) -> None:
         self._context = context
         self._records = records
@@ -130,7 +130,7 @@ class _StreamAnswer(Response):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         settings = self._context.settings
-        idle_seconds = settings.stream_idle_seconds
+        idle_seconds = settings.idle_timeout_seconds
         lines = ReadAhead(receive, self._example, self._number, settings.max_body_bytes, idle_seconds)
         writer = Writer(scope, send, idle_seconds)
 

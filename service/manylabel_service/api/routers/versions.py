@@ -109,7 +109,7 @@ async def download_version(
                 raise VersionDamaged(name, found.number, str(error)) from error
             with full_disk():
                 await asyncio.to_thread(file.write, data if names else contents.estimator)
-        return Download(file, context.settings.stream_idle_seconds, stack.pop_all())
+        return Download(file, context.settings.idle_timeout_seconds, stack.pop_all())
 
 
 @router.delete(
@@ -148,7 +148,7 @@ def _to_dict(version: Version, served: int | None) -> dict[str, Any]:
         "converged": meta.converged,
         "gap": meta.gap,
         "scaling": meta.scaling,
-        "held_back": meta.held_back,
+        "not_promoted_because": meta.not_promoted_because,
         "worse": meta.worse,
         "baseline": None if meta.baseline is None else dict(meta.baseline),
         "rows": meta.rows,

@@ -1,9 +1,9 @@
 """Answers about the audit."""
 
-from manylabel_service.api.schemas.base import Answer
+from manylabel_service.api.schemas.base import ResponseModel
 
 
-class AuditedCall(Answer):
+class AuditedCall(ResponseModel):
     """A call that changed or exported something, or was refused because it had no valid key or no scope."""
 
     time: str
@@ -30,7 +30,7 @@ class AuditedCall(Answer):
     """The lines that a stream has learnt."""
 
 
-class AuditPage(Answer):
+class AuditPage(ResponseModel):
     """A part of the audit."""
 
     calls: list[AuditedCall]

@@ -3,13 +3,13 @@
 from pydantic import BaseModel, ConfigDict
 
 
-class Answer(BaseModel):
+class ResponseModel(BaseModel):
     """A JSON object that is sent."""
 
     model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True)
 
 
-class At(Answer):
+class At(ResponseModel):
     """An answer has a position: a point in the history of a model."""
 
     position: str

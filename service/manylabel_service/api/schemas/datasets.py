@@ -2,11 +2,11 @@
 
 from pydantic import Field
 
-from manylabel_service.api.schemas.base import Answer
-from manylabel_service.datasets.records import DatasetRecord
+from manylabel_service.api.schemas.base import ResponseModel
+from manylabel_service.datasets.records import DatasetMeta
 
 
-class Dataset(DatasetRecord):
+class Dataset(DatasetMeta):
     """A data set. The last five fields are there only with `details=true`."""
 
     label_names: list[str] = Field(default_factory=list)
@@ -21,9 +21,9 @@ class Dataset(DatasetRecord):
     """`title`, `description` and `uri` of labels, as they were uploaded; only if labels have some."""
 
 
-class DatasetList(Answer):
+class DatasetList(ResponseModel):
     """All data sets, by name."""
 
-    datasets: list[DatasetRecord]
+    datasets: list[DatasetMeta]
     damaged: list[str] = Field(default_factory=list)
     """Names of data sets that cannot be read; only there if there are any."""

@@ -4,11 +4,11 @@ from typing import Any
 
 from pydantic import Field
 
-from manylabel_service.api.schemas.base import Answer
+from manylabel_service.api.schemas.base import ResponseModel
 from manylabel_service.jobs.spec.schemas import Job, LogLine
 
 
-class JobList(Answer):
+class JobList(ResponseModel):
     """Jobs, the newest first."""
 
     jobs: list[Job]
@@ -16,13 +16,13 @@ class JobList(Answer):
     """Ids of jobs that cannot be read; only there if there are any, for a caller whose key is for all models."""
 
 
-class JobLog(Answer):
+class JobLog(ResponseModel):
     """The log of a job has its lines, the oldest first; of a long log the latest lines are kept."""
 
     lines: list[LogLine]
 
 
-class TrainerDescription(Answer):
+class TrainerDescription(ResponseModel):
     """A trainer fits models from data."""
 
     name: str
@@ -41,7 +41,7 @@ class TrainerDescription(Answer):
     """It tries these values too where the kernel is `rbf`, of parameters that are at their defaults."""
 
 
-class TrainerList(Answer):
+class TrainerList(ResponseModel):
     """All trainers, by name."""
 
     trainers: list[TrainerDescription]

@@ -6,9 +6,9 @@ from typing import Annotated
 from pydantic import AfterValidator, AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field
 
 from manylabel_service.access import patterns
-from manylabel_service.access.key import NO_RATES, Rates, State
+from manylabel_service.access.key import NO_RATES, RateLimits, State
 from manylabel_service.access.scopes import SCOPES, Scope
-from manylabel_service.api.schemas.base import Answer
+from manylabel_service.api.schemas.base import ResponseModel
 
 MAX_PATTERNS = 100
 """Patterns of one key."""
@@ -74,7 +74,7 @@ class KeyRequest(_Request):
     """The key counts until then (RFC 3339, with an offset or Z); null for ever."""
     note: _Note | None = None
     """The note is for people."""
-    rates: Rates = NO_RATES
+    rates: RateLimits = NO_RATES
     """The key is limited to this."""
 
 
@@ -87,11 +87,11 @@ class KeyChange(_Request):
     """The key counts until then (RFC 3339, with an offset or Z); null for ever."""
     note: _Note | None = None
     """The new note; null for none."""
-    rates: Rates | None = None
+    rates: RateLimits | None = None
     """The new limits, all of them; null for none."""
 
 
-class KeyStatus(Answer):
+class KeyStatus(ResponseModel):
     """A key, without its secret."""
 
     id: str
@@ -107,7 +107,7 @@ class KeyStatus(Answer):
     """The key counts until then; null for ever."""
     revoked_at: str | None
     """The key was revoked then; null if it was not."""
-    rates: Rates
+    rates: RateLimits
     state: State
     """A key that is expired or revoked opens nothing."""
 
@@ -119,7 +119,7 @@ class NewKey(KeyStatus):
     """The whole key, `ml_<id>_<secret>`, which is shown this once."""
 
 
-class KeyList(Answer):
+class KeyList(ResponseModel):
     """The keys that the caller may see, the newest first."""
 
     keys: list[KeyStatus]

@@ -4,7 +4,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, InstanceOf
 
-from manylabel_service.api.schemas.base import Answer
+from manylabel_service.api.schemas.base import ResponseModel
 from manylabel_service.label_studio.config import MAX_CONFIG_BYTES
 
 _Object = InstanceOf[dict[str, Any]]
@@ -30,7 +30,7 @@ class SetupRequest(_Sent):
     """Access token of the user who made the project, visible ASCII characters."""
 
 
-class SetupAnswer(Answer):
+class SetupResponse(ResponseModel):
     """The model can be the backend of the project."""
 
     model_version: str
@@ -55,7 +55,7 @@ class PredictTasksRequest(_Sent):
     """The labelling configuration, in XML."""
 
 
-class TaskPrediction(Answer):
+class TaskPrediction(ResponseModel):
     """A prediction is as Label Studio stores it with a task."""
 
     result: list[dict[str, Any]]
@@ -66,7 +66,7 @@ class TaskPrediction(Answer):
     """This version has predicted it."""
 
 
-class TaskPredictions(Answer):
+class TaskPredictions(ResponseModel):
     """Tasks are predicted."""
 
     results: list[TaskPrediction]
@@ -86,7 +86,7 @@ class WebhookRequest(_Sent):
     """The project, with its `id` and its `label_config`."""
 
 
-class WebhookAnswer(Answer):
+class WebhookResponse(ResponseModel):
     """The message was heeded, as far as there is something to learn."""
 
     learnt: int
@@ -99,7 +99,7 @@ class WebhookAnswer(Answer):
     """The version of the model now."""
 
 
-class BackendHealth(Answer):
+class BackendHealth(ResponseModel):
     """The model can be asked."""
 
     status: str
@@ -108,7 +108,7 @@ class BackendHealth(Answer):
     """The name of the model."""
 
 
-class BackendVersions(Answer):
+class BackendVersions(ResponseModel):
     """Versions say how much a model had learnt."""
 
     versions: list[str]

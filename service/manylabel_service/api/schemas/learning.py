@@ -4,12 +4,12 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from manylabel_service.api.schemas.base import Answer, At
+from manylabel_service.api.schemas.base import At, ResponseModel
 from manylabel_service.api.web.problems import ProblemDocument
 from manylabel_service.storage import Durability
 
 
-class FeaturePart(Answer):
+class FeaturePart(ResponseModel):
     """A part of a score is what one feature contributes to it."""
 
     feature: str | int
@@ -20,7 +20,7 @@ class FeaturePart(Answer):
     """Amount that the feature adds to the score."""
 
 
-class Explanation(Answer):
+class Explanation(ResponseModel):
     """The score of a label is the sum of these contributions, of the title and of the rest, to rounding."""
 
     for_: list[FeaturePart] = Field(alias="for")
@@ -33,7 +33,7 @@ class Explanation(Answer):
     """All else: the constant, thresholds, and the other features."""
 
 
-class Learning(Answer):
+class Learning(ResponseModel):
     """A label was true in too few examples to be known well."""
 
     seen: int | float
@@ -42,7 +42,7 @@ class Learning(Answer):
     """Number of examples from which it is no longer listed as being learnt."""
 
 
-class Prediction(Answer):
+class Prediction(ResponseModel):
     """A prediction has the labels and scores of one example."""
 
     labels: list[str]
@@ -76,17 +76,17 @@ class _Predicting(At):
     """Seconds for which the store has been unreachable; updates of other servers since then are missing."""
 
 
-class PredictAnswer(Prediction, _Predicting):
+class PredictResponse(Prediction, _Predicting):
     """This is the answer to an example to predict."""
 
 
-class PredictBatchAnswer(_Predicting):
+class PredictBatchResponse(_Predicting):
     """This is the answer to a batch to predict."""
 
     predictions: list[Prediction]
 
 
-class UnlabelledPrediction(Answer):
+class UnlabelledPrediction(ResponseModel):
     """A kept prediction waits for its labels; labels and probabilities are by what the model knows now."""
 
     id: str
@@ -111,7 +111,7 @@ class UnlabelledList(At):
     """Number of examples that the model has learnt in total."""
 
 
-class UpdateAnswer(At):
+class UpdateResponse(At):
     """The update is learnt."""
 
     updates: int
@@ -120,11 +120,11 @@ class UpdateAnswer(At):
     """The update has survived this: `log` is a kill of the server, `fsync` a loss of power too."""
 
 
-class PredictUpdateAnswer(Prediction, UpdateAnswer):
+class PredictUpdateResponse(Prediction, UpdateResponse):
     """This is the answer to an example that was predicted, then learnt."""
 
 
-class PredictUpdateBatchAnswer(UpdateAnswer):
+class PredictUpdateBatchResponse(UpdateResponse):
     """This is the answer to a batch of examples that were each predicted, then learnt."""
 
     predictions: list[Prediction]
@@ -147,7 +147,7 @@ class LineReplayed(At):
     replayed: Literal[True]
 
 
-class RolledBack(UpdateAnswer):
+class RolledBack(UpdateResponse):
     """The model is what it was."""
 
     rolled_back_to: str
@@ -191,13 +191,13 @@ class PromotedEvent(At):
     """The version before had this number; null means that there was none."""
 
 
-class HeldBackEvent(At):
+class NotPromotedEvent(At):
     """A new version of a trained model is not served, because its job asked for `if_better`."""
 
     version: int
     """The number of the new version."""
     reason: str
-    """The reasons, as `held_back` of the version has them; at most 500 characters."""
+    """The reasons, as `not_promoted_because` of the version has them; at most 500 characters."""
 
 
 class LabelEvent(At):
@@ -213,14 +213,14 @@ class LabelEvent(At):
     """The name before; a new label has none."""
 
 
-class DroppedEvent(Answer):
+class DroppedEvent(ResponseModel):
     """Events are missing here."""
 
     count: int | None
     """Number of missing events; null if unknown."""
 
 
-class LineRefused(Answer):
+class LineRefused(ResponseModel):
     """This line answers a line of which nothing was learnt. If it is the last answer, nothing was learnt of later
     lines."""
 
@@ -232,7 +232,7 @@ class LineRefused(Answer):
     """Seconds after which the stream can continue with this line; only there if the stream ended."""
 
 
-class StreamSummary(Answer):
+class StreamSummary(ResponseModel):
     """The last line of `answers=errors`: the result of the stream."""
 
     learnt: int

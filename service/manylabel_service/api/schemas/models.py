@@ -4,14 +4,14 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from manylabel_service.api.schemas.base import Answer, At
+from manylabel_service.api.schemas.base import At, ResponseModel
 from manylabel_service.api.schemas.learning import Learning
-from manylabel_service.online.spec.limits import Limits
+from manylabel_service.online.spec.limits import ModelLimits
 from manylabel_service.online.spec.text import Text
 from manylabel_service.storage import Durability
 
 
-class BaselineMeasures(Answer):
+class BaselineMeasures(ResponseModel):
     """Measures of predicting, for each example, the labels frequent in those before it, whatever its features.
     All are null while there are no examples."""
 
@@ -81,7 +81,7 @@ class WindowMeasures(Measures):
     """Maximum number of examples in the window."""
 
 
-class GroupMeasures(Answer):
+class GroupMeasures(ResponseModel):
     """Measures of all decisions on labels that had been seen about as often; 0 where there is nothing to divide by."""
 
     true: float
@@ -91,7 +91,7 @@ class GroupMeasures(Answer):
     f1: float
 
 
-class BySeen(Answer):
+class BySeen(ResponseModel):
     """Measures since the model was created, by the number of examples in which a label was relevant before."""
 
     never: GroupMeasures
@@ -101,7 +101,7 @@ class BySeen(Answer):
     more: GroupMeasures
 
 
-class Alarms(Answer):
+class Alarms(ResponseModel):
     """Alarms count how often a detector of drift has sounded."""
 
     alarms: int
@@ -116,7 +116,7 @@ class Drift(Alarms):
     """These detectors of single labels have sounded."""
 
 
-class BothMeasures(Answer):
+class BothMeasures(ResponseModel):
     """Measures since the model was created, and over its window."""
 
     cumulative: Measures
@@ -126,7 +126,7 @@ class BothMeasures(Answer):
     """Alarms are there only for a model that watches for drift."""
 
 
-class PromiseOfModel(Answer):
+class PromiseOfModel(ResponseModel):
     """A promise of precision."""
 
     precision: float
@@ -139,7 +139,7 @@ class PromiseOfModel(Answer):
     """Share of settled examples that need review all the same."""
 
 
-class GateOfPromise(Answer):
+class GateOfPromise(ResponseModel):
     """State of a gate: whether labels are applied, or examples settled."""
 
     state: Literal["learning", "open", "closed"]
@@ -152,7 +152,7 @@ class GateOfPromise(Answer):
     """Number of times that it opened."""
 
 
-class NumbersOfPromise(Answer):
+class NumbersOfPromise(ResponseModel):
     """Numbers of what was applied and settled, by true labels; shares are null where there is nothing to divide by."""
 
     applied: int
@@ -179,7 +179,7 @@ class NumbersOfPromise(Answer):
     """Share of all true labels that settled examples lacked."""
 
 
-class LabelOfPromise(Answer):
+class LabelOfPromise(ResponseModel):
     """A label that was applied unseen."""
 
     label: str
@@ -188,7 +188,7 @@ class LabelOfPromise(Answer):
     precision: float
 
 
-class RecallAtPrecision(Answer):
+class RecallAtPrecision(ResponseModel):
     """The recall that could be had at a precision."""
 
     precision: float
@@ -214,8 +214,8 @@ class AccountOfPromise(PromiseOfModel):
     """Estimates of the recall at other precisions, by the latest examples."""
 
 
-class MetricsOfSource(Answer):
-    """Agreement of predictions with the labels of a source other than people; null where nothing can be divided."""
+class MetricsOfSource(ResponseModel):
+    """ReplayVerifier of predictions with the labels of a source other than people; null where nothing can be divided."""
 
     examples: int
     """Number of examples with labels of this source."""
@@ -238,7 +238,7 @@ class Metrics(BothMeasures, At):
     version: int | None = None
     """The version of a trained model whose answers are measured; only there for one."""
     by_source: dict[Literal["machine", "rule"], MetricsOfSource] | None = None
-    """Agreement with labels that are not from people, by their source; only there if there were some. All other
+    """ReplayVerifier with labels that are not from people, by their source; only there if there were some. All other
     measures count labels of people only."""
     promise: AccountOfPromise | None = None
     """The account of the promise of precision; only there if the model has one."""
@@ -248,7 +248,7 @@ _Column = list[float | None]
 """A number at each point; null while there were no examples, or nothing to divide by."""
 
 
-class BaselineColumns(Answer):
+class BaselineColumns(ResponseModel):
     """Measures of the baseline in the past, a column each; null while there were no examples."""
 
     precision: _Column
@@ -278,7 +278,7 @@ class WindowColumns(MeasureColumns):
     """Maximum number of examples in the window."""
 
 
-class LabelColumns(Answer):
+class LabelColumns(ResponseModel):
     """Measures of one label in the past; null where there is nothing to divide by."""
 
     precision: _Column
@@ -286,7 +286,7 @@ class LabelColumns(Answer):
     f1: _Column
 
 
-class HistoryOfLabel(Answer):
+class HistoryOfLabel(ResponseModel):
     """The past of one label, at points of its own."""
 
     stride: int
@@ -297,7 +297,7 @@ class HistoryOfLabel(Answer):
     window: LabelColumns
 
 
-class PastAlarms(Answer):
+class PastAlarms(ResponseModel):
     """The latest alarms of drift, the oldest first."""
 
     examples: list[int]
@@ -326,7 +326,7 @@ class MetricsHistory(At):
     """Alarms are there only for a model that watches for drift."""
 
 
-class ReliabilityBin(Answer):
+class ReliabilityBin(ResponseModel):
     """Decisions by the probability that they had been given, and how many of the labels were true."""
 
     from_: float = Field(alias="from")
@@ -357,7 +357,7 @@ class Reliability(At):
     while nothing was counted."""
 
 
-class MeasuresOfLabel(Answer):
+class MeasuresOfLabel(ResponseModel):
     """Measures of one label; null where there is nothing to divide by."""
 
     precision: float | None
@@ -365,14 +365,14 @@ class MeasuresOfLabel(Answer):
     f1: float | None
 
 
-class Curve(Answer):
+class Curve(ResponseModel):
     """A curve makes a probability of a label's score: the logistic function of slope times score plus intercept."""
 
     slope: float
     intercept: float
 
 
-class ListedLabel(Answer):
+class ListedLabel(ResponseModel):
     """A label as the model knows it."""
 
     label: str
@@ -420,14 +420,14 @@ class LabelList(At):
     """The version of a trained model whose answers are measured; only there for one."""
 
 
-class Ignored(Answer):
+class Ignored(ResponseModel):
     """Features and labels that were left out are counted, each time that one was."""
 
     features: int
     labels: int
 
 
-class SourcesOfModel(Answer):
+class SourcesOfModel(ResponseModel):
     """Factors of the weights of examples, by the source of their labels."""
 
     machine: float
@@ -436,7 +436,7 @@ class SourcesOfModel(Answer):
     """Factor for labels that a rule has given."""
 
 
-class _Spec(Answer):
+class _Spec(ResponseModel):
     name: str
     algorithm: str
     params: dict[str, Any]
@@ -444,14 +444,14 @@ class _Spec(Answer):
     missing: str
     text: Text
     """Texts in records are read so."""
-    limits: Limits | None
+    limits: ModelLimits | None
     """The limits are as they were given."""
     sources: SourcesOfModel
     """Factors of the weights of examples, by the source of their labels."""
     durability: Durability
 
 
-class GroupOfLabels(Answer):
+class GroupOfLabels(ResponseModel):
     """A group of labels that exclude each other."""
 
     name: str
@@ -523,7 +523,7 @@ class TrainedStatus(At):
     loaded: Literal[True]
 
 
-class StoredTrained(Answer):
+class StoredTrained(ResponseModel):
     """A trained model that is not in the memory of this server; it is loaded when it is asked for."""
 
     name: str
@@ -531,7 +531,7 @@ class StoredTrained(Answer):
     loaded: Literal[False]
 
 
-class ModelList(Answer):
+class ModelList(ResponseModel):
     """All models, by name."""
 
     models: list[ModelStatus | TrainedStatus | StoredModel | StoredTrained]
@@ -539,7 +539,7 @@ class ModelList(Answer):
     """Names of models that cannot be read or restored; only there if there are any."""
 
 
-class Snapshot(Answer):
+class Snapshot(ResponseModel):
     """A model's state after the update at a position."""
 
     position: str
@@ -555,19 +555,19 @@ class Snapshot(Answer):
     note: str | None
 
 
-class SnapshotList(Answer):
+class SnapshotList(ResponseModel):
     """The snapshots of a model, the newest state first."""
 
     snapshots: list[Snapshot]
 
 
-class Alive(Answer):
+class Alive(ResponseModel):
     """The process serves."""
 
     live: Literal[True]
 
 
-class Ready(Answer):
+class Ready(ResponseModel):
     """Every model is restored and caught up, but those that failed."""
 
     ready: Literal[True]
@@ -578,14 +578,14 @@ class Ready(Answer):
     """Seconds for which the store has been unreachable; only there while it is."""
 
 
-class KnownVersions(Answer):
+class KnownVersions(ResponseModel):
     """The versions that a release knows, from the first to the last."""
 
     first: int
     last: int
 
 
-class ReplicaDescription(Answer):
+class ReplicaDescription(ResponseModel):
     """A process that shares the store, as it describes itself."""
 
     id: str
@@ -611,7 +611,7 @@ class ReplicaDescription(Answer):
     """The models that it must not serve, and the code that says why: another release has to serve them."""
 
 
-class Replicas(Answer):
+class Replicas(ResponseModel):
     """The processes that share the store, and the versions that are in use."""
 
     form: int

@@ -4,7 +4,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictFloat, StrictInt, StrictStr
 
-from manylabel_service.api.schemas.base import Answer
+from manylabel_service.api.schemas.base import ResponseModel
 
 MAX_TENSORS = 1_000
 """Inputs, or outputs, that a request may name; a model has far fewer."""
@@ -59,7 +59,7 @@ class InferRequest(_Asked):
     """These outputs are answered; without any, all that the model has."""
 
 
-class AnsweredTensor(Answer):
+class AnsweredTensor(ResponseModel):
     """A tensor of the answer."""
 
     name: OutputName
@@ -74,7 +74,7 @@ class AnsweredTensor(Answer):
     """The elements are flat, in row-major order; none for a tensor that is binary data behind the JSON."""
 
 
-class InferAnswer(Answer):
+class InferResponse(ResponseModel):
     """Predictions, as the Open Inference Protocol has them."""
 
     model_name: str
@@ -89,7 +89,7 @@ class InferAnswer(Answer):
     """The outputs are in the order in which they were asked for."""
 
 
-class TensorDescription(Answer):
+class TensorDescription(ResponseModel):
     """A tensor that a model takes or answers."""
 
     name: str
@@ -102,7 +102,7 @@ class TensorDescription(Answer):
     """In `labels` stand the names of the columns at present, a list in JSON."""
 
 
-class ModelMetadata(Answer):
+class ModelMetadata(ResponseModel):
     """A model, as the Open Inference Protocol describes it."""
 
     name: str
@@ -117,7 +117,7 @@ class ModelMetadata(Answer):
     """A prediction has a row in each."""
 
 
-class ServerMetadata(Answer):
+class ServerMetadata(ResponseModel):
     """The server, as the Open Inference Protocol describes it."""
 
     name: str
@@ -128,21 +128,21 @@ class ServerMetadata(Answer):
     """The server has these extensions of the protocol."""
 
 
-class ServerLive(Answer):
+class ServerLive(ResponseModel):
     """The server is alive."""
 
     live: bool
     """It is always true."""
 
 
-class ServerReady(Answer):
+class ServerReady(ResponseModel):
     """The server is ready."""
 
     ready: bool
     """It is always true."""
 
 
-class ModelReady(Answer):
+class ModelReady(ResponseModel):
     """The model can be asked."""
 
     name: str

@@ -21,7 +21,7 @@ from pydantic import (
 from manylabel_core.datasets.label_details import MAX_CHARACTERS
 from manylabel_core.label_structure import Group
 from manylabel_core.promise import Target
-from manylabel_core.records.forms import form_of, form_of_numbers
+from manylabel_core.records.forms import input_kind, input_kind_of_numbers
 from manylabel_core.rows import MAX_EXAMPLE_WEIGHT, MAX_MAGNITUDE
 from manylabel_service import names, ulid
 from manylabel_service.hosting.explanations import MAX_EXPLAIN
@@ -73,7 +73,7 @@ FeaturesBody = Annotated[
     | Annotated[SparseFeatures, Tag("sparse")]
     | Annotated[dict[Name, Value], Tag("named")],
     Discriminator(
-        form_of_numbers,
+        input_kind_of_numbers,
         custom_error_type="features",
         custom_error_message="must be a list of numbers, an object with indices and values, "
         "or an object of names and numbers",
@@ -99,7 +99,7 @@ NumbersBody = Annotated[
     Annotated[list[Value], Field(fail_fast=True), Tag("dense")]
     | Annotated[SparseFeatures, Tag("sparse")]
     | Annotated[dict[Name, Value], Tag("named")],
-    Discriminator(form_of_numbers, custom_error_type="features", custom_error_message=_ALL_FORMS),
+    Discriminator(input_kind_of_numbers, custom_error_type="features", custom_error_message=_ALL_FORMS),
 ]
 """The numbers of an example that may also be a record or a text."""
 
@@ -109,7 +109,7 @@ ItemBody = Annotated[
     | Annotated[dict[Name, Value], Tag("named")]
     | Annotated[dict[str, Any], Tag("record")]
     | Annotated[str, Field(strict=True), Tag("text")],
-    Discriminator(form_of, custom_error_type="features", custom_error_message=_ALL_FORMS),
+    Discriminator(input_kind, custom_error_type="features", custom_error_message=_ALL_FORMS),
 ]
 
 
@@ -178,7 +178,7 @@ class ViewsBody(_Request):
 
 def _form_of_inputs(x: Any) -> str | None:
     several = isinstance(x, dict) and x.keys() == {"views"} and isinstance(x["views"], dict)
-    return "several" if several else form_of_numbers(x)
+    return "several" if several else input_kind_of_numbers(x)
 
 
 InputsBody = Annotated[
@@ -205,9 +205,9 @@ class TrainedNumbers(_Request):
 
 
 def form_of_trained(x: Any) -> str | None:
-    """Return which form the features of an example for a trained model have: as `form_of`, or "several" views."""
+    """Return which form the features of an example for a trained model have: as `input_kind`, or "several" views."""
     form = _form_of_inputs(x)
-    return form if form == "several" else form_of(x)
+    return form if form == "several" else input_kind(x)
 
 
 class TrainedItem(_Request):

@@ -4,7 +4,7 @@ from typing import Any
 
 from pydantic import Field
 
-from manylabel_service.api.schemas.base import Answer, At
+from manylabel_service.api.schemas.base import At, ResponseModel
 from manylabel_service.jobs.spec.schemas import DataOfSet, DataOfStream, Taken
 
 
@@ -31,7 +31,7 @@ class Version(At):
     """The fit ended at most so far from the optimum, relatively; null where that is not known."""
     scaling: str
     """The features are scaled so, in training and in predictions."""
-    held_back: str | None
+    not_promoted_because: str | None
     """This says why the version was not served when it was made; null if it was, or if the job had said so."""
     worse: str | None
     """This says that the version, when it was made, measured lower than the one it replaced, on the same rows."""
@@ -44,7 +44,7 @@ class Version(At):
     bytes: int
 
 
-class VersionList(Answer):
+class VersionList(ResponseModel):
     """The versions of a trained model, the newest first."""
 
     versions: list[Version]
@@ -61,7 +61,7 @@ class Promoted(At):
     """This version was served before; null means that there was none. Promoting it switches back."""
 
 
-class LabelCorrelation(Answer):
+class LabelCorrelation(ResponseModel):
     """The correlations say how the weights of labels, and so their scores, go together."""
 
     labels: list[str]
@@ -69,7 +69,7 @@ class LabelCorrelation(Answer):
     """Each value is from -1 to 1; there is a row and a column for each label."""
 
 
-class Convergence(Answer):
+class Convergence(ResponseModel):
     """The course of the training is given by lists of one length."""
 
     iteration: list[int]
@@ -79,7 +79,7 @@ class Convergence(Answer):
     seconds: list[float]
 
 
-class Calibration(Answer):
+class Calibration(ResponseModel):
     """The probability of a label is the logistic function of slope times score plus intercept."""
 
     slope: float
@@ -87,7 +87,7 @@ class Calibration(Answer):
     """Here, the score is the one before the threshold was taken away."""
 
 
-class LabelDecision(Answer):
+class LabelDecision(ResponseModel):
     """A label is predicted where its score is above its threshold."""
 
     threshold: float
@@ -96,7 +96,7 @@ class LabelDecision(Answer):
     """Versions without probabilities have none."""
 
 
-class ModelDetail(Answer):
+class ModelDetail(ResponseModel):
     """The detail of a version is what there is to see of it."""
 
     version: int

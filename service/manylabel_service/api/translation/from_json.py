@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, ValidationError
 
 from manylabel_core.records import RecordEncoder, RecordError, RecordLimits
-from manylabel_core.records.forms import form_of
+from manylabel_core.records.forms import input_kind
 from manylabel_service.api.schemas import (
     PredictItem,
     PredictNumbers,
@@ -153,7 +153,7 @@ def _n_fields(value: Any) -> int:
 
 
 def _has_record(item: Any) -> bool:
-    return isinstance(item, dict) and form_of(item.get("x")) in ("record", "text")
+    return isinstance(item, dict) and input_kind(item.get("x")) in ("record", "text")
 
 
 def _valid(form: type[ItemT], item: Any, kind: type[BaseModel], at: Path) -> ItemT:

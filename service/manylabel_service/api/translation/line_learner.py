@@ -11,7 +11,7 @@ import pydantic_core
 from starlette.types import Scope
 
 from manylabel_service.access.grant import Access
-from manylabel_service.access.rates import Limits
+from manylabel_service.access.rates import RateLimiter
 from manylabel_service.api.context import Context
 from manylabel_service.api.translation.batches import SLICE_SECONDS
 from manylabel_service.api.translation.line_reader import Line
@@ -24,8 +24,8 @@ from manylabel_service.hosting.examples import Example
 from manylabel_service.hosting.hosted_model import ModelEvicted
 from manylabel_service.hosting.selection import Selection
 from manylabel_service.online.replica import Replica
-from manylabel_service.online.state.answer import UpdateResult
 from manylabel_service.online.state.log_entries import StreamPart
+from manylabel_service.online.state.outcome import UpdateResult
 
 MAX_REFUSED = 1_000
 """Lines in a row of which none was good: a stream with more ends, since each is answered at length."""
@@ -176,7 +176,7 @@ class LineLearner:
             self.summary.learnt += sum(map(self._learns, good[updated.skipped :]))
             self.summary.position, self.summary.updates = updated.position, updated.updates
 
-    def _parts(self, replica: Replica, lines: list[Line], limits: Limits | None) -> Iterator[list[Line]]:
+    def _parts(self, replica: Replica, lines: list[Line], limits: RateLimiter | None) -> Iterator[list[Line]]:
         """Yield the lines in parts whose answers have a bounded number of scores, one for each label known by then, and
         which fit the rate limit of the key."""
         most = len(lines) if limits is None else limits.most_at_once or len(lines)
@@ -187,14 +187,14 @@ class LineLearner:
         for line in lines:
             part.append(line)
             scores += next(sizes) if isinstance(line.content, Example) else 0
-            is_large = numbers(scores, self._probabilities) >= self._context.settings.max_answer_scores
+            is_large = numbers(scores, self._probabilities) >= self._context.settings.max_response_scores
             if is_large or len(part) >= most:
                 yield part
                 part, scores = [], 0
         if part:
             yield part
 
-    async def _learn(self, replica: Replica, lines: list[Line], limits: Limits | None) -> AsyncIterator[_Learnt]:
+    async def _learn(self, replica: Replica, lines: list[Line], limits: RateLimiter | None) -> AsyncIterator[_Learnt]:
         """Learn the good lines as one update; those of them that are refused get what is wrong with them."""
         good = [line for line in lines if isinstance(line.content, Example)]
         started = time.perf_counter()

@@ -12,8 +12,8 @@ from manylabel_service.api.web.problems import Problem, problem_of
 from manylabel_service.errors import ModelIsOnline, ModelIsTrained, ModelNotFound, ServiceError
 from manylabel_service.hosting.hosted_model import HostedModel
 from manylabel_service.online.replica import Replica
-from manylabel_service.online.state.answers import VersionMeasures
 from manylabel_service.online.state.model import OnlineModel
+from manylabel_service.online.state.served_metrics import VersionMeasures
 from manylabel_service.trained.model import TrainedModel
 
 

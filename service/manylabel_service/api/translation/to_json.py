@@ -17,8 +17,8 @@ from manylabel_service.api.web.problems import Problem
 from manylabel_service.hosting.explanations import LabelExplanation
 from manylabel_service.hosting.predictions import Prediction
 from manylabel_service.hosting.selection import Selection
-from manylabel_service.online.label_next import LabelNext
-from manylabel_service.online.state.answer import UpdateResult
+from manylabel_service.online.label_next import RankedPredictions
+from manylabel_service.online.state.outcome import UpdateResult
 
 
 async def answer(
@@ -59,7 +59,7 @@ async def posted(document: Any) -> list[bytes]:
     return records
 
 
-async def unlabelled(found: LabelNext) -> bytes:
+async def unlabelled(found: RankedPredictions) -> bytes:
     """Return the JSON of kept predictions that wait for their labels."""
     parts = []
     for one in found.predictions:
@@ -81,8 +81,8 @@ def check_size(items: Items[Any], scores: int, probabilities: bool, context: Con
 
 
 def check_numbers(examples: int, needed: int, context: Context) -> None:
-    """Refuse a batch whose answer would exceed `max_answer_scores`; raises a Problem."""
-    max_scores = context.settings.max_answer_scores
+    """Refuse a batch whose answer would exceed `max_response_scores`; raises a Problem."""
+    max_scores = context.settings.max_response_scores
     if needed > max_scores:
         fitting = max(1, examples * max_scores // needed)
         raise Problem("batch_too_large", f"with this number of labels a batch has at most about {fitting:,} examples")

@@ -9,7 +9,7 @@ from starlette.types import Message, Receive
 
 from manylabel_core.datasets.formats.ndjson import MERGED_LINES
 from manylabel_service.api.web.compression.codings import SUPPORTED
-from manylabel_service.api.web.held_bodies import HeldBodies
+from manylabel_service.api.web.held_bodies import BodyBuffer
 from manylabel_service.api.web.problems import Problem
 
 JSON = b"application/json"
@@ -59,7 +59,7 @@ async def read_body(request: Request, media_type: bytes | None, max_bytes: int) 
     return body
 
 
-async def _gather(message: Message, receive: Receive, max_bytes: int, held: HeldBodies) -> tuple[bytes, Message]:
+async def _gather(message: Message, receive: Receive, max_bytes: int, held: BodyBuffer) -> tuple[bytes, Message]:
     """Return the body that begins with a message, as far as its limit and one chunk, and the last message."""
     chunks, counted = bytearray(), 0
     try:

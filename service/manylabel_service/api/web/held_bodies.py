@@ -8,7 +8,7 @@ SMALL_BYTES = 2**16
 """A body of fewer is never refused for the room that others take: the limit of connections bounds those."""
 
 
-class HeldBodies:
+class BodyBuffer:
     """The bodies that have come in part, of all requests of an application.
 
     Parameters

@@ -12,8 +12,8 @@ from starlette.requests import Request
 
 from manylabel_core.records._json_pieces import OPEN_LIST, next_cut
 from manylabel_service.api.web.bodies import JSON, json_value, read_body
+from manylabel_service.api.web.parse_queue import LARGE_BYTES
 from manylabel_service.api.web.problems import Problem
-from manylabel_service.api.web.turns import LARGE_BYTES
 from manylabel_service.api.web.validation import check_known
 
 PIECE_BYTES = 2**15

@@ -87,7 +87,7 @@ STATUS_AND_TITLE: Mapping[str, tuple[int, str]] = {
     "storage_damaged": (500, "Storage damaged"),
     "not_ready": (503, "Not ready"),
     "release_too_old": (503, "Release too old"),
-    "fold_differs": (503, "Fold differs"),
+    "replay_mismatch": (503, "Fold differs"),
     "server_busy": (503, "Server busy"),
     "storage_unavailable": (503, "Storage unavailable"),
     "limit_exceeded": (507, "Limit exceeded"),

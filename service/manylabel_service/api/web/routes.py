@@ -143,7 +143,7 @@ def content(*models: type[BaseModel], media_type: str, example: Any = None) -> d
 
 
 _IMPLIED = {
-    "model_not_found": ("model_damaged", "release_too_old", "fold_differs"),
+    "model_not_found": ("model_damaged", "release_too_old", "replay_mismatch"),
     "storage_unavailable": ("storage_damaged",),
 }
 """Codes implied by others: an object that is looked up may be damaged, or need another release."""

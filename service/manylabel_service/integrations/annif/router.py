@@ -19,9 +19,9 @@ from manylabel_service.api.web.access import OPEN, AccessOf, access_of, needs
 from manylabel_service.api.web.bodies import read_body
 from manylabel_service.api.web.large_json import read_large_json
 from manylabel_service.api.web.parameters import described, read_parameters
+from manylabel_service.api.web.parse_queue import LARGE_BYTES
 from manylabel_service.api.web.problems import Problem, invalid, problem_of
 from manylabel_service.api.web.routes import GuardedRoute, body, json_answer, problems
-from manylabel_service.api.web.turns import LARGE_BYTES
 from manylabel_service.api.web.validation import Path
 from manylabel_service.errors import InvalidExample, ServiceError
 from manylabel_service.hosting.hosted_model import HostedModel
@@ -37,7 +37,7 @@ from manylabel_service.integrations.annif.translation import (
     vocabulary,
 )
 from manylabel_service.online.replica import Replica
-from manylabel_service.online.state.answer import UpdateResult
+from manylabel_service.online.state.outcome import UpdateResult
 
 router = APIRouter(route_class=GuardedRoute, tags=["Annif"])
 
@@ -226,7 +226,7 @@ async def _suggest(
 
 async def _learn(request: Request, context: Context, replica: Replica) -> UpdateResult:
     settings = context.settings
-    deadline = time.monotonic() + settings.max_queue_seconds
+    deadline = time.monotonic() + settings.max_queue_wait_seconds
     replica.check_wait()
     items, raw = await read_large_json(request, settings.max_body_bytes)
     key = idempotency.idempotency_key(request, "annif-learn", raw)

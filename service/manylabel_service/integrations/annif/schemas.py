@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, RootModel
 
-from manylabel_service.api.schemas.base import Answer
+from manylabel_service.api.schemas.base import ResponseModel
 from manylabel_service.api.web.parameters import Parameters
 
 Metadata = Annotated[dict[str, str], Field(max_length=100)]
@@ -67,20 +67,20 @@ class AnnifIndexedDocuments(RootModel[list[AnnifIndexed]]):
     """Documents with their subjects."""
 
 
-class AnnifInfo(Answer):
+class AnnifInfo(ResponseModel):
     """The interface, and the release of ManyLabel."""
 
     title: str
     version: str
 
 
-class AnnifBackend(Answer):
+class AnnifBackend(ResponseModel):
     """The algorithm of a model; `trained` if jobs train it."""
 
     backend_id: str
 
 
-class AnnifVocabulary(Answer):
+class AnnifVocabulary(ResponseModel):
     """The labels of a model. The size is null for a model that is not in memory."""
 
     vocab_id: str
@@ -89,13 +89,13 @@ class AnnifVocabulary(Answer):
     loaded: bool
 
 
-class AnnifVocabularies(Answer):
+class AnnifVocabularies(ResponseModel):
     """The labels of each model that the caller may see."""
 
     vocabs: list[AnnifVocabulary]
 
 
-class AnnifProject(Answer):
+class AnnifProject(ResponseModel):
     """A model, as Annif describes a project. Nothing is said of whether a model that is not in memory is trained."""
 
     project_id: str
@@ -108,13 +108,13 @@ class AnnifProject(Answer):
     modification_time: None
 
 
-class AnnifProjects(Answer):
+class AnnifProjects(ResponseModel):
     """The models that the caller may see."""
 
     projects: list[AnnifProject]
 
 
-class AnnifSuggestion(Answer):
+class AnnifSuggestion(ResponseModel):
     """A label with its probability. One without a URI or a title has its name there."""
 
     uri: str
@@ -123,7 +123,7 @@ class AnnifSuggestion(Answer):
     score: float
 
 
-class AnnifSuggestions(Answer):
+class AnnifSuggestions(ResponseModel):
     """The labels of a text, the most probable first."""
 
     results: list[AnnifSuggestion]

@@ -7,17 +7,17 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from manylabel_service.jobs.context import JobContext
-from manylabel_service.jobs.job_record import JobRecord
+from manylabel_service.jobs.job_record import JobDocument
 from manylabel_service.jobs.supervision.supervisor import supervise
 
-Queued = Sequence[tuple[JobRecord, int]]
+Queued = Sequence[tuple[JobDocument, int]]
 
 
 class Runner(Protocol):
     """A runner sees to it that queued tasks are done. Others may do what it is offered meanwhile: the lease decides."""
 
     async def offer(self, queued: Queued) -> None:
-        """Take what is queued now, or some of it; called again and again. Raises StorageGone."""
+        """Take what is queued now, or some of it; called again and again. Raises StorageUnavailable."""
         ...
 
     async def stop(self) -> None:

@@ -11,7 +11,7 @@ import redis
 from rq import Queue
 from rq.serializers import JSONSerializer
 
-from manylabel_service.errors import StorageGone
+from manylabel_service.errors import StorageUnavailable
 from manylabel_service.jobs.context import JobContext
 from manylabel_service.jobs.runners.local import Queued
 from manylabel_service.settings import Settings
@@ -63,7 +63,7 @@ class RQRunner:
             try:
                 await asyncio.to_thread(self._offer, offered)
             except redis.exceptions.RedisError as error:
-                raise StorageGone(f"RQ's queue cannot be reached ({error})", heals=True) from error
+                raise StorageUnavailable(f"RQ's queue cannot be reached ({error})", heals=True) from error
 
     async def stop(self) -> None:
         await asyncio.to_thread(self._connection.close)
@@ -77,7 +77,7 @@ class RQRunner:
                     TASK,
                     args=[id, number],
                     job_id=name,
-                    timeout=-1,  # ours is job_seconds
+                    timeout=-1,  # ours is job_timeout_seconds
                     result_ttl=0,
                     failure_ttl=FAILED_SECONDS,
                     description=f"task {number} of job {id}",

@@ -33,7 +33,7 @@ class _RequestModel(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
 
-class _AnswerModel(BaseModel):
+class _ResponseModel(BaseModel):
     model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True)
 
 
@@ -207,21 +207,21 @@ class JobSpec(_RequestModel):
         return search.model_copy(update={"params": TRAINERS[trainer].searched(params)})
 
 
-class Trials(_AnswerModel):
+class Trials(_ResponseModel):
     """The trials say how far a search is."""
 
     done: int
     total: int
 
 
-class Best(_AnswerModel):
+class Best(_ResponseModel):
     """The best trial so far."""
 
     params: dict[str, Any]
     score: float
 
 
-class Progress(_AnswerModel):
+class Progress(_ResponseModel):
     """The progress says how far a job is."""
 
     iteration: int
@@ -244,7 +244,7 @@ class Progress(_AnswerModel):
     """A search has here the best params so far."""
 
 
-class LabelMeasures(_AnswerModel):
+class LabelMeasures(_ResponseModel):
     """These measures say how well one label is predicted."""
 
     f1: float
@@ -254,7 +254,7 @@ class LabelMeasures(_AnswerModel):
     """Rows that have the label."""
 
 
-class HeldOut(_AnswerModel):
+class HeldOut(_ResponseModel):
     """These measures say how well the result predicts rows that it has not learnt from."""
 
     rows: int
@@ -265,7 +265,7 @@ class HeldOut(_AnswerModel):
     """The 200 most frequent labels have their measures here, at most; a version has those of all."""
 
 
-class Trial(_AnswerModel):
+class Trial(_ResponseModel):
     """One combination of a search."""
 
     params: dict[str, Any]
@@ -277,7 +277,7 @@ class Trial(_AnswerModel):
     seconds: float
 
 
-class Taken(_AnswerModel):
+class Taken(_ResponseModel):
     """This says what a job for a stream has taken from the log of its model."""
 
     asked: int
@@ -296,7 +296,7 @@ class Taken(_AnswerModel):
     """All this in words."""
 
 
-class Result(_AnswerModel):
+class Result(_ResponseModel):
     """The result of a job: a version of a model."""
 
     model: str
@@ -309,7 +309,7 @@ class Result(_AnswerModel):
     """Relative distance from the optimum at its end, at most; null where that is not known."""
     promoted: bool
     """Whether the version was served at once."""
-    held_back: str | None
+    not_promoted_because: str | None
     """The reasons why `if_better` did not serve it; else null."""
     worse: str | None = None
     """By how much it measured lower, on the same rows, than the version that it replaced; else null."""
@@ -321,14 +321,14 @@ class Result(_AnswerModel):
     """Time spent on the fit of the model, and on those for its thresholds and probabilities."""
 
 
-class JobFailure(_AnswerModel):
+class JobFailure(_ResponseModel):
     """A failure says why a job failed."""
 
     code: str
     detail: str
 
 
-class LogLine(_AnswerModel):
+class LogLine(_ResponseModel):
     """A line of a job's log."""
 
     n: int
@@ -338,7 +338,7 @@ class LogLine(_AnswerModel):
     text: str
 
 
-class Job(_AnswerModel):
+class Job(_ResponseModel):
     """A job as it is now."""
 
     id: str

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 from manylabel_service.datasets.from_stream import rows_of_stream
-from manylabel_service.errors import BlobDamaged, BlobNotFound, StorageFull, StorageGone
+from manylabel_service.errors import BlobDamaged, BlobNotFound, StorageFull, StorageUnavailable
 from manylabel_service.jobs.context import JobContext
-from manylabel_service.jobs.job_record import Checkpoint, JobRecord, Task
+from manylabel_service.jobs.job_record import Checkpoint, JobDocument, Task
 from manylabel_service.jobs.job_store import blobs_of, gathered_key
 from manylabel_service.jobs.spec.schemas import DataOfSet, DataOfStream, HeldOut, Result, Rows, Taken
 from manylabel_service.jobs.supervision.lease import TaskLease
@@ -32,7 +32,7 @@ class FilesChanged(Exception):
 class InputFiles:
     """Input files of a task are fetched into the directory of its training process."""
 
-    def __init__(self, context: JobContext, record: JobRecord, number: int, directory: Path) -> None:
+    def __init__(self, context: JobContext, record: JobDocument, number: int, directory: Path) -> None:
         self._context, self._record, self._directory = context, record, directory
         self._task = record.tasks[number]
         self._splits: dict[str, int] = {}
@@ -44,7 +44,7 @@ class InputFiles:
         Raises
         ------
         DatasetNotFound, FilesChanged
-        StorageGone
+        StorageUnavailable
             Call it again.
         """
         spec, settings = self._record.spec, self._context.settings
@@ -122,7 +122,7 @@ class TooFewExamples(Exception):
     """The log of a model no longer has as many examples as a job needs."""
 
 
-async def gather(context: JobContext, record: JobRecord, directory: Path) -> Taken:
+async def gather(context: JobContext, record: JobDocument, directory: Path) -> Taken:
     """Take the examples of a stream and keep them with the job; return how many there were.
 
     Raises
@@ -181,18 +181,18 @@ class CheckpointUploads:
         key = f"{blobs_of(self._lease.id)}{self._lease.number}/{self._lease.token}/{path.name}"
         new, old = Checkpoint(key=key, iteration=iteration), self.kept
 
-        def set_checkpoint(_: JobRecord, task: Task, __: str) -> None:
+        def set_checkpoint(_: JobDocument, task: Task, __: str) -> None:
             task.checkpoint = new
 
         await self._lease.retry_until_stored(lambda: file_to_blob(self._context.store.blobs, path, key))
         await self._lease.commit(set_checkpoint)
         self.kept = new
         if old is not None:
-            with suppress(StorageGone):  # else it goes when the job does
+            with suppress(StorageUnavailable):  # else it goes when the job does
                 await self._context.store.blobs.delete(old.key)
 
 
-def _measured_on(record: JobRecord) -> str | None:
+def _measured_on(record: JobDocument) -> str | None:
     """Return a digest of the rows that a job holds out; None for those of a stream, which never come again."""
     data, holdout = record.spec.data, record.spec.holdout
     rows: tuple[object, ...]
@@ -207,7 +207,7 @@ def _measured_on(record: JobRecord) -> str | None:
     return blake2b(repr(rows).encode(), digest_size=16).hexdigest()
 
 
-async def publish_result(context: JobContext, record: JobRecord, directory: Path, made: dict[str, Any]) -> Result:
+async def publish_result(context: JobContext, record: JobDocument, directory: Path, made: dict[str, Any]) -> Result:
     """Make the result of a fit a version of the job's model; it is the same version however often this is called.
 
     Parameters
@@ -233,15 +233,15 @@ async def publish_result(context: JobContext, record: JobRecord, directory: Path
     artifact = await asyncio.to_thread((directory / RESULT).read_bytes)
     number = await publish(context.store, context.settings, spec.model, artifact, meta, promote=spec.promote)
     published = await published_meta(context.store, spec.model, number)
-    held_back = None if published is None else published.held_back
+    not_promoted_because = None if published is None else published.not_promoted_because
     return Result(
         model=spec.model,
         version=number,
         rows=made["rows"],
         converged=made["converged"],
         gap=made["gap"],
-        promoted=spec.promote != "never" and held_back is None,
-        held_back=held_back,
+        promoted=spec.promote != "never" and not_promoted_because is None,
+        not_promoted_because=not_promoted_because,
         worse=None if published is None else published.worse,
         held_out=held_out,
         params=task.params,

@@ -7,7 +7,7 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
-from manylabel_service.errors import JobNotFound, StorageFull, StorageGone
+from manylabel_service.errors import JobNotFound, StorageFull, StorageUnavailable
 from manylabel_service.jobs.context import (
     HEARTBEAT_SECONDS,
     POLL_SECONDS,
@@ -16,11 +16,11 @@ from manylabel_service.jobs.context import (
     VALID_SECONDS,
     JobContext,
 )
-from manylabel_service.jobs.job_record import JobRecord, LeaseLost, Task
+from manylabel_service.jobs.job_record import JobDocument, LeaseLost, Task
 from manylabel_service.jobs.supervision.child_process import ChildProcess
 
 Done = TypeVar("Done")
-TaskChange = Callable[[JobRecord, Task, str], None]
+TaskChange = Callable[[JobDocument, Task, str], None]
 """Changes a job and its leased task, at a time in RFC 3339."""
 
 MARGIN_SECONDS = 1.0
@@ -53,13 +53,13 @@ class TaskLease:
         """Add a line to the job's log, with the next heartbeat."""
         self._log_lines.append(text)
 
-    async def change(self, change: TaskChange, *, most_seconds: float | None = None) -> JobRecord:
+    async def change(self, change: TaskChange, *, most_seconds: float | None = None) -> JobDocument:
         """Change the job, if the lease still holds. It is a heartbeat too.
 
         Raises
         ------
         LeaseLost
-        StorageGone
+        StorageUnavailable
             The change may have been made.
         TimeoutError
             The change may have been made; not known after `most_seconds`.
@@ -67,7 +67,7 @@ class TaskLease:
         begun = time.monotonic()
         lines, self._log_lines = self._log_lines, []
 
-        def with_heartbeat(record: JobRecord, now: str) -> None:
+        def with_heartbeat(record: JobDocument, now: str) -> None:
             task = record.leased(self.number, self.token)
             task.heartbeats += 1
             task.progress = self.progress or task.progress
@@ -79,7 +79,7 @@ class TaskLease:
                 record = await self._context.job_store.change(self.id, with_heartbeat)
         except JobNotFound as error:
             raise LeaseLost(str(error)) from error
-        except (StorageGone, TimeoutError):
+        except (StorageUnavailable, TimeoutError):
             self._log_lines = [*lines, *self._log_lines]
             raise
         self.valid_until = begun + VALID_SECONDS
@@ -94,17 +94,17 @@ class TaskLease:
         while True:
             try:
                 return await do()
-            except StorageGone as error:
+            except StorageUnavailable as error:
                 if not error.heals or isinstance(error, StorageFull):
                     raise
             await asyncio.sleep(RETRY_SECONDS)
 
-    async def commit(self, change: TaskChange) -> JobRecord:
+    async def commit(self, change: TaskChange) -> JobDocument:
         """Make a change, however long the store is gone or full; raises LeaseLost."""
         while True:
             try:
                 return await self.change(change)
-            except StorageGone as error:
+            except StorageUnavailable as error:
                 if not error.heals:
                     raise
             await asyncio.sleep(RETRY_SECONDS)
@@ -122,7 +122,7 @@ class TaskLease:
                     sent, sent_at = sending, begun
                 else:
                     await self._poll()
-            except (StorageGone, TimeoutError):
+            except (StorageUnavailable, TimeoutError):
                 pass
             self._allow_or_pause()
             await asyncio.sleep(POLL_SECONDS)
@@ -157,5 +157,5 @@ class TaskLease:
             self.process.pause()
 
 
-def _unchanged(record: JobRecord, task: Task, now: str) -> None:
+def _unchanged(record: JobDocument, task: Task, now: str) -> None:
     """Change nothing: the heartbeat alone is sent."""

@@ -18,9 +18,16 @@ from typing import Any
 
 import structlog
 
-from manylabel_service.errors import BlobDamaged, DatasetNotFound, JobNotFound, ServiceError, StorageFull, StorageGone
+from manylabel_service.errors import (
+    BlobDamaged,
+    DatasetNotFound,
+    JobNotFound,
+    ServiceError,
+    StorageFull,
+    StorageUnavailable,
+)
 from manylabel_service.jobs.context import JobContext
-from manylabel_service.jobs.job_record import JobRecord, LeaseLost, NotClaimable, Task
+from manylabel_service.jobs.job_record import JobDocument, LeaseLost, NotClaimable, Task
 from manylabel_service.jobs.spec.schemas import DataOfStream
 from manylabel_service.jobs.supervision.child_process import ChildProcess
 from manylabel_service.jobs.supervision.files import (
@@ -65,7 +72,7 @@ async def supervise(context: JobContext, id: str, number: int) -> None:
     """
     token = secrets.token_hex(8)
 
-    def take(record: JobRecord, now: str) -> None:
+    def take(record: JobDocument, now: str) -> None:
         task = record.claim(number, token, now)
         how = f"goes on from iteration {task.checkpoint.iteration}" if task.checkpoint else "begins"
         where = f"{socket.gethostname()}, process {os.getpid()}"
@@ -74,7 +81,7 @@ async def supervise(context: JobContext, id: str, number: int) -> None:
     taken_at = time.monotonic()
     try:
         record = await context.job_store.change(id, take)
-    except (JobNotFound, NotClaimable, StorageGone):
+    except (JobNotFound, NotClaimable, StorageUnavailable):
         return  # a lease that was taken although the response was lost expires without heartbeats
     await Supervision(context, record, TaskLease(context, id, number, token, taken_at)).run()
 
@@ -82,7 +89,7 @@ async def supervise(context: JobContext, id: str, number: int) -> None:
 class Supervision:
     """A supervision carries out one leased task."""
 
-    def __init__(self, context: JobContext, record: JobRecord, lease: TaskLease) -> None:
+    def __init__(self, context: JobContext, record: JobDocument, lease: TaskLease) -> None:
         self._context, self._record, self._lease = context, record, lease
         self._task = record.tasks[lease.number]
         self._log = log.bind(job=record.id, task=lease.number, stage=self._task.stage)
@@ -101,7 +108,7 @@ class Supervision:
             await self._release()
             raise
         except ProcessDied as error:
-            reason, most = str(error), self._context.settings.job_attempts
+            reason, most = str(error), self._context.settings.job_max_attempts
             self._log.warning("training_process_died", error=reason)
             await self._end(lambda record, task, now: record.requeue_or_fail(task, reason, most, now))
         except Exception as error:
@@ -148,11 +155,11 @@ class Supervision:
         number, token, old = self._lease.number, self._lease.token, self._task.checkpoint
         await self._lease.commit(lambda record, *_: record.finish(number, token, outcome))
         if old is not None:
-            with suppress(StorageGone):  # else it goes when the job does
+            with suppress(StorageUnavailable):  # else it goes when the job does
                 await self._context.store.blobs.delete(old.key)
 
     async def _publish(self, directory: Path, result: dict[str, Any]) -> None:
-        def announce(_: JobRecord, task: Task, __: str) -> None:
+        def announce(_: JobDocument, task: Task, __: str) -> None:
             task.publishing = True
 
         record = await self._lease.commit(announce)
@@ -166,13 +173,13 @@ class Supervision:
             raise TaskFailed("not_publishable", error.answer()) from error
         self._context.published(made.model)
         self._lease.add_log_line(f"published as version {made.version} of model {made.model}")
-        if made.held_back is not None:
-            self._lease.add_log_line(f"version {made.version} is not served: {made.held_back}")
+        if made.not_promoted_because is not None:
+            self._lease.add_log_line(f"version {made.version} is not served: {made.not_promoted_because}")
         if made.worse is not None:
             self._lease.add_log_line(f"version {made.version} is served, although {made.worse}")
         number, token = self._lease.number, self._lease.token
         await self._lease.commit(lambda job, _, now: job.succeed(number, token, made, now))
-        with suppress(StorageGone):  # else the monitor does it
+        with suppress(StorageUnavailable):  # else the monitor does it
             await self._context.job_store.remove_blobs(record.id)
 
     async def _trained(self, directory: Path) -> dict[str, Any]:
@@ -187,12 +194,14 @@ class Supervision:
         self._lease.process = process
         checkpoints = CheckpointUploads(self._context, self._lease, self._task.checkpoint)
         storing = asyncio.create_task(checkpoints.store(), name=f"checkpoints of {self._record.id}")
-        seconds = self._context.settings.job_seconds
+        seconds = self._context.settings.job_timeout_seconds
         try:
             async with asyncio.timeout(seconds):
                 return await self._listen(process, directory, checkpoints)
         except TimeoutError:
-            raise TaskFailed("timed_out", f"it was not done in job_seconds = {seconds:g} s without a break") from None
+            raise TaskFailed(
+                "timed_out", f"it was not done in job_timeout_seconds = {seconds:g} s without a break"
+            ) from None
         finally:
             self._lease.process = None
             storing.cancel()
@@ -254,7 +263,7 @@ def _ended(status: int, lines: list[str]) -> Exception:
     return TaskFailed("training_failed", f"the training process ended with status {status}{last}")
 
 
-def _named(record: JobRecord, number: int) -> str:
+def _named(record: JobDocument, number: int) -> str:
     """Return what people call a task."""
     stage = record.tasks[number].stage
     trials = [n for n, task in enumerate(record.tasks) if task.stage == "trial"]

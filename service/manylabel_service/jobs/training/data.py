@@ -14,7 +14,7 @@ from manylabel_core.batch.catalogue import TRAINERS
 from manylabel_core.datasets import Dataset
 from manylabel_core.datasets.aligning import aligned, with_views
 from manylabel_core.datasets.dataset import stored
-from manylabel_core.division import held_out
+from manylabel_core.splitting import held_out
 from manylabel_service.jobs.training.request import FitRequest, Part
 
 

@@ -26,9 +26,9 @@ from manylabel_core.batch.segments import LEAST, Reached, first_segment, fit_in_
 from manylabel_core.checks import TooFewRows
 from manylabel_core.datasets import Dataset
 from manylabel_core.datasets.dataset import SINGLE
-from manylabel_core.division import folds
 from manylabel_core.scaling.fitted import as_taken
 from manylabel_core.solvers import Progress
+from manylabel_core.splitting import folds
 from manylabel_core.state import State
 from manylabel_service.jobs.spec.measures import all_measures, baseline_measures, label_measures, measure
 from manylabel_service.jobs.spec.trainers import PARAMS

@@ -26,7 +26,7 @@ from rq.queue import Queue
 from rq.serializers import JSONSerializer
 
 from manylabel_service.datasets.dataset_store import DatasetStore
-from manylabel_service.errors import StorageGone
+from manylabel_service.errors import StorageUnavailable
 from manylabel_service.jobs.context import JobContext
 from manylabel_service.jobs.job_store import JobStore
 from manylabel_service.jobs.runners.rq import QUEUE, connect
@@ -34,7 +34,7 @@ from manylabel_service.jobs.supervision.supervisor import supervise
 from manylabel_service.jobs.supervision.workdirs import remove_stale
 from manylabel_service.jobs.training import warmup
 from manylabel_service.models.membership import Membership
-from manylabel_service.online.spec.release import InUse
+from manylabel_service.online.spec.release import ClusterVersion
 from manylabel_service.settings import Settings
 from manylabel_service.storage import open_store, store_address
 
@@ -59,7 +59,7 @@ class RQWorkerProcess:
         self._thread = threading.Thread(target=self._loop.run_forever, name="tasks", daemon=True)
         self._task: asyncio.Task[None] | None = None
         # A worker reads logs to train from: as long as it lives, nothing is written that it cannot read.
-        self._membership = Membership(self._store, "worker", InUse(), lambda: {"ready": not self.stopping})
+        self._membership = Membership(self._store, "worker", ClusterVersion(), lambda: {"ready": not self.stopping})
         self._taking_part: Future[None] | None = None
         self._warming: subprocess.Popen[bytes] | None = None
         self.stopping = False
@@ -76,7 +76,7 @@ class RQWorkerProcess:
                 self._run(self._membership.join()).result()
                 self._taking_part = self._run(self._take_part())
                 return
-            except StorageGone as error:
+            except StorageUnavailable as error:
                 if not error.heals:
                     raise
                 log.warning("store_unavailable", error=str(error), action=f"trying again in {pause:g} s")

@@ -8,17 +8,17 @@ from typing import IO, Any
 from manylabel_core.state import DamagedState, NewerState, State
 from manylabel_service.errors import ReleaseTooOld, SnapshotNotFound
 from manylabel_service.online.state.model import MAX_HEADER_BYTES, OnlineModel
-from manylabel_service.storage import ModelRecord, SnapshotRecord, Store, position_key
+from manylabel_service.storage import ModelMeta, SnapshotMeta, Store, position_key
 
 
 class SnapshotReader:
-    """Finds and reads snapshots; every method raises StorageGone and ModelGone."""
+    """Finds and reads snapshots; every method raises StorageUnavailable and ModelGone."""
 
-    def __init__(self, record: ModelRecord, store: Store) -> None:
+    def __init__(self, record: ModelMeta, store: Store) -> None:
         self._record = record
         self._store = store
 
-    async def list(self) -> list[SnapshotRecord]:
+    async def list(self) -> list[SnapshotMeta]:
         """Return all snapshots, the newest first."""
         return await self._store.snapshots.all(self._record)
 
@@ -88,7 +88,7 @@ class SnapshotReader:
             raise SnapshotNotFound(self._record.name, position) from error
         return record.position
 
-    async def find(self, snapshot: str) -> SnapshotRecord:
+    async def find(self, snapshot: str) -> SnapshotMeta:
         """Return the snapshot at a position, or with a name; raise SnapshotNotFound."""
         listed = await self.list()
         try:
@@ -100,7 +100,7 @@ class SnapshotReader:
         return record
 
 
-def at(position: str, snapshots: Sequence[SnapshotRecord]) -> SnapshotRecord | None:
+def at(position: str, snapshots: Sequence[SnapshotMeta]) -> SnapshotMeta | None:
     """Return the snapshot at a position; raise ValueError if that is none."""
     key = position_key(position)
     return next((snapshot for snapshot in snapshots if position_key(snapshot.position) == key), None)

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from manylabel_service.errors import NotReady, ServiceError
 from manylabel_service.online.snapshots.snapshotter import Snapshotter, Storing
 from manylabel_service.online.state.model import OnlineModel
-from manylabel_service.storage import SnapshotRecord
+from manylabel_service.storage import SnapshotMeta
 
-Waiting = asyncio.Future[SnapshotRecord]
+Waiting = asyncio.Future[SnapshotMeta]
 
 
 class SnapshotRequests:

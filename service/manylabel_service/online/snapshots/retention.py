@@ -7,7 +7,7 @@ from typing import NamedTuple, Self
 from manylabel_service.errors import LogTrimmed
 from manylabel_service.online.state.model import OnlineModel
 from manylabel_service.settings import Settings
-from manylabel_service.storage import ModelRecord, SnapshotRecord, Store, position_key
+from manylabel_service.storage import ModelMeta, SnapshotMeta, Store, position_key
 
 PIN_SECONDS = 60.0
 """Seconds for which a pin stays that no log entry needs: a rollback may be on its way into the log."""
@@ -29,16 +29,16 @@ class LogWindow(NamedTuple):
     @classmethod
     def of(cls, settings: Settings) -> Self:
         """Return what the settings say."""
-        return cls(settings.log_keep_examples, 3600 * settings.log_keep_hours, settings.log_keep_bytes)
+        return cls(settings.log_retention_examples, 3600 * settings.log_retention_hours, settings.log_retention_bytes)
 
-    def share(self, earlier: SnapshotRecord, later: SnapshotRecord) -> float:
+    def share(self, earlier: SnapshotMeta, later: SnapshotMeta) -> float:
         """Return how much of the window lies between two snapshots: at 1 it is all there."""
         examples = later.extent.examples - earlier.extent.examples
         seconds = (later.created_unix_ms - earlier.created_unix_ms) / 1000
         pairs = ((examples, self.examples), (seconds, self.seconds))
         return min((had / due for had, due in pairs if due > 0), default=1.0)
 
-    def is_step(self, earlier: SnapshotRecord, later: SnapshotRecord) -> bool:
+    def is_step(self, earlier: SnapshotMeta, later: SnapshotMeta) -> bool:
         """Return whether the log may begin at either, and not be much longer at one than at the other."""
         share_of_bytes = (later.extent.size_bytes - earlier.extent.size_bytes) / self.size_bytes
         return max(self.share(earlier, later), share_of_bytes) >= STEP
@@ -50,11 +50,11 @@ NO_WINDOW = LogWindow(0, 0, 1)
 class Plan(NamedTuple):
     """A plan says which snapshots stay, and through which position the log goes; None: no more of it than has gone."""
 
-    kept: Sequence[SnapshotRecord]
+    kept: Sequence[SnapshotMeta]
     trimmed: str | None
 
 
-def plan(snapshots: Sequence[SnapshotRecord], n_kept: int, window: LogWindow) -> Plan:
+def plan(snapshots: Sequence[SnapshotMeta], n_kept: int, window: LogWindow) -> Plan:
     """Plan what stays of these snapshots, the newest of which is the first, and of the log.
 
     The newest `n_kept` stay; and the one that the log begins at, without which it cannot be read, with some between.
@@ -78,18 +78,16 @@ def plan(snapshots: Sequence[SnapshotRecord], n_kept: int, window: LogWindow) ->
     return Plan([*snapshots[:n_kept], *_between(snapshots, n_kept, begin, window)], snapshots[begin].position)
 
 
-def _between(
-    snapshots: Sequence[SnapshotRecord], n_kept: int, begin: int, window: LogWindow
-) -> Sequence[SnapshotRecord]:
+def _between(snapshots: Sequence[SnapshotMeta], n_kept: int, begin: int, window: LogWindow) -> Sequence[SnapshotMeta]:
     """Return the snapshots to keep beside the newest, if the log begins at this one, from it on."""
-    between: list[SnapshotRecord] = []
+    between: list[SnapshotMeta] = []
     for snapshot in reversed(snapshots[n_kept : begin + 1]):
         if not between or snapshot.pinned or snapshot.kept or window.is_step(between[-1], snapshot):
             between.append(snapshot)
     return between[::-1]
 
 
-def _total(snapshots: Sequence[SnapshotRecord]) -> int:
+def _total(snapshots: Sequence[SnapshotMeta]) -> int:
     """Return the bytes of the automatic snapshots."""
     return sum(snapshot.size_bytes for snapshot in snapshots if not snapshot.kept)
 
@@ -107,7 +105,7 @@ class Retention:
     window : how much of the log is kept.
     """
 
-    def __init__(self, record: ModelRecord, store: Store, n_kept: int, window: LogWindow) -> None:
+    def __init__(self, record: ModelMeta, store: Store, n_kept: int, window: LogWindow) -> None:
         self._record = record
         self._store = store
         self._n_kept = n_kept
@@ -115,14 +113,14 @@ class Retention:
         self._needless_since: dict[str, float] = {}
         self._behind_log: set[str] = set()
 
-    async def bytes_to_go(self, new: SnapshotRecord, keep_log: bool = True) -> int:
+    async def bytes_to_go(self, new: SnapshotMeta, keep_log: bool = True) -> int:
         """Return the bytes of the snapshots that `apply` will drop once this one is stored."""
         before = await self._store.snapshots.all(self._record)
         others = [old for old in before if old.position != new.position]
         kept = {old.position for old in (await self._plan([new, *others], keep_log)).kept}
         return _total([old for old in others if old.position not in kept and not old.pinned])
 
-    async def apply(self, model: OnlineModel, keep_log: bool = True) -> list[SnapshotRecord]:
+    async def apply(self, model: OnlineModel, keep_log: bool = True) -> list[SnapshotMeta]:
         """Drop what is old, trim the log behind the oldest needed; answers the snapshots there were before.
 
         Without `keep_log`, no more of the log is kept than the newest snapshots need.
@@ -140,17 +138,17 @@ class Retention:
         snapshots = await self._store.snapshots.all(self._record)
         await self._drop(snapshots, await self._plan(snapshots, True))
 
-    async def _drop(self, snapshots: Sequence[SnapshotRecord], planned: Plan) -> None:
+    async def _drop(self, snapshots: Sequence[SnapshotMeta], planned: Plan) -> None:
         stay = {snapshot.position for snapshot in planned.kept}
         for old in snapshots:
             if old.position not in stay and not (old.pinned or old.kept):
                 await self._store.snapshots.delete(self._record, old.position)
 
-    async def _plan(self, snapshots: Sequence[SnapshotRecord], keep_log: bool) -> Plan:
+    async def _plan(self, snapshots: Sequence[SnapshotMeta], keep_log: bool) -> Plan:
         reached = [snapshot for snapshot in snapshots if not await self._is_behind_log(snapshot)]
         return plan(reached, self._n_kept, self._window if keep_log else NO_WINDOW)
 
-    async def _is_behind_log(self, snapshot: SnapshotRecord) -> bool:
+    async def _is_behind_log(self, snapshot: SnapshotMeta) -> bool:
         """Return whether a snapshot stays only because it is manual: the log does not reach back to it."""
         if snapshot.kept and snapshot.position not in self._behind_log:
             try:
@@ -159,7 +157,7 @@ class Retention:
                 self._behind_log.add(snapshot.position)
         return bool(snapshot.kept) and snapshot.position in self._behind_log
 
-    async def _unpin(self, model: OnlineModel, snapshots: list[SnapshotRecord], trimmed: str) -> None:
+    async def _unpin(self, model: OnlineModel, snapshots: list[SnapshotMeta], trimmed: str) -> None:
         needed = {to for entry, to in model.rollbacks if position_key(entry) > position_key(trimmed)}
         needless = [s.position for s in snapshots if s.pinned and s.position not in needed]
         now = time.monotonic()

@@ -24,16 +24,16 @@ from manylabel_service.errors import (
     NotReady,
     SnapshotNeeded,
     StorageError,
-    StorageGone,
+    StorageUnavailable,
 )
+from manylabel_service.online.snapshots.quota import SnapshotQuota
 from manylabel_service.online.snapshots.reader import at
 from manylabel_service.online.snapshots.retention import NO_WINDOW, LogWindow, Retention
-from manylabel_service.online.snapshots.room import SnapshotRoom
-from manylabel_service.online.spec.release import InUse
+from manylabel_service.online.spec.release import ClusterVersion
 from manylabel_service.online.spec.trained import is_trained
 from manylabel_service.online.state.model import OnlineModel
 from manylabel_service.settings import Settings
-from manylabel_service.storage import START, Kept, LogExtent, ModelRecord, SnapshotRecord, Store, position_key
+from manylabel_service.storage import START, LogExtent, ManualSnapshot, ModelMeta, SnapshotMeta, Store, position_key
 
 STORING_SECONDS = 0.5
 """How long to leave a snapshot that is being stored before looking again."""
@@ -42,7 +42,7 @@ SPREAD = 0.25
 
 log = structlog.get_logger()
 
-Storing = asyncio.Task[SnapshotRecord | None]
+Storing = asyncio.Task[SnapshotMeta | None]
 
 
 class Snapshotter:
@@ -60,22 +60,22 @@ class Snapshotter:
 
     def __init__(
         self,
-        record: ModelRecord,
+        record: ModelMeta,
         store: Store,
         settings: Settings,
-        room: SnapshotRoom | None = None,
+        room: SnapshotQuota | None = None,
         on_stored: Callable[[], None] = lambda: None,
-        in_use: InUse | None = None,
+        in_use: ClusterVersion | None = None,
     ) -> None:
         self._record = record
         self._store = store
         self._settings = settings
-        self._room = SnapshotRoom(store, settings.max_snapshot_bytes) if room is None else room
+        self._room = SnapshotQuota(store, settings.max_snapshot_bytes) if room is None else room
         self._on_stored = on_stored
-        self._in_use = in_use or InUse()
+        self._in_use = in_use or ClusterVersion()
         # The log of a trained model has no examples to train from.
         window = NO_WINDOW if is_trained(record.spec) else LogWindow.of(settings)
-        self._retention = Retention(record, store, settings.snapshots_kept, window)
+        self._retention = Retention(record, store, settings.snapshot_retention_count, window)
         self._storing: Storing | None = None
         self._patience = 1.0
         self._soon = False
@@ -88,7 +88,7 @@ class Snapshotter:
         self.taken_at = time.monotonic()
         self.size_bytes = 0
 
-    def resume(self, snapshot: SnapshotRecord | None, learnt: int, size_bytes: int) -> None:
+    def resume(self, snapshot: SnapshotMeta | None, learnt: int, size_bytes: int) -> None:
         """Start from a snapshot that the model was restored from, or from none, and the part of the log learnt
         since."""
         self.covered = START if snapshot is None else snapshot.position
@@ -198,7 +198,7 @@ class Snapshotter:
                 await self._room_free.wait()
             await self._wait_until_stored()
 
-    async def keep(self, position: str, kept: Kept) -> None:
+    async def keep(self, position: str, kept: ManualSnapshot) -> None:
         """Make a snapshot manual: it stays until it is deleted.
 
         Raises
@@ -207,7 +207,7 @@ class Snapshotter:
             There is none at the position any more.
         SnapshotExists, SnapshotsFull, StorageError, ModelGone
         """
-        if not await self._store.snapshots.keep(self._record, position, kept, self._settings.max_kept_snapshots):
+        if not await self._store.snapshots.keep(self._record, position, kept, self._settings.max_manual_snapshots):
             raise NotReady(f"the snapshot of model {self._record.name!r} went before it could be kept")
 
     async def let_go(self, position: str) -> None:
@@ -236,7 +236,7 @@ class Snapshotter:
         age_seconds = time.time() - newest.created_unix_ms / 1000
         return newest.position == position or age_seconds < self._settings.snapshot_every_seconds
 
-    async def _newer_of_others(self) -> SnapshotRecord | None:
+    async def _newer_of_others(self) -> SnapshotMeta | None:
         """Return the newest snapshot, if another replica stored it and it is news."""
         newest = next(iter(await self._store.snapshots.all(self._record)), None)
         if newest is None or position_key(newest.position) <= position_key(self.covered):
@@ -254,7 +254,7 @@ class Snapshotter:
             storing.exception()  # mark it as retrieved: it has been logged, and asyncio need not warn of it
         self._on_stored()
 
-    async def _make_room(self, new: SnapshotRecord) -> bool:
+    async def _make_room(self, new: SnapshotMeta) -> bool:
         """Count the snapshot in, and return whether there is room for those that older parts of the log need too."""
         for keep_log in (True, False):
             to_go = await self._retention.bytes_to_go(new, keep_log)
@@ -266,10 +266,8 @@ class Snapshotter:
                     raise
         return keep_log
 
-    async def _put(
-        self, model: OnlineModel, position: str, data: memoryview, extent: LogExtent
-    ) -> SnapshotRecord | None:
-        new = SnapshotRecord(position, len(data), time.time_ns() // 1_000_000, extent=extent)
+    async def _put(self, model: OnlineModel, position: str, data: memoryview, extent: LogExtent) -> SnapshotMeta | None:
+        new = SnapshotMeta(position, len(data), time.time_ns() // 1_000_000, extent=extent)
         try:
             keep_log = await self._make_room(new)
             await self._store.snapshots.put(self._record, position, data, extent)
@@ -283,11 +281,11 @@ class Snapshotter:
             return None
         except (StorageError, LimitExceeded) as error:
             log.warning("snapshot_failed", model=self._record.name, position=position, error=str(error))
-            if isinstance(error, StorageGone | LimitExceeded):
+            if isinstance(error, StorageUnavailable | LimitExceeded):
                 raise
             raise NotReady(f"the snapshot of model {self._record.name!r} could not be stored") from error
         return at(position, kept)
 
 
-async def _nothing() -> SnapshotRecord | None:
+async def _nothing() -> SnapshotMeta | None:
     return None

@@ -48,7 +48,7 @@ class LabelLimit(_Limit):
     """Policy for further labels: `reject` refuses the update, `ignore` leaves the label out of the truth."""
 
 
-class Limits(_Limit):
+class ModelLimits(_Limit):
     """How many features and labels a model may have; null is as many as the server allows."""
 
     features: FeatureLimit | None = None
@@ -81,10 +81,10 @@ class Limits(_Limit):
         return _within(self.features, n_features), _within(self.labels, n_labels)
 
 
-UNLIMITED = Limits()
+UNLIMITED = ModelLimits()
 
 
-def limits_to_dict(limits: Limits | None) -> dict[str, Any] | None:
+def limits_to_dict(limits: ModelLimits | None) -> dict[str, Any] | None:
     """Return limits as they were given."""
     return None if limits is None else limits.model_dump(mode="json")
 
@@ -134,18 +134,18 @@ def _within(limit: FeatureLimit | LabelLimit | None, n_columns: int) -> int:
     return n_columns if limit is None else min(n_columns, limit.most)
 
 
-def _only_undeclared(limits: Limits | None, info: ValidationInfo) -> Limits | None:
+def _only_undeclared(limits: ModelLimits | None, info: ValidationInfo) -> ModelLimits | None:
     if limits is not None and (errors := list(_pointless(limits, info.data))):
         raise ValidationError.from_exception_data("limits", errors)
     return limits
 
 
-def _pointless(limits: Limits, spec: dict[str, Any]) -> Iterator[InitErrorDetails]:
+def _pointless(limits: ModelLimits, spec: dict[str, Any]) -> Iterator[InitErrorDetails]:
     for kind in ("features", "labels"):
         if getattr(limits, kind) is not None and spec.get(kind) is not None:
             error = PydanticCustomError("limit_declared", "must be null where {kind} are declared", {"kind": kind})
             yield InitErrorDetails(type=error, loc=(kind,), input=None)
 
 
-LimitsField = Annotated[Limits | None, AfterValidator(_only_undeclared)]
+LimitsField = Annotated[ModelLimits | None, AfterValidator(_only_undeclared)]
 """The field of a spec; `features` and `labels` stand before it."""

@@ -1,17 +1,17 @@
 """Names the versions that this release reads, writes and computes: replicas of two releases have to agree about them.
 
-A change that other bytes follow from, in a log entry or in a state, adds a form to `FORMS`. A change that other bits
-follow from, when the same entry is learnt, adds a version to `FOLDS`. A new algorithm, option or field of a spec needs
+A change that other bytes follow from, in a log entry or in a state, adds a form to `FORMAT_VERSIONS`. A change that other bits
+follow from, when the same entry is learnt, adds a version to `REPLAY_VERSIONS`. A new algorithm, option or field of a spec needs
 no version: `read_spec` of an older release does not know it, and says that the release is too old.
 """
 
 from typing import NamedTuple
 
-FORMS = range(1, 2)
+FORMAT_VERSIONS = range(1, 2)
 """Forms of log entries and of states that this release reads; the last is the one that it would write if it was alone.
 An entry begins with its form, a state has it in its header."""
 
-FOLDS = range(1, 2)
+REPLAY_VERSIONS = range(1, 2)
 """Versions of the fold that this release computes, each to the same bits as every other release that does. A model
 keeps the one that it was created with, which its stored spec names."""
 
@@ -23,10 +23,10 @@ class Versions(NamedTuple):
     fold: int
 
 
-LOWEST, HIGHEST = Versions(FORMS[0], FOLDS[0]), Versions(FORMS[-1], FOLDS[-1])
+LOWEST, HIGHEST = Versions(FORMAT_VERSIONS[0], REPLAY_VERSIONS[0]), Versions(FORMAT_VERSIONS[-1], REPLAY_VERSIONS[-1])
 
 
-class InUse:
+class ClusterVersion:
     """Holds what is in use in the store, for all in this process who write to it.
 
     Attributes

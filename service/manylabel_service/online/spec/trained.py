@@ -9,7 +9,7 @@ from typing import ClassVar, Literal
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from manylabel_service.errors import ReleaseTooOld
-from manylabel_service.online.spec.release import FOLDS
+from manylabel_service.online.spec.release import REPLAY_VERSIONS
 from manylabel_service.online.spec.spec import ModelSpec
 
 TRAINED = "trained"
@@ -69,10 +69,14 @@ def read_spec(spec: bytes) -> ModelSpec | TrainedSpec:
     if not isinstance(document, dict):
         raise ValueError("a stored spec must be a JSON object")
     fold = document.pop(_FOLD, 1)
-    if type(fold) is int and fold > FOLDS[-1]:
-        raise ReleaseTooOld(f"the model has version {fold} of the fold, this release computes up to {FOLDS[-1]}")
-    if fold not in FOLDS:
-        raise ValueError(f"the model has version {fold} of the fold, this release computes {FOLDS[0]} to {FOLDS[-1]}")
+    if type(fold) is int and fold > REPLAY_VERSIONS[-1]:
+        raise ReleaseTooOld(
+            f"the model has version {fold} of the fold, this release computes up to {REPLAY_VERSIONS[-1]}"
+        )
+    if fold not in REPLAY_VERSIONS:
+        raise ValueError(
+            f"the model has version {fold} of the fold, this release computes {REPLAY_VERSIONS[0]} to {REPLAY_VERSIONS[-1]}"
+        )
     spec = spec if fold == 1 else json.dumps(document).encode()
     try:
         return TrainedSpec.model_validate_json(spec) if is_trained(spec) else ModelSpec.from_bytes(spec)

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from manylabel_service.idempotency import IdempotencyKey
-from manylabel_service.online.state.answer import Answer
+from manylabel_service.online.state.outcome import UpdateOutcome
 
 MAX_KEYS = 10_000
 """Keys remembered per model; a retry that comes later counts as a new update."""
@@ -27,7 +27,7 @@ class IdempotencyWindow:
     """The latest idempotency keys with the digests of their requests and the answers given."""
 
     def __init__(self) -> None:
-        self._answers: OrderedDict[str, tuple[bytes, Answer]] = OrderedDict()
+        self._answers: OrderedDict[str, tuple[bytes, UpdateOutcome]] = OrderedDict()
         self._answer_bytes = self._text_bytes = 0
 
     def __len__(self) -> int:
@@ -36,11 +36,11 @@ class IdempotencyWindow:
     def __contains__(self, key: str) -> bool:
         return key in self._answers
 
-    def find(self, key: str) -> tuple[bytes, Answer] | None:
+    def find(self, key: str) -> tuple[bytes, UpdateOutcome] | None:
         """Return the digest and the answer of the request that came with the key, or None."""
         return self._answers.get(key)
 
-    def add(self, key: IdempotencyKey, answer: Answer) -> None:
+    def add(self, key: IdempotencyKey, answer: UpdateOutcome) -> None:
         """Remember the answer to a request, and forget the oldest where they become too many."""
         self._answer_bytes += answer.nbytes
         self._text_bytes += len(key.key.encode())
@@ -82,7 +82,7 @@ class IdempotencyWindow:
         return window
 
 
-def _pack(a: Answer) -> list[Any]:
+def _pack(a: UpdateOutcome) -> list[Any]:
     scores, probabilities = _packed_rows(a.scores), _packed_rows(a.probabilities)
     decisions = None if a.decisions is None else [row.astype("<i4", copy=False).tobytes() for row in a.decisions]
     return [a.position, a.updates, a.durability, scores, a.skipped, a.rolled_back_to, probabilities, decisions]
@@ -101,7 +101,7 @@ def _unpack(
     rolled_back_to: Any,
     probabilities: Any,
     decisions: Any,
-) -> Answer:
+) -> UpdateOutcome:
     words = (position, durability, "" if rolled_back_to is None else rolled_back_to)
     if not all(isinstance(word, str) for word in words):
         raise ValueError("keys: an answer's position, durability and target are strings")
@@ -120,7 +120,7 @@ def _unpack(
     for row, own in zip(rows or (), decided or (), strict=False):
         if not len(own) or own[0] not in (0, 1) or ((own[1:] < 0) | (own[1:] >= len(row) - 1)).any():
             raise ValueError("keys: a decision says whether to review, and has columns of labels")
-    return Answer(position, updates, durability, rows, skipped, rolled_back_to, likely, decided)
+    return UpdateOutcome(position, updates, durability, rows, skipped, rolled_back_to, likely, decided)
 
 
 def _unpacked_rows(rows: Any) -> tuple[NDArray[np.float64], ...] | None:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from manylabel_core import Prequential
 from manylabel_core.metrics.prequential import GROUP_BOUNDS
-from manylabel_core.online.calibration.calibration import Curves
+from manylabel_core.online.calibration.calibration import PlattParameters
 from manylabel_core.online.drift.detectors import Alarms
 from manylabel_service.online.state.label_details import NO_DETAILS, DetailsOfLabels
 
@@ -42,7 +42,7 @@ class LabelFacts(NamedTuple):
     names: Sequence[str]
     measured: Prequential
     retired: Collection[str]
-    curves: Curves | None
+    curves: PlattParameters | None
     alarms: Alarms | None
     old_names: Mapping[int, Sequence[str]] = MappingProxyType({})
     details: DetailsOfLabels | None = None

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from manylabel_service import ulid as prediction_ids
 from manylabel_service.errors import PredictionExpired, PredictionLabelled, PredictionNotFound
 from manylabel_service.hosting.examples import Labels
-from manylabel_service.online.state.partial_truths import PartialTruths
+from manylabel_service.online.state.partial_truths import PartialLabels
 
 MAX_LABELLED = 100_000
 """Ids remembered per model; beyond it the oldest predictions count as expired."""
@@ -28,7 +28,7 @@ class LabelledIds:
 
     def __init__(self) -> None:
         self.floor = ""
-        self.parts = PartialTruths()
+        self.parts = PartialLabels()
         self._ids: set[str] = set()
         self._oldest: list[str] = []  # a heap of the same ids
 
@@ -128,7 +128,7 @@ class LabelledIds:
         if len(ids) > MAX_LABELLED:
             raise ValueError("labelled: more ids than are ever remembered")
         labelled._ids, labelled._oldest = set(ids), ids
-        labelled.parts = PartialTruths.from_array(parts)
+        labelled.parts = PartialLabels.from_array(parts)
         if not all(id in labelled for id in labelled.parts):
             raise ValueError("parts: of ids that were not labelled")
         return labelled

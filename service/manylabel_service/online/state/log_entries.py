@@ -7,7 +7,7 @@ an update [want_predictions, want_probabilities, origin, examples]. An origin is
 stream key, stream lines], with [[versions, [version, label names], ...], decisions] behind it, each perhaps null, if
 versions of a trained model have answered or precision was promised. An example is [names, indices, values, label
 names, signs, complete], with its weight behind it if that is not 1 or its source, which comes then, is not "human". The
-form is one of `FORMS`, which differ in nothing so far.
+form is one of `FORMAT_VERSIONS`, which differ in nothing so far.
 
 Numbers are little-endian float32 (values), int32 (indices) and int8 (signs), so that an entry replays to the
 same bits on every machine. Decoding runs no code and reads only what `encode` writes.
@@ -28,7 +28,7 @@ from manylabel_core.rows import MAX_EXAMPLE_WEIGHT
 from manylabel_service.errors import InvalidField, ReleaseTooOld, UnreadableEntry
 from manylabel_service.hosting.examples import Example, Features, Labels
 from manylabel_service.idempotency import MAX_KEY_BYTES, IdempotencyKey
-from manylabel_service.online.spec.release import FORMS
+from manylabel_service.online.spec.release import FORMAT_VERSIONS
 from manylabel_service.online.spec.sources import Source
 from manylabel_service.online.state.groups import check_written
 from manylabel_service.online.state.label_details import MAX_DESCRIBED, Edit, check_edit
@@ -48,7 +48,7 @@ class StreamPart(NamedTuple):
     lines: tuple[int, ...]
 
 
-class Answered(NamedTuple):
+class ServedBy(NamedTuple):
     """A version of a trained model has answered, whose labels are these, in the order of its scores."""
 
     version: int
@@ -74,7 +74,7 @@ class Update:
     stream: StreamPart | None = None
     want_probabilities: bool = False
     served: tuple[NDArray[np.float64], ...] | None = None
-    answered: tuple[Answered, ...] | None = None
+    answered: tuple[ServedBy, ...] | None = None
     decisions: tuple[Decision | None, ...] | None = None
 
     def without(self, indices: Container[int]) -> "Update":
@@ -158,8 +158,8 @@ Change = Update | Control
 """A change of a model that a log entry holds."""
 
 
-def encode(change: Change, form: int = FORMS[0]) -> bytes:
-    """Return the entry of a change, in one of `FORMS`; raise as `encode_head`."""
+def encode(change: Change, form: int = FORMAT_VERSIONS[0]) -> bytes:
+    """Return the entry of a change, in one of `FORMAT_VERSIONS`; raise as `encode_head`."""
     if isinstance(change, Update):
         return encode_head(change, form) + b"".join(map(encode_example, change.examples))
     facts: tuple[Any, ...]
@@ -179,7 +179,7 @@ def encode(change: Change, form: int = FORMS[0]) -> bytes:
     return packed
 
 
-def encode_head(update: Update, form: int = FORMS[0]) -> bytes:
+def encode_head(update: Update, form: int = FORMAT_VERSIONS[0]) -> bytes:
     """Return the entry of an update up to its examples, which follow as by `encode_example`.
 
     Raises
@@ -222,10 +222,14 @@ def decode(payload: bytes) -> Change:
     """
     try:
         form, *fields = msgpack.unpackb(payload)
-        if type(form) is int and form > FORMS[-1]:
-            raise ReleaseTooOld(f"the log has an entry of form {form}, this release reads up to form {FORMS[-1]}")
-        if form not in FORMS:
-            raise UnreadableEntry(f"entry has form {form}, this release reads forms {FORMS[0]} to {FORMS[-1]}")
+        if type(form) is int and form > FORMAT_VERSIONS[-1]:
+            raise ReleaseTooOld(
+                f"the log has an entry of form {form}, this release reads up to form {FORMAT_VERSIONS[-1]}"
+            )
+        if form not in FORMAT_VERSIONS:
+            raise UnreadableEntry(
+                f"entry has form {form}, this release reads forms {FORMAT_VERSIONS[0]} to {FORMAT_VERSIONS[-1]}"
+            )
         kind, *fields = fields
         if kind not in _READERS:
             raise ValueError(f"there is no kind {kind!r}")
@@ -261,9 +265,9 @@ def _update(
     return update
 
 
-def _answered(versions: list[int], *labels: list[Any]) -> tuple[Answered, ...]:
+def _answered(versions: list[int], *labels: list[Any]) -> tuple[ServedBy, ...]:
     """Return who answered each example; the labels of a version stand there once."""
-    known = {int(version): Answered(int(version), tuple(names)) for version, names in labels}
+    known = {int(version): ServedBy(int(version), tuple(names)) for version, names in labels}
     try:
         return tuple(known[version] for version in versions)
     except KeyError as error:

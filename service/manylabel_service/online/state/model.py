@@ -26,10 +26,9 @@ from manylabel_service.hosting.predictions import Prediction, prediction
 from manylabel_service.hosting.selection import Learning
 from manylabel_service.online.label_next import counting, uncertainty
 from manylabel_service.online.spec.limits import UNLIMITED, check_labels, most_of, take_labels
-from manylabel_service.online.spec.release import FORMS
+from manylabel_service.online.spec.release import FORMAT_VERSIONS
 from manylabel_service.online.spec.spec import MAX_NAME_BYTES, ModelSpec
 from manylabel_service.online.spec.trained import TRAINED, TrainedSpec
-from manylabel_service.online.state.answers import Answers, NothingLearnt
 from manylabel_service.online.state.feature_space import Columns, FeatureSpace
 from manylabel_service.online.state.groups import Groups, check_written, places
 from manylabel_service.online.state.idempotency_window import IdempotencyWindow
@@ -39,6 +38,7 @@ from manylabel_service.online.state.label_table import LabelFacts, drift_to_json
 from manylabel_service.online.state.labelled_ids import LabelledIds
 from manylabel_service.online.state.old_names import OldNames
 from manylabel_service.online.state.promises import Promises, check_target
+from manylabel_service.online.state.served_metrics import NothingLearnt, ServedMetrics
 from manylabel_service.online.state.source_metrics import SourceMetrics
 from manylabel_service.online.state.stream_offsets import StreamOffsets
 from manylabel_service.online.state.title_words import TitleWords
@@ -109,7 +109,7 @@ class OnlineModel:
         self.labels.add(spec.labels or ())
         self.ignored_labels = 0
         self.learner: OnlineLearner | NothingLearnt = spec.learner() if isinstance(spec, ModelSpec) else NothingLearnt()
-        self.answers = None if isinstance(spec, ModelSpec) else Answers()
+        self.answers = None if isinstance(spec, ModelSpec) else ServedMetrics()
         # Declared labels have scores from the start. Memory for declared features is taken when they are learnt.
         self.learner.grow(0, len(self.labels))
         self.prequential = Prequential(window=spec.window)
@@ -511,10 +511,10 @@ class OnlineModel:
         known = np.flatnonzero(every)
         return Truth(known.tolist(), every[known], complete=False)
 
-    def seed(self, name: str, form: int = FORMS[0]) -> memoryview:
+    def seed(self, name: str, form: int = FORMAT_VERSIONS[0]) -> memoryview:
         """Return the bytes of a new model of that name, with what this one has learnt, and nothing of its requests.
 
-        They have one of `FORMS`.
+        They have one of `FORMAT_VERSIONS`.
 
         Raises
         ------
@@ -537,15 +537,15 @@ class OnlineModel:
         """Return the state, for `from_bytes`. Only reads, so it may run beside predictions, not beside a fold."""
         return bytes(self.to_buffer())
 
-    def to_buffer(self, form: int = FORMS[0]) -> memoryview:
-        """Return what `to_bytes` does, in one of `FORMS`, copied once, while other threads run."""
+    def to_buffer(self, form: int = FORMAT_VERSIONS[0]) -> memoryview:
+        """Return what `to_bytes` does, in one of `FORMAT_VERSIONS`, copied once, while other threads run."""
         return State(*self._state(form)).to_buffer()
 
-    def checksum(self, form: int = FORMS[0]) -> str:
+    def checksum(self, form: int = FORMAT_VERSIONS[0]) -> str:
         """Return the checksum that `to_buffer` puts into the header."""
         return State(*self._state(form)).checksum()
 
-    def _state(self, form: int = FORMS[0]) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+    def _state(self, form: int = FORMAT_VERSIONS[0]) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
         features, layout = self.features.state()
         arrays = {
             **_prefixed("learner", self.learner.arrays()),
@@ -611,8 +611,8 @@ class OnlineModel:
         if check is not None:
             check(arrays)
         version = header.get("version")
-        if type(version) is int and version > FORMS[-1]:
-            raise NewerState(f"a model of version {version}; this program reads up to version {FORMS[-1]}")
+        if type(version) is int and version > FORMAT_VERSIONS[-1]:
+            raise NewerState(f"a model of version {version}; this program reads up to version {FORMAT_VERSIONS[-1]}")
         try:
             return cls._restored(arrays, header, requests)
         except (ValueError, KeyError, TypeError, OverflowError, MemoryError) as error:
@@ -621,8 +621,8 @@ class OnlineModel:
     @classmethod
     def _restored(cls, arrays: dict[str, NDArray[Any]], header: dict[str, Any], requests: bool) -> "OnlineModel":
         version = header.get("version")
-        if type(version) is not int or version not in FORMS:
-            raise ValueError(f"the header names none of the versions {FORMS[0]} to {FORMS[-1]}")
+        if type(version) is not int or version not in FORMAT_VERSIONS:
+            raise ValueError(f"the header names none of the versions {FORMAT_VERSIONS[0]} to {FORMAT_VERSIONS[-1]}")
         spec = {**header["spec"], **_declared(arrays, header["declared"])}
         model = cls((TrainedSpec if spec.get("algorithm") == TRAINED else ModelSpec).model_validate(spec))
         for given, due in zip((arrays, header), model._state(), strict=True):
@@ -647,7 +647,7 @@ class OnlineModel:
         model.prequential.restore(_group("prequential", arrays))
         model.position = header["position"]
         if model.answers is not None:
-            model.answers = Answers.from_array(arrays["answers"])
+            model.answers = ServedMetrics.from_array(arrays["answers"])
         model.updates = header["updates"]
         model.scaled_before = header["scaled_before"]
         if requests:

@@ -18,7 +18,7 @@ _ID_BYTES, _LABEL_BYTES = 800, 20
 """Memory of an id and of each label told. Round figures: what is closed must not depend on the machine."""
 
 
-class PartialTruths:
+class PartialLabels:
     """Truths in parts, by the id of their prediction, in the order in which they were begun.
 
     A rollback does not undo the labels told, like all that is known of requests. It does undo `measured`, which goes
@@ -85,7 +85,7 @@ class PartialTruths:
         for id in [id for id, its in self.versions.items() if its == version]:
             self.close(id)
 
-    def roll_back(self, target: "PartialTruths") -> None:
+    def roll_back(self, target: "PartialLabels") -> None:
         """Go back to what the measures of another state had of those that are still open here."""
         self.measured = {id: truth for id, truth in target.measured.items() if id in self._told}
 
@@ -102,7 +102,7 @@ class PartialTruths:
         return [measured.number, labels.tobytes(), truth.tobytes(), margins.tobytes(), measured.weight, *version]
 
     @classmethod
-    def from_array(cls, packed: NDArray[np.uint8]) -> "PartialTruths":
+    def from_array(cls, packed: NDArray[np.uint8]) -> "PartialLabels":
         """Return what `to_array` saw.
 
         Raises

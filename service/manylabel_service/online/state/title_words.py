@@ -20,8 +20,8 @@ from manylabel_core.records.text import TextReader
 from manylabel_service.online.spec.limits import most_of
 from manylabel_service.online.spec.spec import ModelSpec
 from manylabel_service.online.spec.trained import TrainedSpec
-from manylabel_service.online.state.answers import NothingLearnt
 from manylabel_service.online.state.label_details import Edit, LabelDetails
+from manylabel_service.online.state.served_metrics import NothingLearnt
 
 _WORD_BYTES = 200
 """Estimated bytes of memory of a word of one title, here and in the learner, beside its characters."""

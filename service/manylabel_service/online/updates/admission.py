@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from manylabel_service.errors import InvalidExample, LimitExceeded, QueueFull, ServiceError
 from manylabel_service.hosting.size_limits import check_limit
 from manylabel_service.hosting.slices import SLICE_SECONDS
-from manylabel_service.online.spec.release import InUse
+from manylabel_service.online.spec.release import ClusterVersion
 from manylabel_service.online.state.dry_run import Checked, DryRun, SizeDelta, grown, grown_columns
 from manylabel_service.online.state.label_details import Edit, nbytes_of
 from manylabel_service.online.state.log_entries import Update, encode_example, encode_head
@@ -41,7 +41,7 @@ class Admission:
     learnt. Those of the model itself are looked after by `DryRun`, here and in the fold.
     """
 
-    def __init__(self, model_name: str, settings: Settings, in_use: InUse) -> None:
+    def __init__(self, model_name: str, settings: Settings, in_use: ClusterVersion) -> None:
         self._name = model_name
         self._in_use = in_use
         self._settings = settings

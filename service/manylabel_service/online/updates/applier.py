@@ -26,14 +26,14 @@ from manylabel_service.hosting.position_waiters import PositionWaiters
 from manylabel_service.online.snapshots.reader import SnapshotReader
 from manylabel_service.online.snapshots.requests import SnapshotRequests
 from manylabel_service.online.snapshots.snapshotter import Snapshotter
-from manylabel_service.online.state.answer import Answer
+from manylabel_service.online.state.apply import COPIED_BYTES, ApplyResult, LogEntry
 from manylabel_service.online.state.dry_run import SizeDelta, grown_columns
-from manylabel_service.online.state.fold import COPIED_BYTES, ApplyResult, LogEntry
 from manylabel_service.online.state.model import OnlineModel
-from manylabel_service.online.updates.agreement import Agreement
+from manylabel_service.online.state.outcome import UpdateOutcome
 from manylabel_service.online.updates.replay import READ_ENTRIES, Interrupted, LogReplayer, TargetLost, payload_bytes
+from manylabel_service.online.updates.replay_verifier import ReplayVerifier
 from manylabel_service.online.updates.update_queue import Pending, UpdateQueue
-from manylabel_service.storage import Durability, Entry, ModelRecord, SnapshotRecord, Store
+from manylabel_service.storage import Durability, Entry, ModelMeta, SnapshotMeta, Store
 from manylabel_service.telemetry import tracing
 
 APPENDS = 3
@@ -42,7 +42,7 @@ APPENDS = 3
 log = structlog.get_logger()
 
 
-class State(Enum):
+class ApplierStatus(Enum):
     """The state of an applier."""
 
     FOLLOWING = "the model goes with the log"
@@ -70,7 +70,7 @@ class Applier:
 
     def __init__(
         self,
-        record: ModelRecord,
+        record: ModelMeta,
         model: OnlineModel,
         durability: Durability,
         store: Store,
@@ -88,10 +88,10 @@ class Applier:
         self._snapshotter = snapshotter
         self._replayer = LogReplayer(record, model.spec, store, snapshot_reader)
         self.learning = self._replayer.learning
-        self._agreement = Agreement(record, model.spec, store, snapshot_reader, self._replayer)
+        self._agreement = ReplayVerifier(record, model.spec, store, snapshot_reader, self._replayer)
         self._on_error = on_error
         self._task: asyncio.Task[None] | None = None
-        self._state = State.FOLLOWING
+        self._state = ApplierStatus.FOLLOWING
         self._busy = self._must_read = self._stopping = False
         self._position_waiters = PositionWaiters(lambda: self.model.position)
         self._snapshot_requests = SnapshotRequests(record.name, snapshotter)
@@ -100,7 +100,7 @@ class Applier:
     # -- from outside -----------------------------------------------------------------------------
 
     async def restore(self, ask: Callable[[], bool] | None = None) -> None:
-        """Bring the model to the end of the log, with `ask` after an `Agreement.check`; raise as these."""
+        """Bring the model to the end of the log, with `ask` after an `ReplayVerifier.check`; raise as these."""
         if ask is not None:
             await self._agreement.check(ask)
         self.model, snapshot, learnt, size_bytes = await self._replayer.restored()
@@ -126,7 +126,7 @@ class Applier:
 
         A model that turns out to be gone has ended afterwards.
         """
-        if self._state is State.ENDED or self._task is None:
+        if self._state is ApplierStatus.ENDED or self._task is None:
             return None
         synced: asyncio.Future[ServiceError | None] = asyncio.get_running_loop().create_future()
         self._sync_waiters.append(synced)
@@ -140,12 +140,12 @@ class Applier:
 
     async def reach(self, position: str, seconds: float) -> bool:
         """Wait at most `seconds` until the model is at or after the position; return whether it is."""
-        if not self._position_waiters.reached(position) and self._state is not State.ENDED:
+        if not self._position_waiters.reached(position) and self._state is not ApplierStatus.ENDED:
             self.poll()
             await self._position_waiters.wait(position, seconds)
         return self._position_waiters.reached(position)
 
-    async def snapshot(self) -> SnapshotRecord:
+    async def snapshot(self) -> SnapshotMeta:
         """Take a snapshot of all that has been learnt by now; return when it is stored.
 
         Raises
@@ -158,7 +158,7 @@ class Applier:
 
     def end(self, error: ServiceError) -> None:
         """Fold in no more; those who wait for a snapshot to be begun get the error."""
-        self._state = State.ENDED
+        self._state = ApplierStatus.ENDED
         self._snapshot_requests.refuse(error)
         self._queue.wake()
 
@@ -171,7 +171,7 @@ class Applier:
 
     async def cancel(self) -> None:
         """End now."""
-        self._state = State.ENDED
+        self._state = ApplierStatus.ENDED
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
@@ -181,14 +181,14 @@ class Applier:
 
     async def _run(self) -> None:
         try:
-            while self._state is not State.ENDED and (self._queue or not self._stopping):
+            while self._state is not ApplierStatus.ENDED and (self._queue or not self._stopping):
                 if not (self._queue or self._must_read or self._sync_waiters or self._snapshot_requests.due):
                     await self._queue.wait(self._snapshotter.seconds_until_due(self.model.position))
                 self._busy = True
                 await self._step()
                 self._busy = False
         finally:
-            self._busy, self._state = False, State.ENDED
+            self._busy, self._state = False, ApplierStatus.ENDED
             self._snapshot_requests.refuse(NotReady(f"model {self._record.name!r} has ended"))
             self._position_waiters.give_up()
             _answer(self._sync_waiters, None)
@@ -196,14 +196,14 @@ class Applier:
 
     async def _step(self) -> None:
         await self._apply()
-        if self._state is State.ENDED:
+        if self._state is ApplierStatus.ENDED:
             return
         try:
-            if self._snapshot_requests.due and self._state is State.DIVERGED:
+            if self._snapshot_requests.due and self._state is ApplierStatus.DIVERGED:
                 self._snapshot_requests.refuse(NotReady(f"model {self._record.name!r} is being restored"))
             elif self._snapshot_requests.due:
                 await self._snapshot_requests.begin(self.model)
-            elif self._state is State.FOLLOWING:
+            elif self._state is ApplierStatus.FOLLOWING:
                 await self._snapshotter.take_if_due(self.model)
         except ModelGone as error:
             self._handle_error(error)
@@ -220,7 +220,7 @@ class Applier:
                 error = await self._commit(group)
             elif self._must_read or waiters:
                 error = await self._catch_up()
-            if error is None and self._state is State.DIVERGED:  # nothing is known before it is restored
+            if error is None and self._state is ApplierStatus.DIVERGED:  # nothing is known before it is restored
                 self._sync_waiters, waiters = waiters + self._sync_waiters, []
         finally:
             _answer(waiters, error)
@@ -263,7 +263,7 @@ class Applier:
 
     async def _append(self, payloads: Sequence[bytes]) -> list[Entry]:
         for attempts_left in reversed(range(APPENDS)):
-            if self._state is State.DIVERGED:
+            if self._state is ApplierStatus.DIVERGED:
                 await self._restore_anew()
             self._must_read = False
             try:
@@ -278,7 +278,7 @@ class Applier:
         """Read what others have added; return what kept it from that."""
         self._must_read = False
         try:
-            if self._state is State.DIVERGED:
+            if self._state is ApplierStatus.DIVERGED:
                 await self._restore_anew()
             while entries := await self._store.logs.read(self._record, self.model.position, READ_ENTRIES):
                 await self._fold(await self._replayer.decoded(entries), payload_bytes(entries))
@@ -325,14 +325,14 @@ class Applier:
     def _mark_diverged(self, error: Exception) -> None:
         """Have another state restored before anything else is folded in: this one does not go with the log any more."""
         log.warning("model_diverged", model=self._record.name, position=self.model.position, reason=str(error))
-        self._state, self._must_read = State.DIVERGED, True
+        self._state, self._must_read = ApplierStatus.DIVERGED, True
 
     async def _restore_anew(self) -> None:
         try:
             await self.restore()
         except (LogTrimmed, LogLost, TargetLost) as error:
             raise RuntimeError(f"it cannot be restored: {error}") from error
-        self._state = State.FOLLOWING
+        self._state = ApplierStatus.FOLLOWING
         self.events.gap()
         self._publish(())
         log.info("model_restored", model=self._record.name, position=self.model.position, updates=self.model.updates)
@@ -353,7 +353,7 @@ def _answer(waiters: Sequence[asyncio.Future[ServiceError | None]], error: Servi
 
 def _events(result: ApplyResult) -> Iterator[Event]:
     answer = result.answer
-    if not isinstance(answer, Answer) or result.replayed:
+    if not isinstance(answer, UpdateOutcome) or result.replayed:
         return
     position = answer.position
     data: dict[str, object] = {"position": position, "updates": answer.updates}

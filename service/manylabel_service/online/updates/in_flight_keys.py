@@ -5,8 +5,8 @@ from contextlib import contextmanager
 
 from manylabel_service.errors import KeyInFlight, KeyReused
 from manylabel_service.idempotency import IdempotencyKey
-from manylabel_service.online.state.answer import Answer
 from manylabel_service.online.state.idempotency_window import IdempotencyWindow
+from manylabel_service.online.state.outcome import UpdateOutcome
 
 
 class InFlightKeys:
@@ -21,7 +21,7 @@ class InFlightKeys:
     def __contains__(self, key: str) -> bool:
         return key in self._keys
 
-    def stored_answer(self, key: IdempotencyKey | None, window: IdempotencyWindow) -> Answer | None:
+    def stored_answer(self, key: IdempotencyKey | None, window: IdempotencyWindow) -> UpdateOutcome | None:
         """Return the answer stored for the key; None if this is the first request with it.
 
         Raises

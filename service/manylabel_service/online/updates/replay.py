@@ -8,15 +8,15 @@ from typing import NamedTuple
 import structlog
 
 from manylabel_core.state import DamagedState
-from manylabel_service.errors import LogLost, LogTrimmed, StorageGone, UnreadableEntry
+from manylabel_service.errors import LogLost, LogTrimmed, StorageUnavailable, UnreadableEntry
 from manylabel_service.hosting.slices import SLICE_SECONDS, SliceSize
 from manylabel_service.online.snapshots.reader import SnapshotReader
 from manylabel_service.online.spec.spec import ModelSpec
 from manylabel_service.online.spec.trained import TrainedSpec
-from manylabel_service.online.state.fold import ApplyResult, Fold, LogEntry
+from manylabel_service.online.state.apply import ApplyBatch, ApplyResult, LogEntry
 from manylabel_service.online.state.log_entries import decode
 from manylabel_service.online.state.model import OnlineModel
-from manylabel_service.storage import START, Entry, ModelRecord, SnapshotRecord, Store, position_key
+from manylabel_service.storage import START, Entry, ModelMeta, SnapshotMeta, Store, position_key
 
 READ_ENTRIES = 1_000
 """Entries read from the log at a time."""
@@ -44,7 +44,7 @@ class Interrupted(Exception):
     error : what ended it.
     """
 
-    def __init__(self, results: list[ApplyResult], error: StorageGone) -> None:
+    def __init__(self, results: list[ApplyResult], error: StorageUnavailable) -> None:
         super().__init__(str(error))
         self.results = results
         self.error = error
@@ -57,7 +57,7 @@ class Restored(NamedTuple):
     """
 
     model: OnlineModel
-    snapshot: SnapshotRecord | None
+    snapshot: SnapshotMeta | None
     learnt: int
     size_bytes: int
 
@@ -77,7 +77,7 @@ class LogReplayer:
     """
 
     def __init__(
-        self, record: ModelRecord, spec: ModelSpec | TrainedSpec, store: Store, snapshot_reader: SnapshotReader
+        self, record: ModelMeta, spec: ModelSpec | TrainedSpec, store: Store, snapshot_reader: SnapshotReader
     ) -> None:
         self._record = record
         self._spec = spec
@@ -95,7 +95,7 @@ class LogReplayer:
             No snapshot that is intact reaches back to where the log begins.
         UnreadableEntry
             An entry of the log cannot be decoded.
-        StorageGone, ModelGone
+        StorageUnavailable, ModelGone
         """
         for _ in range(RESTORES):
             try:
@@ -109,7 +109,7 @@ class LogReplayer:
         for snapshot in [*await self._snapshot_reader.list(), None]:
             try:
                 model = await self._snapshot(snapshot)
-            except (DamagedState, StorageGone) as error:
+            except (DamagedState, StorageUnavailable) as error:
                 self._pass_over(snapshot.position if snapshot else START, error)
                 continue
             learnt = size_bytes = 0
@@ -127,7 +127,7 @@ class LogReplayer:
         assert failure is not None
         raise failure
 
-    async def _snapshot(self, snapshot: SnapshotRecord | None) -> OnlineModel:
+    async def _snapshot(self, snapshot: SnapshotMeta | None) -> OnlineModel:
         if snapshot is None:  # a spec may declare names by the hundred thousand
             return await asyncio.to_thread(OnlineModel, self._spec)
         return await self._snapshot_reader.load(snapshot.position)
@@ -144,7 +144,7 @@ class LogReplayer:
         Raises
         ------
         LogTrimmed, LogLost, TargetLost, UnreadableEntry, ModelGone
-        Interrupted, StorageGone
+        Interrupted, StorageUnavailable
             What had been folded in before stays.
         """
         entries = await self._store.logs.read(self._record, model.position, READ_ENTRIES)
@@ -166,7 +166,7 @@ class LogReplayer:
 
     async def fold(self, model: OnlineModel, entries: Sequence[LogEntry]) -> list[ApplyResult]:
         """Fold entries in; raises as `read_on`."""
-        fold = Fold(model, entries)
+        fold = ApplyBatch(model, entries)
         more = True
         try:
             while more:
@@ -184,7 +184,7 @@ class LogReplayer:
                     self._slice.observe(fold.learnt - learnt, time.perf_counter() - started)
                 if more:
                     await asyncio.sleep(0)
-        except StorageGone as error:
+        except StorageUnavailable as error:
             raise Interrupted(fold.outcomes, error) from error
         return fold.outcomes
 

@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from manylabel_service.errors import QueueFull, ServiceError
+from manylabel_service.online.state.apply import ApplyResult
 from manylabel_service.online.state.dry_run import Checked, SizeDelta
-from manylabel_service.online.state.fold import ApplyResult
 from manylabel_service.online.state.log_entries import Change
 from manylabel_service.settings import Settings
 from manylabel_service.telemetry import tracing
@@ -71,7 +71,7 @@ class UpdateQueue:
     def __init__(self, model_name: str, settings: Settings, clock: Callable[[], float] = time.monotonic) -> None:
         self._name = model_name
         self._max_examples = settings.max_queue_examples
-        self._max_seconds = settings.max_queue_seconds
+        self._max_seconds = settings.max_queue_wait_seconds
         self._clock = clock
         self._rate = WorkRate(TIMED_EXAMPLES, clock)
         self._waiting: deque[Pending] = deque()

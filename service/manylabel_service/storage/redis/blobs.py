@@ -10,8 +10,8 @@ import asyncio
 from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator
 from contextlib import aclosing, asynccontextmanager, suppress
 
-from manylabel_service.errors import BlobGone, BlobNotFound, StorageGone
-from manylabel_service.storage.blob_pieces import PIECE_BYTES, BlobHead, StoredHead, evenly
+from manylabel_service.errors import BlobGone, BlobNotFound, StorageUnavailable
+from manylabel_service.storage.blob_pieces import PIECE_BYTES, BlobManifest, StoredManifest, evenly
 from manylabel_service.storage.document_pages import check_key
 from manylabel_service.storage.gate import gated
 from manylabel_service.storage.redis.engine import Part
@@ -86,7 +86,7 @@ class RedisBlobs(Part):
 
     async def put(self, key: str, pieces: AsyncIterable[bytes]) -> int:
         check_key(key)
-        head = BlobHead()
+        head = BlobManifest()
         try:
             async with self._kept_alive(head):
                 async for piece in evenly(pieces, PIECE_BYTES):
@@ -98,31 +98,31 @@ class RedisBlobs(Part):
             raise
         return head.size_bytes
 
-    async def _claim(self, key: str, head: BlobHead) -> None:
+    async def _claim(self, key: str, head: BlobManifest) -> None:
         with self.gate:
             answer = await self._engine.connection.run(_CLAIM, (BLOBS,), key, head.token, head.pieces, head.text())
         if answer[0] == "missing":
-            raise StorageGone("a part of a blob was evicted, or took too long to be written", heals=True)
+            raise StorageUnavailable("a part of a blob was evicted, or took too long to be written", heals=True)
 
-    async def _discard(self, key: str, head: BlobHead) -> None:
-        with suppress(StorageGone):  # they go by themselves
+    async def _discard(self, key: str, head: BlobManifest) -> None:
+        with suppress(StorageUnavailable):  # they go by themselves
             await self._engine.connection.run(_DISCARD, (BLOBS,), key, head.text())
 
     @asynccontextmanager
-    async def _kept_alive(self, head: BlobHead) -> AsyncIterator[None]:
+    async def _kept_alive(self, head: BlobManifest) -> AsyncIterator[None]:
         task = asyncio.create_task(self._prolong(head))
         try:
             yield
         finally:
             task.cancel()
 
-    async def _prolong(self, head: BlobHead) -> None:
+    async def _prolong(self, head: BlobManifest) -> None:
         while True:
             await asyncio.sleep(PROLONG_SECONDS)
-            with suppress(StorageGone), self.gate:  # the claim finds out what is missing
+            with suppress(StorageUnavailable), self.gate:  # the claim finds out what is missing
                 await self._engine.connection.run(_PROLONG, (BLOBS,), head.token, head.pieces, ORPHAN_SECONDS)
 
-    async def _write(self, head: BlobHead, piece: bytes) -> None:
+    async def _write(self, head: BlobManifest, piece: bytes) -> None:
         await head.count(piece)
         with self.gate:
             key = piece_key(head.token, head.pieces - 1)
@@ -137,12 +137,12 @@ class RedisBlobs(Part):
             value = await self._engine.connection.command("HGET", BLOBS, key)
         if value is None:
             raise BlobNotFound(key)
-        head = StoredHead.parse(key, value.decode(errors="replace"))
+        head = StoredManifest.parse(key, value.decode(errors="replace"))
         async with aclosing(head.checked(key, self._pieces(key, head))) as pieces:
             async for piece in pieces:
                 yield piece
 
-    async def _pieces(self, key: str, head: StoredHead) -> AsyncGenerator[bytes, None]:
+    async def _pieces(self, key: str, head: StoredManifest) -> AsyncGenerator[bytes, None]:
         for number in range(head.pieces):
             with self.gate:
                 piece = await self._engine.connection.command("GET", piece_key(head.token, number))

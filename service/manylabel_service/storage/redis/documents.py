@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from manylabel_service.errors import DocumentChanged
+from manylabel_service.errors import RevisionConflict
 from manylabel_service.storage.checksums import seal
 from manylabel_service.storage.document_pages import (
     PAGE_BYTES,
@@ -121,4 +121,4 @@ def _document(kind: str, name: str, value: bytes) -> Document:
 
 def _check(answer: list[Any], kind: str, name: str, revision: int | None) -> None:
     if answer[0] == "changed":
-        raise DocumentChanged(kind, name, revision, int(float(answer[1])) if answer[1] else None)
+        raise RevisionConflict(kind, name, revision, int(float(answer[1])) if answer[1] else None)

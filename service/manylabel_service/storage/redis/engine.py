@@ -7,7 +7,7 @@ from typing import Any
 
 import structlog
 
-from manylabel_service.errors import StorageGone
+from manylabel_service.errors import StorageUnavailable
 from manylabel_service.storage.background import BackgroundTasks
 from manylabel_service.storage.gate import Gate
 from manylabel_service.storage.redis.client.connection import Connection
@@ -35,7 +35,7 @@ class Engine:
         """Do work that will be repeated later if Redis is unavailable now."""
         try:
             await work
-        except StorageGone as error:
+        except StorageUnavailable as error:
             log.warning(
                 "storage_maintenance_failed", error=str(error), action="nothing is lost; it is tried again later"
             )

@@ -31,7 +31,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import lru_cache
 
-from manylabel_service.storage.protocol import ModelRecord, position_key
+from manylabel_service.storage.protocol import ModelMeta, position_key
 
 MODELS = "ml:models"
 LAST_INCARNATION = "{ml:models}:last"
@@ -53,7 +53,7 @@ class Keys:
     base: str
 
     @classmethod
-    def of(cls, record: ModelRecord) -> Keys:
+    def of(cls, record: ModelMeta) -> Keys:
         return cls.named(record.name, record.incarnation)
 
     @classmethod
@@ -104,7 +104,7 @@ def entry_id(position: str) -> str:
 
 
 @lru_cache(8192)
-def log_key(record: ModelRecord) -> bytes:
+def log_key(record: ModelMeta) -> bytes:
     """Return the key of a log, as Redis names it in answers."""
     return Keys.of(record).log.encode()
 

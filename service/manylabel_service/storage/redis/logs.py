@@ -12,7 +12,7 @@ from zlib import crc32
 from manylabel_service.errors import DurabilityUnavailable
 from manylabel_service.storage.checksums import damaged_entry, next_link
 from manylabel_service.storage.gate import gated
-from manylabel_service.storage.protocol import Durability, Entry, ModelRecord, position_key
+from manylabel_service.storage.protocol import Durability, Entry, ModelMeta, position_key
 from manylabel_service.storage.redis.engine import Engine, Part
 from manylabel_service.storage.redis.keys import Keys, entry_id
 from manylabel_service.storage.redis.refusals import check
@@ -46,7 +46,7 @@ class RedisLogs(Part):
 
     @gated
     async def append(
-        self, record: ModelRecord, payloads: Sequence[bytes], after: str, durability: Durability
+        self, record: ModelMeta, payloads: Sequence[bytes], after: str, durability: Durability
     ) -> list[Entry]:
         check_durability(durability)
         if not payloads:
@@ -55,7 +55,7 @@ class RedisLogs(Part):
             raise DurabilityUnavailable(durability, self.durabilities)
         return await self._append(record, payloads, after, sync=durability == "fsync" and self.waits_for_disk)
 
-    async def _append(self, record: ModelRecord, payloads: Sequence[bytes], after: str, sync: bool) -> list[Entry]:
+    async def _append(self, record: ModelMeta, payloads: Sequence[bytes], after: str, sync: bool) -> list[Entry]:
         """Add entries, and read those before them: one round trip, unless there is a lot to read."""
         keys = Keys.of(record)
         entries: list[Entry] = []
@@ -87,11 +87,11 @@ class RedisLogs(Part):
             after = between[-1].position
             known = entry_id(after)
 
-    async def changed(self, positions: Mapping[ModelRecord, str], seconds: float) -> list[ModelRecord]:
+    async def changed(self, positions: Mapping[ModelMeta, str], seconds: float) -> list[ModelMeta]:
         return await self.gate.until_closed(self._watcher.wait(positions, seconds))
 
     @gated
-    async def read(self, record: ModelRecord, after: str, limit: int) -> list[Entry]:
+    async def read(self, record: ModelMeta, after: str, limit: int) -> list[Entry]:
         if limit < 1:
             raise ValueError(f"limit must be at least 1, not {limit}")
         keys = Keys.of(record)
@@ -102,10 +102,10 @@ class RedisLogs(Part):
         return _checked(record, answer[1], answer[2])
 
     @gated
-    async def entries_after(self, positions: Mapping[ModelRecord, str], most: int) -> dict[ModelRecord, int]:
+    async def entries_after(self, positions: Mapping[ModelMeta, str], most: int) -> dict[ModelMeta, int]:
         ends = zip(positions.items(), await self._watcher.ends(positions), strict=True)
         there = [(record, after, end) for (record, after), end in ends if end is not None]
-        counted: dict[ModelRecord, int | None] = {record: 0 for record, _, _ in there}
+        counted: dict[ModelMeta, int | None] = {record: 0 for record, _, _ in there}
         behind = [(record, after) for record, after, end in there if is_beyond(end, after)]
         for begin in range(0, len(behind), ASKED_AT_ONCE):
             some = behind[begin : begin + ASKED_AT_ONCE]
@@ -113,7 +113,7 @@ class RedisLogs(Part):
             counted.update((record, count) for (record, _), count in zip(some, counts, strict=True))
         return {record: count for record, count in counted.items() if count is not None}
 
-    async def _count(self, record: ModelRecord, after: str, most: int) -> int | None:
+    async def _count(self, record: ModelMeta, after: str, most: int) -> int | None:
         """Return how many entries there are after a position, a page at a time; None where the model is gone."""
         keys, known, count, all_counted = Keys.of(record), entry_id(after), 0, 0
         while not all_counted and count < most:
@@ -125,7 +125,7 @@ class RedisLogs(Part):
         return count
 
     @gated
-    async def trim(self, record: ModelRecord, through: str) -> None:
+    async def trim(self, record: ModelMeta, through: str) -> None:
         # In one step for readers; the space is given back piece by piece, so that appends get their turn.
         keys = Keys.of(record)
         answer = await self._engine.connection.run(TRIM, (keys.head, keys.log), entry_id(through))
@@ -135,11 +135,11 @@ class RedisLogs(Part):
         while await self._engine.connection.command("XTRIM", keys.log, "MINID", "~", rest):
             pass  # whole nodes of the stream, at most the server's limit at a time
 
-    def _leave(self, task: asyncio.Task[Any], record: ModelRecord) -> None:
+    def _leave(self, task: asyncio.Task[Any], record: ModelMeta) -> None:
         self._left_behind[task] = record.incarnation
         task.add_done_callback(self._left_behind.pop)
 
-    async def _wait_for_left_behind(self, record: ModelRecord) -> None:
+    async def _wait_for_left_behind(self, record: ModelMeta) -> None:
         """Wait for the appends left behind."""
         if tasks := [task for task, incarnation in self._left_behind.items() if incarnation == record.incarnation]:
             await asyncio.wait(tasks)
@@ -151,7 +151,7 @@ def check_durability(durability: str) -> None:
         raise ValueError(f"durability must be one of {', '.join(get_args(Durability))}, not {durability!r}")
 
 
-def _checked(record: ModelRecord, flat: Sequence[bytes], link: bytes) -> list[Entry]:
+def _checked(record: ModelMeta, flat: Sequence[bytes], link: bytes) -> list[Entry]:
     """Return entries that follow the one with a link; raise `ModelDamaged` where one does not fit."""
     entries, expected = [], int(link)
     for id, value in zip(flat[::2], flat[1::2], strict=True):

@@ -7,10 +7,10 @@ in between are listed (`NEW`, `GONE`), and any process may finish the operation.
 
 from __future__ import annotations
 
-from manylabel_service.errors import ModelExists, ModelGone, StorageGone
+from manylabel_service.errors import ModelExists, ModelGone, StorageUnavailable
 from manylabel_service.storage.checksums import first_link, seal, unseal
 from manylabel_service.storage.gate import gated
-from manylabel_service.storage.protocol import SEED, START, Bytes, ModelRecord
+from manylabel_service.storage.protocol import SEED, START, Bytes, ModelMeta
 from manylabel_service.storage.redis.engine import Engine, Part
 from manylabel_service.storage.redis.keys import DELETIONS, GONE, LAST_INCARNATION, MODELS, NEW, Keys, entry_id
 from manylabel_service.storage.redis.scripts import (
@@ -55,14 +55,14 @@ class RedisModels(Part):
         self._snapshots = snapshots
 
     @gated
-    async def create(self, name: str, spec: bytes, state: Bytes | None = None) -> ModelRecord:
+    async def create(self, name: str, spec: bytes, state: Bytes | None = None) -> ModelMeta:
         return await self._engine.background.finish(self._create(name, spec, state))
 
-    async def _create(self, name: str, spec: bytes, state: Bytes | None) -> ModelRecord:
+    async def _create(self, name: str, spec: bytes, state: Bytes | None) -> ModelMeta:
         answer = await self._engine.connection.run(RESERVE, (MODELS, LAST_INCARNATION, NEW), name)
         if answer[0] == "exists":
             raise ModelExists(name)
-        record = ModelRecord(name, int(answer[1]), spec)
+        record = ModelMeta(name, int(answer[1]), spec)
         await self._init(record, state)
         sealed = seal(spec, name, record.incarnation)
         answer = await self._engine.connection.run(PUBLISH, (MODELS, NEW, GONE), name, record.incarnation, sealed)
@@ -71,9 +71,9 @@ class RedisModels(Part):
         await self.purge(name, record.incarnation)
         if answer[0] == "exists":
             raise ModelExists(name)
-        raise StorageGone(f"creating model {name!r} took too long", heals=True)
+        raise StorageUnavailable(f"creating model {name!r} took too long", heals=True)
 
-    async def _init(self, record: ModelRecord, state: Bytes | None) -> None:
+    async def _init(self, record: ModelMeta, state: Bytes | None) -> None:
         keys, id = Keys.of(record), entry_id(START if state is None else SEED)
         link = first_link(record.incarnation)
         if state is None:
@@ -85,31 +85,31 @@ class RedisModels(Part):
             INIT, (keys.head, *chunks), id, link, FIELD + id.encode(), f"{stored.text()} 0"
         )
         if answer[0] == "missing":
-            raise StorageGone("a part of a snapshot was evicted, or took too long to be written", heals=True)
+            raise StorageUnavailable("a part of a snapshot was evicted, or took too long to be written", heals=True)
 
     @gated
-    async def find(self, name: str) -> ModelRecord | None:
+    async def find(self, name: str) -> ModelMeta | None:
         value = await self._engine.connection.command("HGET", MODELS, name)
         return None if value is None else _record(name.encode(), value)
 
     @gated
-    async def all(self) -> list[ModelRecord]:
+    async def all(self) -> list[ModelMeta]:
         values = await self._engine.connection.command("HGETALL", MODELS)
         records = [_record(name, value) for name, value in values.items()]
         return sorted(records, key=lambda record: record.incarnation)
 
-    async def missing(self, records: list[ModelRecord]) -> set[int]:
+    async def missing(self, records: list[ModelMeta]) -> set[int]:
         """Return the incarnations among these that are there no more."""
         pairs = [word for record in records for word in (record.name, record.incarnation)]
         answer = await self._engine.connection.run(MISSING, (MODELS,), *pairs)
         return set(map(int, answer[1]))
 
     @gated
-    async def delete(self, record: ModelRecord) -> None:
+    async def delete(self, record: ModelMeta) -> None:
         await self._engine.background.finish(self._unpublish(record))
         self._engine.background.begin(self._engine.attempt(self.purge(record.name, record.incarnation)))
 
-    async def _unpublish(self, record: ModelRecord) -> None:
+    async def _unpublish(self, record: ModelMeta) -> None:
         """Free the name, and remove what every call with the record looks for first."""
         answer = await self._engine.connection.run(
             UNPUBLISH, (MODELS, GONE, DELETIONS), record.name, record.incarnation
@@ -139,8 +139,8 @@ class RedisModels(Part):
         await self._engine.connection.run(PURGE, (keys.head, keys.log))
 
 
-def _record(raw: bytes, value: bytes) -> ModelRecord:
+def _record(raw: bytes, value: bytes) -> ModelMeta:
     number, _, sealed = value.partition(b" ")
     name, incarnation = raw.decode(errors="replace"), int(number) if number.isdigit() and len(number) < 20 else 0
     spec = unseal(sealed, name, incarnation)
-    return ModelRecord(name, incarnation, spec or b"", damaged=spec is None)
+    return ModelMeta(name, incarnation, spec or b"", damaged=spec is None)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from manylabel_service.errors import PredictionsFull
 from manylabel_service.storage.checksums import seal, unsealed_prediction
 from manylabel_service.storage.gate import gated
-from manylabel_service.storage.protocol import UNBOUNDED_BYTES, ModelRecord
+from manylabel_service.storage.protocol import UNBOUNDED_BYTES, ModelMeta
 from manylabel_service.storage.redis.engine import Part
 from manylabel_service.storage.redis.keys import Keys
 from manylabel_service.storage.redis.refusals import check
@@ -26,7 +26,7 @@ class RedisPredictions(Part):
     @gated
     async def put(
         self,
-        record: ModelRecord,
+        record: ModelMeta,
         predictions: Mapping[str, bytes],
         seconds: float,
         most: int,
@@ -49,7 +49,7 @@ class RedisPredictions(Part):
         return int(answer[1])
 
     @gated
-    async def get(self, record: ModelRecord, ids: Sequence[str]) -> list[bytes | None]:
+    async def get(self, record: ModelMeta, ids: Sequence[str]) -> list[bytes | None]:
         keys = Keys.of(record)
         found: list[bytes | None] = []
         for start in range(0, max(len(ids), 1), AT_ONCE):
@@ -60,14 +60,14 @@ class RedisPredictions(Part):
         return found
 
     @gated
-    async def ids(self, record: ModelRecord, most: int, before: str | None = None) -> list[str]:
+    async def ids(self, record: ModelMeta, most: int, before: str | None = None) -> list[str]:
         keys = Keys.of(record)
         answer = await self._engine.connection.run(KEPT_IDS, (keys.head, keys.due), most, before or "")
         check(answer, record, "")
         return [id.decode() for id in answer[1]]
 
-    async def drop_expired(self, records: Iterable[ModelRecord]) -> None:
-        """Remove the predictions of models that have expired, some at a time; raises StorageGone."""
+    async def drop_expired(self, records: Iterable[ModelMeta]) -> None:
+        """Remove the predictions of models that have expired, some at a time; raises StorageUnavailable."""
         for record in records:
             keys = Keys.of(record)
             n_dropped = SWEPT_AT_ONCE

@@ -7,11 +7,11 @@ from typing import Any
 
 from manylabel_service.errors import LogLost, LogTrimmed, ModelGone
 from manylabel_service.storage.checksums import damaged_entry
-from manylabel_service.storage.protocol import ModelRecord
+from manylabel_service.storage.protocol import ModelMeta
 from manylabel_service.storage.redis.keys import position_of
 
 
-def check(answer: Sequence[Any], record: ModelRecord, position: str) -> None:
+def check(answer: Sequence[Any], record: ModelMeta, position: str) -> None:
     """Raise the error of a refusal."""
     match answer[0]:
         case "gone":

@@ -11,16 +11,16 @@ from dataclasses import dataclass
 
 import structlog
 
-from manylabel_service.errors import ModelGone, SnapshotExists, SnapshotsFull, StorageGone
+from manylabel_service.errors import ModelGone, SnapshotExists, SnapshotsFull, StorageUnavailable
 from manylabel_service.storage.blob_pieces import same_bytes
 from manylabel_service.storage.gate import gated
 from manylabel_service.storage.protocol import (
     NO_EXTENT,
     Bytes,
-    Kept,
     LogExtent,
-    ModelRecord,
-    SnapshotRecord,
+    ManualSnapshot,
+    ModelMeta,
+    SnapshotMeta,
     position_key,
 )
 from manylabel_service.storage.redis.engine import Part
@@ -80,7 +80,7 @@ class RedisSnapshots(Part):
     """Implements `Snapshots` on the engine of a store."""
 
     @gated
-    async def put(self, record: ModelRecord, position: str, data: Bytes, extent: LogExtent = NO_EXTENT) -> None:
+    async def put(self, record: ModelMeta, position: str, data: Bytes, extent: LogExtent = NO_EXTENT) -> None:
         id, keys = entry_id(position), Keys.of(record)
         stored = await self.upload(keys, id, data, extent)
         answer = await self._engine.connection.run(
@@ -89,7 +89,7 @@ class RedisSnapshots(Part):
         if answer[0] != "ok":
             await self.discard(keys, id, stored)
         if answer[0] == "missing":
-            raise StorageGone("a part of a snapshot was evicted, or took too long to be written", heals=True)
+            raise StorageUnavailable("a part of a snapshot was evicted, or took too long to be written", heals=True)
         check(answer, record, position)
 
     async def upload(self, keys: Keys, id: str, data: Bytes, extent: LogExtent = NO_EXTENT) -> Stored:
@@ -103,7 +103,7 @@ class RedisSnapshots(Part):
             written = await self._engine.connection.command("GET", key)
             if written is None or not await asyncio.to_thread(same_bytes, chunk, written):
                 await self.discard(keys, id, stored)
-                raise StorageGone("a part of a snapshot is not what was written", heals=True)
+                raise StorageUnavailable("a part of a snapshot is not what was written", heals=True)
         return stored
 
     async def discard(self, keys: Keys, id: str, stored: Stored) -> None:
@@ -112,7 +112,7 @@ class RedisSnapshots(Part):
             await self._engine.connection.command("UNLINK", *stored.keys(keys, id))
 
     @gated
-    async def all(self, record: ModelRecord) -> list[SnapshotRecord]:
+    async def all(self, record: ModelMeta) -> list[SnapshotMeta]:
         fields = await self._engine.connection.command("HGETALL", Keys.of(record).head)
         if not fields:
             raise ModelGone(record.name, record.incarnation)
@@ -126,7 +126,7 @@ class RedisSnapshots(Part):
         return sorted(found, key=lambda snapshot: position_key(snapshot.position), reverse=True)
 
     @gated
-    async def get(self, record: ModelRecord, position: str) -> memoryview | None:
+    async def get(self, record: ModelMeta, position: str) -> memoryview | None:
         id, keys = entry_id(position), Keys.of(record)
         stored = await self._find(record, keys, id)
         while stored is not None:
@@ -138,7 +138,7 @@ class RedisSnapshots(Part):
                 return None
         return None
 
-    async def read(self, record: ModelRecord, position: str) -> AsyncGenerator[bytes, None]:
+    async def read(self, record: ModelMeta, position: str) -> AsyncGenerator[bytes, None]:
         id, keys = entry_id(position), Keys.of(record)
         with self.gate:
             stored = await self._find(record, keys, id)
@@ -179,7 +179,7 @@ class RedisSnapshots(Part):
         return memoryview(data)
 
     @gated
-    async def delete(self, record: ModelRecord, position: str) -> None:
+    async def delete(self, record: ModelMeta, position: str) -> None:
         check(
             await self._engine.connection.run(DELETE_SNAPSHOT, (Keys.of(record).head,), entry_id(position)),
             record,
@@ -187,7 +187,7 @@ class RedisSnapshots(Part):
         )
 
     @gated
-    async def pin(self, record: ModelRecord, position: str, pinned: bool) -> bool:
+    async def pin(self, record: ModelMeta, position: str, pinned: bool) -> bool:
         answer = await self._engine.connection.run(
             PIN_SNAPSHOT, (Keys.of(record).head,), entry_id(position), "1" if pinned else "0"
         )
@@ -195,7 +195,7 @@ class RedisSnapshots(Part):
         return bool(answer[0] == "ok")
 
     @gated
-    async def keep(self, record: ModelRecord, position: str, kept: Kept, most: int) -> bool:
+    async def keep(self, record: ModelMeta, position: str, kept: ManualSnapshot, most: int) -> bool:
         given = (json.dumps(kept.name), json.dumps(kept.note))
         answer = await self._engine.connection.run(
             KEEP_SNAPSHOT, (Keys.of(record).head,), entry_id(position), most, *given
@@ -209,25 +209,23 @@ class RedisSnapshots(Part):
         return bool(answer[0] == "ok")
 
     @gated
-    async def let_go(self, record: ModelRecord, position: str) -> bool:
+    async def let_go(self, record: ModelMeta, position: str) -> bool:
         answer = await self._engine.connection.run(LET_SNAPSHOT_GO, (Keys.of(record).head,), entry_id(position))
         check(answer, record, position)
         return bool(answer[0] == "ok")
 
-    async def _find(self, record: ModelRecord, keys: Keys, id: str) -> Stored | None:
+    async def _find(self, record: ModelMeta, keys: Keys, id: str) -> Stored | None:
         trimmed, value = await self._engine.connection.command("HMGET", keys.head, "trimmed", FIELD + id.encode())
         if trimmed is None:
             raise ModelGone(record.name, record.incarnation)
         return None if value is None else Stored.parse(value)
 
 
-def _listed(name: bytes, value: bytes, kept: bytes | None = None) -> SnapshotRecord:
+def _listed(name: bytes, value: bytes, kept: bytes | None = None) -> SnapshotMeta:
     stored = Stored.parse(value)
     position = position_of(name.removeprefix(FIELD).decode())
-    return SnapshotRecord(
-        position, stored.size_bytes, stored.created_unix_ms, stored.pinned, stored.extent, _kept(kept)
-    )
+    return SnapshotMeta(position, stored.size_bytes, stored.created_unix_ms, stored.pinned, stored.extent, _kept(kept))
 
 
-def _kept(value: bytes | None) -> Kept | None:
-    return None if value is None else Kept(**json.loads(value))
+def _kept(value: bytes | None) -> ManualSnapshot | None:
+    return None if value is None else ManualSnapshot(**json.loads(value))

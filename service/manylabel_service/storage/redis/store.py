@@ -10,7 +10,7 @@ from typing import TypeVar
 
 import structlog
 
-from manylabel_service.errors import StorageGone, StoreUnusable
+from manylabel_service.errors import StorageUnavailable, StoreUnusable
 from manylabel_service.storage.address import Address
 from manylabel_service.storage.gate import gated
 from manylabel_service.storage.redis.blobs import RedisBlobs
@@ -65,7 +65,7 @@ class RedisStore:
             await self._open(connection)
         except BaseException as error:
             await connection.close()
-            if isinstance(error, StorageGone) and (final := unusable(error, str(self.address))):
+            if isinstance(error, StorageUnavailable) and (final := unusable(error, str(self.address))):
                 raise final from error.__cause__
             raise
 

@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from manylabel_service.storage.protocol import ModelRecord, position_key
+from manylabel_service.storage.protocol import ModelMeta, position_key
 from manylabel_service.storage.redis.client.connection import BLOCK_SECONDS
 from manylabel_service.storage.redis.engine import Engine
 from manylabel_service.storage.redis.keys import DELETIONS, Keys, entry_id, log_key, position_of
@@ -47,7 +47,7 @@ class Watcher:
         last = await self._engine.connection.command("XREVRANGE", DELETIONS, "+", "-", "COUNT", 1)
         self._seen = last[0][0].decode() if last else "0-0"
 
-    async def wait(self, positions: Mapping[ModelRecord, str], seconds: float) -> list[ModelRecord]:
+    async def wait(self, positions: Mapping[ModelMeta, str], seconds: float) -> list[ModelMeta]:
         """Wait for changes, as `Logs.changed` does."""
         deadline = time.monotonic() + seconds
         wait = self._poll if self._engine.connection.is_cluster else self._block
@@ -61,10 +61,10 @@ class Watcher:
             if changed or time.monotonic() >= deadline:
                 return [record for record in positions if record in changed]
 
-    def _deleted(self, positions: Mapping[ModelRecord, str]) -> set[ModelRecord]:
+    def _deleted(self, positions: Mapping[ModelMeta, str]) -> set[ModelMeta]:
         return {record for record in positions if record.incarnation in self._gone} if self._gone else set()
 
-    async def _check(self, positions: Mapping[ModelRecord, str]) -> set[ModelRecord]:
+    async def _check(self, positions: Mapping[ModelMeta, str]) -> set[ModelMeta]:
         """Ask now and then, and after Redis was away, which models are there no more, and which logs end too early.
 
         Nothing else shows that Redis was restarted without its latest entries while no process was connected to it.
@@ -82,7 +82,7 @@ class Watcher:
         while len(self._gone) > REMEMBERED:
             self._gone.remove(min(self._gone))
 
-    async def _block(self, positions: Mapping[ModelRecord, str], seconds: float) -> set[ModelRecord]:
+    async def _block(self, positions: Mapping[ModelMeta, str], seconds: float) -> set[ModelMeta]:
         records = {log_key(record): record for record in positions}
         ids = map(entry_id, positions.values())
         block = ("BLOCK", max(1, round(1000 * min(seconds, BLOCK_SECONDS)))) if seconds else ()
@@ -95,7 +95,7 @@ class Watcher:
             self._remember({int(fields[b"i"])})
         return {records[key] for key in streams}
 
-    async def _poll(self, positions: Mapping[ModelRecord, str], seconds: float) -> set[ModelRecord]:
+    async def _poll(self, positions: Mapping[ModelMeta, str], seconds: float) -> set[ModelMeta]:
         until = time.monotonic() + min(seconds, CHECK_SECONDS)
         while True:
             started = time.monotonic()
@@ -107,7 +107,7 @@ class Watcher:
             rest = max(POLL_SECONDS, RESTING * (time.monotonic() - started))
             await asyncio.sleep(min(rest, left))
 
-    async def ends(self, records: Iterable[ModelRecord]) -> list[bytes | None]:
+    async def ends(self, records: Iterable[ModelMeta]) -> list[bytes | None]:
         """Return the id of the last entry of each log; None where the model is gone."""
         connection, heads = self._engine.connection, [Keys.of(record).head for record in records]
         found: list[bytes | None] = []

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, AsyncIterable
 from contextlib import aclosing, suppress
 
-from manylabel_service.errors import BlobGone, BlobNotFound, StorageGone
-from manylabel_service.storage.blob_pieces import PIECE_BYTES, BlobHead, StoredHead, evenly
+from manylabel_service.errors import BlobGone, BlobNotFound, StorageUnavailable
+from manylabel_service.storage.blob_pieces import PIECE_BYTES, BlobManifest, StoredManifest, evenly
 from manylabel_service.storage.document_pages import check_key
 from manylabel_service.storage.gate import gated
 from manylabel_service.storage.sqlite.engine import Part
@@ -23,7 +23,7 @@ class SQLiteBlobs(Part):
 
     async def put(self, key: str, pieces: AsyncIterable[bytes]) -> int:
         check_key(key)
-        head = BlobHead()
+        head = BlobManifest()
         try:
             await self._write(head, pieces)
             with self.gate:
@@ -35,7 +35,7 @@ class SQLiteBlobs(Part):
             await self._engine.background.finish(self._remove(old))
         return head.size_bytes
 
-    async def _write(self, head: BlobHead, pieces: AsyncIterable[bytes]) -> None:
+    async def _write(self, head: BlobManifest, pieces: AsyncIterable[bytes]) -> None:
         async for piece in evenly(pieces, PIECE_BYTES):
             await head.count(piece)
             with self.gate:
@@ -57,7 +57,7 @@ class SQLiteBlobs(Part):
             async for piece in pieces:
                 yield piece
 
-    async def _pieces(self, key: str, head: StoredHead) -> AsyncGenerator[bytes, None]:
+    async def _pieces(self, key: str, head: StoredManifest) -> AsyncGenerator[bytes, None]:
         for start in range(0, head.size_bytes, PIECE_BYTES):
             with self.gate:
                 read, wanted = self._engine.blob_files.read, min(PIECE_BYTES, head.size_bytes - start)
@@ -79,11 +79,11 @@ class SQLiteBlobs(Part):
 
     async def _discard(self, key: str, token: str) -> None:
         """Remove a file, unless its row was written after all. The next opening removes a file that stays here."""
-        with suppress(StorageGone), self.gate:
+        with suppress(StorageUnavailable), self.gate:
             found = await self._engine.threads.write(self._engine.blob_rows.find, key)
             if found is None or found.token != token:
                 await self._engine.threads.file(self._engine.blob_files.remove, token)
 
     async def _remove(self, token: str) -> None:
-        with suppress(StorageGone):
+        with suppress(StorageUnavailable):
             await self._engine.threads.file(self._engine.blob_files.remove, token)

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 
 from manylabel_service.storage.gate import gated
-from manylabel_service.storage.protocol import Durability, Entry, ModelRecord
+from manylabel_service.storage.protocol import Durability, Entry, ModelMeta
 from manylabel_service.storage.sqlite.engine import Part
 
 
@@ -17,7 +17,7 @@ class SQLiteLogs(Part):
 
     @gated
     async def append(
-        self, record: ModelRecord, payloads: Sequence[bytes], after: str, durability: Durability
+        self, record: ModelMeta, payloads: Sequence[bytes], after: str, durability: Durability
     ) -> list[Entry]:
         append = self._engine.tables.append
         entries = await self._engine.threads.write(append, record, payloads, after, durability)
@@ -25,24 +25,24 @@ class SQLiteLogs(Part):
         return entries
 
     @gated
-    async def read(self, record: ModelRecord, after: str, limit: int) -> list[Entry]:
+    async def read(self, record: ModelMeta, after: str, limit: int) -> list[Entry]:
         return await self._engine.threads.write(self._engine.tables.read, record, after, limit)
 
     @gated
-    async def entries_after(self, positions: Mapping[ModelRecord, str], most: int) -> dict[ModelRecord, int]:
+    async def entries_after(self, positions: Mapping[ModelMeta, str], most: int) -> dict[ModelMeta, int]:
         return await self._engine.threads.write(self._engine.tables.entries_after, dict(positions))
 
-    async def changed(self, positions: Mapping[ModelRecord, str], seconds: float) -> list[ModelRecord]:
+    async def changed(self, positions: Mapping[ModelMeta, str], seconds: float) -> list[ModelMeta]:
         await self.gate.until_closed(asyncio.sleep(seconds))  # no other process can have the directory open
         await self._look()
         return []
 
     @gated
     async def _look(self) -> None:
-        """Raise `StorageGone` if the database is no longer where it was; also for a server that is asked nothing."""
+        """Raise `StorageUnavailable` if the database is no longer where it was; also for a server that is asked nothing."""
         await self._engine.threads.write(lambda: None)
 
     @gated
-    async def trim(self, record: ModelRecord, through: str) -> None:
+    async def trim(self, record: ModelMeta, through: str) -> None:
         trimmed = await self._engine.threads.write(self._engine.tables.mark_trimmed, record, through)
         await self._engine.maintenance.drop_entries(record.incarnation, trimmed)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from manylabel_service.storage.gate import gated
-from manylabel_service.storage.protocol import SEED, Bytes, ModelRecord
+from manylabel_service.storage.protocol import SEED, Bytes, ModelMeta
 from manylabel_service.storage.sqlite.engine import Part
 
 
@@ -11,13 +11,13 @@ class SQLiteModels(Part):
     """Implements `Models` on the engine of a store."""
 
     @gated
-    async def create(self, name: str, spec: bytes, state: Bytes | None = None) -> ModelRecord:
+    async def create(self, name: str, spec: bytes, state: Bytes | None = None) -> ModelMeta:
         if state is None:
             return await self._engine.threads.write(self._engine.tables.create_model, name, spec)
         return await self._engine.background.finish(self._create_seeded(name, spec, state))
 
     @gated
-    async def _create_seeded(self, name: str, spec: bytes, state: Bytes) -> ModelRecord:
+    async def _create_seeded(self, name: str, spec: bytes, state: Bytes) -> ModelMeta:
         threads, tables = self._engine.threads, self._engine.tables
         record = await threads.write(tables.prepare_model, name, spec)
         try:
@@ -29,14 +29,14 @@ class SQLiteModels(Part):
         return record
 
     @gated
-    async def find(self, name: str) -> ModelRecord | None:
+    async def find(self, name: str) -> ModelMeta | None:
         return await self._engine.threads.write(self._engine.tables.find_model, name)
 
     @gated
-    async def all(self) -> list[ModelRecord]:
+    async def all(self) -> list[ModelMeta]:
         return await self._engine.threads.write(self._engine.tables.models)
 
     @gated
-    async def delete(self, record: ModelRecord) -> None:
+    async def delete(self, record: ModelMeta) -> None:
         await self._engine.threads.write_urgent(self._engine.tables.hide_model, record)
         self._engine.maintenance.forget(record.incarnation)

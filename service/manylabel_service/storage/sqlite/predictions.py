@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from manylabel_service.storage.gate import gated
-from manylabel_service.storage.protocol import UNBOUNDED_BYTES, ModelRecord
+from manylabel_service.storage.protocol import UNBOUNDED_BYTES, ModelMeta
 from manylabel_service.storage.sqlite.engine import Part
 
 
@@ -15,7 +15,7 @@ class SQLitePredictions(Part):
     @gated
     async def put(
         self,
-        record: ModelRecord,
+        record: ModelMeta,
         predictions: Mapping[str, bytes],
         seconds: float,
         most: int,
@@ -27,9 +27,9 @@ class SQLitePredictions(Part):
         return kept_bytes
 
     @gated
-    async def get(self, record: ModelRecord, ids: Sequence[str]) -> list[bytes | None]:
+    async def get(self, record: ModelMeta, ids: Sequence[str]) -> list[bytes | None]:
         return await self._engine.threads.write(self._engine.prediction_rows.get, record, ids)
 
     @gated
-    async def ids(self, record: ModelRecord, most: int, before: str | None = None) -> list[str]:
+    async def ids(self, record: ModelMeta, most: int, before: str | None = None) -> list[str]:
         return await self._engine.threads.write(self._engine.prediction_rows.ids, record, most, before)

@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator
 from manylabel_service.errors import StorageError
 from manylabel_service.storage.blob_pieces import PIECE_BYTES
 from manylabel_service.storage.gate import gated
-from manylabel_service.storage.protocol import NO_EXTENT, Bytes, Kept, LogExtent, ModelRecord, SnapshotRecord
+from manylabel_service.storage.protocol import NO_EXTENT, Bytes, LogExtent, ManualSnapshot, ModelMeta, SnapshotMeta
 from manylabel_service.storage.sqlite.database.tables import number_of
 from manylabel_service.storage.sqlite.engine import Engine, Part
 
@@ -22,7 +22,7 @@ class SQLiteSnapshots(Part):
         self._turn = asyncio.Lock()
 
     @gated
-    async def put(self, record: ModelRecord, position: str, data: Bytes, extent: LogExtent = NO_EXTENT) -> None:
+    async def put(self, record: ModelMeta, position: str, data: Bytes, extent: LogExtent = NO_EXTENT) -> None:
         position, tables = str(number_of(position)), self._engine.tables
         threads, files = self._engine.threads, self._engine.snapshot_files
         async with self._turn:
@@ -37,17 +37,17 @@ class SQLiteSnapshots(Part):
                 raise
 
     @gated
-    async def all(self, record: ModelRecord) -> list[SnapshotRecord]:
+    async def all(self, record: ModelMeta) -> list[SnapshotMeta]:
         return await self._engine.threads.write(self._engine.tables.snapshots, record)
 
     @gated
-    async def get(self, record: ModelRecord, position: str) -> memoryview | None:
+    async def get(self, record: ModelMeta, position: str) -> memoryview | None:
         position, threads = str(number_of(position)), self._engine.threads
         if not await threads.write(self._engine.tables.has_snapshot, record, position):
             return None
         return await threads.file(self._engine.snapshot_files.read, record.incarnation, position)
 
-    async def read(self, record: ModelRecord, position: str) -> AsyncGenerator[bytes, None]:
+    async def read(self, record: ModelMeta, position: str) -> AsyncGenerator[bytes, None]:
         position, threads = str(number_of(position)), self._engine.threads
         with self.gate:
             size = await threads.write(self._engine.tables.snapshot_bytes, record, position)
@@ -66,23 +66,23 @@ class SQLiteSnapshots(Part):
         return await self._engine.threads.write(self._engine.tables.total_snapshot_bytes)
 
     @gated
-    async def delete(self, record: ModelRecord, position: str) -> None:
+    async def delete(self, record: ModelMeta, position: str) -> None:
         position, threads = str(number_of(position)), self._engine.threads
         async with self._turn:
             if await threads.write_urgent(self._engine.tables.delete_snapshot, record, position):
                 await threads.file(self._engine.snapshot_files.remove, record.incarnation, position)
 
     @gated
-    async def pin(self, record: ModelRecord, position: str, pinned: bool) -> bool:
+    async def pin(self, record: ModelMeta, position: str, pinned: bool) -> bool:
         position = str(number_of(position))
         return await self._engine.threads.write(self._engine.tables.pin_snapshot, record, position, pinned)
 
     @gated
-    async def keep(self, record: ModelRecord, position: str, kept: Kept, most: int) -> bool:
+    async def keep(self, record: ModelMeta, position: str, kept: ManualSnapshot, most: int) -> bool:
         position = str(number_of(position))
         return await self._engine.threads.write(self._engine.tables.keep_snapshot, record, position, kept, most)
 
     @gated
-    async def let_go(self, record: ModelRecord, position: str) -> bool:
+    async def let_go(self, record: ModelMeta, position: str) -> bool:
         position = str(number_of(position))
         return await self._engine.threads.write_urgent(self._engine.tables.let_snapshot_go, record, position)

@@ -21,7 +21,7 @@ class SQLiteStore:
     ----------
     directory : the data directory, made if it is missing. One store at a time can have it open.
     busy_timeout_seconds : how long to wait for a program that holds the database locked (a backup, a
-        shell) before an operation fails with `StorageGone`.
+        shell) before an operation fails with `StorageUnavailable`.
     """
 
     shared = False

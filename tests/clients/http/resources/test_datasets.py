@@ -17,7 +17,7 @@ from manylabel_clients import (
     DatasetInfo,
     NotFound,
     Retry,
-    UnexpectedAnswer,
+    UnexpectedResponse,
 )
 from manylabel_clients.http.resources.datasets import DatasetRequests
 from manylabel_clients.http.transport.exchange import Request
@@ -181,5 +181,5 @@ def test_deleting_what_an_attempt_without_an_answer_deleted_is_success() -> None
 @pytest.mark.parametrize("content", [b"<html>", b"{}", b'{"id": 3}', b"[]"])
 def test_an_answer_of_another_program_is_not_understood(content: bytes) -> None:
     answer = httpx2.Response(200, content=content, request=httpx2.Request("GET", "http://s/"))
-    with pytest.raises(UnexpectedAnswer):
+    with pytest.raises(UnexpectedResponse):
         FakeServer(answer)(DatasetRequests(RETRY).datasets())

@@ -13,7 +13,7 @@ from manylabel_clients import (
     JobFailed,
     JobProgress,
     Retry,
-    UnexpectedAnswer,
+    UnexpectedResponse,
 )
 from manylabel_clients.http.resources.jobs import MAX_POLL_SECONDS, JobRequests, TrainingRequests
 
@@ -28,7 +28,7 @@ JOB = {
 }  # fmt: skip
 RESULT = {
     "model": "m", "version": 2, "rows": 3, "converged": True, "gap": None, "promoted": True,
-    "held_back": None, "held_out": None, "params": {"C": 1.0}, "trials": [], "seconds": 0.1,
+    "not_promoted_because": None, "held_out": None, "params": {"C": 1.0}, "trials": [], "seconds": 0.1,
 }  # fmt: skip
 DONE = {**JOB, "state": "succeeded", "progress": None, "result": RESULT}
 FAILED = {**JOB, "state": "failed", "error": {"code": "training_refused", "detail": "Y has one class"}}
@@ -148,5 +148,5 @@ def test_events_of_a_job_are_read_and_resumed() -> None:
 def test_an_answer_of_another_program_is_not_understood(content: bytes) -> None:
     answer = httpx2.Response(200, content=content, request=httpx2.Request("GET", "http://s/"))
     for call in (job().status(), job().log(), TrainingRequests(RETRY).jobs(), TrainingRequests(RETRY).trainers()):
-        with pytest.raises(UnexpectedAnswer):
+        with pytest.raises(UnexpectedResponse):
             FakeServer(answer)(call)

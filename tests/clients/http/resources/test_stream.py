@@ -8,7 +8,7 @@ import httpx2
 import pytest
 from tests.clients.http.fake_server import FakeServer
 
-from manylabel_clients import ApiError, Busy, Invalid, NotFound, Retry, StreamSummary, UnexpectedAnswer
+from manylabel_clients import ApiError, Busy, Invalid, NotFound, Retry, StreamSummary, UnexpectedResponse
 from manylabel_clients.http.resources.examples import Example
 from manylabel_clients.http.resources.models import ModelRequests
 from manylabel_clients.http.transport.exchange import Exchange
@@ -104,12 +104,12 @@ def test_refusals_of_the_whole_request_are_raised() -> None:
     [b"", b"<html>", b"[]\n", b"{}\n", b'{"line": 2}\n', json.dumps(learnt(2)).encode(), b'{"line": 1, "error": 3}'],
 )
 def test_an_answer_of_another_program_is_not_understood(content: bytes) -> None:
-    with pytest.raises(UnexpectedAnswer):
+    with pytest.raises(UnexpectedResponse):
         FakeServer(answer(content=content))(batch())
 
 
 def test_more_answers_than_lines_are_not_understood() -> None:
-    with pytest.raises(UnexpectedAnswer):
+    with pytest.raises(UnexpectedResponse):
         FakeServer(answer(*map(learnt, range(1, 7))))(batch())
 
 
@@ -180,11 +180,11 @@ def test_an_example_that_is_refused_ends_what_is_only_learnt() -> None:
 
 @pytest.mark.parametrize("following", [0, 5, 7])
 def test_a_summary_of_other_lines_is_not_understood(following: int) -> None:
-    with pytest.raises(UnexpectedAnswer):
+    with pytest.raises(UnexpectedResponse):
         FakeServer(answer(counted(following, 1)))(lesson())
 
 
 @pytest.mark.parametrize("content", [b"", b"[]\n", b"{}\n", json.dumps(learnt(1)).encode(), b"3"])
 def test_a_summary_of_another_program_is_not_understood(content: bytes) -> None:
-    with pytest.raises(UnexpectedAnswer):
+    with pytest.raises(UnexpectedResponse):
         FakeServer(answer(content=content))(lesson())

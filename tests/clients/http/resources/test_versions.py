@@ -8,7 +8,7 @@ from manylabel_clients import (
     ConnectionFailed,
     NotFound,
     Retry,
-    UnexpectedAnswer,
+    UnexpectedResponse,
 )
 from manylabel_clients.http.resources.models import ModelRequests
 
@@ -19,7 +19,7 @@ CUT = httpx2.ReadError("cut")
 def test_versions_are_listed_promoted_and_looked_into() -> None:
     one = {
         "version": 1, "served": True, "created": "t", "job": "j1", "trainer": "m3l", "params": {}, "measures": None,
-        "converged": False, "gap": 0.66, "scaling": "auto", "held_back": "it was not measured",
+        "converged": False, "gap": 0.66, "scaling": "auto", "not_promoted_because": "it was not measured",
         "rows": 3, "taken": None, "bytes": 9, "position": "4",
     }  # fmt: skip
     detail = {
@@ -59,5 +59,5 @@ def test_an_answer_of_another_program_is_not_understood(content: bytes) -> None:
     answer = httpx2.Response(200, content=content, request=httpx2.Request("GET", "http://s/"))
     versions = ModelRequests("m", RETRY)
     for call in (versions.versions(), versions.promote(1), versions.detail()):
-        with pytest.raises(UnexpectedAnswer):
+        with pytest.raises(UnexpectedResponse):
             FakeServer(answer)(call)

@@ -7,9 +7,9 @@ import pytest
 import scipy.optimize
 import sklearn.metrics
 
-from manylabel_core.batch.decisions.choice import choose_cuts, divided, validated_scores
-from manylabel_core.batch.decisions.curves import PRICE, fit_curves, probabilities
-from manylabel_core.batch.decisions.cuts import MEASURES, best_cuts, between, value
+from manylabel_core.batch.decisions.calibration import PRICE, fit_curves, probabilities
+from manylabel_core.batch.decisions.choice import divided, tune_thresholds, validated_scores
+from manylabel_core.batch.decisions.thresholds import MEASURES, best_cuts, between, value
 
 
 def some_scores(seed: int, n_samples: int, n_labels: int, *, ties: bool) -> tuple[np.ndarray, np.ndarray]:
@@ -104,8 +104,8 @@ def test_folds_decide_whether_labels_have_cuts_of_their_own():
     alike = Y + rng.normal(size=Y.shape)
     moved = alike + np.array([0.0, 3.0, -2.0, 5.0])
     parts = divided(300, 4, 3, 0)
-    assert np.ptp(choose_cuts(alike, Y, parts, "micro_f1")) == 0
-    own = choose_cuts(moved, Y, parts, "micro_f1")
+    assert np.ptp(tune_thresholds(alike, Y, parts, "micro_f1")) == 0
+    own = tune_thresholds(moved, Y, parts, "micro_f1")
     np.testing.assert_allclose(own - own[0], [0, 3, -2, 5], atol=1.0)
 
 

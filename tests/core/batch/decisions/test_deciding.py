@@ -12,7 +12,7 @@ from tests.core.batch.support import related
 
 from manylabel_core import FALT
 from manylabel_core.batch import LSAMML, M3L, MLRL, SSMLRL, PrBR, PrML
-from manylabel_core.batch.decisions.cuts import best_cuts
+from manylabel_core.batch.decisions.thresholds import best_cuts
 from manylabel_core.batch.segments import fit_in_segments
 
 X, Y = related(60, 5, 3, noise=1.5, threshold=0.6)

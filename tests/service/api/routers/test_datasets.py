@@ -288,7 +288,7 @@ WAIT_SECONDS = 300.0
 
 @pytest.fixture(scope="module")
 def server(server_process: Callable[..., Any]) -> Any:
-    return server_process("--stream-idle-seconds", "3").start()
+    return server_process("--idle-timeout-seconds", "3").start()
 
 
 def begun(server: Any, length: int, sent: bytes) -> socket.socket:

@@ -37,7 +37,7 @@ def server(server_process: Callable[..., Any]) -> Any:
 
 @pytest.fixture(scope="module")
 def impatient(server_process: Callable[..., Any]) -> Any:
-    return server_process("--stream-idle-seconds", "2").start()
+    return server_process("--idle-timeout-seconds", "2").start()
 
 
 def call(server: Any, method: str, path: str, body: Any = None) -> tuple[int, Any]:
@@ -196,7 +196,7 @@ def test_an_idle_client_is_told_and_cut_off(impatient: Any) -> None:
 
 def test_a_client_that_reads_nothing_is_cut_off(server_process: Callable[..., Any]) -> None:
     # Long enough that this client, on a busy machine, is not taken for one that sends nothing.
-    impatient = server_process("--stream-idle-seconds", "15").start()
+    impatient = server_process("--idle-timeout-seconds", "15").start()
     call(impatient, "POST", "/v1/models", {"name": "slow", "algorithm": "falt"})
     item = json.dumps({"x": [0.5] * 10, "y": [f"label {i}" for i in range(40)]}).encode()
     block = (item + b"\n") * 500
@@ -221,7 +221,7 @@ def test_a_client_may_send_everything_before_it_reads(server: Any, name: str) ->
 
 
 def test_a_stopping_server_ends_streams_and_events_in_good_order(server_process: Callable[..., Any]) -> None:
-    server = server_process("--drain-seconds", "600").start()  # longer than `stop` waits
+    server = server_process("--shutdown-timeout-seconds", "600").start()  # longer than `stop` waits
     call(server, "POST", "/v1/models", {"name": "m", "algorithm": "falt"})
     key = CHUNKED + b"Idempotency-Key: s\r\n"
     with stream(server, "m", headers=key) as connection, Watcher(server, "m") as watcher:

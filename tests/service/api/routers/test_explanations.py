@@ -52,12 +52,12 @@ def test_adds_up_and_names_features(client: TestClient, made: Callable[..., str]
     assert ok(client.post(f"{address}/predict", json={**ARTICLES[0], "explain": 3}))["explanations"] == {}
     ok(client.post(f"{address}/update", json={"examples": ARTICLES}))
     answer = client.post(f"{address}/predict", json={"x": ARTICLES[0]["x"], "explain": 2})
-    schemas.PredictAnswer.model_validate_json(answer.content, strict=True)
+    schemas.PredictResponse.model_validate_json(answer.content, strict=True)
     prediction = ok(answer)
     assert "pets" in prediction["labels"]
     check(prediction, 2)
     many = client.post(f"{address}/predict", json={"examples": ARTICLES[:4], "explain": 9, "probabilities": True})
-    schemas.PredictBatchAnswer.model_validate_json(many.content, strict=True)
+    schemas.PredictBatchResponse.model_validate_json(many.content, strict=True)
     for item, one in zip(ARTICLES, ok(many)["predictions"], strict=False):
         check(one, 9)
         for explanation in one["explanations"].values():

@@ -33,7 +33,7 @@ def test_groups_are_given_with_a_model_and_replaced_later(client: TestClient, cr
     headers = {"Idempotency-Key": "regroup"}
     changed = {"groups": [{**PRIORITY, "labels": ["low", "mid", "high"]}]}
     first = client.put(f"{address}/groups", json=changed, headers=headers)
-    schemas.UpdateAnswer.model_validate_json(first.content, strict=True)
+    schemas.UpdateResponse.model_validate_json(first.content, strict=True)
     again = client.put(f"{address}/groups", json=changed, headers=headers)
     assert (again.json(), again.headers["Idempotent-Replayed"]) == (first.json(), "true")
     shown = client.get(address).json()

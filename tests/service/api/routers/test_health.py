@@ -10,9 +10,9 @@ import pytest
 from starlette.testclient import TestClient
 
 from manylabel_service.app import create_app
-from manylabel_service.errors import StorageGone, StoreLocked
+from manylabel_service.errors import StorageUnavailable, StoreLocked
 from manylabel_service.settings import Settings
-from manylabel_service.storage import ModelRecord, SQLiteStore
+from manylabel_service.storage import ModelMeta, SQLiteStore
 from manylabel_service.storage.sqlite.models import SQLiteModels
 
 
@@ -23,7 +23,7 @@ class ModelsOnDemand(SQLiteModels):
         super().__init__(store.engine)
         self._before = before
 
-    async def all(self) -> list[ModelRecord]:
+    async def all(self) -> list[ModelMeta]:
         await self._before()
         return await super().all()
 
@@ -109,7 +109,7 @@ class BrokenStore(SQLiteStore):
     ("on_open", "on_models"),
     [
         (StoreLocked(Path("data"), 4711), None),
-        (None, StorageGone("disk on fire", heals=False)),
+        (None, StorageUnavailable("disk on fire", heals=False)),
         (None, ZeroDivisionError("a bug")),
     ],
     ids=["locked", "unreadable", "bug"],

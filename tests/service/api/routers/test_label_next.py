@@ -188,7 +188,7 @@ def test_wrong_ways_to_keep_are_refused(client: TestClient, model: str, keep: st
 
 
 def test_answers_are_bounded(serve: Callable[..., Any], create: Callable[..., str]) -> None:
-    with serve(max_answer_scores=100) as client:
+    with serve(max_response_scores=100) as client:
         address = create(client, "bounded", labels=[f"l{number}" for number in range(10)])
         assert client.get(f"{address}/predictions?limit=5").status_code == 200
         answer = client.get(f"{address}/predictions?limit=6")

@@ -86,7 +86,7 @@ class Backend:
 
     def learnt(self, body: Any) -> tuple[int, int, int]:
         answer = self.ok("webhook", body)
-        schemas.WebhookAnswer.model_validate(answer, strict=True)
+        schemas.WebhookResponse.model_validate(answer, strict=True)
         return answer["learnt"], answer["known"], answer["refused"]
 
     @property
@@ -533,7 +533,7 @@ def test_other_requests_have_turns_between_annotations(
 
 
 def test_tasks_times_choices_are_bounded(serve: Callable[..., Any], create: Callable[..., str]) -> None:
-    with serve(max_answer_scores=100) as client:
+    with serve(max_response_scores=100) as client:
         backend = Backend(client, create(client, "narrow"))
         tasks = [{"data": {}}] * 50
         assert len(backend.ok("predict", {"tasks": tasks, "label_config": CONFIG})["results"]) == 50

@@ -32,7 +32,7 @@ def test_a_kept_prediction_is_learnt_as_it_was_predicted(
     for address in (later, at_once):
         client.post(f"{address}/update", json={"x": {"a": 1, "c": 2}, "y": ["q"]}).raise_for_status()
     kept = keep(client, later)
-    schemas.PredictAnswer.model_validate_json(json.dumps(kept), strict=True)
+    schemas.PredictResponse.model_validate_json(json.dumps(kept), strict=True)
     plain = client.post(f"{later}/predict", json=X).json()
     assert {part: kept[part] for part in plain} == plain
     assert kept.keys() - plain.keys() == {"id", "expires"}
@@ -40,7 +40,7 @@ def test_a_kept_prediction_is_learnt_as_it_was_predicted(
     assert client.get(later).json()["updates"] == 1, "nothing is learnt by keeping"
 
     answer = client.post(f"{later}/labels", json={"id": kept["id"], "y": ["p", "q"]})
-    schemas.UpdateAnswer.model_validate_json(answer.content, strict=True)
+    schemas.UpdateResponse.model_validate_json(answer.content, strict=True)
     assert answer.json()["updates"] == 2
     client.post(f"{at_once}/update", json={**X, "y": ["p", "q"]}).raise_for_status()
     probe = {"examples": [X, {"x": {"c": 1}}]}
@@ -58,7 +58,7 @@ def test_when_it_expires_is_told(client: TestClient, model: str) -> None:
 def test_a_batch_is_kept_and_labelled_in_order(client: TestClient, model: str) -> None:
     xs = [{"x": {"a": i + 1}} for i in range(4)]
     kept = keep(client, model, {"examples": xs})
-    schemas.PredictBatchAnswer.model_validate_json(json.dumps(kept), strict=True)
+    schemas.PredictBatchResponse.model_validate_json(json.dumps(kept), strict=True)
     ids = [one["id"] for one in kept["predictions"]]
     assert len(set(ids)) == 4
     body = {"examples": [{"id": ids[2], "y": ["p"]}, {"id": ids[0], "y": {"q": False}}]}
@@ -217,7 +217,7 @@ def test_an_expired_prediction_is_told(
 def test_no_more_are_kept_than_may_be(
     serve: Callable[..., Any], create: Callable[..., str], refused: Callable[..., Any]
 ) -> None:
-    with serve(max_kept_predictions=3) as client:
+    with serve(max_stored_predictions=3) as client:
         address = create(client, "m")
         keep(client, address, {"examples": [X, X]})
         answer = client.post(f"{address}/predict?keep=true", json={"examples": [X, X]})

@@ -35,11 +35,11 @@ def ok(answer: Any, model: type[BaseModel]) -> dict[str, Any]:
 
 def test_an_update_is_learnt_when_it_is_answered(client: TestClient, model: str) -> None:
     item = {"x": {"word=cat": 1}, "y": ["pets"]}
-    first = ok(client.post(f"{model}/update", json=item), schemas.UpdateAnswer)
+    first = ok(client.post(f"{model}/update", json=item), schemas.UpdateResponse)
     assert first["updates"] == 1
     assert first["durability"] == "log"
 
-    predicted = ok(client.post(f"{model}/predict", json={"x": {"word=cat": 1}}), schemas.PredictAnswer)
+    predicted = ok(client.post(f"{model}/predict", json={"x": {"word=cat": 1}}), schemas.PredictResponse)
     assert predicted["labels"] == ["pets"]
     assert predicted["scores"]["pets"] > 0
     assert predicted["position"] == first["position"]
@@ -62,14 +62,14 @@ def test_a_batch_is_the_same_as_its_items_one_by_one(
     together, apart = create(client, "together"), create(client, "apart")
     items = examples(30)
 
-    batch = ok(client.post(f"{together}/predict-update", json={"examples": items}), schemas.PredictUpdateBatchAnswer)
-    single = [ok(client.post(f"{apart}/predict-update", json=item), schemas.PredictUpdateAnswer) for item in items]
+    batch = ok(client.post(f"{together}/predict-update", json={"examples": items}), schemas.PredictUpdateBatchResponse)
+    single = [ok(client.post(f"{apart}/predict-update", json=item), schemas.PredictUpdateResponse) for item in items]
 
     facts = ("position", "updates", "durability")
     assert batch["predictions"] == [{k: v for k, v in one.items() if k not in facts} for one in single]
     assert (batch["updates"], single[-1]["updates"]) == (30, 30)
     both = [
-        ok(client.post(f"{address}/predict", json={"examples": items}), schemas.PredictBatchAnswer)["predictions"]
+        ok(client.post(f"{address}/predict", json={"examples": items}), schemas.PredictBatchResponse)["predictions"]
         for address in (together, apart)
     ]
     assert both[0] == both[1]
@@ -78,8 +78,8 @@ def test_a_batch_is_the_same_as_its_items_one_by_one(
 
 def test_a_batch_of_one_is_answered_as_a_batch(client: TestClient, model: str) -> None:
     body = {"examples": [{"x": {"a": 1}, "y": ["p"]}]}
-    assert len(ok(client.post(f"{model}/predict", json=body), schemas.PredictBatchAnswer)["predictions"]) == 1
-    ok(client.post(f"{model}/update", json=body), schemas.UpdateAnswer)
+    assert len(ok(client.post(f"{model}/predict", json=body), schemas.PredictBatchResponse)["predictions"]) == 1
+    ok(client.post(f"{model}/update", json=body), schemas.UpdateResponse)
 
 
 def test_predict_update_answers_what_predict_would_have(client: TestClient, model: str) -> None:

@@ -131,7 +131,7 @@ def test_a_label_is_renamed_and_retired(
     ]
     body, key = {"label": "petz", "to": "pets"}, {"Idempotency-Key": "k"}
     answer = client.post(f"{address}/labels/rename", json=body, headers=key)
-    schemas.UpdateAnswer.model_validate_json(answer.content, strict=True)
+    schemas.UpdateResponse.model_validate_json(answer.content, strict=True)
     again = client.post(f"{address}/labels/rename", json=body, headers=key)
     assert (again.content, again.headers["idempotent-replayed"]) == (answer.content, "true")
     refused(client.post(f"{address}/labels/rename", json=body), 404, "label_not_found")
@@ -169,7 +169,7 @@ def test_a_label_is_paused_and_resumed(
         before = client.post(f"{address}/predict?keep=true", json=x).json()
         body = {"label": "cars"}
         answer = client.post(f"{address}/labels/pause", json=body, headers=key)
-        schemas.UpdateAnswer.model_validate_json(answer.content, strict=True)
+        schemas.UpdateResponse.model_validate_json(answer.content, strict=True)
         again = client.post(f"{address}/labels/pause", json=body, headers=key)
         assert (again.content, again.headers["idempotent-replayed"]) == (answer.content, "true")
         refused(client.post(f"{address}/labels/resume", json=body, headers=key), 422, "idempotency_key_reused")
@@ -266,7 +266,7 @@ def fold_events() -> Callable[..., list[tuple[str, Any]]]:
     from tests.service.online.folds import named, new_model
 
     from manylabel_service.hosting.examples import Example, Labels
-    from manylabel_service.online.state.fold import Fold, LogEntry
+    from manylabel_service.online.state.apply import ApplyBatch, LogEntry
     from manylabel_service.online.state.log_entries import Update
     from manylabel_service.online.updates.applier import _events
 
@@ -275,7 +275,7 @@ def fold_events() -> Callable[..., list[tuple[str, Any]]]:
             LogEntry(str(at), Update(tuple(Example(named(a=1), Labels.all_of(y)) for y in ys), "log"))
             for at, ys in enumerate(truths, 1)
         ]
-        fold = Fold(new_model(**spec), log)
+        fold = ApplyBatch(new_model(**spec), log)
         while fold.step(3):
             pass
         events = [event for outcome in fold.outcomes for event in _events(outcome)]
@@ -305,7 +305,7 @@ def test_labels_get_titles_descriptions_and_uris(
     body = {"labels": {"pets": {"title": "Pets", "uri": "http://x/pets"}, "cars": {"description": "Motor cars"}}}
     key = {"Idempotency-Key": "k"}
     answer = client.patch(f"{address}/labels", json=body, headers=key)
-    schemas.UpdateAnswer.model_validate_json(answer.content, strict=True)
+    schemas.UpdateResponse.model_validate_json(answer.content, strict=True)
     again = client.patch(f"{address}/labels", json=body, headers=key)
     assert (again.content, again.headers["idempotent-replayed"]) == (answer.content, "true")
     client.patch(f"{address}/labels", json={"labels": {"pets": {"uri": None}}}).raise_for_status()

@@ -42,7 +42,7 @@ def infer(client: TestClient, *inputs: Any, path: str = INFER, **more: Any) -> d
     """What is answered; it fits the description."""
     answer = client.post(path, json={"inputs": list(inputs), **more})
     assert answer.status_code == 200, answer.text
-    schemas.InferAnswer.model_validate_json(answer.content, strict=True)
+    schemas.InferResponse.model_validate_json(answer.content, strict=True)
     document: dict[str, Any] = answer.json()
     return document
 
@@ -202,7 +202,7 @@ class TestBinary:
         assert answer.status_code == 200, answer.text
         begin = int(answer.headers["inference-header-content-length"])
         document = json.loads(answer.content[:begin])
-        schemas.InferAnswer.model_validate(document, strict=True)
+        schemas.InferResponse.model_validate(document, strict=True)
         for output in document["outputs"]:
             if "data" in output:
                 continue
@@ -342,7 +342,7 @@ class TestErrors:
         refused(models.get("/v2x"), 404, "not_found")
 
     def test_the_bounds_of_predict_hold(self, serve: Any, create: Callable[..., str]) -> None:
-        bounds = {"max_body_bytes": 400, "max_batch_examples": 3, "max_answer_scores": 8, "max_features": 4}
+        bounds = {"max_body_bytes": 400, "max_batch_examples": 3, "max_response_scores": 8, "max_features": 4}
         with serve(**bounds) as client:
             create(client, "m", labels=["a", "b"])
 

@@ -77,8 +77,8 @@ class TestSameAsCore:
         assert [list(one.values()) for one in shown(asked)] == now.tolist()
         single = client.post(f"{address}/predict", json={"x": ITEMS[3]["x"], **ASKED})
         assert list(shown(single)[0].values()) == now[3].tolist()
-        schemas.PredictBatchAnswer.model_validate_json(asked.content, strict=True)
-        schemas.PredictAnswer.model_validate_json(single.content, strict=True)
+        schemas.PredictBatchResponse.model_validate_json(asked.content, strict=True)
+        schemas.PredictResponse.model_validate_json(single.content, strict=True)
         # They are of some use: not all the same, and higher for labels that are relevant.
         assert now[Y == 1].mean() > now[Y == 0].mean() + 0.1
 
@@ -86,7 +86,7 @@ class TestSameAsCore:
         due = in_core(core.FALT())
         single = [client.post(f"{model}/predict-update", json={**item, **ASKED}) for item in ITEMS]
         assert [shown(answer)[0] for answer in single] == due
-        schemas.PredictUpdateAnswer.model_validate_json(single[-1].content, strict=True)
+        schemas.PredictUpdateResponse.model_validate_json(single[-1].content, strict=True)
 
         streamed = create(client, "streamed", **SPEC)
         lines = b"\n".join(json.dumps(item).encode() for item in ITEMS)
@@ -178,7 +178,7 @@ class TestRefused:
         self, serve: Callable[..., Any], create: Callable[..., str], refused: Callable[..., Any]
     ) -> None:
         """A probability is as large as a score."""
-        with serve(max_answer_scores=30) as client:
+        with serve(max_response_scores=30) as client:
             address = create(client, "m", **SPEC)
             client.post(f"{address}/predict", json={"examples": ITEMS[:10]}).raise_for_status()
             client.post(f"{address}/predict", json={"examples": ITEMS[:5], **ASKED}).raise_for_status()

@@ -44,7 +44,7 @@ def test_a_promise_is_given_with_a_model_and_changed_later(client: TestClient, c
     teach(client, address)
     batch = {"examples": [{"x": item["x"]} for item in items(50, seed=1)]}
     answer = client.post(f"{address}/predict", json=batch)
-    schemas.PredictBatchAnswer.model_validate_json(answer.content, strict=True)
+    schemas.PredictBatchResponse.model_validate_json(answer.content, strict=True)
     predictions = answer.json()["predictions"]
     assert sum(len(one["auto"]) for one in predictions) > 20
     assert False in [one["review"] for one in predictions]
@@ -53,7 +53,7 @@ def test_a_promise_is_given_with_a_model_and_changed_later(client: TestClient, c
     for wanted, auto in ({"only": ["q"]}, ["q"]), ({"except": ["q"]}, []):
         assert client.post(f"{address}/predict", json={"x": x, **wanted}).json()["auto"] == auto
     answer = client.post(f"{address}/predict-update", json=items(1, seed=3)[0])
-    schemas.PredictUpdateAnswer.model_validate_json(answer.content, strict=True)
+    schemas.PredictUpdateResponse.model_validate_json(answer.content, strict=True)
     assert answer.json().keys() >= {"auto", "review"}
     lines = client.post(
         f"{address}/stream", content='{"x": {"xp": 1}, "y": ["p"]}\n', headers={"Content-Type": "application/x-ndjson"}
@@ -69,7 +69,7 @@ def test_a_promise_is_given_with_a_model_and_changed_later(client: TestClient, c
 
     headers = {"Idempotency-Key": "promise"}
     first = client.put(f"{address}/promise", json={"precision": 0.99}, headers=headers)
-    schemas.UpdateAnswer.model_validate_json(first.content, strict=True)
+    schemas.UpdateResponse.model_validate_json(first.content, strict=True)
     again = client.put(f"{address}/promise", json={"precision": 0.99}, headers=headers)
     assert (again.json(), again.headers["Idempotent-Replayed"]) == (first.json(), "true")
     full = {"precision": 0.99, "settled": 0.9, "missed": 0.02, "audit_rate": 0.05}

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from starlette.testclient import TestClient
 
 from manylabel_core.records import RecordEncoder, RecordError, TextSettings
-from manylabel_core.records.forms import form_of
+from manylabel_core.records.forms import input_kind
 from manylabel_service.api.translation.from_json import to_example, to_features, to_inputs
 from manylabel_service.api.web.problems import Problem
 from manylabel_service.api.web.problems import pointer as json_pointer
@@ -218,7 +218,7 @@ ANY_RECORD = TEXTS | st.dictionaries(KEYS, VALUES | st.dictionaries(KEYS, VALUES
 @given(ANY_RECORD)
 def test_any_record_is_translated_as_core_reads_it(x: Any) -> None:
     """To learn, to predict, and to predict by a trained model."""
-    if form_of(x) not in ("record", "text") or (isinstance(x, dict) and x.keys() == {"views"}):
+    if input_kind(x) not in ("record", "text") or (isinstance(x, dict) and x.keys() == {"views"}):
         return
     encoder, at = RecordEncoder(TextSettings(fields=("a", "b.c"))), ("examples", 3)
     try:

@@ -7,7 +7,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from manylabel_service.api import schemas
-from manylabel_service.online.spec.release import FOLDS, FORMS, HIGHEST
+from manylabel_service.online.spec.release import FORMAT_VERSIONS, HIGHEST, REPLAY_VERSIONS
 from manylabel_service.online.state.log_entries import encode_head
 from manylabel_service.online.updates import admission
 
@@ -20,8 +20,8 @@ def test_a_server_alone_describes_itself(serve: Callable[..., Any]) -> None:
         assert (answer.form, answer.fold) == HIGHEST
         (alone,) = answer.replicas
         assert (alone.this, alone.role, alone.ready, alone.withheld) == (True, "server", True, {})
-        assert (alone.forms.first, alone.forms.last) == (FORMS[0], FORMS[-1])
-        assert (alone.folds.first, alone.folds.last) == (FOLDS[0], FOLDS[-1])
+        assert (alone.forms.first, alone.forms.last) == (FORMAT_VERSIONS[0], FORMAT_VERSIONS[-1])
+        assert (alone.folds.first, alone.folds.last) == (REPLAY_VERSIONS[0], REPLAY_VERSIONS[-1])
         assert alone.models == {"m": position}
         assert len(alone.build) == 12
 
@@ -32,7 +32,7 @@ def test_it_is_not_ready_while_another_release_has_to_serve(
     with serve() as client:
         client.post("/v1/models", json={"name": "m", "algorithm": "falt"}).raise_for_status()
         with monkeypatch.context() as patch:
-            patch.setattr(admission, "encode_head", lambda update, _: encode_head(update, FORMS[-1] + 1))
+            patch.setattr(admission, "encode_head", lambda update, _: encode_head(update, FORMAT_VERSIONS[-1] + 1))
             client.post("/v1/models/m/update", json={"x": {"a": 1}, "y": ["b"]}).raise_for_status()
         _reload(client)
         told = refused(client.get("/readyz"), 503, "release_too_old")

@@ -161,7 +161,7 @@ def test_an_upload_has_limits(serve: Callable[..., Any], snapshot: bytes, refuse
 def test_the_bytes_of_all_snapshots_have_a_limit(
     serve: Callable[..., Any], snapshot: bytes, refused: Callable[..., Any]
 ) -> None:
-    with serve(max_snapshot_bytes=5 * len(snapshot) // 2, snapshots_kept=2) as small:
+    with serve(max_snapshot_bytes=5 * len(snapshot) // 2, snapshot_retention_count=2) as small:
         small.put("/v1/models/m", content=snapshot, headers=BYTES).raise_for_status()
         small.put("/v1/models/n", content=snapshot, headers=BYTES).raise_for_status()
         assert f"\nmanylabel_stored_snapshot_bytes {sum_of(small, 'm', 'n'):.1f}\n" in small.get("/metrics").text
@@ -342,7 +342,9 @@ async def test_an_upload_that_trickles_in_is_given_up(monkeypatch: pytest.Monkey
 def test_a_snapshot_that_was_asked_for_stays_until_it_is_deleted(
     serve: Callable[..., Any], create: Callable[..., str], refused: Callable[..., Any]
 ) -> None:
-    with serve(snapshots_kept=2, snapshot_every_updates=2, log_keep_examples=0, max_kept_snapshots=2) as client:
+    with serve(
+        snapshot_retention_count=2, snapshot_every_updates=2, log_retention_examples=0, max_manual_snapshots=2
+    ) as client:
         model = create(client, "m")
 
         def listed() -> dict[str, Any]:
@@ -395,7 +397,7 @@ def test_a_snapshot_that_was_asked_for_stays_until_it_is_deleted(
 
 
 def test_what_is_old_goes_at_once_when_it_is_deleted(serve: Callable[..., Any], create: Callable[..., str]) -> None:
-    with serve(snapshots_kept=1, log_keep_examples=0) as client:
+    with serve(snapshot_retention_count=1, log_retention_examples=0) as client:
         model = create(client, "m")
         taken = []
         for _ in range(3):

@@ -218,7 +218,7 @@ def test_a_line_that_would_exceed_a_limit_of_the_model_is_refused_alone(
 
 
 def test_many_labels_make_blocks_short_not_lines_refused(serve: Callable[..., Any], create: Callable[..., str]) -> None:
-    with serve(max_answer_scores=20) as small:
+    with serve(max_response_scores=20) as small:
         address = create(small, "m")
         items = [{"x": {"a": 1}, "y": [f"t{i}"]} for i in range(60)]
         answered = answers(small.post(f"{address}/stream", content=lines_of(items), headers=NDJSON))

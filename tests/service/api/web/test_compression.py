@@ -20,9 +20,9 @@ from tests.support.server_process import ServerProcess
 from manylabel_service.api.web.bodies import read_body
 from manylabel_service.api.web.compression import unpacked_body
 from manylabel_service.api.web.compression.codings import CODINGS, MAX_WINDOW_BYTES, Unpacker, accepted, zstd
-from manylabel_service.api.web.compression.packed_answer import MIN_BYTES
-from manylabel_service.api.web.compression.unpacked_body import UnpackedBody
-from manylabel_service.api.web.held_bodies import SMALL_BYTES, HeldBodies
+from manylabel_service.api.web.compression.compressed_response import MIN_BYTES
+from manylabel_service.api.web.compression.unpacked_body import DecompressedBody
+from manylabel_service.api.web.held_bodies import SMALL_BYTES, BodyBuffer
 from manylabel_service.api.web.problems import Problem
 
 JSON = {"Content-Type": "application/json"}
@@ -154,7 +154,7 @@ class TestRequests:
         assert "250 times" in last
 
     async def test_others_are_served_while_a_body_is_unpacked(self, coding: str) -> None:
-        body = UnpackedBody(CODINGS[coding.encode()], messages(pack(coding, BYTES)), held())
+        body = DecompressedBody(CODINGS[coding.encode()], messages(pack(coding, BYTES)), held())
         served = 0
 
         async def serve_others() -> None:
@@ -172,7 +172,7 @@ class TestRequests:
     async def test_the_memory_of_decoders_is_counted(self, coding: str) -> None:
         counted = held(4 * MIB)
         content = pack(coding, BYTES)
-        body = UnpackedBody(CODINGS[coding.encode()], messages(content), counted)
+        body = DecompressedBody(CODINGS[coding.encode()], messages(content), counted)
         if coding == "gzip":
             await everything(body)
             assert 0 < counted.n_bytes <= SMALL_BYTES
@@ -201,8 +201,8 @@ def test_any_damage_is_refused_or_changes_nothing(
     assert answer.status_code in (200, 400, 413, 422), answer.text
 
 
-def held(max_bytes: int = 2**28) -> HeldBodies:
-    return HeldBodies(max_bytes, lambda: None)
+def held(max_bytes: int = 2**28) -> BodyBuffer:
+    return BodyBuffer(max_bytes, lambda: None)
 
 
 def messages(content: bytes, size: int = 2**16) -> Any:
@@ -217,7 +217,7 @@ def messages(content: bytes, size: int = 2**16) -> Any:
     return receive
 
 
-async def everything(body: UnpackedBody) -> bytes:
+async def everything(body: DecompressedBody) -> bytes:
     found = bytearray()
     while True:
         message = await body.receive()
@@ -231,7 +231,7 @@ async def test_a_bomb_is_cut_off_before_it_has_come() -> None:
     assert len(content) < 4.5 * MIB
     receive = messages(content)
     n_portions = len(receive.portions)
-    body = UnpackedBody(CODINGS[b"gzip"], receive, held())
+    body = DecompressedBody(CODINGS[b"gzip"], receive, held())
 
     class App:
         class state:  # noqa: N801
@@ -248,7 +248,7 @@ async def test_the_ratio_of_a_body_without_a_limit_is_bounded(monkeypatch: pytes
     monkeypatch.setattr(unpacked_body, "FREE_BYTES", MIB)
     receive = messages(bomb(b"", 200), 2**10)
     with pytest.raises(Problem, match="250 times") as raised:
-        await everything(UnpackedBody(CODINGS[b"gzip"], receive, held()))
+        await everything(DecompressedBody(CODINGS[b"gzip"], receive, held()))
     assert raised.value.code == "body_too_large"
     assert len(receive.portions) > 190
 

@@ -11,8 +11,8 @@ import pytest
 from manylabel_service.api.web import large_json
 from manylabel_service.api.web.bodies import json_value
 from manylabel_service.api.web.large_json import MAX_CONTAINERS, PIECE_BYTES, read_value
+from manylabel_service.api.web.parse_queue import LARGE_BYTES
 from manylabel_service.api.web.problems import Problem
-from manylabel_service.api.web.turns import LARGE_BYTES
 
 
 def value(raw: bytes) -> Any:

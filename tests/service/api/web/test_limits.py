@@ -20,7 +20,7 @@ def small(serve: Callable[..., TestClient]) -> Iterator[TestClient]:
     limits = {
         "max_body_bytes": MAX_BODY_BYTES,
         "max_batch_examples": 3,
-        "max_answer_scores": 4,
+        "max_response_scores": 4,
         "max_models": 3,
         "max_features": 5,
         "max_labels": 4,

@@ -51,20 +51,20 @@ RAISED: list[tuple[errors.ServiceError, int, str, str | None]] = [
     (errors.BlobDamaged("a"), 500, "storage_damaged", None),
     (errors.VersionDamaged("a", 2, "its contents are gone"), 500, "version_damaged", None),
     (errors.NoVersionServed("a"), 409, "no_version_served", None),
-    (errors.CannotWarmStart(("algorithm",), "must be falt"), 422, "invalid_request", None),
+    (errors.CannotInitialise(("algorithm",), "must be falt"), 422, "invalid_request", None),
     (errors.InvalidJob(("data", "split"), "must be one of train, all"), 422, "invalid_request", None),
     (errors.JobNotFound("01k"), 404, "job_not_found", None),
     (errors.JobEnded("01k", "has failed"), 409, "job_ended", None),
     (errors.JobNotRetryable("01k", "queued"), 409, "job_not_retryable", None),
     (errors.JobsFull(100), 429, "jobs_full", "30"),
     (errors.DurabilityUnavailable("fsync", ["log"]), 422, "invalid_request", None),
-    (errors.StorageGone("disk full", heals=True), 503, "storage_unavailable", "5"),
-    (errors.StorageGone("no such file", heals=False), 503, "storage_unavailable", None),
+    (errors.StorageUnavailable("disk full", heals=True), 503, "storage_unavailable", "5"),
+    (errors.StorageUnavailable("no such file", heals=False), 503, "storage_unavailable", None),
     (errors.ReleaseTooOld("the log has an entry of form 2"), 503, "release_too_old", "1"),
-    (errors.FoldDiffers("model 'a' differs at 7"), 503, "fold_differs", "1"),
+    (errors.ReplayMismatch("model 'a' differs at 7"), 503, "replay_mismatch", "1"),
     (errors.ModelFailed("model 'a' could not be restored"), 503, "not_ready", None),
     (errors.StorageFull("disk full"), 507, "storage_full", "5"),
-    (errors.DocumentChanged("jobs", "a", 1, 2), 503, "storage_unavailable", "5"),
+    (errors.RevisionConflict("jobs", "a", 1, 2), 503, "storage_unavailable", "5"),
     (errors.BlobNotFound("b"), 503, "storage_unavailable", "5"),
     (errors.BlobGone("b"), 503, "storage_unavailable", "5"),
     (errors.LogTrimmed("a", "1", "2"), 503, "storage_unavailable", "5"),
@@ -98,7 +98,7 @@ def test_an_error_becomes_its_problem(
     assert (problem.headers or {}).get("Retry-After") == retry_after
 
 
-@pytest.mark.parametrize("kind", [errors.StorageGone, errors.StorageFull])
+@pytest.mark.parametrize("kind", [errors.StorageUnavailable, errors.StorageFull])
 def test_what_is_for_the_operator_is_logged_and_not_answered(kind: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(problems, "_logged_at", {})
     error = kind("/var/lib/data/manylabel.sqlite3 at 10.0.0.7: script f_9a0364b9", heals=True)

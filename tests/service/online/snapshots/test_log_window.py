@@ -9,7 +9,7 @@ import pytest
 from manylabel_service.datasets.from_stream import rows_of_stream
 from manylabel_service.online.snapshots.retention import LogWindow, plan
 from manylabel_service.settings import Settings
-from manylabel_service.storage import LogExtent, SnapshotRecord, position_key
+from manylabel_service.storage import LogExtent, SnapshotMeta, position_key
 
 MIB = 2**20
 
@@ -19,7 +19,7 @@ class Log:
 
     def __init__(self, n_kept: int, window: LogWindow) -> None:
         self.n_kept, self.window = n_kept, window
-        self.snapshots: list[SnapshotRecord] = []
+        self.snapshots: list[SnapshotMeta] = []
         self.begin = LogExtent(0, 0)
         self.began_ms = self.now_ms = 0
 
@@ -28,7 +28,7 @@ class Log:
         self.now_ms += int(1000 * seconds)
         extent = LogExtent(before.examples + examples, before.size_bytes + log_bytes)
         position = str(1 + int(self.snapshots[0].position) if self.snapshots else 1)
-        self.snapshots.insert(0, SnapshotRecord(position, size_bytes, self.now_ms, extent=extent))
+        self.snapshots.insert(0, SnapshotMeta(position, size_bytes, self.now_ms, extent=extent))
         planned = plan(self.snapshots, self.n_kept, self.window)
         if planned.trimmed is not None:
             begin = next(s for s in self.snapshots if s.position == planned.trimmed)
@@ -91,7 +91,12 @@ def test_with_nothing_to_keep_the_log_goes_behind_the_snapshots() -> None:
 
 
 async def test_replicas_keep_as_much_on_either_store(any_fleet: Any, tmp_path: Path) -> None:
-    keep = {"snapshots_kept": 2, "snapshot_every_seconds": 1000.0, "log_keep_examples": 40, "data_dir": tmp_path}
+    keep = {
+        "snapshot_retention_count": 2,
+        "snapshot_every_seconds": 1000.0,
+        "log_retention_examples": 40,
+        "data_dir": tmp_path,
+    }
     n_registries = 1 if any_fleet.server is None else 2
     registries = await any_fleet.start_several(n_registries, **keep)
     await registries[0].create(any_fleet.spec())

@@ -9,7 +9,7 @@ import pytest
 from tests.service.fleet import snapshot_bytes
 from tests.support.waiting import eventually_async
 
-from manylabel_service.errors import InvalidExample, SnapshotNotFound, StorageGone
+from manylabel_service.errors import InvalidExample, SnapshotNotFound, StorageUnavailable
 from manylabel_service.hosting.examples import Example, Features, Labels
 from manylabel_service.idempotency import IdempotencyKey
 from manylabel_service.online.snapshots import retention
@@ -120,7 +120,7 @@ class TestRollback:
         self, fleet: Any, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(retention, "PIN_SECONDS", 0.0)
-        _, (one,) = await hosted(fleet, 1, snapshots_kept=3, log_keep_examples=0)
+        _, (one,) = await hosted(fleet, 1, snapshot_retention_count=3, log_retention_examples=0)
         await learn(fleet, one, 2)
         target = await one.take_snapshot()
         await one.rollback(target.position)
@@ -137,7 +137,7 @@ class TestRollback:
         assert target.position not in [snapshot.position for snapshot in snapshots]
 
     async def test_a_pin_whose_rollback_may_be_on_its_way_stays(self, fleet: Any) -> None:
-        (registry,), (one,) = await hosted(fleet, 1, snapshots_kept=1, log_keep_examples=0)
+        (registry,), (one,) = await hosted(fleet, 1, snapshot_retention_count=1, log_retention_examples=0)
         await learn(fleet, one, 1)
         target = await one.take_snapshot()
         assert await fleet.store(registry).snapshots.pin(one.record, target.position, True)
@@ -172,11 +172,11 @@ class TestRollback:
         await one.rollback(target.position)
 
         async def gone(*args: Any) -> Any:
-            raise StorageGone("the network is down", heals=True)
+            raise StorageUnavailable("the network is down", heals=True)
 
         monkeypatch.setattr(fleet.store(registries[1]).snapshots, "get", gone)
         results = await asyncio.gather(*(other.update([fleet.example(i)]) for i in range(3)), return_exceptions=True)
-        assert [type(result) for result in results] == [StorageGone] * 3
+        assert [type(result) for result in results] == [StorageUnavailable] * 3
         assert other.model.updates == 4
         monkeypatch.undo()
         assert (await other.update([fleet.example(0)])).updates == 6  # the three were logged: they are learnt
@@ -196,7 +196,7 @@ class TestRollback:
             nonlocal failures
             if failures:
                 failures -= 1
-                raise StorageGone("the network is down", heals=True)
+                raise StorageUnavailable("the network is down", heals=True)
             return await get_snapshot(*args)
 
         monkeypatch.setattr(store.snapshots, "get", failing)
@@ -252,7 +252,7 @@ class TestSnapshots:
         assert (await (await fleet.start()).get("m")).model.to_bytes() == state
 
     async def test_replicas_take_turns(self, fleet: Any, capsys: pytest.CaptureFixture[str]) -> None:
-        _, replicas = await hosted(fleet, 3, snapshot_every_seconds=0.4, snapshots_kept=100)
+        _, replicas = await hosted(fleet, 3, snapshot_every_seconds=0.4, snapshot_retention_count=100)
         began = time.monotonic()
         for i in range(60):
             await replicas[i % 3].update([fleet.example(i)])
@@ -262,7 +262,7 @@ class TestSnapshots:
         assert 4 <= taken <= 2 * periods, "each replica by itself would have taken one a period"
 
     async def test_a_trimmed_log_makes_one_that_is_behind_restore_itself(self, fleet: Any) -> None:
-        registries, (one, behind) = await hosted(fleet, 2, snapshots_kept=1, log_keep_examples=0)
+        registries, (one, behind) = await hosted(fleet, 2, snapshot_retention_count=1, log_retention_examples=0)
         registries[1]._tasks[0].cancel()
         await learn(fleet, behind, 1)
         watched = behind.events.subscribe()
@@ -282,7 +282,7 @@ class TestSnapshots:
         assert next(kind for kind in kinds if kind != "metrics") == "dropped"
 
     async def test_a_log_that_nothing_follows_in_does_not_leave_one_behind(self, fleet: Any) -> None:
-        registries, (one, behind) = await hosted(fleet, 2, snapshots_kept=1, log_keep_examples=0)
+        registries, (one, behind) = await hosted(fleet, 2, snapshot_retention_count=1, log_retention_examples=0)
         registries[1]._tasks[0].cancel()
         for i in range(3):
             await learn(fleet, one, 5, 5 * i)
@@ -293,7 +293,7 @@ class TestSnapshots:
         assert behind.model.to_bytes() == one.model.to_bytes()
 
     async def test_a_trimmed_log_is_no_obstacle_for_a_prediction_that_asks_for_its_end(self, fleet: Any) -> None:
-        registries, (one, behind) = await hosted(fleet, 2, snapshots_kept=1, log_keep_examples=0)
+        registries, (one, behind) = await hosted(fleet, 2, snapshot_retention_count=1, log_retention_examples=0)
         registries[1]._tasks[0].cancel()
         await learn(fleet, one, 10)
         await one.take_snapshot()

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from manylabel_service.errors import ModelGone, StorageGone
+from manylabel_service.errors import ModelGone, StorageUnavailable
 from manylabel_service.online.snapshots import room
 from manylabel_service.online.snapshots.snapshotter import Snapshotter
 from manylabel_service.settings import Settings
-from manylabel_service.storage import ModelRecord, SnapshotRecord
+from manylabel_service.storage import ModelMeta, SnapshotMeta
 
 
 async def test_models_take_turns_where_there_is_no_room_for_all(
@@ -42,12 +42,12 @@ async def test_models_take_turns_where_there_is_no_room_for_all(
 
 @pytest.mark.parametrize(
     "error",
-    [ModelGone("m", 1), StorageGone("away", heals=True), asyncio.CancelledError(), RuntimeError("unexpected")],
+    [ModelGone("m", 1), StorageUnavailable("away", heals=True), asyncio.CancelledError(), RuntimeError("unexpected")],
     ids=repr,
 )
 @pytest.mark.parametrize("fails", ["all", "to_buffer"])
 async def test_memory_is_given_back_on_every_way_out(error: BaseException, fails: str, tmp_path: Path) -> None:
-    async def all_snapshots(_record: ModelRecord) -> list[SnapshotRecord]:
+    async def all_snapshots(_record: ModelMeta) -> list[SnapshotMeta]:
         return fail() if fails == "all" else []
 
     def fail(*_: object) -> Any:
@@ -55,8 +55,8 @@ async def test_memory_is_given_back_on_every_way_out(error: BaseException, fails
 
     store: Any = SimpleNamespace(snapshots=SimpleNamespace(all=all_snapshots))
     model: Any = SimpleNamespace(nbytes=100, position="1", to_buffer=fail)
-    shared = room.SnapshotRoom(store, max_stored_bytes=1)
-    taker = Snapshotter(ModelRecord("m", 1, b"{}"), store, Settings(data_dir=tmp_path), shared)
+    shared = room.SnapshotQuota(store, max_stored_bytes=1)
+    taker = Snapshotter(ModelMeta("m", 1, b"{}"), store, Settings(data_dir=tmp_path), shared)
     taker.soon()
     with suppress(BaseException):
         await taker.take_if_due(model)
@@ -82,7 +82,7 @@ async def test_memory_is_given_back_when_a_snapshot_is_dropped(any_fleet: Any, m
 
 
 def test_who_finds_no_room_is_called_once_there_is_some() -> None:
-    one = room.SnapshotRoom(store=None, max_stored_bytes=1)  # type: ignore[arg-type]
+    one = room.SnapshotQuota(store=None, max_stored_bytes=1)  # type: ignore[arg-type]
     called: list[str] = []
     large = one.reserve(room.MAX_BYTES_IN_MEMORY * 2, lambda: called.append("first"))
     assert large is not None, "a larger one alone"

@@ -26,11 +26,11 @@ from tests.service.online.folds import (
 from manylabel_core.state import DamagedState, State
 from manylabel_service.errors import InvalidExample
 from manylabel_service.hosting.examples import Example, Features, Labels
-from manylabel_service.online.state.answer import Answer
+from manylabel_service.online.state.apply import LogEntry
 from manylabel_service.online.state.dry_run import DryRun
-from manylabel_service.online.state.fold import LogEntry
 from manylabel_service.online.state.log_entries import Rollback, Update, decode, encode
 from manylabel_service.online.state.model import OnlineModel
+from manylabel_service.online.state.outcome import UpdateOutcome
 
 FALT: dict[str, Any] = {"algorithm": "falt", "scaling": "unit"}
 LEARNERS: list[dict[str, Any]] = [
@@ -62,8 +62,8 @@ def learner_state(model: OnlineModel) -> dict[str, bytes]:
     return {name: array.tobytes() for name, array in model.learner.state().items()}
 
 
-def answered(outcome: Any) -> Answer:
-    assert isinstance(outcome.answer, Answer), outcome.answer
+def answered(outcome: Any) -> UpdateOutcome:
+    assert isinstance(outcome.answer, UpdateOutcome), outcome.answer
     return outcome.answer
 
 
@@ -149,7 +149,7 @@ def test_what_goes_beyond_is_refused_as_a_whole(case: Any) -> None:
 def test_what_is_known_is_learnt_for_ever() -> None:
     model = new_model(**limits("reject", "reject"))
     answered(learn(model, (named(a=1, b=1), ["x", "y"])))
-    assert not isinstance(learn(model, (named(c=1), [])).answer, Answer)
+    assert not isinstance(learn(model, (named(c=1), [])).answer, UpdateOutcome)
     answered(learn(model, (named(b=1), ["y"])))
     assert model.updates == 2
     assert len(model.predict([named(a=1, c=1)])) == 1  # a prediction takes no column
@@ -173,7 +173,7 @@ def test_an_update_that_was_let_in_is_refused_where_another_was_faster(kind: str
     follower = new_model(**limits(**{kind: "reject"}, most=1))
     foreign = fold(follower, [LogEntry(e.position, decode(encode(e.change))) for e in entries])
     for outcomes in (local, foreign):
-        assert [type(outcome.answer) for outcome in outcomes] == [Answer, InvalidExample]
+        assert [type(outcome.answer) for outcome in outcomes] == [UpdateOutcome, InvalidExample]
     assert follower.to_bytes() == model.to_bytes()
 
 
@@ -208,7 +208,7 @@ def test_an_update_that_fits_for_certain_is_not_checked_twice(monkeypatch: pytes
     update = one_update((named(a=1, b=1), Labels.all_of(["y"])))
     projection = DryRun(model)
     projection.add(update.examples[0])
-    monkeypatch.setattr("manylabel_service.online.state.fold._check_examples", None)
+    monkeypatch.setattr("manylabel_service.online.state.apply._check_examples", None)
     (outcome,) = fold(model, [LogEntry("2", update, projection.checked)])
     answered(outcome)
 

@@ -11,11 +11,11 @@ from manylabel_core.state import DamagedState, State
 from manylabel_service.errors import InvalidField, LabelExists, LabelNotFound, UnreadableEntry
 from manylabel_service.hosting.examples import Example, Labels
 from manylabel_service.idempotency import IdempotencyKey
-from manylabel_service.online.state.answer import Answer
-from manylabel_service.online.state.fold import LogEntry
+from manylabel_service.online.state.apply import LogEntry
 from manylabel_service.online.state.label_details import LabelDetails
 from manylabel_service.online.state.log_entries import Describe, Relabel, Rollback, Update, decode, encode
 from manylabel_service.online.state.model import OnlineModel
+from manylabel_service.online.state.outcome import UpdateOutcome
 
 X = named(a=1)
 
@@ -71,7 +71,7 @@ def test_details_stay_in_a_state_in_a_seed_and_after_a_rollback() -> None:
     assert again.to_bytes() == model.to_bytes()
     assert again.details.nbytes == model.details.nbytes > 0
     assert details(OnlineModel.from_bytes(model.seed("seed"), requests=False)) == details(model)
-    assert isinstance(append(model, Rollback("5", "log"), states).answer, Answer)
+    assert isinstance(append(model, Rollback("5", "log"), states).answer, UpdateOutcome)
     assert details(model)["p"] == ("Pigeons", None, None)
     assert OnlineModel.from_bytes(model.to_bytes()).predict([X]) == model.predict([X])
 

@@ -13,10 +13,10 @@ from manylabel_service.errors import InvalidExample, InvalidField, PredictionLab
 from manylabel_service.hosting.examples import Example, Labels
 from manylabel_service.idempotency import IdempotencyKey
 from manylabel_service.online.state import groups as bounds
-from manylabel_service.online.state.answer import Answer
-from manylabel_service.online.state.fold import LogEntry
+from manylabel_service.online.state.apply import LogEntry
 from manylabel_service.online.state.log_entries import Regroup, Relabel, Rollback, Update, decode, encode
 from manylabel_service.online.state.model import OnlineModel
+from manylabel_service.online.state.outcome import UpdateOutcome
 
 X = named(a=1)
 PRIORITY = Group("priority", ("low", "mid", "high"), "one")
@@ -115,9 +115,9 @@ def test_parts_of_a_truth_that_comes_late_are_told_once_with_what_they_imply() -
         return append(model, Update((Example(X, labels),), "log", prediction_ids=(ulid(1),), served=served)).answer
 
     before = examples_with(model)
-    assert isinstance(part(refund=True), Answer)
+    assert isinstance(part(refund=True), UpdateOutcome)
     assert isinstance(part(billing=False), PredictionLabelled)  # implied, so told
-    assert isinstance(part(mid=True), Answer)
+    assert isinstance(part(mid=True), UpdateOutcome)
     assert isinstance(part(low=True), PredictionLabelled)
     after = examples_with(model)
     assert {label: after[label] - before[label] for label in after} == {
@@ -157,7 +157,7 @@ def test_groups_follow_a_name_and_keep_their_labels() -> None:
     append(model, Relabel("low", "minor", "log"))
     assert model.groups.to_json(model.labels.names)["groups"][0]["labels"] == ["minor", "mid", "high"]
     learn(model, (X, ["other"]))
-    assert isinstance(learn(model, (X, ["other", "low"])).answer, Answer)  # the old name
+    assert isinstance(learn(model, (X, ["other", "low"])).answer, UpdateOutcome)  # the old name
     for change in (Relabel("mid", None, "log"), Relabel("mid", "other", "log", merges=True)):
         outcome = append(model, change)
         assert isinstance(outcome.answer, InvalidField)
@@ -165,7 +165,7 @@ def test_groups_follow_a_name_and_keep_their_labels() -> None:
     append(model, Relabel("other", "mid", "log", merges=True))
     assert "other" in model.retired
     regrouped(model)
-    assert isinstance(append(model, Relabel("mid", None, "log")).answer, Answer)
+    assert isinstance(append(model, Relabel("mid", None, "log")).answer, UpdateOutcome)
 
 
 def test_the_children_of_a_paused_label_are_predicted_without_it() -> None:
@@ -191,7 +191,7 @@ def test_groups_stay_in_a_state_in_a_seed_and_after_a_rollback() -> None:
     assert again.groups.nbytes == model.groups.nbytes > 0
     seeded = OnlineModel.from_bytes(model.seed("seed"), requests=False)
     assert seeded.predict([X]) == model.predict([X])
-    assert isinstance(append(model, Rollback(at, "log"), states).answer, Answer)
+    assert isinstance(append(model, Rollback(at, "log"), states).answer, UpdateOutcome)
     assert "late" in model.groups.to_json(model.labels.names)["parents"]
     assert OnlineModel.from_bytes(model.to_bytes()).predict([X]) == model.predict([X])
 
@@ -204,7 +204,7 @@ def test_an_update_that_was_checked_before_groups_changed_is_checked_again() -> 
         LogEntry("7", both),
     ]
     outcomes = fold(model, log)
-    assert [type(outcome.answer) for outcome in outcomes] == [Answer, InvalidExample]
+    assert [type(outcome.answer) for outcome in outcomes] == [UpdateOutcome, InvalidExample]
 
 
 def test_a_key_is_done_once() -> None:

@@ -11,11 +11,11 @@ from manylabel_service.errors import PredictionExpired, PredictionLabelled, Pred
 from manylabel_service.hosting.examples import Example, Labels
 from manylabel_service.online.state import labelled_ids as labelled
 from manylabel_service.online.state import partial_truths
-from manylabel_service.online.state.answer import Answer
 from manylabel_service.online.state.labelled_ids import LabelledIds
 from manylabel_service.online.state.log_entries import Rollback, Update
 from manylabel_service.online.state.model import OnlineModel
-from manylabel_service.online.state.partial_truths import PartialTruths
+from manylabel_service.online.state.outcome import UpdateOutcome
+from manylabel_service.online.state.partial_truths import PartialLabels
 
 times = st.integers(0, prediction_ids.MAX_MS)
 
@@ -66,7 +66,7 @@ def test_none_is_learnt_twice(groups: list[list[int]], data: st.DataObject) -> N
             ids = tuple(map(ulid, group))
             outcome = learn(model, *[(named(a=1), ["x"])] * len(ids), prediction_ids=ids)
             repeated = len(set(ids)) < len(ids) or not seen.isdisjoint(ids)
-            if isinstance(outcome.answer, Answer):
+            if isinstance(outcome.answer, UpdateOutcome):
                 assert not repeated
                 seen.update(ids)
             elif not repeated:  # too old to know
@@ -85,13 +85,13 @@ def test_one_that_is_labelled_refuses_the_whole_update() -> None:
     assert isinstance(outcome.answer, PredictionLabelled)
     assert outcome.answer.id == ulid(1)
     assert (model.labels.names, model.updates, ulid(2) in model.labelled) == (("x",), 1, False)
-    assert isinstance(learn(model, (named(a=1), ["y"]), prediction_ids=(ulid(2),)).answer, Answer)
+    assert isinstance(learn(model, (named(a=1), ["y"]), prediction_ids=(ulid(2),)).answer, UpdateOutcome)
 
 
 def test_an_update_that_is_refused_labels_nothing() -> None:
     model = new_model(labels=["x"])
-    assert not isinstance(learn(model, (named(a=1), ["y"]), prediction_ids=(ulid(1),)).answer, Answer)
-    assert isinstance(learn(model, (named(a=1), ["x"]), prediction_ids=(ulid(1),)).answer, Answer)
+    assert not isinstance(learn(model, (named(a=1), ["y"]), prediction_ids=(ulid(1),)).answer, UpdateOutcome)
+    assert isinstance(learn(model, (named(a=1), ["x"]), prediction_ids=(ulid(1),)).answer, UpdateOutcome)
 
 
 def test_the_oldest_are_forgotten_and_then_count_as_expired(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -145,7 +145,7 @@ def test_a_rollback_undoes_what_was_measured_not_what_was_told() -> None:
 
 
 def test_of_too_many_truths_in_parts_those_begun_first_are_closed(monkeypatch: pytest.MonkeyPatch) -> None:
-    truths = PartialTruths()
+    truths = PartialLabels()
     truths.tell("a", [1])
     monkeypatch.setattr(partial_truths, "MAX_BYTES", 3 * truths.nbytes)
     for id in "bcd":
@@ -153,4 +153,4 @@ def test_of_too_many_truths_in_parts_those_begun_first_are_closed(monkeypatch: p
     assert list(truths) == ["b", "c", "d"]
     truths.tell("d", range(2, 100))
     assert list(truths) == ["d"]
-    assert PartialTruths.from_array(truths.to_array()).nbytes == truths.nbytes
+    assert PartialLabels.from_array(truths.to_array()).nbytes == truths.nbytes

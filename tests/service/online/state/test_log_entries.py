@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from manylabel_service.errors import ReleaseTooOld, UnreadableEntry
 from manylabel_service.hosting.examples import Example, Features, Labels
 from manylabel_service.idempotency import IdempotencyKey
-from manylabel_service.online.spec.release import FORMS
+from manylabel_service.online.spec.release import FORMAT_VERSIONS
 from manylabel_service.online.state.log_entries import (
     Change,
     Relabel,
@@ -24,7 +24,7 @@ from manylabel_service.online.state.log_entries import (
     encode,
 )
 
-FORM = FORMS[0]
+FORM = FORMAT_VERSIONS[0]
 names = st.lists(st.text(min_size=1, max_size=8), unique=True, max_size=5)
 floats = st.floats(width=32, allow_nan=False, allow_infinity=False)
 
@@ -149,8 +149,8 @@ def test_what_is_no_entry_is_unreadable(payload: bytes) -> None:
 
 
 def test_an_entry_of_a_newer_form_says_so() -> None:
-    with pytest.raises(ReleaseTooOld, match=f"form {FORMS[-1] + 1}.*newer release"):
-        decode(msgpack.packb([FORMS[-1] + 1, "whatever"]))
+    with pytest.raises(ReleaseTooOld, match=f"form {FORMAT_VERSIONS[-1] + 1}.*newer release"):
+        decode(msgpack.packb([FORMAT_VERSIONS[-1] + 1, "whatever"]))
 
 
 def test_an_entry_of_a_form_that_is_read_no_longer_says_so() -> None:

@@ -13,9 +13,8 @@ from manylabel_core.state import DamagedState, State
 from manylabel_service.errors import InvalidField, UnreadableEntry
 from manylabel_service.hosting.examples import Example, Labels
 from manylabel_service.idempotency import IdempotencyKey
-from manylabel_service.online.prediction_store import KeptPrediction, decode_kept, encode_kept
-from manylabel_service.online.state.answer import Answer
-from manylabel_service.online.state.fold import LogEntry
+from manylabel_service.online.prediction_store import StoredPrediction, decode_kept, encode_kept
+from manylabel_service.online.state.apply import LogEntry
 from manylabel_service.online.state.log_entries import (
     Regroup,
     Relabel,
@@ -26,6 +25,7 @@ from manylabel_service.online.state.log_entries import (
     encode,
 )
 from manylabel_service.online.state.model import OnlineModel
+from manylabel_service.online.state.outcome import UpdateOutcome
 from manylabel_service.online.state.promises import Promises
 
 EASY = Target(0.8, 0.7, 0.05, 0.3)
@@ -117,7 +117,7 @@ def test_delayed_labels_count_by_the_decision_that_was_served() -> None:
     model = promising()
     examples = rows(60, seed=3)
     served = model.predict([example.x for example in examples])
-    kept = [KeptPrediction(e.x, one.margins, decision=one.decision) for e, one in zip(examples, served, strict=True)]
+    kept = [StoredPrediction(e.x, one.margins, decision=one.decision) for e, one in zip(examples, served, strict=True)]
     stored = [decode_kept(encode_kept(one)) for one in kept]
     wrong = [example._replace(y=Labels.all_of([])) for example in rows(40, seed=4)]
     learn_rows(model, wrong)
@@ -275,7 +275,7 @@ def test_an_entry_is_read_as_it_was_written_and_a_damaged_decision_is_refused() 
     for change in (SetPromise(EASY, "log", key), SetPromise(None, "log")):
         assert decode(encode(change)) == change
     model = promising()
-    assert isinstance(append(model, SetPromise(EASY, "log", key)).answer, Answer)
+    assert isinstance(append(model, SetPromise(EASY, "log", key)).answer, UpdateOutcome)
     assert append(model, SetPromise(EASY, "log", key)).replayed
     (example,) = rows(1)
     (served,) = model.predict([example.x])

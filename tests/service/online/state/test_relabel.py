@@ -8,10 +8,10 @@ from manylabel_core.state import DamagedState, State
 from manylabel_service.errors import InvalidExample, LabelExists, LabelNotFound, LabelsDeclared, LimitExceeded
 from manylabel_service.hosting.examples import Example, Labels
 from manylabel_service.idempotency import IdempotencyKey
-from manylabel_service.online.state.answer import Answer
-from manylabel_service.online.state.fold import LogEntry
+from manylabel_service.online.state.apply import LogEntry
 from manylabel_service.online.state.log_entries import Describe, Relabel, Rollback, Update
 from manylabel_service.online.state.model import OnlineModel
+from manylabel_service.online.state.outcome import UpdateOutcome
 
 X = named(a=1)
 
@@ -60,14 +60,14 @@ def test_a_model_that_refuses_old_names() -> None:
     assert isinstance(refused, InvalidExample)
     assert refused.path == ("y", 1)
     assert "'r'" in refused.detail, "the current name is said"
-    assert isinstance(learn(model, (X, ["r"])).answer, Answer)
+    assert isinstance(learn(model, (X, ["r"])).answer, UpdateOutcome)
 
 
 def test_old_names_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("manylabel_service.online.state.old_names.MAX_OLD_NAMES", 2)
     model = taught()
     for old, new in (("p", "a"), ("a", "b")):
-        assert isinstance(append(model, Relabel(old, new, "log")).answer, Answer)
+        assert isinstance(append(model, Relabel(old, new, "log")).answer, UpdateOutcome)
     for one_more in (Relabel("b", "c", "log"), Relabel("q", "b", "log", merges=True)):
         assert isinstance(append(model, one_more).answer, LimitExceeded)
     assert (model.labels.names, model.retired) == (("b", "q"), set())
@@ -84,7 +84,7 @@ def test_a_retired_label_is_predicted_and_learnt_no_more() -> None:
     assert (refused.index, refused.path) == (1, ("y", 1))
     counts = model.prequential.labels().cumulative.copy()
     told = learn(model, (X, ["p"]), want_predictions=True).answer
-    assert isinstance(told, Answer)
+    assert isinstance(told, UpdateOutcome)
     (prediction,) = told.predictions(model.labels.names, model.retired) or ()
     assert prediction.labels == ["p"]
     change = model.prequential.labels().cumulative - counts
@@ -118,7 +118,7 @@ def test_what_cannot_be_changes_nothing(relabel: Relabel, error: type[Exception]
     assert (model.labels.names, model.retired) == (names, retired)
 
 
-def pause(model: OnlineModel, label: str, paused: bool = True) -> Answer | Exception:
+def pause(model: OnlineModel, label: str, paused: bool = True) -> UpdateOutcome | Exception:
     return append(model, Relabel(label, None, "log", paused=paused)).answer
 
 
@@ -133,7 +133,7 @@ def test_the_truth_about_a_paused_label_is_unknown_and_it_resumes_where_it_was(a
     model, other = taught(algorithm=algorithm), taught(algorithm=algorithm)
     served, measured = model.predict([X])[0].margins, model.prequential.labels()
     before = measured.relevant[1], measured.told[1], measured.cumulative[1].tolist()
-    assert isinstance(pause(model, "q"), Answer)
+    assert isinstance(pause(model, "q"), UpdateOutcome)
     (answered,) = model.predict([X], probabilities=True)
     assert answered.scores.keys() == (answered.probabilities or {}).keys() == {"p"}
     told = (
@@ -188,7 +188,7 @@ def test_a_label_stays_paused_after_a_rollback() -> None:
     model = taught()
     states = {model.position: model.to_bytes()}
     pause(model, "p")
-    assert isinstance(append(model, Rollback("5", "log"), states).answer, Answer)
+    assert isinstance(append(model, Rollback("5", "log"), states).answer, UpdateOutcome)
     assert model.predict([X])[0].scores.keys() == {"q"}
 
 
@@ -203,7 +203,7 @@ def test_a_label_that_is_both_retired_and_paused() -> None:
 def test_declared_labels_keep_their_names_and_can_be_retired() -> None:
     model = taught(labels=["p", "q"])
     assert isinstance(append(model, Relabel("p", "r", "log")).answer, LabelsDeclared)
-    assert isinstance(append(model, Relabel("p", None, "log")).answer, Answer)
+    assert isinstance(append(model, Relabel("p", None, "log")).answer, UpdateOutcome)
     assert model.predict([X])[0].labels == ["q"]
     assert OnlineModel.from_bytes(model.to_bytes()).to_bytes() == model.to_bytes()
 
@@ -220,7 +220,7 @@ def test_names_stay_after_a_rollback_and_in_a_seed() -> None:
     states = {model.position: model.to_bytes()}
     append(model, Relabel("p", "r", "log"))
     append(model, Relabel("q", None, "log"))
-    assert isinstance(append(model, Rollback("5", "log"), states).answer, Answer)
+    assert isinstance(append(model, Rollback("5", "log"), states).answer, UpdateOutcome)
     assert (model.labels.names, model.retired) == (("r", "q"), {"q"})
     again = OnlineModel.from_bytes(model.to_bytes())
     assert again.to_bytes() == model.to_bytes()
@@ -228,7 +228,7 @@ def test_names_stay_after_a_rollback_and_in_a_seed() -> None:
     seed = OnlineModel.from_bytes(model.seed("seed"))
     assert seed.predict([X])[0].labels == ["r"]
     states[model.position] = model.to_bytes()
-    assert isinstance(append(model, Rollback(model.position, "log"), states).answer, Answer)
+    assert isinstance(append(model, Rollback(model.position, "log"), states).answer, UpdateOutcome)
 
 
 def test_a_late_label_is_measured_by_what_was_answered_under_the_old_name() -> None:

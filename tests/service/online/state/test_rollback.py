@@ -10,10 +10,10 @@ from manylabel_core.state import State
 from manylabel_service.errors import InvalidExample, KeyReused, PredictionLabelled
 from manylabel_service.hosting.examples import Example, Features, Labels
 from manylabel_service.idempotency import IdempotencyKey
-from manylabel_service.online.state.answer import Answer
-from manylabel_service.online.state.fold import Fold, LogEntry
+from manylabel_service.online.state.apply import ApplyBatch, LogEntry
 from manylabel_service.online.state.log_entries import Rollback, StreamPart, Update
 from manylabel_service.online.state.model import OnlineModel
+from manylabel_service.online.state.outcome import UpdateOutcome
 
 KEY = IdempotencyKey("k", b"d" * 16)
 BACK = Rollback("1", "fsync", IdempotencyKey("back", b"b" * 16))
@@ -52,7 +52,7 @@ def test_what_was_learnt_is_as_it_was_then() -> None:
     model, states, then = two_states()
     assert learnt(model) != then
     outcome = append(model, BACK, states)
-    assert isinstance(outcome.answer, Answer)
+    assert isinstance(outcome.answer, UpdateOutcome)
     assert (outcome.kind, outcome.replayed, outcome.learnt) == ("rollback", False, 0)
     assert (outcome.answer.position, outcome.answer.updates, outcome.answer.durability) == ("3", 1, "fsync")
     assert outcome.answer.rolled_back_to == "1"
@@ -92,7 +92,7 @@ def test_it_stops_in_front_and_goes_on_only_with_the_state_that_is_wanted() -> N
     early, other = new_model(scaling="standard"), new_model(labels=["x"])
     other.position = "1"
     later = LogEntry("4", Update((Example(named(a=1), Labels.all_of(["x"])),), "log"))
-    folding = Fold(model, [LogEntry("3", BACK), later])
+    folding = ApplyBatch(model, [LogEntry("3", BACK), later])
     with pytest.raises(ValueError, match="no snapshot is needed"):
         folding.roll_back(OnlineModel.from_bytes(states["1"]))
     for _ in range(2):
@@ -114,7 +114,7 @@ def test_the_same_request_rolls_back_once() -> None:
     learn(model, (named(a=1), ["x"]))
     state = learnt(model)
     again = append(model, BACK)
-    assert isinstance(again.answer, Answer)
+    assert isinstance(again.answer, UpdateOutcome)
     assert (again.replayed, again.kind, again.answer.position) == (True, "rollback", "3")
     other = append(model, Rollback("2", "log", IdempotencyKey("back", b"c" * 16)))
     assert isinstance(other.answer, KeyReused)
@@ -138,7 +138,7 @@ def test_answers_remembered_name_their_labels() -> None:
     model, states, _ = two_states()
     late = {"key": IdempotencyKey("late", b"l" * 16), "want_predictions": True}
     first = learn(model, (named(a=1, c=1), ["x"]), **late)
-    assert isinstance(first.answer, Answer)
+    assert isinstance(first.answer, UpdateOutcome)
     told = list(first.answer.predictions(model.labels.names) or ())
     assert list(told[0].scores) == ["x", "y", "z"]
     append(model, BACK, states)
@@ -148,7 +148,7 @@ def test_answers_remembered_name_their_labels() -> None:
     append(model, Rollback("1", "log"), states)
     model = OnlineModel.from_bytes(model.to_bytes())
     again = learn(model, (named(a=1, c=1), ["x"]), **late)
-    assert isinstance(again.answer, Answer)
+    assert isinstance(again.answer, UpdateOutcome)
     assert list(again.answer.predictions(model.labels.names) or ()) == told
 
 
@@ -171,7 +171,7 @@ def test_the_form_of_features_stays_where_there_were_some() -> None:
     learn(model, (named(b=1), ["x"]))
     append(model, Rollback("1", "log"), states)
     assert isinstance(learn(model, (dense(1, 2), ["y"])).answer, InvalidExample)
-    assert isinstance(learn(model, (named(c=1), ["y"])).answer, Answer)
+    assert isinstance(learn(model, (named(c=1), ["y"])).answer, UpdateOutcome)
     assert (model.features.names.names, model.labels.names) == (("a", "b", "c"), ("x", "y"))
 
 
@@ -184,7 +184,7 @@ def test_back_to_before_any_feature_the_form_is_free(wrong: Features, right: Fea
     states["1"] = model.to_bytes()
     append(model, Rollback("0", "log"), states)
     assert len(model.features) == 0
-    assert isinstance(learn(model, (right, ["y"])).answer, Answer)
+    assert isinstance(learn(model, (right, ["y"])).answer, UpdateOutcome)
     assert model.labels.names == ("x", "y")
     (expected,) = straight(right).predict([right])
     (found,) = OnlineModel.from_bytes(model.to_bytes()).predict([right])
@@ -193,7 +193,7 @@ def test_back_to_before_any_feature_the_form_is_free(wrong: Features, right: Fea
     for there, x in (("1", wrong), ("3", right), ("1", wrong)):
         append(model, Rollback(there, "log"), states)
         assert learnt(model) == learnt(OnlineModel.from_bytes(states[there])), "also to a state of another form"
-        assert isinstance(learn(OnlineModel.from_bytes(model.to_bytes()), (x, ["z"])).answer, Answer)
+        assert isinstance(learn(OnlineModel.from_bytes(model.to_bytes()), (x, ["z"])).answer, UpdateOutcome)
 
 
 def straight(x: Features) -> OnlineModel:

@@ -12,7 +12,7 @@ from tests.service.online.state.test_promises import EASY, applied, promise, pro
 from manylabel_core.state import DamagedState, State
 from manylabel_service.errors import UnreadableEntry
 from manylabel_service.hosting.examples import Example, Labels
-from manylabel_service.online.state.fold import LogEntry
+from manylabel_service.online.state.apply import LogEntry
 from manylabel_service.online.state.log_entries import Update, decode, encode
 from manylabel_service.online.state.model import OnlineModel
 

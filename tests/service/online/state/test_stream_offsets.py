@@ -8,10 +8,10 @@ from tests.service.online.folds import dense, fold, learn, named, new_model
 from manylabel_service.errors import InvalidExample
 from manylabel_service.hosting.examples import Example, Labels
 from manylabel_service.online.state import stream_offsets as stream_lines
-from manylabel_service.online.state.answer import Answer
-from manylabel_service.online.state.fold import ApplyResult, LogEntry
+from manylabel_service.online.state.apply import ApplyResult, LogEntry
 from manylabel_service.online.state.log_entries import StreamPart, Update
 from manylabel_service.online.state.model import OnlineModel
+from manylabel_service.online.state.outcome import UpdateOutcome
 
 
 def send(model: OnlineModel, key: str, *lines: int, **kwargs: bool) -> ApplyResult:
@@ -28,7 +28,7 @@ def test_each_line_is_learnt_once(sent: list[tuple[str, int, int]], data: st.Dat
         outcome = send(model, key, *lines, want_predictions=True)
         new = [line for line in lines if line > last[key]]
         answer = outcome.answer
-        assert isinstance(answer, Answer)
+        assert isinstance(answer, UpdateOutcome)
         assert (answer.skipped, outcome.learnt, outcome.replayed) == (size - len(new), len(new), not new)
         assert answer.scores is not None
         assert [len(row) for row in answer.scores] == [1 + len(learnt) + i for i in range(len(new))]
@@ -72,7 +72,7 @@ def test_the_place_of_a_bad_example_counts_the_lines_skipped() -> None:
     assert isinstance(outcome.answer, InvalidExample)
     assert outcome.answer.index == 3
     assert (model.streams.last("s"), model.updates) == (2, 2)
-    assert isinstance(learn(model, bad, bad, good, stream=StreamPart("s", (1, 2, 3))).answer, Answer)
+    assert isinstance(learn(model, bad, bad, good, stream=StreamPart("s", (1, 2, 3))).answer, UpdateOutcome)
 
 
 def test_the_stream_not_used_for_longest_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:

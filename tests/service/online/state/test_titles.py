@@ -8,7 +8,7 @@ from tests.service.online.folds import append, fold, learn, new_model, sparse
 
 from manylabel_core.records import RecordEncoder, TextSettings
 from manylabel_service.hosting.examples import Example, Features, Labels
-from manylabel_service.online.state.fold import LogEntry
+from manylabel_service.online.state.apply import LogEntry
 from manylabel_service.online.state.log_entries import Describe, Relabel, Rollback, Update
 from manylabel_service.online.state.model import OnlineModel
 

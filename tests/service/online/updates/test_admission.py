@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from tests.service.online.folds import examples, fold, new_model
 
 from manylabel_service.hosting.examples import Example
+from manylabel_service.online.state.apply import LogEntry
 from manylabel_service.online.state.dry_run import DryRun
-from manylabel_service.online.state.fold import LogEntry
 from manylabel_service.online.state.log_entries import Update
 from manylabel_service.online.state.model import OnlineModel
 

@@ -8,7 +8,7 @@ import pytest
 import structlog
 from tests.support.waiting import eventually_async
 
-from manylabel_service.errors import FoldDiffers, NotReady
+from manylabel_service.errors import NotReady, ReplayMismatch
 from manylabel_service.models import membership
 from manylabel_service.models.registry import Registry
 from manylabel_service.online.replica import Replica
@@ -107,14 +107,14 @@ async def test_a_model_that_it_learns_otherwise_is_left_to_the_others(fleet: Any
     build("new")
     with structlog.testing.capture_logs() as logs:
         new = await fleet.start()
-    assert [line["code"] for line in told(logs, "model_withheld")] == ["fold_differs"]
-    with pytest.raises(FoldDiffers, match="another release has to serve 1 of the models"):
+    assert [line["code"] for line in told(logs, "model_withheld")] == ["replay_mismatch"]
+    with pytest.raises(ReplayMismatch, match="another release has to serve 1 of the models"):
         new.check_compatible()
     for use in (new.ask(await new.get("m"), lambda m: m.predict([fleet.example(0).x])), learn(fleet, new, 0, 5)):
         with pytest.raises(NotReady) as refused:
             await use
-        assert refused.value.code == "fold_differs"
-    assert new.membership.members[-1].withheld == {"m": "fold_differs"}
+        assert refused.value.code == "replay_mismatch"
+    assert new.membership.members[-1].withheld == {"m": "replay_mismatch"}
     assert (await new.get("other")).serving, "what it learns alike, it serves"
     snapshots = await fleet.store(old).snapshots.all(replica.record)
     await fleet.stop(new)
@@ -140,7 +140,7 @@ async def test_of_several_builds_one_that_differs_is_found_without_a_snapshot(
     await differ(replica)
     build("new")
     new = await fleet.start()
-    assert (await new.get("m")).incompatible == "fold_differs"
+    assert (await new.get("m")).incompatible == "replay_mismatch"
 
 
 async def test_it_waits_for_a_snapshot_as_long_as_another_has_the_model(
@@ -150,7 +150,7 @@ async def test_it_waits_for_a_snapshot_as_long_as_another_has_the_model(
     monkeypatch.setattr(agreement, "ASKED_SECONDS", 0.3)
     build("new")
     new = await fleet.start()
-    with pytest.raises(FoldDiffers):
+    with pytest.raises(ReplayMismatch):
         new.check_compatible()
     monkeypatch.setattr(agreement, "ASKED_SECONDS", 60.0)
     old._evict(await old.get("m"))

@@ -45,7 +45,7 @@ class _Frame(Protocol):
     def decompress(self, data: bytes, max_length: int) -> bytes: ...
 
 
-class Packer(Protocol):
+class Compressor(Protocol):
     """A packer makes one body, portion by portion."""
 
     def pack(self, data: bytes) -> bytes:
@@ -101,7 +101,7 @@ class Coding(NamedTuple):
 
     name: bytes
     frame: Callable[[], _Frame]
-    packer: Callable[[], Packer]
+    packer: Callable[[], Compressor]
     errors: tuple[type[Exception], ...]
     window_bytes: int
 

@@ -3,9 +3,9 @@
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from manylabel_service.api.web.compression.codings import CODINGS
-from manylabel_service.api.web.compression.packed_answer import PackedAnswer
-from manylabel_service.api.web.compression.unpacked_body import UnpackedBody
-from manylabel_service.api.web.held_bodies import HeldBodies
+from manylabel_service.api.web.compression.compressed_response import CompressedResponse
+from manylabel_service.api.web.compression.unpacked_body import DecompressedBody
+from manylabel_service.api.web.held_bodies import BodyBuffer
 
 
 class CompressionMiddleware:
@@ -19,14 +19,14 @@ class CompressionMiddleware:
     held : where the memory of decoders is counted.
     """
 
-    def __init__(self, app: ASGIApp, held: HeldBodies) -> None:
+    def __init__(self, app: ASGIApp, held: BodyBuffer) -> None:
         self._app = app
         self._held = held
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers = dict(scope["headers"]) if scope["type"] == "http" else {}
         if b"accept-encoding" in headers:
-            send = PackedAnswer(headers[b"accept-encoding"], send).send
+            send = CompressedResponse(headers[b"accept-encoding"], send).send
         if b"content-encoding" not in headers:
             await self._app(scope, receive, send)
         else:
@@ -38,7 +38,7 @@ class CompressionMiddleware:
             await self._app(scope, receive, send)
             return
         scope["headers"] = _without_coding(scope["headers"])
-        body = UnpackedBody(coding, receive, self._held)
+        body = DecompressedBody(coding, receive, self._held)
         try:
             await self._app(scope, body.receive, send)
         finally:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from starlette.types import Message, Receive
 
 from manylabel_service.api.web.compression.codings import Coding, Unpacker
-from manylabel_service.api.web.held_bodies import HeldBodies
+from manylabel_service.api.web.held_bodies import BodyBuffer
 from manylabel_service.api.web.problems import Problem
 
 MAX_RATIO = 250
@@ -18,7 +18,7 @@ SLICE_SECONDS = 0.001
 """Seconds of decompression after which other requests get their turn."""
 
 
-class UnpackedBody:
+class DecompressedBody:
     """The body of one request, unpacked as it is asked for.
 
     Parameters
@@ -28,7 +28,7 @@ class UnpackedBody:
     held : where the memory of its decoder is counted.
     """
 
-    def __init__(self, coding: Coding, receive: Receive, held: HeldBodies) -> None:
+    def __init__(self, coding: Coding, receive: Receive, held: BodyBuffer) -> None:
         self._receive = receive
         self._held = held
         self._window_bytes = coding.window_bytes

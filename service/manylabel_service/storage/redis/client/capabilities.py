@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from manylabel_service.errors import StorageGone, StoreUnusable
+from manylabel_service.errors import StorageUnavailable, StoreUnusable
 from manylabel_service.storage.protocol import Durability
 from manylabel_service.storage.redis.client.connection import Connection
 from manylabel_service.storage.redis.client.errors import forbidden
@@ -119,7 +119,7 @@ def _version(text: str) -> tuple[int, int] | None:
 async def _info(connection: Connection) -> dict[str, Any]:
     try:
         return dict(await connection.command("INFO"))
-    except StorageGone as error:
+    except StorageUnavailable as error:
         if forbidden(error):
             return {}
         raise
@@ -129,7 +129,7 @@ async def _directive(connection: Connection, name: str) -> str:
     """Return the value of a directive; `UNKNOWN` where CONFIG is forbidden, as by managed services."""
     try:
         answer = await connection.command("CONFIG GET", name)
-    except StorageGone as error:
+    except StorageUnavailable as error:
         if forbidden(error):
             return UNKNOWN
         raise

@@ -17,7 +17,7 @@ from redis.asyncio.cluster import RedisCluster
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 
-from manylabel_service.errors import StorageGone
+from manylabel_service.errors import StorageUnavailable
 from manylabel_service.storage.address import Address
 from manylabel_service.storage.background import BackgroundTasks
 from manylabel_service.storage.redis.client.circuit_breaker import CircuitBreaker
@@ -130,7 +130,7 @@ class Connection:
     async def _call(
         self, work: Coroutine[Any, Any, T], left_behind: Callable[[asyncio.Task[Any]], None] | None = None
     ) -> T:
-        """Do something with the client, once, to its end; raises `StorageGone` where that fails or takes too long."""
+        """Do something with the client, once, to its end; raises `StorageUnavailable` where that fails or takes too long."""
         trial = self.breaker.is_open
         if (earlier := self.breaker.before_call()) is not None:
             work.close()
@@ -169,7 +169,7 @@ class Connection:
             task.cancel()
             raise
         if task.cancelled():
-            raise StorageGone("the store is not open", heals=False)
+            raise StorageUnavailable("the store is not open", heals=False)
         return task.result()
 
     async def _attempt(self, work: Awaitable[T]) -> T:

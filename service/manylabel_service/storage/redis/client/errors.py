@@ -6,7 +6,7 @@ import ssl
 
 import redis.exceptions as failed
 
-from manylabel_service.errors import StorageFull, StorageGone, StoreUnusable
+from manylabel_service.errors import StorageFull, StorageUnavailable, StoreUnusable
 
 # Refusal of Redis -> what the operator should do, and whether the same call succeeds once that is done.
 _REFUSALS: tuple[tuple[type[Exception], str, bool], ...] = (
@@ -39,21 +39,25 @@ UNREACHED = (
 """No answer; but for the kinds that stand in `_REFUSALS`."""
 
 
-def gone(error: BaseException, address: str) -> StorageGone:
+def gone(error: BaseException, address: str) -> StorageUnavailable:
     """Return what to raise for an error of a store that was open."""
     if (refusal := _refusal(error)) is not None:
         advice, heals = refusal
         detail = f"Redis at {address} refused: {_text(error)}; {advice}"
-        return StorageFull(detail) if refusal == _WORDS["OOM"] else StorageGone(detail, heals)
+        return StorageFull(detail) if refusal == _WORDS["OOM"] else StorageUnavailable(detail, heals)
     if isinstance(error, failed.TimeoutError | TimeoutError):
-        return StorageGone(f"Redis at {address} did not answer in time; see that it runs, and the network", heals=True)
+        return StorageUnavailable(
+            f"Redis at {address} did not answer in time; see that it runs, and the network", heals=True
+        )
     # A Redis that asks for a certificate, and accepts none that it is shown, closes the connection, and seldom says
     # why.
     asked = ", and that it takes our certificate, if it asks for one (redis_cert_file)" if "rediss:" in address else ""
-    return StorageGone(f"no connection to Redis at {address} ({_text(error)}); see that it runs{asked}", heals=True)
+    return StorageUnavailable(
+        f"no connection to Redis at {address} ({_text(error)}); see that it runs{asked}", heals=True
+    )
 
 
-def unusable(error: StorageGone, address: str) -> StoreUnusable | None:
+def unusable(error: StorageUnavailable, address: str) -> StoreUnusable | None:
     """Return the exception to raise at opening for a permanent error; None for a transient one."""
     cause = error.__cause__
     if isinstance(cause, failed.AuthenticationError | failed.NoPermissionError):
@@ -69,7 +73,7 @@ def unusable(error: StorageGone, address: str) -> StoreUnusable | None:
     return None if error.heals else StoreUnusable(error.detail)
 
 
-def forbidden(error: StorageGone) -> bool:
+def forbidden(error: StorageUnavailable) -> bool:
     """Return whether Redis forbids a command, or has it renamed, as managed services do."""
     cause = error.__cause__
     return isinstance(cause, failed.NoPermissionError) or "unknown command" in str(cause)

@@ -7,7 +7,7 @@ import sqlite3
 import structlog
 
 from manylabel_service.errors import BlobDamaged
-from manylabel_service.storage.blob_pieces import StoredHead
+from manylabel_service.storage.blob_pieces import StoredManifest
 from manylabel_service.storage.checksums import seal, unseal
 from manylabel_service.storage.sqlite.database.tables import Tables
 
@@ -34,10 +34,10 @@ class BlobRows:
             self._connection.execute("INSERT OR REPLACE INTO blobs VALUES (?, ?)", (key, seal(head.encode(), key)))
         return old
 
-    def find(self, key: str) -> StoredHead | None:
+    def find(self, key: str) -> StoredManifest | None:
         """Return the head of the file that a key leads to; raise `BlobDamaged`."""
         row = self._connection.execute("SELECT head FROM blobs WHERE key = ?", (key,)).fetchone()
-        return row and StoredHead.parse(key, (unseal(row[0], key) or b"").decode())
+        return row and StoredManifest.parse(key, (unseal(row[0], key) or b"").decode())
 
     def delete(self, key: str) -> str | None:
         """Remove the row of a key; return the token of its file, which can go."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 from contextlib import closing
 
-from manylabel_service.errors import DocumentChanged
+from manylabel_service.errors import RevisionConflict
 from manylabel_service.storage.checksums import seal
 from manylabel_service.storage.document_pages import PAGE_BYTES, PAGE_DOCUMENTS, Page, sealed_document
 from manylabel_service.storage.protocol import Document
@@ -70,6 +70,6 @@ class DocumentRows:
         ).fetchone()
         found = row and row[0]
         if found != revision:
-            raise DocumentChanged(kind, name, revision, found)
+            raise RevisionConflict(kind, name, revision, found)
         if found is not None:
             self._connection.execute("DELETE FROM documents WHERE revision = ?", (found,))

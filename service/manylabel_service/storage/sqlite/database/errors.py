@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from manylabel_service.errors import DISK_FULL, StorageFull, StorageGone, StoreDamaged, StoreUnusable
+from manylabel_service.errors import DISK_FULL, StorageFull, StorageUnavailable, StoreDamaged, StoreUnusable
 
 # Primary result code -> what the operator should do, and whether the same call succeeds once that is done.
 _SQLITE = {
@@ -25,20 +25,20 @@ _DAMAGE = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 
 @contextmanager
 def while_running(path: Path) -> Iterator[None]:
-    """Raise `StorageGone` for failures inside, and `StorageFull` if there is no space."""
+    """Raise `StorageUnavailable` for failures inside, and `StorageFull` if there is no space."""
     try:
         yield
     except sqlite3.Error as error:
         advice, heals = _SQLITE.get(_primary(error), ("see the cause", False))
         detail = f"{path}: {_text(error)}; {advice}"
-        raise (StorageFull(detail) if _is_full(error) else StorageGone(detail, heals)) from error
+        raise (StorageFull(detail) if _is_full(error) else StorageUnavailable(detail, heals)) from error
     except UnicodeDecodeError as error:  # SQLite's message, about a name that is damaged
-        raise StorageGone(f"{path}: {error.object!r}; restore it from a backup", heals=False) from error
+        raise StorageUnavailable(f"{path}: {error.object!r}; restore it from a backup", heals=False) from error
     except OSError as error:
         place = f"{error.filename or path}: {error.strerror}"
         if error.errno in DISK_FULL:
             raise StorageFull(f"{place}; make space on its disk") from error
-        raise StorageGone(f"{place}; check its disk and its permissions", heals=True) from error
+        raise StorageUnavailable(f"{place}; check its disk and its permissions", heals=True) from error
 
 
 @contextmanager
@@ -60,7 +60,7 @@ def while_opening(path: Path) -> Iterator[None]:
         ) from error
 
 
-def lacks_room(error: StorageGone) -> bool:
+def lacks_room(error: StorageUnavailable) -> bool:
     """Return whether an error of `while_running` may be for lack of space: SQLite reports a quota as an I/O error."""
     cause = error.__cause__
     return isinstance(error, StorageFull) or (

@@ -6,7 +6,7 @@ import os
 import time
 from pathlib import Path
 
-from manylabel_service.errors import StorageGone
+from manylabel_service.errors import StorageUnavailable
 
 EVERY_SECONDS = 1.0
 """Between two looks: what is written to a file without a name is acknowledged for no longer."""
@@ -29,7 +29,7 @@ class FileWatch:
         self._looked_at = time.monotonic()
 
     def check(self) -> None:
-        """Raise `StorageGone` once a file is not there, or another; until it is back, or the server ends."""
+        """Raise `StorageUnavailable` once a file is not there, or another; until it is back, or the server ends."""
         now = time.monotonic()
         if now - self._looked_at < EVERY_SECONDS:
             return
@@ -40,7 +40,7 @@ class FileWatch:
                 found = None
             if found != identity:
                 what = "removed" if found is None else "replaced by another file"
-                raise StorageGone(f"{path} was {what} while the server has it open; put it back", heals=False)
+                raise StorageUnavailable(f"{path} was {what} while the server has it open; put it back", heals=False)
         self._looked_at = now
 
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from manylabel_service.errors import PredictionsFull
 from manylabel_service.storage.checksums import seal, unsealed_prediction
-from manylabel_service.storage.protocol import ModelRecord
+from manylabel_service.storage.protocol import ModelMeta
 from manylabel_service.storage.sqlite.database.tables import Tables
 
 IDS_PER_QUERY = 500
@@ -48,7 +48,7 @@ class PredictionRows:
         self._stored: dict[int, _Stored] = {}
 
     def put(
-        self, record: ModelRecord, predictions: Mapping[str, bytes], seconds: float, most: int, most_bytes: int
+        self, record: ModelMeta, predictions: Mapping[str, bytes], seconds: float, most: int, most_bytes: int
     ) -> int:
         self._tables.check(record)
         incarnation, now_ms = record.incarnation, time.time_ns() // 1_000_000
@@ -68,7 +68,7 @@ class PredictionRows:
         self._stored.update(stored.maps[0])
         return stored[incarnation].size_bytes
 
-    def get(self, record: ModelRecord, ids: Sequence[str]) -> list[bytes | None]:
+    def get(self, record: ModelMeta, ids: Sequence[str]) -> list[bytes | None]:
         self._tables.check(record)
         now_ms = time.time_ns() // 1_000_000
         found: dict[str, bytes] = {}
@@ -83,7 +83,7 @@ class PredictionRows:
             )
         return [unsealed_prediction(record, id, found.get(id)) for id in ids]
 
-    def ids(self, record: ModelRecord, most: int, before: str | None) -> list[str]:
+    def ids(self, record: ModelMeta, most: int, before: str | None) -> list[str]:
         self._tables.check(record)
         older, bound = ("", ()) if before is None else ("AND id < ? ", (before,))
         rows = self._connection.execute(
@@ -106,7 +106,7 @@ class PredictionRows:
         ).fetchone()
         return _Stored(*row)
 
-    def _make_room(self, stored: _Counts, record: ModelRecord, now_ms: int, most: int, most_bytes: int) -> None:
+    def _make_room(self, stored: _Counts, record: ModelMeta, now_ms: int, most: int, most_bytes: int) -> None:
         """Remove expired predictions of a model that has too many; raise PredictionsFull if that is not enough."""
         # Without the plus sign SQLite looks through all predictions of the model, not through the expired ones.
         expired = "+incarnation = ? AND expires_unix_ms <= ?", (record.incarnation, now_ms)

@@ -36,10 +36,10 @@ from manylabel_service.storage.protocol import (
     START,
     Durability,
     Entry,
-    Kept,
     LogExtent,
-    ModelRecord,
-    SnapshotRecord,
+    ManualSnapshot,
+    ModelMeta,
+    SnapshotMeta,
     position_key,
 )
 
@@ -69,13 +69,13 @@ class _Log:
 class _Model(NamedTuple):
     """A row of the table of models."""
 
-    record: ModelRecord
+    record: ModelMeta
     trimmed: int
 
     @classmethod
     def of(cls, incarnation: int, name: str | None, sealed: object, trimmed: int) -> _Model:
         spec = unseal(sealed, incarnation, name, trimmed)
-        return cls(ModelRecord(str(name), incarnation, spec or b"", damaged=spec is None), trimmed)
+        return cls(ModelMeta(str(name), incarnation, spec or b"", damaged=spec is None), trimmed)
 
 
 class Tables:
@@ -88,19 +88,19 @@ class Tables:
 
     # -- models ---------------------------------------------------------------------------------------
 
-    def create_model(self, name: str, spec: bytes) -> ModelRecord:
+    def create_model(self, name: str, spec: bytes) -> ModelMeta:
         try:
             with self.transaction("fsync"):
-                return ModelRecord(name, self._insert_model(name, spec, int(START)), spec)
+                return ModelMeta(name, self._insert_model(name, spec, int(START)), spec)
         except sqlite3.IntegrityError:
             raise ModelExists(name) from None
 
-    def prepare_model(self, name: str, spec: bytes) -> ModelRecord:
+    def prepare_model(self, name: str, spec: bytes) -> ModelMeta:
         """Add a hidden model whose log is trimmed through `SEED`; `reveal_model` ends what this begins."""
         if self.find_model(name) is not None:
             raise ModelExists(name)
         with self.transaction("log"):
-            return ModelRecord(name, self._insert_model(None, spec, int(SEED)), spec)
+            return ModelMeta(name, self._insert_model(None, spec, int(SEED)), spec)
 
     def _insert_model(self, name: str | None, spec: bytes, trimmed: int) -> int:
         """Add a model, and the row that ends its log; return the incarnation."""
@@ -116,7 +116,7 @@ class Tables:
             (name, seal(spec, incarnation, name, trimmed), trimmed, incarnation),
         )
 
-    def reveal_model(self, record: ModelRecord, size_bytes: int) -> None:
+    def reveal_model(self, record: ModelMeta, size_bytes: int) -> None:
         """Store the name of a prepared model and its snapshot at `SEED`."""
         try:
             with self.transaction("fsync"):
@@ -125,14 +125,14 @@ class Tables:
         except sqlite3.IntegrityError:
             raise ModelExists(record.name) from None
 
-    def find_model(self, name: str) -> ModelRecord | None:
+    def find_model(self, name: str) -> ModelMeta | None:
         found = self._models("name = ?", name)
         return found[0].record if found else None
 
-    def models(self) -> list[ModelRecord]:
+    def models(self) -> list[ModelMeta]:
         return [model.record for model in self._models("name IS NOT NULL ORDER BY incarnation")]
 
-    def hide_model(self, record: ModelRecord) -> None:
+    def hide_model(self, record: ModelMeta) -> None:
         """Free the name and let every later call with the record fail; `forget_model` ends what
         this begins."""
         with self.transaction("fsync"):
@@ -157,7 +157,7 @@ class Tables:
 
     # -- logs -----------------------------------------------------------------------------------------
 
-    def append(self, record: ModelRecord, payloads: Sequence[bytes], after: str, durability: Durability) -> list[Entry]:
+    def append(self, record: ModelMeta, payloads: Sequence[bytes], after: str, durability: Durability) -> list[Entry]:
         if not payloads:
             raise ValueError("an append needs at least one payload")
         known = number_of(after)
@@ -176,7 +176,7 @@ class Tables:
         entries += [Entry(str(number), payload) for number, payload in enumerate(payloads, first)]
         return entries
 
-    def read(self, record: ModelRecord, after: str, limit: int) -> list[Entry]:
+    def read(self, record: ModelMeta, after: str, limit: int) -> list[Entry]:
         if limit < 1:
             raise ValueError(f"limit must be at least 1, not {limit}")
         known = number_of(after)
@@ -184,7 +184,7 @@ class Tables:
         self._refuse_unknown(record, log, known)
         return self._select(record, log.last, known, limit, READ_BYTES)
 
-    def entries_after(self, positions: Mapping[ModelRecord, str]) -> dict[ModelRecord, int]:
+    def entries_after(self, positions: Mapping[ModelMeta, str]) -> dict[ModelMeta, int]:
         """Return how many entries each log has after a position; models that are gone or damaged are left out."""
         counts = {}
         for record, position in positions.items():
@@ -192,7 +192,7 @@ class Tables:
                 counts[record] = max(0, self._log(record).last - number_of(position))
         return counts
 
-    def mark_trimmed(self, record: ModelRecord, through: str) -> int:
+    def mark_trimmed(self, record: ModelMeta, through: str) -> int:
         """Cut the log in one step; return the last number cut. `drop_entries` gives the space back."""
         number = number_of(through)
         log = self._log(record)
@@ -228,11 +228,11 @@ class Tables:
 
     # -- snapshots ------------------------------------------------------------------------------------
 
-    def check_position(self, record: ModelRecord, position: str) -> None:
+    def check_position(self, record: ModelMeta, position: str) -> None:
         """Raise `LogTrimmed` or `LogLost` unless the log has, or ends its trimmed part with, the position."""
         self._refuse_unknown(record, self._log(record), number_of(position))
 
-    def has_snapshot(self, record: ModelRecord, position: str) -> bool:
+    def has_snapshot(self, record: ModelMeta, position: str) -> bool:
         self._log(record)
         return (
             self._connection.execute(
@@ -242,7 +242,7 @@ class Tables:
             is not None
         )
 
-    def snapshot_bytes(self, record: ModelRecord, position: str) -> int:
+    def snapshot_bytes(self, record: ModelMeta, position: str) -> int:
         """Return the size of a snapshot; 0 if there is none."""
         self._log(record)
         row = self._connection.execute(
@@ -258,13 +258,13 @@ class Tables:
         ).fetchone()
         return int(total)
 
-    def put_snapshot(self, record: ModelRecord, position: str, size_bytes: int, extent: LogExtent) -> None:
+    def put_snapshot(self, record: ModelMeta, position: str, size_bytes: int, extent: LogExtent) -> None:
         with self.transaction("fsync"):
             self.check_position(record, position)
             self.put_snapshot_row(record, position, size_bytes, extent)
 
     def put_snapshot_row(
-        self, record: ModelRecord, position: str, size_bytes: int, extent: LogExtent = NO_EXTENT
+        self, record: ModelMeta, position: str, size_bytes: int, extent: LogExtent = NO_EXTENT
     ) -> None:
         """Write the row as a part of a transaction; a snapshot that is replaced stays pinned."""
         self._connection.execute(
@@ -275,7 +275,7 @@ class Tables:
             (record.incarnation, number_of(position), size_bytes, time.time_ns() // 1_000_000, *extent),
         )
 
-    def snapshots(self, record: ModelRecord) -> list[SnapshotRecord]:
+    def snapshots(self, record: ModelMeta) -> list[SnapshotMeta]:
         self._log(record)
         rows = self._connection.execute(
             "SELECT position, size_bytes, created_unix_ms, pinned, examples, log_bytes, kept, name, note "
@@ -283,13 +283,13 @@ class Tables:
             (record.incarnation,),
         )
         return [
-            SnapshotRecord(
+            SnapshotMeta(
                 str(position),
                 _whole(size),
                 _whole(created),
                 bool(pin),
                 LogExtent(_whole(examples), _whole(log_bytes)),
-                Kept(name, note) if kept else None,
+                ManualSnapshot(name, note) if kept else None,
             )
             for position, size, created, pin, examples, log_bytes, kept, name, note in rows
         ]
@@ -299,7 +299,7 @@ class Tables:
         rows = self._connection.execute("SELECT incarnation, position FROM snapshots")
         return [(incarnation, str(position)) for incarnation, position in rows]
 
-    def delete_snapshot(self, record: ModelRecord, position: str) -> bool:
+    def delete_snapshot(self, record: ModelMeta, position: str) -> bool:
         """Remove the row unless it is pinned or kept; return whether its file can go."""
         with self.transaction("log"):
             self._log(record)
@@ -309,7 +309,7 @@ class Tables:
             )
         return not self.has_snapshot(record, position)
 
-    def pin_snapshot(self, record: ModelRecord, position: str, pinned: bool) -> bool:
+    def pin_snapshot(self, record: ModelMeta, position: str, pinned: bool) -> bool:
         with self.transaction("fsync"):
             self._log(record)
             row = self._connection.execute(
@@ -318,7 +318,7 @@ class Tables:
             )
         return row.rowcount > 0
 
-    def keep_snapshot(self, record: ModelRecord, position: str, kept: Kept, most: int) -> bool:
+    def keep_snapshot(self, record: ModelMeta, position: str, kept: ManualSnapshot, most: int) -> bool:
         with self.transaction("fsync"):
             snapshots = self.snapshots(record)
             own = next((snapshot for snapshot in snapshots if snapshot.position == position), None)
@@ -332,7 +332,7 @@ class Tables:
             )
         return True
 
-    def let_snapshot_go(self, record: ModelRecord, position: str) -> bool:
+    def let_snapshot_go(self, record: ModelMeta, position: str) -> bool:
         with self.transaction("fsync"):
             self._log(record)
             row = self._connection.execute(
@@ -344,17 +344,17 @@ class Tables:
 
     # -- shared ---------------------------------------------------------------------------------------
 
-    def check(self, record: ModelRecord) -> None:
+    def check(self, record: ModelMeta) -> None:
         """Raise `ModelGone` unless the model is there."""
         self._log(record)
 
-    def _log(self, record: ModelRecord) -> _Log:
+    def _log(self, record: ModelMeta) -> _Log:
         log = self._logs.get(record.incarnation)
         if log is None:
             log = self._logs[record.incarnation] = self._read_log(record)
         return log
 
-    def _read_log(self, record: ModelRecord) -> _Log:
+    def _read_log(self, record: ModelMeta) -> _Log:
         trimmed = self._intact(record).trimmed
         base = record.incarnation << NUMBER_BITS
         row = self._connection.execute(
@@ -371,24 +371,24 @@ class Tables:
         )
         return [_Model.of(*row) for row in rows]
 
-    def _find(self, record: ModelRecord) -> _Model:
+    def _find(self, record: ModelMeta) -> _Model:
         for model in self._models("incarnation = ? AND name IS NOT NULL", record.incarnation):
             return model
         raise ModelGone(record.name, record.incarnation)
 
-    def _intact(self, record: ModelRecord) -> _Model:
+    def _intact(self, record: ModelMeta) -> _Model:
         model = self._find(record)
         model.record.check()
         return model
 
     @staticmethod
-    def _refuse_unknown(record: ModelRecord, log: _Log, known: int) -> None:
+    def _refuse_unknown(record: ModelMeta, log: _Log, known: int) -> None:
         if known < log.trimmed:
             raise LogTrimmed(record.name, str(known), str(log.trimmed))
         if known > log.last:
             raise LogLost(record.name, str(known))
 
-    def _select(self, record: ModelRecord, last: int, after: int, limit: int, limit_bytes: int = -1) -> list[Entry]:
+    def _select(self, record: ModelMeta, last: int, after: int, limit: int, limit_bytes: int = -1) -> list[Entry]:
         """Return entries after a number, at most `limit` of them and `limit_bytes` bytes; a negative limit is none.
 
         Raises `ModelDamaged` unless they fit together, and go on to the last one or another.
@@ -455,7 +455,7 @@ class Tables:
 
 
 def _check_kept(
-    record: ModelRecord, own: SnapshotRecord, others: Sequence[SnapshotRecord], kept: Kept, most: int
+    record: ModelMeta, own: SnapshotMeta, others: Sequence[SnapshotMeta], kept: ManualSnapshot, most: int
 ) -> None:
     """Raise SnapshotExists or SnapshotsFull if a snapshot cannot be kept under this name beside the others."""
     named = [other for other in others if kept.name and other.kept and other.kept.name == kept.name]

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TypeVar
 
-from manylabel_service.errors import StorageGone
+from manylabel_service.errors import StorageUnavailable
 from manylabel_service.storage.sqlite.database.errors import lacks_room, while_running
 from manylabel_service.storage.sqlite.database.file_watch import FileWatch
 from manylabel_service.storage.sqlite.files.reserve import Reserve
@@ -18,7 +18,7 @@ R = TypeVar("R")
 
 class Threads:
     """Two threads of a store: one for the database, one for long waits for the disk. Their failures are raised as
-    `StorageGone`.
+    `StorageUnavailable`.
 
     Parameters
     ----------
@@ -64,7 +64,7 @@ class Threads:
         try:
             try:
                 return self._run(function, args, self.watch)
-            except StorageGone as error:
+            except StorageUnavailable as error:
                 if not lacks_room(error) or not self._reserve.release():
                     raise
             return self._run(function, args, self.watch)

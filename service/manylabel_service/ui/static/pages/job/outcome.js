@@ -31,7 +31,7 @@ export function outcome(live) {
     replace(body,
       h('p', {}, 'Version ', h('strong', {}, value(version)), ' of ', link(route('models', model), model), `, from ${counted(result.rows, 'row')}, `,
         result.converged ? 'converged' : 'not converged', isServed ? '; it is served.' : own ? '; it is not served.' : '; it was deleted since.'),
-      result.held_back && h('p', { class: 'warn' }, `Held back: ${result.held_back}`),
+      result.not_promoted_because && h('p', { class: 'warn' }, `Held back: ${result.not_promoted_because}`),
       result.worse && h('p', { class: 'warn' }, result.worse),
       said,
       own && h('p', { class: 'row' },

@@ -29,7 +29,7 @@ function told(kind, data) {
     case 'label': return [tag('label', ''), data.change === 'new' ? ` ${data.label} is new` : data.change === 'described' ? ` ${data.label} has a new description` : data.change === 'renamed' ? ` ${data.before} was renamed to ${data.label}` : data.change === 'merged' ? ` ${data.before} was merged into ${data.label}` : ` ${data.before ?? data.label} was ${data.change}`];
     case 'rollback': return [tag('rollback', 'bad'), ` to position ${data.to}: ${counted(data.updates, 'example')} learnt`];
     case 'promoted': return [tag('promoted', 'good'), ` version ${data.version}${data.previous === null ? '' : `, instead of ${data.previous}`}`];
-    case 'held_back': return [tag('held back', 'warn'), ` version ${data.version}: ${data.reason}`];
+    case 'not_promoted': return [tag('held back', 'warn'), ` version ${data.version}: ${data.reason}`];
     case 'dropped': return [tag('gap', ''), data.count === null ? ' some events were missed' : ` ${count(data.count)} events were missed`];
     case 'refused': return [tag('error', 'bad'), ` ${data.detail}`];
     default: return kind;

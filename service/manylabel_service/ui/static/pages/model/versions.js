@@ -52,14 +52,14 @@ export function versions(live) {
     if (done) await changed(`Version ${version} is deleted.`);
   }
 
-  live.onEvent((kind) => { if (kind === 'promoted' || kind === 'held_back') look().catch(() => null); });
+  live.onEvent((kind) => { if (kind === 'promoted' || kind === 'not_promoted') look().catch(() => null); });
   return section('Versions', { signal, help: 'Versions created by training jobs. One of them serves predictions.' }, async (body) => {
     await look();
     replace(body, said, table, h('p', {}, link(`#/jobs/new?model=${encodeURIComponent(name)}`, 'Order another training')));
   });
 }
 
-function state(served, { held_back: heldBack, worse, converged }) {
+function state(served, { not_promoted_because: heldBack, worse, converged }) {
   return [
     served ? h('span', { class: 'tag good' }, 'served') : h('span', { class: 'quiet' }, 'not served'), ' ',
     !converged && h('span', { class: 'tag warn', title: 'the fit reached its maximum number of iterations' }, 'not converged'),

@@ -13,9 +13,9 @@ const CHANGEABLE = {
   note: { anyOf: [{ type: 'string' }, { type: 'null' }], default: null, description: 'For people.' },
   requests_per_second: { ...RATE, description: 'Per server process. Empty: no limit, here and below.' },
   examples_per_second: RATE,
-  requests_at_a_time: { anyOf: [{ type: 'integer', minimum: 1 }, { type: 'null' }], default: null },
+  max_concurrent_requests: { anyOf: [{ type: 'integer', minimum: 1 }, { type: 'null' }], default: null },
 };
-const RATES = ['requests_per_second', 'examples_per_second', 'requests_at_a_time'];
+const RATES = ['requests_per_second', 'examples_per_second', 'max_concurrent_requests'];
 
 const NEW_KEY = {
   required: ['name'],
@@ -58,7 +58,7 @@ export function changeForm({ name, note, expires_at: expiry, rates }) {
 
 /** Return what the form has as the interface takes it. */
 export function forServer(value) {
-  const { requests_per_second: _, examples_per_second: __, requests_at_a_time: ___, ...rest } = value;
+  const { requests_per_second: _, examples_per_second: __, max_concurrent_requests: ___, ...rest } = value;
   const rates = Object.fromEntries(RATES.filter((name) => value[name] !== undefined).map((name) => [name, value[name]]));
   return Object.keys(rates).length > 0 ? { ...rest, rates } : rest;
 }

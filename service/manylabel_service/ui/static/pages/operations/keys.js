@@ -100,7 +100,7 @@ async function submit(form, send) {
   }
 }
 
-function rates({ requests_per_second: requests, examples_per_second: examples, requests_at_a_time: atATime }) {
+function rates({ requests_per_second: requests, examples_per_second: examples, max_concurrent_requests: atATime }) {
   return [
     requests !== null && `${requests} requests/s`, examples !== null && `${examples} examples/s`, atATime !== null && `${atATime} at a time`,
   ].filter(Boolean).join(', ') || 'none';

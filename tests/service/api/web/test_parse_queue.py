@@ -6,20 +6,20 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from manylabel_service.api.web.held_bodies import HeldBodies
+from manylabel_service.api.web.held_bodies import BodyBuffer
+from manylabel_service.api.web.parse_queue import LARGE_BYTES, ParseQueue
 from manylabel_service.api.web.problems import Problem
-from manylabel_service.api.web.turns import LARGE_BYTES, Turns
 
 LARGE = bytes(LARGE_BYTES)
 
 
 class Turned:
-    """Turns on a clock of a test's own."""
+    """ParseQueue on a clock of a test's own."""
 
     def __init__(self, max_bytes: int = 100 * LARGE_BYTES) -> None:
         self.now = 0.0
-        self.held = HeldBodies(max_bytes, lambda: None)
-        self.turns = Turns(self.held, 2.0, lambda: self.now)
+        self.held = BodyBuffer(max_bytes, lambda: None)
+        self.turns = ParseQueue(self.held, 2.0, lambda: self.now)
 
     @contextlib.asynccontextmanager
     async def waiting(self, n: int) -> AsyncIterator[asyncio.Event]:

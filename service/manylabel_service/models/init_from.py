@@ -5,8 +5,8 @@ from typing import Any
 from manylabel_core import FALT, Vocabulary
 from manylabel_core.index_columns import IndexColumns
 from manylabel_core.state import DamagedState
-from manylabel_service.errors import CannotWarmStart, VersionDamaged
-from manylabel_service.online.spec.limits import UNLIMITED, Limits
+from manylabel_service.errors import CannotInitialise, VersionDamaged
+from manylabel_service.online.spec.limits import UNLIMITED, ModelLimits
 from manylabel_service.online.spec.params import FaltParams
 from manylabel_service.online.spec.spec import ModelSpec
 from manylabel_service.online.state.label_details import DetailsOfLabels
@@ -40,7 +40,7 @@ def warm_start(
 
     Raises
     ------
-    CannotWarmStart
+    CannotInitialise
         Something of the spec, or the version, does not allow it.
     VersionDamaged
         The contents are not whole.
@@ -58,7 +58,7 @@ def warm_start(
         if leaves_text:
             spec = ModelSpec.model_validate({**spec.model_dump(), "text": contents.text.to_json()})
         elif spec.text is None or spec.text.settings() != contents.text:
-            raise CannotWarmStart(("text",), "must be left out, or as in the trained model")
+            raise CannotInitialise(("text",), "must be left out, or as in the trained model")
     _check_kind(spec, estimator, contents)
     (features,) = contents.features.values()
     _check_columns(spec, features, contents.labels)
@@ -67,7 +67,7 @@ def warm_start(
     try:
         learner = FALT.from_linear(estimator, **spec.params.model_dump(), scaling=spec.scaling, missing=spec.missing)
     except ValueError as error:
-        raise CannotWarmStart(("init_from",), f"cannot be gone on from: {error}") from error
+        raise CannotInitialise(("init_from",), f"cannot be gone on from: {error}") from error
     model = OnlineModel(spec)
     model.learner.restore(learner.state())
     model.scaled_before = 0 if estimator.scaling_ is None else int(estimator.scaling_.arrays()["scaling.count"][0])
@@ -80,21 +80,25 @@ def warm_start(
 
 def _check_kind(spec: ModelSpec, estimator: Any, contents: ModelArtifact) -> None:
     if not isinstance(spec.params, FaltParams):
-        raise CannotWarmStart(("algorithm",), f"must be falt to go on from a trained model, not {spec.algorithm}")
+        raise CannotInitialise(("algorithm",), f"must be falt to go on from a trained model, not {spec.algorithm}")
     if takes_views(estimator):
-        raise CannotWarmStart(("init_from",), f"must be a model without views, this has {', '.join(contents.features)}")
+        raise CannotInitialise(
+            ("init_from",), f"must be a model without views, this has {', '.join(contents.features)}"
+        )
     if not hasattr(estimator, "coef_"):
         kernel = getattr(estimator, "kernel", "no linear")
-        raise CannotWarmStart(("init_from",), f"must be a linear model (kernel = linear), this has the kernel {kernel}")
+        raise CannotInitialise(
+            ("init_from",), f"must be a linear model (kernel = linear), this has the kernel {kernel}"
+        )
     name = _scaling_of(estimator)
     if name not in GONE_ON_WITH:
-        raise CannotWarmStart(("init_from",), f"must be a model with the scaling auto or none, this has {name}")
+        raise CannotInitialise(("init_from",), f"must be a model with the scaling auto or none, this has {name}")
     if spec.scaling not in (("auto",) if name == "auto" else ("none", "unit")):
         allowed = "auto, as in the trained model" if name == "auto" else "none or unit: the trained model has none"
-        raise CannotWarmStart(("scaling",), f"must be {allowed}")
+        raise CannotInitialise(("scaling",), f"must be {allowed}")
     intercept = getattr(estimator, "intercept_", None)
     if not spec.params.fit_intercept and intercept is not None and intercept.any():
-        raise CannotWarmStart(("params", "fit_intercept"), "must be true: the trained model has intercepts")
+        raise CannotInitialise(("params", "fit_intercept"), "must be true: the trained model has intercepts")
 
 
 def _scaling_of(estimator: Any) -> str:
@@ -105,18 +109,18 @@ def _scaling_of(estimator: Any) -> str:
 def _check_columns(spec: ModelSpec, features: tuple[str, ...] | int, labels: tuple[str, ...]) -> None:
     if spec.features is not None and spec.features != (features if isinstance(features, int) else list(features)):
         due = f"the number of columns, {features}" if isinstance(features, int) else "its names in their order"
-        raise CannotWarmStart(("features",), f"must be null or as in the trained model: {due}")
+        raise CannotInitialise(("features",), f"must be null or as in the trained model: {due}")
     if spec.labels is not None and tuple(spec.labels) != labels:
-        raise CannotWarmStart(("labels",), "must be null or as in the trained model: its names in their order")
+        raise CannotInitialise(("labels",), "must be null or as in the trained model: its names in their order")
 
 
-def _check_limits(limits: Limits, n_features: int, n_labels: int) -> None:
+def _check_limits(limits: ModelLimits, n_features: int, n_labels: int) -> None:
     if limits.hashes:
         path = ("limits", "features", "policy")
-        raise CannotWarmStart(path, "must be reject or ignore: the trained model knows its features one by one")
+        raise CannotInitialise(path, "must be reject or ignore: the trained model knows its features one by one")
     for kind, limit, n_columns in (("features", limits.features, n_features), ("labels", limits.labels, n_labels)):
         if limit is not None and limit.most < n_columns:
-            raise CannotWarmStart(
+            raise CannotInitialise(
                 ("limits", kind, "most"), f"must be at least {n_columns}, the number of the trained model's {kind}"
             )
 

@@ -14,10 +14,10 @@ from manylabel_service.idempotency import IdempotencyKey
 from manylabel_service.online.prediction_store import NO_FEATURES
 from manylabel_service.online.spec.trained import TrainedSpec
 from manylabel_service.online.state import answers as answers_module
-from manylabel_service.online.state.answers import Answers
-from manylabel_service.online.state.fold import Fold, LogEntry
-from manylabel_service.online.state.log_entries import Answered, Update, decode, encode
+from manylabel_service.online.state.apply import ApplyBatch, LogEntry
+from manylabel_service.online.state.log_entries import ServedBy, Update, decode, encode
 from manylabel_service.online.state.model import OnlineModel
+from manylabel_service.online.state.served_metrics import ServedMetrics
 
 LABELS = ("rock", "jazz", "pop")
 
@@ -179,13 +179,13 @@ class TestFold:
     @staticmethod
     def update(version: int, scores: list[float], y: Labels, id: str, labels: tuple[str, ...] = LABELS) -> Update:
         example = Example(NO_FEATURES, y)
-        by = Answered(version, labels)
+        by = ServedBy(version, labels)
         return Update((example,), "log", prediction_ids=(id,), served=(np.array(scores),), answered=(by,))
 
     def folded(self, updates: list[Update]) -> OnlineModel:
         model = OnlineModel(TrainedSpec(name="m"))
         entries = [LogEntry(str(n), decode(encode(update))) for n, update in enumerate(updates, 1)]
-        fold = Fold(model, entries)
+        fold = ApplyBatch(model, entries)
         while fold.step(3):
             pass
         assert all(not isinstance(outcome.answer, Exception) for outcome in fold.outcomes), fold.outcomes
@@ -200,7 +200,7 @@ class TestFold:
         then = [self.update(1 + n % 2, [1, -1, n % 3 - 1], partial({"pop": True}), id) for n, id in enumerate(ids)]
         whole = self.folded(first + then)
         half = OnlineModel.from_bytes(self.folded(first).to_bytes())
-        fold = Fold(half, [LogEntry(str(n), update) for n, update in enumerate(then, 41)])
+        fold = ApplyBatch(half, [LogEntry(str(n), update) for n, update in enumerate(then, 41)])
         fold.step(100)
         assert half.to_bytes() == whole.to_bytes()
         assert half.answers is not None
@@ -256,10 +256,10 @@ class TestFold:
         with pytest.raises(ValueError, match="does not count"):
             model.answers.check(2, model.labelled.parts)
         with pytest.raises(ValueError, match="not measured"):
-            Answers().check(0, model.labelled.parts)
+            ServedMetrics().check(0, model.labelled.parts)
         for data in (b"", b"\x91\x00", b"\x92\x00\x91\x92\x01\xc4\x00"):
             with pytest.raises(ValueError, match=r"answers|npack"):
-                Answers.from_array(np.frombuffer(data, dtype=np.uint8))
+                ServedMetrics.from_array(np.frombuffer(data, dtype=np.uint8))
 
 
 async def test_a_damaged_log_stops_the_measures_and_not_the_predictions(servers: Any, one: Any) -> None:

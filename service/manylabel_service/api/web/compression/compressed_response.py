@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Iterable
 
 from starlette.types import Message, Send
 
-from manylabel_service.api.web.compression.codings import PORTION_BYTES, Coding, Packer, accepted
+from manylabel_service.api.web.compression.codings import PORTION_BYTES, Coding, Compressor, accepted
 
 MIN_BYTES = 2**12
 """An answer of fewer is not packed: sending it takes less time than packing it."""
@@ -23,7 +23,7 @@ SLICE_SECONDS = 0.001
 """Seconds of compression after which other requests get their turn."""
 
 
-class PackedAnswer:
+class CompressedResponse:
     """One answer is packed if it is large enough, and of a type that is worth it.
 
     An answer that comes bit by bit is packed so that each bit can be read when it has come.
@@ -40,7 +40,7 @@ class PackedAnswer:
         self._wanted = wanted
         self._send = send
         self._coding: Coding | None = None
-        self._packer: Packer | None = None
+        self._packer: Compressor | None = None
         self._start: Message | None = None
         """The beginning of an answer whose length was known before it was packed."""
 

@@ -14,7 +14,7 @@ MEASURE_SECONDS = 10.0
 """How long the bytes in the store are taken to be what they were, but for those added here."""
 
 
-class SnapshotRoom:
+class SnapshotQuota:
     """The room that all models of a process share for their snapshots.
 
     Parameters

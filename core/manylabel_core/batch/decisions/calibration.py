@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
-from manylabel_core.batch.decisions.cuts import Matrix, Truth
+from manylabel_core.batch.decisions.thresholds import Matrix, Truth
 from manylabel_core.rows import row_blocks
 
 PRICE = 1.0

@@ -24,10 +24,10 @@ from tests.service.online.folds import (
 from manylabel_service.errors import InvalidExample, KeyReused
 from manylabel_service.hosting.examples import Example, Features, Labels
 from manylabel_service.idempotency import IdempotencyKey
-from manylabel_service.online.state.answer import Answer
-from manylabel_service.online.state.fold import Fold, LogEntry
+from manylabel_service.online.state.apply import ApplyBatch, LogEntry
 from manylabel_service.online.state.log_entries import Update, decode, encode
 from manylabel_service.online.state.model import OnlineModel
+from manylabel_service.online.state.outcome import UpdateOutcome
 
 
 @pytest.mark.parametrize("spec", SPECS, ids=lambda spec: f"{spec['algorithm']}-{spec.get('scaling', 'auto')}")
@@ -60,7 +60,7 @@ def test_grouping_slicing_and_restarts_change_no_bit(spec: dict[str, Any], log: 
 def test_an_update_in_slices_is_one_update() -> None:
     model = new_model()
     update = Update(tuple(Example(named(a=i), Labels.all_of(["x"])) for i in range(7)), "log")
-    folding = Fold(model, [LogEntry("5", update)])
+    folding = ApplyBatch(model, [LogEntry("5", update)])
     assert folding.step(3)
     assert folding.step(3)
     assert (model.position, folding.outcomes) == ("0", [])
@@ -91,7 +91,7 @@ def test_the_same_key_with_another_request_is_refused() -> None:
 def test_a_prediction_before_learning_knows_only_the_labels_of_then() -> None:
     model = new_model()
     outcome = learn(model, (named(a=1), ["x"]), (named(a=1), ["y"]), want_predictions=True)
-    assert isinstance(outcome.answer, Answer)
+    assert isinstance(outcome.answer, UpdateOutcome)
     predictions = outcome.answer.predictions(model.labels.names)
     assert predictions is not None
     assert [list(p.scores) for p in predictions] == [[], ["x"]]
@@ -104,7 +104,7 @@ def test_predicting_agrees_with_what_predict_update_answers(spec: dict[str, Any]
     learn(model, (named(a=3, b=1), ["x"]), (named(a=1), []), (named(b=2), ["y", "x"]))
     (before,) = model.predict([named(a=2, c=5, b=1, d=1)])
     outcome = learn(model, (named(a=2, c=5, b=1, d=1), ["x"]), want_predictions=True)
-    assert isinstance(outcome.answer, Answer)
+    assert isinstance(outcome.answer, UpdateOutcome)
     assert list(outcome.answer.predictions(model.labels.names) or ()) == [before]
 
 
@@ -157,7 +157,7 @@ def _state_without_position(model: OnlineModel) -> bytes:
 def test_forms_that_agree_may_mix(accepted: list[Features]) -> None:
     model = new_model()
     for x in accepted:
-        assert isinstance(learn(model, (x, ["y"])).answer, Answer)
+        assert isinstance(learn(model, (x, ["y"])).answer, UpdateOutcome)
 
 
 def test_a_declared_list_of_features_takes_every_form() -> None:
@@ -165,7 +165,7 @@ def test_a_declared_list_of_features_takes_every_form() -> None:
     one = Features(None, np.array([1], dtype=np.int32), np.float32([2]))
     for x in (named(b=2.0), dense(np.nan, 2), one):
         model = new_model(features=["a", "b"])
-        assert isinstance(learn(model, (x, ["y"])).answer, Answer)
+        assert isinstance(learn(model, (x, ["y"])).answer, UpdateOutcome)
         states.append(model.to_bytes())
     assert states[0] == states[1] == states[2]
 

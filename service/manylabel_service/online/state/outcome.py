@@ -11,7 +11,7 @@ from manylabel_service.errors import ServiceError
 from manylabel_service.hosting.predictions import Prediction, Predictions
 
 
-class Answer(NamedTuple):
+class UpdateOutcome(NamedTuple):
     """The answer to an update or a rollback, as the log gives it.
 
     Attributes
@@ -53,7 +53,7 @@ class UpdateResult:
     """The result of a request to update or to roll back.
 
     `replayed` when nothing was done now: an earlier one with its key was, or all its lines had been learnt.
-    `predictions` are those of the examples after the first `skipped`: see `Answer`. `alarms` are the labels whose
+    `predictions` are those of the examples after the first `skipped`: see `UpdateOutcome`. `alarms` are the labels whose
     detectors of drift sounded now, None for the one of all labels. `refused` has the errors of the examples that were
     left out, by their index, if examples were to be refused one by one.
     """

@@ -1,4 +1,4 @@
-"""Agreement of this process with those that have folded a log before it.
+"""ReplayVerifier of this process with those that have folded a log before it.
 
 A snapshot holds the bits that another replica had learnt up to its position. A process of another build begins at an
 earlier state, folds in the entries between the two, and must come to the same bits. It is evidence, not a proof: for
@@ -12,14 +12,14 @@ from collections.abc import Callable, Sequence
 import structlog
 
 from manylabel_core.state import DamagedState
-from manylabel_service.errors import FoldDiffers, LogLost, LogTrimmed
+from manylabel_service.errors import LogLost, LogTrimmed, ReplayMismatch
 from manylabel_service.online.snapshots.reader import SnapshotReader
-from manylabel_service.online.spec.release import FORMS
+from manylabel_service.online.spec.release import FORMAT_VERSIONS
 from manylabel_service.online.spec.spec import ModelSpec
 from manylabel_service.online.spec.trained import TrainedSpec
 from manylabel_service.online.state.model import OnlineModel
 from manylabel_service.online.updates.replay import RESTORES, Interrupted, LogReplayer, TargetLost
-from manylabel_service.storage import START, ModelRecord, SnapshotRecord, Store, position_key
+from manylabel_service.storage import START, ModelMeta, SnapshotMeta, Store, position_key
 
 ENOUGH_EXAMPLES = 1_000
 """Number of examples replayed for the comparison, if the log has them: it starts at an older snapshot for it."""
@@ -33,7 +33,7 @@ Ask = Callable[[], bool]
 log = structlog.get_logger()
 
 
-class Agreement:
+class ReplayVerifier:
     """An agreement compares what this process learns from the log of one model with what others have learnt.
 
     Parameters
@@ -43,7 +43,7 @@ class Agreement:
 
     def __init__(
         self,
-        record: ModelRecord,
+        record: ModelMeta,
         spec: ModelSpec | TrainedSpec,
         store: Store,
         snapshot_reader: SnapshotReader,
@@ -62,9 +62,9 @@ class Agreement:
 
         Raises
         ------
-        FoldDiffers
+        ReplayMismatch
             The bits differ, or no replica has stored a snapshot in time.
-        ReleaseTooOld, UnreadableEntry, StorageGone, ModelGone
+        ReleaseTooOld, UnreadableEntry, StorageUnavailable, ModelGone
         """
         deadline, lost = time.monotonic() + ASKED_SECONDS, 0
         while True:
@@ -75,21 +75,23 @@ class Agreement:
             except (LogTrimmed, LogLost, TargetLost) as error:
                 lost += 1  # others have dropped what was being read
                 if lost == RESTORES:
-                    raise FoldDiffers(f"model {self._record.name!r} could not be compared: {error}") from error
+                    raise ReplayMismatch(f"model {self._record.name!r} could not be compared: {error}") from error
                 continue
             if not ask():
                 return
             if time.monotonic() > deadline:
                 name = self._record.name
-                raise FoldDiffers(f"no replica has stored a snapshot of model {name!r} that it could be compared with")
+                raise ReplayMismatch(
+                    f"no replica has stored a snapshot of model {name!r} that it could be compared with"
+                )
             await asyncio.sleep(POLL_SECONDS)
 
-    async def _entries_after(self, snapshots: Sequence[SnapshotRecord]) -> bool:
+    async def _entries_after(self, snapshots: Sequence[SnapshotMeta]) -> bool:
         """Return whether anything has been folded in that no snapshot has."""
         newest = snapshots[0].position if snapshots else START
         return bool(await self._store.logs.read(self._record, newest, 1))
 
-    async def _compare(self, snapshots: Sequence[SnapshotRecord]) -> bool:
+    async def _compare(self, snapshots: Sequence[SnapshotMeta]) -> bool:
         """Compare at the newest snapshot that can be read; return False if there is none with entries before it."""
         begin = await self._begin(snapshots)
         if begin is None:
@@ -98,7 +100,7 @@ class Agreement:
         try:
             header = await self._reader.header(newest)
             form = header.get("version")
-            if type(form) is not int or form not in FORMS:
+            if type(form) is not int or form not in FORMAT_VERSIONS:
                 raise DamagedState(f"the snapshot at {newest} has form {form}")
             reading = begin
             is_stored = any(snapshot.position == begin for snapshot in snapshots)
@@ -108,11 +110,11 @@ class Agreement:
             return await self._compare([snapshot for snapshot in snapshots if snapshot.position != reading])
         await self._fold(model, newest)
         if await asyncio.to_thread(model.checksum, form) != header.get("checksum"):
-            raise FoldDiffers(f"model {self._record.name!r}, folded from {begin} to {newest}, has other bits there")
+            raise ReplayMismatch(f"model {self._record.name!r}, folded from {begin} to {newest}, has other bits there")
         log.info("fold_agrees", model=self._record.name, begin=begin, position=newest)
         return True
 
-    async def _begin(self, snapshots: Sequence[SnapshotRecord]) -> str | None:
+    async def _begin(self, snapshots: Sequence[SnapshotMeta]) -> str | None:
         """Return the position of an earlier state from which the log leads to the newest snapshot."""
         if not snapshots:
             return None

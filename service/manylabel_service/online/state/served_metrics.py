@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from manylabel_core import Prequential, Vocabulary
-from manylabel_core.online.calibration.calibration import Curves
+from manylabel_core.online.calibration.calibration import PlattParameters
 from manylabel_core.online.drift.detectors import Alarms, Detectors
 from manylabel_core.online.pipeline import Learnt
 from manylabel_core.rows import NO_WEIGHTS, Rows, Targets
@@ -20,8 +20,8 @@ from manylabel_core.state import DamagedState, State
 from manylabel_service.hosting.examples import Example
 from manylabel_service.online.spec.trained import WINDOW
 from manylabel_service.online.state.label_table import LabelFacts, drift_to_json, measured
-from manylabel_service.online.state.log_entries import Answered
-from manylabel_service.online.state.partial_truths import PartialTruths
+from manylabel_service.online.state.log_entries import ServedBy
+from manylabel_service.online.state.partial_truths import PartialLabels
 
 MAX_MEASURED = 100
 """Versions measured, those deleted included; beyond it the one goes whose answers were labelled longest ago."""
@@ -61,7 +61,7 @@ class NothingLearnt:
         """Return probabilities of 0."""
         return np.zeros_like(scores[:, 1:])
 
-    def curves(self) -> Curves | None:
+    def curves(self) -> PlattParameters | None:
         """Return None: there are no probabilities."""
         return None
 
@@ -146,7 +146,7 @@ class VersionMeasures:
         return found
 
 
-class Answers:
+class ServedMetrics:
     """The measures of a trained model, by version."""
 
     def __init__(self) -> None:
@@ -166,7 +166,7 @@ class Answers:
         return sum(measures.nbytes for measures in self._versions.values())
 
     def measure(
-        self, answered: Answered, served: NDArray[np.float64], example: Example, id: str, parts: PartialTruths
+        self, answered: ServedBy, served: NDArray[np.float64], example: Example, id: str, parts: PartialLabels
     ) -> list[str | None]:
         """Measure an answer by its truth, or by a part of it; return whose detectors of drift sounded.
 
@@ -203,7 +203,7 @@ class Answers:
             version.prequential.note_alarm(version.updates, column)
         return [names[column - 1] if column else None for column in sounded]
 
-    def _of(self, answered: Answered, parts: PartialTruths) -> VersionMeasures:
+    def _of(self, answered: ServedBy, parts: PartialLabels) -> VersionMeasures:
         """Return the measures of a version, begun if need be; where there are too many, one makes way."""
         number, labels = answered
         version = self._versions.get(number)
@@ -226,7 +226,7 @@ class Answers:
         return np.frombuffer(msgpack.packb([self._given, rows]), dtype=np.uint8)
 
     @classmethod
-    def from_array(cls, packed: NDArray[np.uint8]) -> "Answers":
+    def from_array(cls, packed: NDArray[np.uint8]) -> "ServedMetrics":
         """Return what `to_array` saw; raise ValueError if the bytes are not what it wrote."""
         answers = cls()
         try:
@@ -236,7 +236,7 @@ class Answers:
             raise ValueError(f"answers: {error!r}") from error
         return answers
 
-    def check(self, updates: int, parts: PartialTruths) -> None:
+    def check(self, updates: int, parts: PartialLabels) -> None:
         """Raise ValueError unless `updates` answers were labelled in all, and partial labels are of these versions."""
         if self._given != updates or any(each.labelled_at > updates for each in self._versions.values()):
             raise ValueError("answers: does not count those that were labelled")

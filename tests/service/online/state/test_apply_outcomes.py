@@ -13,11 +13,11 @@ from manylabel_core.rows import Rows
 from manylabel_service.hosting.examples import Example, Labels
 from manylabel_service.idempotency import IdempotencyKey
 from manylabel_service.online.state import idempotency_window as key_window
-from manylabel_service.online.state.answer import Answer
-from manylabel_service.online.state.fold import Alarm, LogEntry
+from manylabel_service.online.state.apply import Alarm, LogEntry
 from manylabel_service.online.state.idempotency_window import IdempotencyWindow
 from manylabel_service.online.state.log_entries import Rollback, StreamPart, Update
 from manylabel_service.online.state.model import OnlineModel
+from manylabel_service.online.state.outcome import UpdateOutcome
 
 KEY = IdempotencyKey("k", b"d" * 16)
 BOTH = {"want_predictions": True, "want_probabilities": True}
@@ -26,7 +26,7 @@ DRIFT = {"algorithm": "falt", "params": {"drift": "adwin"}}
 
 
 def predictions(model: OnlineModel, answer: Any) -> list[Any]:
-    assert isinstance(answer, Answer)
+    assert isinstance(answer, UpdateOutcome)
     return list(answer.predictions(model.labels.names) or ())
 
 
@@ -176,7 +176,7 @@ class TestAlarms:
         model = new_model(**DRIFT)
         found = []
         for outcome in fold(model, self.log(size), max_examples):
-            assert isinstance(outcome.answer, Answer)
+            assert isinstance(outcome.answer, UpdateOutcome)
             assert outcome.previous_position == str(int(outcome.answer.position) - 1)
             before = outcome.answer.updates - outcome.learnt
             assert all(before < updates <= outcome.answer.updates for updates, _ in outcome.alarms)

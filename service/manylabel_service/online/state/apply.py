@@ -19,7 +19,6 @@ from manylabel_core.rows import NO_WEIGHTS, Targets
 from manylabel_service.errors import InvalidExample, KeyReused, PredictionError, ServiceError
 from manylabel_service.hosting.examples import Example
 from manylabel_service.idempotency import IdempotencyKey
-from manylabel_service.online.state.answer import Answer
 from manylabel_service.online.state.dry_run import Checked, DryRun
 from manylabel_service.online.state.feature_space import Columns
 from manylabel_service.online.state.log_entries import (
@@ -33,6 +32,7 @@ from manylabel_service.online.state.log_entries import (
     Update,
 )
 from manylabel_service.online.state.model import OnlineModel, as_rows
+from manylabel_service.online.state.outcome import UpdateOutcome
 from manylabel_service.storage import START
 
 Kind = Literal["update", "rollback", "relabel", "describe", "regroup", "promise"]
@@ -68,7 +68,7 @@ class ApplyResult(NamedTuple):
     `relabelled` is the change of a label, `described` has the labels with new details, but for those that are new.
     """
 
-    answer: Answer | ServiceError
+    answer: UpdateOutcome | ServiceError
     replayed: bool = False
     kind: Kind = "update"
     learnt: int = 0
@@ -216,7 +216,7 @@ COPIED_BYTES = 2**22
 """Bytes of a model that can be copied, or taken from the system, within a slice."""
 
 
-class Fold:
+class ApplyBatch:
     """A run of log entries being folded into a model by repeated `step`s.
 
     A step may be taken in three parts, `take`, `learn` and `finish`, of which the one in the middle needs no lock of
@@ -325,7 +325,7 @@ class Fold:
             raise ValueError("no snapshot is needed")
         model, rollback = self._model, entry.rollback
         model.roll_back(target, rollback.to, entry.position)
-        answer = Answer(model.position, model.updates, rollback.durability, None, rolled_back_to=rollback.to)
+        answer = UpdateOutcome(model.position, model.updates, rollback.durability, None, rolled_back_to=rollback.to)
         self._end_rollback(rollback, ApplyResult(answer, kind="rollback"))
 
     def _refuse_rollback(self, entry: _Rollback) -> bool:
@@ -343,7 +343,7 @@ class Fold:
         self._waiting.popleft()
         self.needed_snapshot = None
         self.outcomes.append(outcome)
-        if rollback.key is not None and not outcome.replayed and isinstance(outcome.answer, Answer):
+        if rollback.key is not None and not outcome.replayed and isinstance(outcome.answer, UpdateOutcome):
             self._model.keys.add(rollback.key, outcome.answer)
 
     def _relabel(self, entry: _Relabel) -> None:
@@ -352,7 +352,7 @@ class Fold:
         outcome = None if relabel.key is None else self._answered(relabel, relabel.key)
         previous, model.position = model.position, entry.position
         if outcome is None:
-            kind, answer = _KINDS[type(relabel)], Answer(model.position, model.updates, relabel.durability, None)
+            kind, answer = _KINDS[type(relabel)], UpdateOutcome(model.position, model.updates, relabel.durability, None)
             try:
                 if isinstance(relabel, Describe):
                     new = tuple(model.describe(relabel.edits))
@@ -467,7 +467,7 @@ class Fold:
         scores = tuple(entry.scores) if update.want_predictions else None
         probabilities = tuple(entry.probabilities) if update.want_probabilities else None
         decisions = tuple(entry.decisions) if entry.decisions else None
-        answer = Answer(
+        answer = UpdateOutcome(
             model.position,
             model.updates,
             update.durability,

@@ -6,7 +6,7 @@ import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 
-from manylabel_service.api.web.held_bodies import HeldBodies
+from manylabel_service.api.web.held_bodies import BodyBuffer
 from manylabel_service.api.web.problems import Problem
 from manylabel_service.work_rate import GRACE_SHARE, WorkRate
 
@@ -16,7 +16,7 @@ LARGE_BYTES = 2**16
 _AT_ONCE: AbstractAsyncContextManager[None] = nullcontext()
 
 
-class Turns:
+class ParseQueue:
     """The large bodies of all requests of an application wait for each other, in the order in which they came.
 
     Converted side by side, in slices, all of them would be done last.
@@ -28,7 +28,7 @@ class Turns:
     clock : seconds.
     """
 
-    def __init__(self, held: HeldBodies, max_seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, held: BodyBuffer, max_seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
         self._held = held
         self._max_seconds = max_seconds
         self._clock = clock
