@@ -1,7 +1,7 @@
 """Tag tickets from their text, and learn from the labels that people send an hour later, or never.
 
-A ticket is tagged when it comes. Somebody looks at most of them, hours later, and sends the right labels by the id of
-the prediction; of some only one label is ever confirmed. What is measured is the answer that was given at the time.
+A ticket is tagged when it arrives. A person looks at most of them, hours later, and sends the right labels by the id of
+the prediction; of some only one label is ever confirmed. The metrics score the answer that was given then.
 
     manylabel serve
     python examples/tickets_with_late_labels.py

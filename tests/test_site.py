@@ -78,7 +78,7 @@ def test_the_index_gives_the_order_of_the_pages() -> None:
 
 def test_links_out_of_the_docs_are_mended() -> None:
     source = ["[log](../../CHANGELOG.md) [all](../../benchmarks) [file](../../pyproject.toml)"]
-    navigation.mend_links_out_of_docs(None, "reference/core", source)
+    navigation.correct_links_out_of_docs(None, "reference/core", source)
     assert source == ["[log](../changes.md) all (`benchmarks`) [file](../../pyproject.toml)"]
 
 

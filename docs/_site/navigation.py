@@ -57,21 +57,21 @@ def take_in_the_changelog(app: Any, docname: str, source: list[str]) -> None:
         source[0] = re.sub(r"\]\(docs/", "](", changelog)
 
 
-def mend_links_out_of_docs(app: Any, docname: str, source: list[str]) -> None:
+def correct_links_out_of_docs(app: Any, docname: str, source: list[str]) -> None:
     """Have links to the changelog lead to its page, and name folders, which a site does not have, without a link.
 
     Links to files stay: the site carries the files.
     """
     here = posixpath.dirname(docname)
 
-    def mended(link: re.Match[str]) -> str:
+    def corrected(link: re.Match[str]) -> str:
         text, target = link.groups()
         place = posixpath.normpath(posixpath.join(here, target.partition("#")[0]))
         if place == "../CHANGELOG.md":
             return f"[{text}]({posixpath.relpath('changes.md', here or '.')})"
         return f"{text} (`{place[3:]}`)" if place.startswith("../") and (DOCS / place).is_dir() else link[0]
 
-    source[0] = re.sub(r"\[([^\]]*)\]\((\.\.[^)\s]*)\)", mended, source[0])
+    source[0] = re.sub(r"\[([^\]]*)\]\((\.\.[^)\s]*)\)", corrected, source[0])
 
 
 def keep_markdown(app: Any, docname: str, source: list[str]) -> None:
@@ -84,7 +84,7 @@ def keep_markdown(app: Any, docname: str, source: list[str]) -> None:
 
 def setup(app: Any) -> dict[str, bool]:
     """Connect all of it with Sphinx."""
-    for change in (take_in_the_changelog, add_navigation, mend_links_out_of_docs):
+    for change in (take_in_the_changelog, add_navigation, correct_links_out_of_docs):
         app.connect("source-read", change)
     app.connect("source-read", keep_markdown, priority=900)
     return {"parallel_read_safe": True}

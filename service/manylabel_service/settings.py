@@ -192,8 +192,8 @@ class Settings(BaseSettings):
     log_retention_examples; 0 for none."""
 
     log_retention_bytes: PositiveInt = 2**28
-    """Maximum bytes per model of the log retained by log_retention_examples and log_retention_hours and of the older snapshots
-    that it needs; above it, less is retained. The log that the newest snapshots need is retained in any case."""
+    """Maximum bytes per model of the log retained by log_retention_examples and log_retention_hours, and of the older
+    snapshots that it needs; above it, less is retained. The log that the newest snapshots need is always retained."""
 
     max_connections: PositiveInt = 1_000
     """Maximum concurrent connections per process, also capped by the open-file limit. At the limit an idle connection

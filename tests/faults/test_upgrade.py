@@ -199,7 +199,7 @@ async def test_a_new_release_takes_over_and_one_that_learns_otherwise_does_not(
         await replace(old[0], new, balancer, traffic)
         states.append(await own_state(new, traffic))
         versions = await asked(new, "/v1/replicas")
-        assert (versions["form"], {one["release"] for one in versions["replicas"]} >= {"next"}) == (1, True)
+        assert (versions["format"], {one["release"] for one in versions["replicas"]} >= {"next"}) == (1, True)
         await replace(old[1], None, balancer, traffic)
         await eventually_async(lambda: _uses(new, 2))
         await traffic.go_on()
@@ -257,4 +257,4 @@ async def _is_refused(server: Any) -> bool:
 
 
 async def _uses(server: Any, form: int) -> bool:
-    return bool((await asked(server, "/v1/replicas"))["form"] == form)
+    return bool((await asked(server, "/v1/replicas"))["format"] == form)

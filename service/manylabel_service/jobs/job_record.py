@@ -27,7 +27,7 @@ from manylabel_service.jobs.spec.schemas import (
     Progress,
     Result,
     State,
-    Taken,
+    StreamSample,
     Trial,
     Trials,
 )
@@ -281,10 +281,10 @@ class JobDocument(_StoredModel):
                 best = Best(params=task.params, score=score)
         return best
 
-    def taken(self) -> Taken | None:
+    def sampled(self) -> StreamSample | None:
         """Return what was taken from a stream; None before that, and for other data."""
         outcome = next((task.outcome for task in self.tasks if task.stage == "gather"), None)
-        return None if outcome is None else Taken.model_validate(outcome)
+        return None if outcome is None else StreamSample.model_validate(outcome)
 
     def progress(self) -> Progress | None:
         """Return how far the job is; None before it has begun."""
@@ -318,7 +318,7 @@ class JobDocument(_StoredModel):
         }
         spec = {name: getattr(self.spec, name) for name in JobSpec.model_fields}
         attempt = max(task.attempt for task in self.tasks)
-        return Job(**spec, **facts, attempt=attempt, taken=self.taken(), progress=self.progress())
+        return Job(**spec, **facts, attempt=attempt, sampled=self.sampled(), progress=self.progress())
 
 
 def queued(jobs: Iterable[JobDocument]) -> list[tuple[JobDocument, int]]:

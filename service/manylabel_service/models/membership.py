@@ -57,8 +57,8 @@ class Member(BaseModel):
     pid: int = 0
     release: str = ""
     build: str = ""
-    forms: tuple[int, int] = (LOWEST.form, LOWEST.form)
-    folds: tuple[int, int] = (LOWEST.fold, LOWEST.fold)
+    formats: tuple[int, int] = (LOWEST.format, LOWEST.format)
+    replay_versions: tuple[int, int] = (LOWEST.replay_version, LOWEST.replay_version)
     started_at: str = ""
     ready: bool = False
     models: dict[str, str] = Field(default_factory=dict)
@@ -108,8 +108,8 @@ class Membership:
             host=platform.node(),
             pid=os.getpid(),
             release=RELEASE,
-            forms=(self._first.form, self._last.form),
-            folds=(self._first.fold, self._last.fold),
+            formats=(self._first.format, self._last.format),
+            replay_versions=(self._first.replay_version, self._last.replay_version),
             started_at=rfc3339(time.time_ns() // 1_000_000),
         )
         self._revision: int | None = None
@@ -240,10 +240,10 @@ class Membership:
             document = next(iter(await self._documents.all(IN_USE)), None)
             used = LOWEST if document is None or document.damaged else Versions(**json.loads(document.value))
             last = self._last
-            if used.form > last.form or used.fold > last.fold:
+            if used.format > last.format or used.replay_version > last.replay_version:
                 raise ReleaseTooOld(
-                    f"the store uses form {used.form} and fold {used.fold}, this release knows up to form {last.form} "
-                    f"and fold {last.fold}"
+                    f"the store uses format version {used.format} and replay version {used.replay_version}; this "
+                    f"release supports up to format version {last.format} and replay version {last.replay_version}"
                 )
             await self._look()
             due = self._raised(used)
@@ -261,14 +261,17 @@ class Membership:
     def _raised(self, used: Versions) -> Versions:
         """Return the last versions that all members know, or those in use, whichever are later."""
         others = [seen.member for seen in self._others.values()]
-        form = max(used.form, min([self._last.form, *(member.forms[1] for member in others)]))
-        fold = max(used.fold, min([self._last.fold, *(member.folds[1] for member in others)]))
-        if form < self._first.form or fold < self._first.fold:
+        format = max(used.format, min([self._last.format, *(member.formats[1] for member in others)]))
+        replay_version = max(
+            used.replay_version, min([self._last.replay_version, *(member.replay_versions[1] for member in others)])
+        )
+        if format < self._first.format or replay_version < self._first.replay_version:
             raise StoreUnusable(
-                f"the store uses form {form} and fold {fold}, since replicas of an older release share it; this one "
-                f"begins at form {self._first.form} and fold {self._first.fold}: upgrade by way of a release between"
+                f"the store uses format version {format} and replay version {replay_version}, because replicas of an "
+                f"older release share it; this release supports them from format version {self._first.format} and "
+                f"replay version {self._first.replay_version}: upgrade to a release in between first"
             )
-        return Versions(form, fold)
+        return Versions(format, replay_version)
 
     async def _look(self) -> None:
         """Read what the others tell; remove those that have told nothing for too long."""

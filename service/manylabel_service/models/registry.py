@@ -342,7 +342,7 @@ class Registry:
             replica = self._online(record)
             replica.start()
             return await self._host(replica)
-        data = await asyncio.to_thread(state.seed, spec.name, self.in_use.versions.form)
+        data = await asyncio.to_thread(state.seed, spec.name, self.in_use.versions.format)
         del state
         await self.snapshot_room.add_stored(len(data))
         record = await self._store.models.create(spec.name, self._stored(spec), data)
@@ -350,7 +350,7 @@ class Registry:
         return await self._restored(record)
 
     def _stored(self, spec: ModelSpec) -> bytes:
-        return stored_spec(spec, self.in_use.versions.fold)
+        return stored_spec(spec, self.in_use.versions.replay_version)
 
     async def delete(self, name: str) -> None:
         """Delete a model with its log and its snapshots.

@@ -591,7 +591,7 @@ class Replica(HostedModel):
             return self._answer(await self.queue.put(promise, self._encoded(promise), None))
 
     def _encoded(self, change: Control) -> bytes:
-        return encode(change, self._in_use.versions.form)
+        return encode(change, self._in_use.versions.format)
 
     def measured(self, version: int) -> VersionMeasures:
         """Return what is measured of a version of the trained model whose answers these are; raise as `status`."""

@@ -36,7 +36,7 @@ FIRST_WAIT_SECONDS = 0.5
 LONGEST_WAIT_SECONDS = 30.0
 """The wait before a restart doubles from `FIRST_WAIT_SECONDS`, before the second one, up to this."""
 LAST_SNAPSHOTS_SECONDS = 60.0
-"""Seconds after `shutdown_timeout_seconds` that a stopping server process has for its last snapshots before it is killed."""
+"""Seconds after `shutdown_timeout_seconds` for the last snapshots of a stopping server process, before it is killed."""
 
 _PROCESSES = multiprocessing.get_context("spawn")
 """Server processes are spawned: a fork would share the parent's threads and locks in an unknown state."""

@@ -208,7 +208,7 @@ class ActiveVersion:
         told = False
         while self._unreported and position_key(self._unreported[0].position) <= here:
             change = self._unreported.popleft()
-            kind: Kind = "promoted" if isinstance(change, Promoted) else "not_promoted_because"
+            kind: Kind = "promoted" if isinstance(change, Promoted) else "not_promoted"
             self._events.record(Event(kind, change.position, change._asdict()))
             told = True
         if told:

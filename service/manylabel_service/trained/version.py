@@ -41,7 +41,7 @@ class VersionMeta:
     rows: int
     measures: Mapping[str, float] | None
     created_unix_ms: int
-    taken: Mapping[str, Any] | None = None
+    sampled: Mapping[str, Any] | None = None
     converged: bool = True
     gap: float | None = None
     scaling: str = "none"

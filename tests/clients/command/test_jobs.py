@@ -167,7 +167,7 @@ def test_ctrl_c_asks_whether_to_cancel(manylabel: Run, songs: str, monkeypatch: 
 def test_a_search_is_described_by_options(manylabel: Run, songs: str) -> None:
     options = ("--dataset", songs, "--model", "cmd-searched", "--detach")
     grid = ("--search", "C=[0.1,1]", "--folds", "2")
-    drawn = ("--search", 'C={"low": 0.1, "high": 1}', "--trials", "2", "--measure", "macro_f1")
+    drawn = ("--search", 'C={"low": 0.1, "high": 1}', "--trials", "2", "--metric", "macro_f1")
     default = ("--search", "default")
     found = []
     for given, kind in ((grid, "grid"), (drawn, "random"), (default, "grid")):

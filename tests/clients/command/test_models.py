@@ -511,7 +511,7 @@ def test_replicas(manylabel: Command, client: Client) -> None:
     (replica,) = client.replicas().replicas
     shown = manylabel("replicas")
     assert shown.status == 0, shown.err
-    for fact in ("form 1, fold 1", replica.id, "server", replica.build, "ready"):
+    for fact in ("format 1, replay version 1", replica.id, "server", replica.build, "ready"):
         assert fact in shown.out
     told = json.loads(manylabel("replicas", "--json").out)
     assert [one["id"] for one in told["replicas"]] == [replica.id]

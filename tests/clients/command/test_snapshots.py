@@ -15,7 +15,7 @@ def test_take_list_go_back_and_delete(manylabel: Command, client: Client, name: 
     taken = manylabel("snapshots", name, "--take", "--name", "before-cleanup", "--note", "by hand", "--json")
     assert taken.status == 0, taken.err
     snapshot = json.loads(taken.out)
-    assert (snapshot["name"], snapshot["note"], snapshot["kept"]) == ("before-cleanup", "by hand", True)
+    assert (snapshot["name"], snapshot["note"], snapshot["manual"]) == ("before-cleanup", "by hand", True)
     model.update_many([({"a": 1.0}, ["y"])] * 4)
     listed = manylabel("snapshots", name)
     assert listed.status == 0
@@ -40,4 +40,4 @@ def test_over_the_client(client: Client, name: str) -> None:
     assert model.rollback("first").updates == 1
     assert model.download_snapshot("first") == model.download_snapshot(model.snapshots()[-1].position)
     model.delete_snapshot("first")
-    assert all(snapshot.name is None and not snapshot.kept for snapshot in model.snapshots())
+    assert all(snapshot.name is None and not snapshot.manual for snapshot in model.snapshots())

@@ -233,6 +233,6 @@ def test_a_snapshot_is_exported_and_none_is_left_behind(
         options = ("--to", "json", "-o", str(file), "--url", server.url)
         assert command("export-model", "take-snapshot", *options).status == 0
         assert json.loads(file.read_text())["learnt"] == 2
-        assert [one.name for one in model.snapshots() if one.kept] == ["first"]
+        assert [one.name for one in model.snapshots() if one.manual] == ["first"]
         assert command("export-model", "take-snapshot", "--snapshot", "first", *options).status == 0
         assert json.loads(file.read_text())["learnt"] == 1

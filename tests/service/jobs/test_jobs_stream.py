@@ -36,7 +36,7 @@ def test_a_model_is_trained_on_the_latest_examples_of_a_stream(serve, create):
         log = client.get(f"{answer.headers['location']}/log").json()["lines"]
         text = "40 of 40 asked; 60 were learnt"
         assert any(line["text"] == f"took examples from the stream of model online: {text}" for line in log)
-        assert job["taken"] == {
+        assert job["sampled"] == {
             "asked": 40,
             "rows": 40,
             "learnt": 60,
@@ -66,17 +66,17 @@ def test_a_job_says_what_it_trained_on_and_fails_with_too_little(serve, create):
             assert client.post(f"{address}/update", json={"examples": part}).status_code == 200
             assert client.post(f"{address}/snapshots").status_code == 201
         job, log = done(client)
-        assert (job["state"], job["error"]["code"], job["taken"]) == ("failed", "too_few_examples", None)
+        assert (job["state"], job["error"]["code"], job["sampled"]) == ("failed", "too_few_examples", None)
         assert job["error"]["detail"] == f"{text}; the job needs 201: order fewer, or with a lower minimum"
         assert any(text in line for line in log)
         job, _ = done(client, minimum=57)
         assert job["error"]["detail"] == f"{text}; the job needs 57: order fewer, or with a lower minimum"
         job, log = done(client, minimum=56)
-        assert (job["state"], job["result"]["rows"], job["taken"]["text"]) == ("succeeded", 56, text)
-        assert (job["taken"]["asked"], job["taken"]["rows"], job["taken"]["learnt"]) == (10_000, 56, 201)
+        assert (job["state"], job["result"]["rows"], job["sampled"]["text"]) == ("succeeded", 56, text)
+        assert (job["sampled"]["asked"], job["sampled"]["rows"], job["sampled"]["learnt"]) == (10_000, 56, 201)
         assert any(text in line for line in log)
         [version] = client.get("/v1/models/batch/versions").json()["versions"]
-        assert version["taken"] == job["taken"]
+        assert version["sampled"] == job["sampled"]
         wrong = client.post("/v1/jobs", json={**order, "data": {"stream": "online", "last": 5, "minimum": 6}})
         assert (wrong.status_code, wrong.json()["errors"][0]["pointer"]) == (422, "/data")
 
@@ -112,7 +112,7 @@ def test_the_log_has_what_was_learnt_long_before_the_snapshots_kept(serve, creat
         client.get(f"{answer.headers['location']}/events")
         job = client.get(answer.headers["location"]).json()
         assert (job["state"], job["result"]["rows"]) == ("succeeded", 201), job["error"]
-        assert job["taken"]["text"] == "201 of 10,000 asked; 201 were learnt"
+        assert job["sampled"]["text"] == "201 of 10,000 asked; 201 were learnt"
 
 
 def test_examples_count_by_the_weights_that_they_were_learnt_with(serve, create):

@@ -10,7 +10,7 @@ from manylabel_service.errors import JobEnded, JobNotRetryable
 from manylabel_service.jobs import job_record
 from manylabel_service.jobs.job_record import Checkpoint, JobDocument, LeaseLost, NotClaimable, queued
 from manylabel_service.jobs.plan import plan
-from manylabel_service.jobs.spec.schemas import ENDED, Result, Taken
+from manylabel_service.jobs.spec.schemas import ENDED, Result, StreamSample
 from manylabel_service.storage import Document
 
 NOW = "2026-11-21T06:00:00.000Z"
@@ -29,7 +29,7 @@ RESULT = Result(
     seconds=0.0,
 )
 
-TAKEN = Taken(asked=5, rows=5, learnt=5, partial=0, rolled_back=0, position="5", text="5 of 5 asked")
+TAKEN = StreamSample(asked=5, rows=5, learnt=5, partial=0, rolled_back=0, position="5", text="5 of 5 asked")
 OUTCOMES = {"gather": TAKEN.model_dump(), "trial": {"scores": [0.5], "seconds": 1.0}}
 
 

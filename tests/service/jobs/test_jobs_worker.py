@@ -175,7 +175,7 @@ async def test_a_worker_takes_part_and_ends_when_it_is_too_old(jobs, workers):
 
     (one,) = await eventually_async(told)
     (used,) = await documents.all(IN_USE)
-    await documents.put(IN_USE, IN_USE, b'{"form": 99, "fold": 1}', revision=used.revision)
+    await documents.put(IN_USE, IN_USE, b'{"format": 99, "replay_version": 1}', revision=used.revision)
     with contextlib.suppress(RevisionConflict):  # it has just sent a heartbeat, and will see it all the same
         await documents.delete(KIND, one.name, revision=one.revision)
     assert await asyncio.to_thread(worker.wait, WAIT_SECONDS) == 0

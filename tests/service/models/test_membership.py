@@ -62,7 +62,9 @@ async def test_later_versions_are_in_use_once_all_know_them(shared: Store) -> No
 async def test_whoever_comes_too_late_with_an_old_release_is_refused(store: Store) -> None:
     new = await joined(store, NEW)
     assert in_use(new) == NEW
-    with pytest.raises(ReleaseTooOld, match="form 2 and fold 2, this release knows up to form 1") as refused:
+    with pytest.raises(
+        ReleaseTooOld, match="format version 2 and replay version 2; this release supports up to format version 1"
+    ) as refused:
         await member(store, OLD).join()
     assert "run the newer release" in str(refused.value)
     assert len(await store.documents.all(KIND)) == store.shared, "it leaves no trace"
@@ -73,7 +75,7 @@ async def test_whoever_comes_too_late_with_an_old_release_is_refused(store: Stor
 
 async def test_a_release_that_reads_no_old_form_waits_for_one_between(shared: Store) -> None:
     old = await joined(shared, OLD)
-    with pytest.raises(StoreUnusable, match="upgrade by way of a release between"):
+    with pytest.raises(StoreUnusable, match="upgrade to a release in between first"):
         await member(shared, NEW, first=NEW).join()
     assert [one.name for one in await shared.documents.all(KIND)] == [old.id]
 
@@ -152,11 +154,11 @@ async def test_the_time_does_not_count_while_the_store_is_gone(shared: Store, mo
 
 async def test_a_description_that_cannot_be_read_is_of_the_oldest(shared: Store) -> None:
     await shared.documents.put(KIND, "x", b"???", revision=None)
-    described = {"id": "y", "forms": [1, 7], "folds": [1, 7], "colour": "blue"}
+    described = {"id": "y", "formats": [1, 7], "replay_versions": [1, 7], "colour": "blue"}
     await shared.documents.put(KIND, "y", json.dumps(described).encode(), revision=None)
     new = await joined(shared, NEW)
     assert in_use(new) == OLD
-    assert {one.id: one.forms for one in new.members} == {new.id: (1, 2), "x": (1, 1), "y": (1, 7)}
+    assert {one.id: one.formats for one in new.members} == {new.id: (1, 2), "x": (1, 1), "y": (1, 7)}
 
 
 async def test_a_store_that_lost_all_is_begun_anew(shared: Store) -> None:

@@ -23,7 +23,7 @@ async def test_an_entry_of_a_newer_form_ends_the_replica_and_not_the_others(any_
     await replica.update([any_fleet.example(0)])
     log = any_fleet.store(registry).logs
     await log.append(replica.record, [msgpack.packb([NEWER, "whatever"])], replica.position, "log")
-    with pytest.raises(ReleaseTooOld, match=f"form {NEWER}, .*run the newer release"):
+    with pytest.raises(ReleaseTooOld, match=f"format version {NEWER}; .*run the newer release"):
         await replica.update([any_fleet.example(1)])
     for use in (replica.update([any_fleet.example(1)]), replica.predict([any_fleet.example(1).x])):
         with pytest.raises(ReleaseTooOld):
@@ -66,7 +66,7 @@ async def test_a_model_of_a_newer_fold_can_only_be_left_alone(any_fleet: Any) ->
     store = any_fleet.store(registry)
     await store.models.create("newer", stored_spec(any_fleet.spec("newer"), REPLAY_VERSIONS[-1] + 1))
     await registry.create(any_fleet.spec("m"))
-    with pytest.raises(ReleaseTooOld, match=f"version {REPLAY_VERSIONS[-1] + 1} of the fold"):
+    with pytest.raises(ReleaseTooOld, match=f"replay version {REPLAY_VERSIONS[-1] + 1}"):
         await registry.get("newer")
     listed, damaged = await registry.list()
     assert [status["name"] for status in listed] == ["m"]
@@ -113,7 +113,7 @@ def test_a_stored_spec_names_a_fold_that_is_not_the_first() -> None:
         assert stored_spec(spec, 1) == spec.to_bytes()
         assert read_spec(stored_spec(spec, 1)) == spec
         for fold in (0, "1", None):
-            with pytest.raises(ValueError, match="fold"):
+            with pytest.raises(ValueError, match="replay version"):
                 read_spec(stored_spec(spec, fold))  # type: ignore[arg-type]
 
 
@@ -121,4 +121,4 @@ async def test_a_model_is_created_with_the_fold_in_use(any_fleet: Any) -> None:
     registry = await any_fleet.start()
     assert registry.in_use.versions == HIGHEST
     replica = await registry.create(any_fleet.spec())
-    assert replica.record.spec == stored_spec(any_fleet.spec(), HIGHEST.fold)
+    assert replica.record.spec == stored_spec(any_fleet.spec(), HIGHEST.replay_version)

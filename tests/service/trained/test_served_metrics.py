@@ -13,7 +13,7 @@ from manylabel_service.hosting.examples import Example, Labels
 from manylabel_service.idempotency import IdempotencyKey
 from manylabel_service.online.prediction_store import NO_FEATURES
 from manylabel_service.online.spec.trained import TrainedSpec
-from manylabel_service.online.state import answers as answers_module
+from manylabel_service.online.state import served_metrics as answers_module
 from manylabel_service.online.state.apply import ApplyBatch, LogEntry
 from manylabel_service.online.state.log_entries import ServedBy, Update, decode, encode
 from manylabel_service.online.state.model import OnlineModel

@@ -79,7 +79,7 @@ def _print(found: list[Snapshot]) -> None:
 
 def _why(snapshot: Snapshot) -> str:
     """Return how long a snapshot stays."""
-    if snapshot.kept:
+    if snapshot.manual:
         return "until deleted"
     return "for a rollback" if snapshot.pinned else ""
 

@@ -49,8 +49,8 @@ def _served(done: Promoted) -> str:
 def _print(columns: tuple[str, ...], found: list[Version]) -> None:
     print_table(columns, map(_row, found), words=6)
     for one in found:
-        if one.taken is not None and one.taken["rows"] < one.taken["asked"]:
-            print_text(f"version {one.version}: {one.taken['text']}")
+        if one.sampled is not None and one.sampled["rows"] < one.sampled["asked"]:
+            print_text(f"version {one.version}: {one.sampled['text']}")
         if one.worse is not None:
             print_text(f"version {one.version}: {one.worse}")
 

@@ -28,7 +28,7 @@ def print_job(job: JobStatus) -> None:
         "state": job.state if job.error is None else f"{job.state}: {job.error.detail} ({job.error.code})",
         "trainer": f"{job.trainer} ({_params(job.params)})",
         "data": data_text(job.data),
-        "taken": job.taken["text"] if job.taken else "",
+        "sampled": job.sampled["text"] if job.sampled else "",
         "model": job.model,
         "created": job.created,
         "started": job.started or "",

@@ -22,14 +22,14 @@ def replicas(as_json: AsJson = False, url: Url = DEFAULT_URL, api_key: ApiKeyFil
 
 
 def _print(found: Replicas) -> None:
-    click.echo(f"in use: form {found.form}, fold {found.fold}")
-    columns = ("replica", "role", "host", "release", "build", "forms", "folds", "state", "models")
+    click.echo(f"in use: format {found.format}, replay version {found.replay_version}")
+    columns = ("replica", "role", "host", "release", "build", "formats", "replay_versions", "state", "models")
     print_table(columns, [_row(one) for one in found.replicas], words=8)
 
 
 def _row(one: Replica) -> tuple[str, ...]:
     state = "withholds " + ", ".join(sorted(one.withheld)) if one.withheld else "ready" if one.ready else "not ready"
-    known = (_known(one.forms), _known(one.folds))
+    known = (_known(one.formats), _known(one.replay_versions))
     return (one.id, one.role, f"{one.host}:{one.pid}", one.release, one.build, *known, state, str(len(one.models)))
 
 

@@ -79,7 +79,7 @@ def submit(
     ] = None,
     trials: Annotated[int | None, Option(min=1, help="Number of random combinations to search. Default: all.")] = None,
     folds: Annotated[int, Option(min=2, help="Folds of the cross-validation.")] = 5,
-    measure: Annotated[str, Option(help="What the search looks for, as micro_f1.")] = "micro_f1",
+    metric: Annotated[str, Option(help="Metric that the search maximises, such as micro_f1.")] = "micro_f1",
     seed: Seed = 0,
     promote: Annotated[
         str,
@@ -103,7 +103,7 @@ def submit(
     if stream is None and minimum is not None:
         raise click.BadParameter("only with --stream", param_hint="--minimum")
     data = {"dataset": dataset, "split": split} if dataset else {"stream": stream, "last": last, "minimum": minimum}
-    searched = search_of(search, trials, folds, measure)
+    searched = search_of(search, trials, folds, metric)
     with connect(url, api_key) as client:
         job = client.train(
             trainer,

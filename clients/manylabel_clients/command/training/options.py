@@ -21,10 +21,10 @@ Holdout = Annotated[
 Seed = Annotated[int, Option(min=0, help="Of all that is up to chance.")]
 
 
-def search_of(pairs: list[str] | None, trials: int | None, folds: int, measure: str) -> dict[str, Any] | None:
+def search_of(pairs: list[str] | None, trials: int | None, folds: int, metric: str) -> dict[str, Any] | None:
     """Return the search that the options describe; None without any."""
     if not pairs:
         return None
     kind: dict[str, Any] = {"kind": "grid"} if trials is None else {"kind": "random", "trials": trials}
     space = {} if pairs == [DEFAULT_SEARCH] else {"params": named_values(pairs, "--search")}
-    return {**kind, **space, "folds": folds, "measure": measure}
+    return {**kind, **space, "folds": folds, "measure": metric}

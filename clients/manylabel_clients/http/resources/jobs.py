@@ -115,7 +115,7 @@ class JobStatus:
     ended: str | None
     attempt: int
     """How often it has been begun."""
-    taken: dict[str, Any] | None
+    sampled: dict[str, Any] | None
     """Examples from a stream: how many were requested, sampled and left out, and the same in words, ``text``."""
     progress: JobProgress | None
     result: JobResult | None

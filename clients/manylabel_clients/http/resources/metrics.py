@@ -110,7 +110,7 @@ class Metrics:
     version: int | None = None
     """Version of a trained model whose predictions are measured; None for an online model."""
     by_source: Mapping[str, dict[str, float | None]] = field(default_factory=dict)
-    """ReplayVerifier with labels that are not from people, by their source: "machine", "rule"."""
+    """Agreement with labels that are not from people, by their source: "machine", "rule"."""
     promise: dict[str, Any] | None = None
     """Account of the promise of precision, as `GET metrics` has it; None without a promise."""
 

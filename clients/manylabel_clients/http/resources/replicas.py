@@ -31,10 +31,10 @@ class Replica:
     release: str
     build: str
     """Processes of one build compute with the same code, libraries and kind of processor."""
-    forms: KnownVersions
-    """It reads log entries and snapshots of these forms."""
-    folds: KnownVersions
-    """It computes these versions of the fold."""
+    formats: KnownVersions
+    """Format versions of log entries and snapshots that it reads."""
+    replay_versions: KnownVersions
+    """Replay versions that it computes."""
     started_at: str
     ready: bool
     models: dict[str, str]
@@ -47,10 +47,10 @@ class Replica:
 class Replicas:
     """The processes that share a store, and the versions in use."""
 
-    form: int
-    """Log entries and snapshots are written in this form."""
-    fold: int
-    """New models keep to this version of the fold."""
+    format: int
+    """Format version of log entries and snapshots that are written."""
+    replay_version: int
+    """Replay version of new models."""
     replicas: list[Replica]
 
 
@@ -60,5 +60,5 @@ def replicas(answer: Mapping[str, Any]) -> Replicas:
 
 
 def _replica(answer: Mapping[str, Any]) -> Replica:
-    known = {name: from_json(KnownVersions, answer[name]) for name in ("forms", "folds")}
+    known = {name: from_json(KnownVersions, answer[name]) for name in ("formats", "replay_versions")}
     return from_json(Replica, {**answer, **known})

@@ -31,7 +31,7 @@ class Snapshot:
     """When: RFC 3339, UTC."""
     pinned: bool
     """A rollback needs it, so it stays although newer ones come."""
-    kept: bool
+    manual: bool
     """True for a manual snapshot, which stays until it is deleted."""
     name: str | None
     """Name, which can be used instead of the position."""

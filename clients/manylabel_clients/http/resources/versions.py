@@ -37,7 +37,7 @@ class Version:
     """Why it was not served when it was made; None if it was, or if the job had said so."""
     rows: int
     """Examples learnt from."""
-    taken: dict[str, Any] | None
+    sampled: dict[str, Any] | None
     """Examples from a stream: how many were requested, sampled and left out, and the same in words, ``text``."""
     bytes: int
     position: str

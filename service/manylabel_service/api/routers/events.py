@@ -61,9 +61,9 @@ async def watch_model(
 ) -> Response:
     """Sends an `update` for each update. Before it come a `drift` for each detector that sounded in it, and a `label`
     for each new label. Other events are `rollback`, `promoted` (another version of a trained model predicts from here
-    on), `not_promoted_because` (a new version of a trained model is not served), `metrics` at most once a second, and `dropped`
-    if events are missing because the client was too slow or away for too long. The id of an event is a position in the
-    log: a client that has read the event has read all up to there."""
+    on), `not_promoted` (a new version of a trained model is not served), `metrics` at most once a second, and
+    `dropped` if events are missing because the client was too slow or away for too long. The id of an event is a
+    position in the log: a client that has read the event has read all events up to there."""
     after = last_event_id(request, read_position, "must be the id of an event of this model, given once")
     replica = await context.registry.get(name)
     if after is not None and _ahead(after, replica) and await replica.sync() is None:

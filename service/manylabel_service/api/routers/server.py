@@ -64,10 +64,10 @@ async def is_live() -> Response:
 @OPEN
 async def is_ready(context: ContextOf, access: AccessOf) -> Response:
     """Answers 503 while the server starts or stops, and while another release has to serve what this one cannot
-    (`release_too_old`, `replay_mismatch`), so that a rolling upgrade goes no further. It answers 503 too if the store had
-    keys and has lost all of them. A model that cannot be restored, or
-    whose version cannot be loaded, is in `failed` and does not hold up the others; without the store, predictions go
-    on, and updates are answered 503. A caller without the scope `read` hears only that the server is ready."""
+    (`release_too_old`, `replay_mismatch`), so that a rolling upgrade goes no further. It answers 503 too if the store
+    had keys and has lost all of them. A model that cannot be restored, or whose version cannot be loaded, is in
+    `failed` and does not block the others. Without the store, predictions continue, and updates respond with 503. A
+    caller without the scope `read` learns only that the server is ready."""
     registry = context.registry
     check_ready(context)
     if not access.allows("read"):
@@ -92,7 +92,8 @@ def check_ready(context: Context) -> None:
 )
 @needs("read")
 async def list_replicas(context: ContextOf, access: AccessOf) -> Response:
-    """Lists the servers and workers that share the store, their releases, and the versions of forms and folds in use.
+    """Lists the servers and workers that share the store, their releases, and the format and replay versions in
+    use.
     Entries of other processes are up to two seconds old; a process that crashed disappears after ten."""
     registry = context.registry
     members = registry.membership.members
@@ -105,8 +106,8 @@ async def list_replicas(context: ContextOf, access: AccessOf) -> Response:
                     "models": {name: at for name, at in member.models.items() if access.may_see(name)},
                     "withheld": {name: why for name, why in member.withheld.items() if access.may_see(name)},
                     "this": member.id == registry.membership.id,
-                    "forms": _bounds(member.forms),
-                    "folds": _bounds(member.folds),
+                    "formats": _bounds(member.formats),
+                    "replay_versions": _bounds(member.replay_versions),
                 }
                 for member in members
             ],

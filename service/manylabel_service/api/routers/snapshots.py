@@ -179,7 +179,7 @@ def _to_dict(record: SnapshotMeta) -> dict[str, Any]:
         "bytes": record.size_bytes,
         "created": rfc3339(record.created_unix_ms),
         "pinned": record.pinned,
-        "kept": record.kept is not None,
+        "manual": record.kept is not None,
         "name": record.kept and record.kept.name,
         "note": record.kept and record.kept.note,
     }

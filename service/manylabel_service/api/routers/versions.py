@@ -152,7 +152,7 @@ def _to_dict(version: Version, served: int | None) -> dict[str, Any]:
         "worse": meta.worse,
         "baseline": None if meta.baseline is None else dict(meta.baseline),
         "rows": meta.rows,
-        "taken": None if meta.taken is None else dict(meta.taken),
+        "sampled": None if meta.sampled is None else dict(meta.sampled),
         "bytes": version.size_bytes,
         "position": version.position,
     }

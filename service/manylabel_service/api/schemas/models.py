@@ -215,7 +215,7 @@ class AccountOfPromise(PromiseOfModel):
 
 
 class MetricsOfSource(ResponseModel):
-    """ReplayVerifier of predictions with the labels of a source other than people; null where nothing can be divided."""
+    """Agreement of predictions with the labels of a source other than people; null where nothing can be divided."""
 
     examples: int
     """Number of examples with labels of this source."""
@@ -238,7 +238,7 @@ class Metrics(BothMeasures, At):
     version: int | None = None
     """The version of a trained model whose answers are measured; only there for one."""
     by_source: dict[Literal["machine", "rule"], MetricsOfSource] | None = None
-    """ReplayVerifier with labels that are not from people, by their source; only there if there were some. All other
+    """Agreement with labels that are not from people, by their source; only there if there were some. All other
     measures count labels of people only."""
     promise: AccountOfPromise | None = None
     """The account of the promise of precision; only there if the model has one."""
@@ -548,7 +548,7 @@ class Snapshot(ResponseModel):
     """The snapshot was taken at this time (RFC 3339)."""
     pinned: bool
     """A rollback in the log needs it: it is not removed when others take its place."""
-    kept: bool
+    manual: bool
     """Whether it is a manual snapshot: it stays until it is deleted."""
     name: str | None
     """The snapshot has this name beside its position."""
@@ -599,10 +599,10 @@ class ReplicaDescription(ResponseModel):
     release: str
     build: str
     """Processes of one build compute with the same code, the same libraries and the same kind of processor."""
-    forms: KnownVersions
-    """It reads log entries and snapshots of these forms."""
-    folds: KnownVersions
-    """It computes these versions of the fold."""
+    formats: KnownVersions
+    """Format versions of log entries and snapshots that it reads."""
+    replay_versions: KnownVersions
+    """Replay versions that it computes."""
     started_at: str
     ready: bool
     models: dict[str, str]
@@ -614,9 +614,9 @@ class ReplicaDescription(ResponseModel):
 class Replicas(ResponseModel):
     """The processes that share the store, and the versions that are in use."""
 
-    form: int
-    """Log entries and snapshots are written in this form."""
-    fold: int
-    """New models keep to this version of the fold."""
+    format: int
+    """Format version of log entries and snapshots that are written."""
+    replay_version: int
+    """Replay version of new models."""
     replicas: list[ReplicaDescription]
     """They stand in the order in which they started."""

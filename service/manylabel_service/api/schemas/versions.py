@@ -5,7 +5,7 @@ from typing import Any
 from pydantic import Field
 
 from manylabel_service.api.schemas.base import At, ResponseModel
-from manylabel_service.jobs.spec.schemas import DataOfSet, DataOfStream, Taken
+from manylabel_service.jobs.spec.schemas import DataOfSet, DataOfStream, StreamSample
 
 
 class Version(At):
@@ -39,7 +39,7 @@ class Version(At):
     """The labels frequent in training, predicted for each of these rows, would have reached this."""
     rows: int
     """Number of examples that the version was fitted to."""
-    taken: Taken | None
+    sampled: StreamSample | None
     """A version made from a stream says how many examples were taken, and of how many; null for other data."""
     bytes: int
 

@@ -277,13 +277,13 @@ class Trial(_ResponseModel):
     seconds: float
 
 
-class Taken(_ResponseModel):
-    """This says what a job for a stream has taken from the log of its model."""
+class StreamSample(_ResponseModel):
+    """Examples that a job sampled from the log of its model."""
 
     asked: int
     """Maximum number of examples requested: `last`."""
     rows: int
-    """Number of examples taken."""
+    """Number of examples sampled."""
     learnt: int
     """Number of examples that the model had learnt, without those undone by a rollback."""
     partial: int
@@ -357,8 +357,8 @@ class Job(_ResponseModel):
     ended: str | None
     attempt: int
     """Counts from 1; one more each time that a worker died."""
-    taken: Taken | None
-    """A job for a stream says here how many examples it has taken, and of how many; null before, and for data sets."""
+    sampled: StreamSample | None
+    """Examples that a job for a stream has sampled; null before, and for datasets."""
     progress: Progress | None
     result: Result | None
     error: JobFailure | None

@@ -14,7 +14,7 @@ from manylabel_service.errors import BlobDamaged, BlobNotFound, StorageFull, Sto
 from manylabel_service.jobs.context import JobContext
 from manylabel_service.jobs.job_record import Checkpoint, JobDocument, Task
 from manylabel_service.jobs.job_store import blobs_of, gathered_key
-from manylabel_service.jobs.spec.schemas import DataOfSet, DataOfStream, HeldOut, Result, Rows, Taken
+from manylabel_service.jobs.spec.schemas import DataOfSet, DataOfStream, HeldOut, Result, Rows, StreamSample
 from manylabel_service.jobs.supervision.lease import TaskLease
 from manylabel_service.jobs.training.request import CHECKPOINT, DATA, HELD, RESULT, UNLABELLED, FitRequest, Part
 from manylabel_service.storage import blob_to_file, file_to_blob
@@ -122,7 +122,7 @@ class TooFewExamples(Exception):
     """The log of a model no longer has as many examples as a job needs."""
 
 
-async def gather(context: JobContext, record: JobDocument, directory: Path) -> Taken:
+async def gather(context: JobContext, record: JobDocument, directory: Path) -> StreamSample:
     """Take the examples of a stream and keep them with the job; return how many there were.
 
     Raises
@@ -140,7 +140,7 @@ async def gather(context: JobContext, record: JobDocument, directory: Path) -> T
         raise TooFewExamples(f"{text}; the job needs {minimum:,}: order fewer, or with a lower minimum")
     await file_to_blob(context.store.blobs, directory / DATA, gathered_key(record.id))
     facts = counts._asdict()
-    return Taken(**{name: facts[name] for name in Taken.model_fields if name in facts}, text=text)
+    return StreamSample(**{name: facts[name] for name in StreamSample.model_fields if name in facts}, text=text)
 
 
 class CheckpointUploads:
@@ -226,7 +226,7 @@ async def publish_result(context: JobContext, record: JobDocument, directory: Pa
         created_unix_ms=time.time_ns() // 1_000_000,
         converged=made["converged"],
         gap=made["gap"],
-        taken=None if (taken := record.taken()) is None else taken.model_dump(),
+        sampled=None if (sampled := record.sampled()) is None else sampled.model_dump(),
         data=spec.data.model_dump(mode="json"),
         measured_on=None if held_out is None else _measured_on(record),
     )

@@ -153,7 +153,7 @@ class Snapshotter:
         """Begin to store the model; the task that stores it takes the reservation over."""
         self._tried()
         try:
-            data = await asyncio.to_thread(model.to_buffer, self._in_use.versions.form)
+            data = await asyncio.to_thread(model.to_buffer, self._in_use.versions.format)
         except MemoryError as error:
             log.warning("snapshot_failed", model=self._record.name, position=model.position, error=repr(error))
             self._storing = asyncio.create_task(_nothing())

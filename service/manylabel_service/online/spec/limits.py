@@ -49,7 +49,7 @@ class LabelLimit(_Limit):
 
 
 class ModelLimits(_Limit):
-    """How many features and labels a model may have; null is as many as the server allows."""
+    """Maximum numbers of features and labels of a model; null for the limits of the server."""
 
     features: FeatureLimit | None = None
     """Limit of the features."""

@@ -1,26 +1,26 @@
 """Names the versions that this release reads, writes and computes: replicas of two releases have to agree about them.
 
-A change that other bytes follow from, in a log entry or in a state, adds a form to `FORMAT_VERSIONS`. A change that other bits
-follow from, when the same entry is learnt, adds a version to `REPLAY_VERSIONS`. A new algorithm, option or field of a spec needs
-no version: `read_spec` of an older release does not know it, and says that the release is too old.
+A change of the bytes of log entries or states adds a version to `FORMAT_VERSIONS`. A change of the bits that are learnt
+from an entry adds a version to `REPLAY_VERSIONS`. A new algorithm, option or field of a spec needs no version:
+`read_spec` of an older release does not know it, and says that the release is too old.
 """
 
 from typing import NamedTuple
 
 FORMAT_VERSIONS = range(1, 2)
 """Forms of log entries and of states that this release reads; the last is the one that it would write if it was alone.
-An entry begins with its form, a state has it in its header."""
+An entry begins with its format version; a state has it in its header."""
 
 REPLAY_VERSIONS = range(1, 2)
-"""Versions of the fold that this release computes, each to the same bits as every other release that does. A model
+"""Replay versions that this release computes, each to the same bits as every other release that does. A model
 keeps the one that it was created with, which its stored spec names."""
 
 
 class Versions(NamedTuple):
     """The versions that are in use in a store: the last ones that all of its replicas know."""
 
-    form: int
-    fold: int
+    format: int
+    replay_version: int
 
 
 LOWEST, HIGHEST = Versions(FORMAT_VERSIONS[0], REPLAY_VERSIONS[0]), Versions(FORMAT_VERSIONS[-1], REPLAY_VERSIONS[-1])

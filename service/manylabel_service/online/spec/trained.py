@@ -1,6 +1,6 @@
 """The spec of a trained model says that it is one; all else is known of its versions.
 
-It is also the spec of the fold over the labels of its answers, which measures and learns nothing.
+It is also the spec of the log of its labels, whose replay measures and learns nothing.
 """
 
 import json
@@ -20,7 +20,7 @@ WINDOW = 1000
 
 
 class TrainedSpec(BaseModel):
-    """A trained spec names a model whose versions are made by jobs. To a fold it says that nothing is declared."""
+    """The spec of a model whose versions are made by jobs; it declares no features and labels."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -44,14 +44,18 @@ def is_trained(spec: bytes) -> bool:
     return bool(json.loads(spec).get("algorithm") == TRAINED)
 
 
-_FOLD = "fold"
-"""Names the version of the fold in a stored spec, if that is not the first."""
+_REPLAY_VERSION = "replay_version"
+"""Names the replay version in a stored spec, if that is not the first."""
 
 
-def stored_spec(spec: ModelSpec | TrainedSpec, fold: int) -> bytes:
-    """Return a spec as the store keeps it, of a model that keeps to a version of the fold."""
+def stored_spec(spec: ModelSpec | TrainedSpec, replay_version: int) -> bytes:
+    """Return a spec as the store keeps it, of a model with a replay version."""
     written = spec.to_bytes()
-    return written if fold == 1 else json.dumps({**json.loads(written), _FOLD: fold}).encode()
+    return (
+        written
+        if replay_version == 1
+        else json.dumps({**json.loads(written), _REPLAY_VERSION: replay_version}).encode()
+    )
 
 
 def read_spec(spec: bytes) -> ModelSpec | TrainedSpec:
@@ -60,24 +64,25 @@ def read_spec(spec: bytes) -> ModelSpec | TrainedSpec:
     Raises
     ------
     ReleaseTooOld
-        Only a newer release computes its version of the fold, or knows its algorithm, an option or a field of it. A
+        Only a newer release computes its replay version, or knows its algorithm, an option or a field of it. A
         stored spec has a checksum, and was checked when the model was created.
     ValueError
-        It is no spec, or one of a version of the fold that is computed no longer.
+        It is no spec, or one of a replay version that is computed no longer.
     """
     document = json.loads(spec)
     if not isinstance(document, dict):
         raise ValueError("a stored spec must be a JSON object")
-    fold = document.pop(_FOLD, 1)
-    if type(fold) is int and fold > REPLAY_VERSIONS[-1]:
+    replay_version = document.pop(_REPLAY_VERSION, 1)
+    if type(replay_version) is int and replay_version > REPLAY_VERSIONS[-1]:
         raise ReleaseTooOld(
-            f"the model has version {fold} of the fold, this release computes up to {REPLAY_VERSIONS[-1]}"
+            f"the model has replay version {replay_version}, this release computes up to {REPLAY_VERSIONS[-1]}"
         )
-    if fold not in REPLAY_VERSIONS:
+    if replay_version not in REPLAY_VERSIONS:
         raise ValueError(
-            f"the model has version {fold} of the fold, this release computes {REPLAY_VERSIONS[0]} to {REPLAY_VERSIONS[-1]}"
+            f"the model has replay version {replay_version}, this release computes {REPLAY_VERSIONS[0]} to "
+            f"{REPLAY_VERSIONS[-1]}"
         )
-    spec = spec if fold == 1 else json.dumps(document).encode()
+    spec = spec if replay_version == 1 else json.dumps(document).encode()
     try:
         return TrainedSpec.model_validate_json(spec) if is_trained(spec) else ModelSpec.from_bytes(spec)
     except ValidationError as error:

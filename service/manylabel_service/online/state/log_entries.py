@@ -1,13 +1,13 @@
 """Log entries: an Update, a Rollback, a Relabel, a Describe, a Regroup or a SetPromise, as bytes and back.
 
-An entry is a msgpack array, [form, kind, durability, key, digest, ...]. A rollback goes on [to], a relabel [label,
+An entry is a msgpack array, [format, kind, durability, key, digest, ...]. A rollback goes on [to], a relabel [label,
 to, merges], with `paused` behind it if the label is paused or resumed, a describe [{label: {field: text or null}}], a
 regroup [[[name, labels, choose], ...], {child: parent}], a promise [[precision, settled, missed, audit rate] or null],
 an update [want_predictions, want_probabilities, origin, examples]. An origin is null or [prediction ids, scores served,
 stream key, stream lines], with [[versions, [version, label names], ...], decisions] behind it, each perhaps null, if
 versions of a trained model have answered or precision was promised. An example is [names, indices, values, label
 names, signs, complete], with its weight behind it if that is not 1 or its source, which comes then, is not "human". The
-form is one of `FORMAT_VERSIONS`, which differ in nothing so far.
+format version is one of `FORMAT_VERSIONS`, which differ in nothing so far.
 
 Numbers are little-endian float32 (values), int32 (indices) and int8 (signs), so that an entry replays to the
 same bits on every machine. Decoding runs no code and reads only what `encode` writes.
@@ -57,13 +57,13 @@ class ServedBy(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Update:
-    """An update is a log entry: examples to learn, in order, and how to answer.
+    """The log entry of an update: examples to learn, in order, and what the response contains.
 
-    `want_probabilities` only with `want_predictions`. `prediction_ids`, where the truth of kept predictions is
-    told, has one id for each example; none of them is told a label twice. Next to them are the scores that were
-    `served`: of each example float64, one for each of the first labels, minus the threshold, NaN for none. Of a trained
-    model, `answered` says which version served each; its scores are those of the labels of that version. `decisions`
-    are those that were served with the scores, where precision was promised.
+    `want_probabilities` needs `want_predictions`. If the labels are those of stored predictions, `prediction_ids` has
+    one id per example, and no prediction gets the same label twice. `served` then has the scores that were served: a
+    float64 array per example, one score per label minus its threshold, NaN for none. For a trained model, `answered`
+    names the version that served each prediction; the scores are those of the labels of that version. `decisions` has
+    those that were served with the scores, if precision was promised.
     """
 
     examples: tuple[Example, ...]
@@ -158,10 +158,10 @@ Change = Update | Control
 """A change of a model that a log entry holds."""
 
 
-def encode(change: Change, form: int = FORMAT_VERSIONS[0]) -> bytes:
+def encode(change: Change, format_version: int = FORMAT_VERSIONS[0]) -> bytes:
     """Return the entry of a change, in one of `FORMAT_VERSIONS`; raise as `encode_head`."""
     if isinstance(change, Update):
-        return encode_head(change, form) + b"".join(map(encode_example, change.examples))
+        return encode_head(change, format_version) + b"".join(map(encode_example, change.examples))
     facts: tuple[Any, ...]
     if isinstance(change, Rollback):
         kind, facts = _ROLLBACK, (change.to,)
@@ -175,11 +175,11 @@ def encode(change: Change, form: int = FORMAT_VERSIONS[0]) -> bytes:
         kind, facts = _REGROUP, (change.groups, change.parents)
     else:
         kind, facts = _PROMISE, (change.target,)
-    packed: bytes = msgpack.packb((form, kind, change.durability, *_packed_key(change.key), *facts))
+    packed: bytes = msgpack.packb((format_version, kind, change.durability, *_packed_key(change.key), *facts))
     return packed
 
 
-def encode_head(update: Update, form: int = FORMAT_VERSIONS[0]) -> bytes:
+def encode_head(update: Update, format_version: int = FORMAT_VERSIONS[0]) -> bytes:
     """Return the entry of an update up to its examples, which follow as by `encode_example`.
 
     Raises
@@ -197,7 +197,7 @@ def encode_head(update: Update, form: int = FORMAT_VERSIONS[0]) -> bytes:
             versions = None if by is None else [[each.version for each in by], *dict(by).items()]
             origin = (*origin, versions, _packed_decisions(update.decisions))
     wants = (update.want_predictions, update.want_probabilities)
-    head = (form, _UPDATE, update.durability, *_packed_key(update.key), *wants, origin)
+    head = (format_version, _UPDATE, update.durability, *_packed_key(update.key), *wants, origin)
     packer = msgpack.Packer()
     fields = b"".join(map(packer.pack, head))
     entry: bytes = packer.pack_array_header(len(head) + 1) + fields + packer.pack_array_header(len(update.examples))
@@ -216,19 +216,21 @@ def decode(payload: bytes) -> Change:
     Raises
     ------
     ReleaseTooOld
-        The entry has a form that a newer release writes.
+        The entry has a format version of a newer release.
     UnreadableEntry
-        The bytes are not an entry, or one of a form that is read no longer.
+        The bytes are not an entry, or one of a format version that is no longer read.
     """
     try:
-        form, *fields = msgpack.unpackb(payload)
-        if type(form) is int and form > FORMAT_VERSIONS[-1]:
+        format_version, *fields = msgpack.unpackb(payload)
+        if type(format_version) is int and format_version > FORMAT_VERSIONS[-1]:
             raise ReleaseTooOld(
-                f"the log has an entry of form {form}, this release reads up to form {FORMAT_VERSIONS[-1]}"
+                f"the log has an entry of format version {format_version}; this release reads up to "
+                f"version {FORMAT_VERSIONS[-1]}"
             )
-        if form not in FORMAT_VERSIONS:
+        if format_version not in FORMAT_VERSIONS:
             raise UnreadableEntry(
-                f"entry has form {form}, this release reads forms {FORMAT_VERSIONS[0]} to {FORMAT_VERSIONS[-1]}"
+                f"entry has format version {format_version}; this release reads {FORMAT_VERSIONS[0]} to "
+                f"{FORMAT_VERSIONS[-1]}"
             )
         kind, *fields = fields
         if kind not in _READERS:

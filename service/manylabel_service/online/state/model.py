@@ -511,7 +511,7 @@ class OnlineModel:
         known = np.flatnonzero(every)
         return Truth(known.tolist(), every[known], complete=False)
 
-    def seed(self, name: str, form: int = FORMAT_VERSIONS[0]) -> memoryview:
+    def seed(self, name: str, format_version: int = FORMAT_VERSIONS[0]) -> memoryview:
         """Return the bytes of a new model of that name, with what this one has learnt, and nothing of its requests.
 
         They have one of `FORMAT_VERSIONS`.
@@ -531,21 +531,21 @@ class OnlineModel:
         seed.promises, seed.sources = self.promises, self.sources
         seed.scaled_before = self.scaled_before
         seed.position = SEED
-        return seed.to_buffer(form)
+        return seed.to_buffer(format_version)
 
     def to_bytes(self) -> bytes:
         """Return the state, for `from_bytes`. Only reads, so it may run beside predictions, not beside a fold."""
         return bytes(self.to_buffer())
 
-    def to_buffer(self, form: int = FORMAT_VERSIONS[0]) -> memoryview:
+    def to_buffer(self, format_version: int = FORMAT_VERSIONS[0]) -> memoryview:
         """Return what `to_bytes` does, in one of `FORMAT_VERSIONS`, copied once, while other threads run."""
-        return State(*self._state(form)).to_buffer()
+        return State(*self._state(format_version)).to_buffer()
 
-    def checksum(self, form: int = FORMAT_VERSIONS[0]) -> str:
+    def checksum(self, format_version: int = FORMAT_VERSIONS[0]) -> str:
         """Return the checksum that `to_buffer` puts into the header."""
-        return State(*self._state(form)).checksum()
+        return State(*self._state(format_version)).checksum()
 
-    def _state(self, form: int = FORMAT_VERSIONS[0]) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+    def _state(self, format_version: int = FORMAT_VERSIONS[0]) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
         features, layout = self.features.state()
         arrays = {
             **_prefixed("learner", self.learner.arrays()),
@@ -570,7 +570,7 @@ class OnlineModel:
         # The names that a spec declares are those of the arrays.
         declared = {kind for kind in ("features", "labels") if isinstance(getattr(self.spec, kind), list)}
         header = {
-            "version": form,
+            "version": format_version,
             "spec": self.spec.model_dump(mode="json", exclude=declared),
             "declared": sorted(declared),
             "position": self.position,

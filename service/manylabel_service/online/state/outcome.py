@@ -53,9 +53,9 @@ class UpdateResult:
     """The result of a request to update or to roll back.
 
     `replayed` when nothing was done now: an earlier one with its key was, or all its lines had been learnt.
-    `predictions` are those of the examples after the first `skipped`: see `UpdateOutcome`. `alarms` are the labels whose
-    detectors of drift sounded now, None for the one of all labels. `refused` has the errors of the examples that were
-    left out, by their index, if examples were to be refused one by one.
+    `predictions` are those of the examples after the first `skipped`: see `UpdateOutcome`. `alarms` are the labels
+    whose drift detectors fired now, None for the detector of all labels. `refused` has the errors of the examples that
+    were left out, by their index, if examples were to be refused one by one.
     """
 
     position: str

@@ -86,7 +86,9 @@ class Admission:
             else:
                 parts += encode_example(example)
         left = update.without(refused) if refused else update
-        payload = b"" if refused and not left.examples else encode_head(left, self._in_use.versions.form) + bytes(parts)
+        payload = (
+            b"" if refused and not left.examples else encode_head(left, self._in_use.versions.format) + bytes(parts)
+        )
         return Admitted(left, payload, dry_run.checked, refused)
 
     def _check_size(self, model: OnlineModel, growth: SizeDelta) -> None:

@@ -1,4 +1,4 @@
-"""ReplayVerifier of this process with those that have folded a log before it.
+"""Replay verification: compare the states of this process with those of processes that have replayed a log before it.
 
 A snapshot holds the bits that another replica had learnt up to its position. A process of another build begins at an
 earlier state, folds in the entries between the two, and must come to the same bits. It is evidence, not a proof: for
@@ -99,9 +99,9 @@ class ReplayVerifier:
         reading = newest = snapshots[0].position
         try:
             header = await self._reader.header(newest)
-            form = header.get("version")
-            if type(form) is not int or form not in FORMAT_VERSIONS:
-                raise DamagedState(f"the snapshot at {newest} has form {form}")
+            format_version = header.get("version")
+            if type(format_version) is not int or format_version not in FORMAT_VERSIONS:
+                raise DamagedState(f"the snapshot at {newest} has format version {format_version}")
             reading = begin
             is_stored = any(snapshot.position == begin for snapshot in snapshots)
             model = await (self._reader.load(begin) if is_stored else asyncio.to_thread(OnlineModel, self._spec))
@@ -109,8 +109,10 @@ class ReplayVerifier:
             log.warning("snapshot_damaged", model=self._record.name, position=reading, error=str(error))
             return await self._compare([snapshot for snapshot in snapshots if snapshot.position != reading])
         await self._fold(model, newest)
-        if await asyncio.to_thread(model.checksum, form) != header.get("checksum"):
-            raise ReplayMismatch(f"model {self._record.name!r}, folded from {begin} to {newest}, has other bits there")
+        if await asyncio.to_thread(model.checksum, format_version) != header.get("checksum"):
+            raise ReplayMismatch(
+                f"model {self._record.name!r}, replayed from {begin} to {newest}, has other bits there"
+            )
         log.info("fold_agrees", model=self._record.name, begin=begin, position=newest)
         return True
 

@@ -39,7 +39,7 @@ class SQLiteLogs(Part):
 
     @gated
     async def _look(self) -> None:
-        """Raise `StorageUnavailable` if the database is no longer where it was; also for a server that is asked nothing."""
+        """Raise `StorageUnavailable` if the database file has been moved or deleted, also on an idle server."""
         await self._engine.threads.write(lambda: None)
 
     @gated

@@ -24,7 +24,7 @@ PROGRESS = {
 JOB = {
     "id": "j1", "state": "running", "trainer": "m3l", "params": {"C": 1.0}, "data": {"dataset": "songs"},
     "holdout": None, "search": None, "seed": 0, "model": "m", "promote": "always", "created": "2026-11-21T00:00:00Z",
-    "started": None, "ended": None, "attempt": 1, "taken": None, "progress": PROGRESS, "result": None, "error": None,
+    "started": None, "ended": None, "attempt": 1, "sampled": None, "progress": PROGRESS, "result": None, "error": None,
 }  # fmt: skip
 RESULT = {
     "model": "m", "version": 2, "rows": 3, "converged": True, "gap": None, "promoted": True,

@@ -20,7 +20,7 @@ def test_versions_are_listed_promoted_and_looked_into() -> None:
     one = {
         "version": 1, "served": True, "created": "t", "job": "j1", "trainer": "m3l", "params": {}, "measures": None,
         "converged": False, "gap": 0.66, "scaling": "auto", "not_promoted_because": "it was not measured",
-        "rows": 3, "taken": None, "bytes": 9, "position": "4",
+        "rows": 3, "sampled": None, "bytes": 9, "position": "4",
     }  # fmt: skip
     detail = {
         "version": 1, "trainer": "m3l", "params": {}, "measures": None, "label_scores": None,

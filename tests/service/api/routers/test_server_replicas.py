@@ -17,11 +17,11 @@ def test_a_server_alone_describes_itself(serve: Callable[..., Any]) -> None:
         client.post("/v1/models", json={"name": "m", "algorithm": "falt"}).raise_for_status()
         position = client.post("/v1/models/m/update", json={"x": {"a": 1}, "y": ["b"]}).json()["position"]
         answer = schemas.Replicas.model_validate_json(client.get("/v1/replicas").content)
-        assert (answer.form, answer.fold) == HIGHEST
+        assert (answer.format, answer.replay_version) == HIGHEST
         (alone,) = answer.replicas
         assert (alone.this, alone.role, alone.ready, alone.withheld) == (True, "server", True, {})
-        assert (alone.forms.first, alone.forms.last) == (FORMAT_VERSIONS[0], FORMAT_VERSIONS[-1])
-        assert (alone.folds.first, alone.folds.last) == (REPLAY_VERSIONS[0], REPLAY_VERSIONS[-1])
+        assert (alone.formats.first, alone.formats.last) == (FORMAT_VERSIONS[0], FORMAT_VERSIONS[-1])
+        assert (alone.replay_versions.first, alone.replay_versions.last) == (REPLAY_VERSIONS[0], REPLAY_VERSIONS[-1])
         assert alone.models == {"m": position}
         assert len(alone.build) == 12
 

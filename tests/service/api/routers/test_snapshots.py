@@ -362,7 +362,7 @@ def test_a_snapshot_that_was_asked_for_stays_until_it_is_deleted(
         answer = client.post(f"{model}/snapshots", json={"name": "before-cleanup", "note": "by hand"})
         assert answer.status_code == 201, answer.text
         asked = schemas.Snapshot.model_validate_json(answer.content, strict=True)
-        assert (asked.kept, asked.name, asked.note) == (True, "before-cleanup", "by hand")
+        assert (asked.manual, asked.name, asked.note) == (True, "before-cleanup", "by hand")
         again = client.post(f"{model}/snapshots", json={"name": "before-cleanup"})
         told = {**again.json(), "created": answer.json()["created"]}
         assert (again.status_code, told) == (201, answer.json()), "a retry is no other snapshot"
@@ -371,10 +371,10 @@ def test_a_snapshot_that_was_asked_for_stays_until_it_is_deleted(
         assert asked.position in listed(), "three of the server's own would have pushed it out"
         refused(client.post(f"{model}/snapshots", json={"name": "before-cleanup"}), 409, "snapshot_exists")
         newest = max(listed(), key=int)
-        if not listed()[newest]["kept"]:
+        if not listed()[newest]["manual"]:
             refused(client.delete(f"{model}/snapshots/{newest}"), 409, "snapshot_needed")
         second = take(client, model)
-        assert (second["kept"], second["name"]) == (True, None)
+        assert (second["manual"], second["name"]) == (True, None)
         teach(client, model, 1)
         full = refused(client.post(f"{model}/snapshots"), 507, "limit_exceeded")
         assert "has 2 manual snapshots, the limit: delete one" in full["detail"]
@@ -410,7 +410,7 @@ def test_what_is_old_goes_at_once_when_it_is_deleted(serve: Callable[..., Any], 
         ]
         client.delete(f"{model}/snapshots/{taken[2]}").raise_for_status()
         listed = client.get(f"{model}/snapshots").json()["snapshots"]
-        assert [(each["position"], each["kept"]) for each in listed] == [(taken[2], False), (taken[1], True)]
+        assert [(each["position"], each["manual"]) for each in listed] == [(taken[2], False), (taken[1], True)]
 
 
 @pytest.mark.parametrize("name", ["12", "3-4", "Upper", "a b", "x" * 65, ""])

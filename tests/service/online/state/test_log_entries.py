@@ -149,12 +149,12 @@ def test_what_is_no_entry_is_unreadable(payload: bytes) -> None:
 
 
 def test_an_entry_of_a_newer_form_says_so() -> None:
-    with pytest.raises(ReleaseTooOld, match=f"form {FORMAT_VERSIONS[-1] + 1}.*newer release"):
+    with pytest.raises(ReleaseTooOld, match=f"format version {FORMAT_VERSIONS[-1] + 1}.*newer release"):
         decode(msgpack.packb([FORMAT_VERSIONS[-1] + 1, "whatever"]))
 
 
 def test_an_entry_of_a_form_that_is_read_no_longer_says_so() -> None:
-    with pytest.raises(UnreadableEntry, match=f"form {FORM - 1}"):
+    with pytest.raises(UnreadableEntry, match=f"format version {FORM - 1}"):
         decode(msgpack.packb([FORM - 1, "whatever"]))
 
 

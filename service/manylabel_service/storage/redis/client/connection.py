@@ -130,7 +130,7 @@ class Connection:
     async def _call(
         self, work: Coroutine[Any, Any, T], left_behind: Callable[[asyncio.Task[Any]], None] | None = None
     ) -> T:
-        """Do something with the client, once, to its end; raises `StorageUnavailable` where that fails or takes too long."""
+        """Await a call of the client once; raise `StorageUnavailable` if it fails or times out."""
         trial = self.breaker.is_open
         if (earlier := self.breaker.before_call()) is not None:
             work.close()

@@ -78,7 +78,7 @@ function head(job) {
       job.attempt > 1 && ['Attempt', value(job.attempt)],
     ]),
     error && h('div', { class: 'problem', role: 'alert' }, h('strong', {}, 'The job failed'), h('p', {}, error.detail), h('p', { class: 'quiet' }, h('code', {}, error.code))),
-    job.taken && h('p', { class: 'quiet' }, job.taken.text),
+    job.sampled && h('p', { class: 'quiet' }, job.sampled.text),
   ];
 }
 
@@ -104,6 +104,6 @@ function settings(job, signal) {
     job.started && ['Begun', clock(job.started)],
     job.ended && ['Ended', clock(job.ended)],
     ['Id', h('code', {}, job.id)],
-    job.taken && ['Examples taken', count(job.taken.rows)],
+    job.sampled && ['Examples sampled', count(job.sampled.rows)],
   ], 'pairs')));
 }

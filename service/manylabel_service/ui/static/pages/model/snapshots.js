@@ -15,12 +15,12 @@ export function snapshots(live) {
   const said = h('div', { class: 'said', role: 'status' });
   const look = async () => {
     const { snapshots: found } = await call('GET', ofModel(name, 'snapshots'), { signal });
-    table.update(found.map((each) => ({ ...each, actions: each.kept })));
+    table.update(found.map((each) => ({ ...each, actions: each.manual })));
   };
   table.set([
     { key: 'created', title: 'Taken', format: (time, row) => h('span', { title: `position ${row.position}` }, clock(time)) },
-    { key: 'name', title: 'Name', format: (text, { note, kept, pinned }) => [
-      text ?? '', text ? ' ' : '', kept && h('span', { class: 'tag good', title: 'stays until it is deleted' }, 'kept'), ' ',
+    { key: 'name', title: 'Name', format: (text, { note, manual, pinned }) => [
+      text ?? '', text ? ' ' : '', manual && h('span', { class: 'tag good', title: 'stays until it is deleted' }, 'manual'), ' ',
       pinned && h('span', { class: 'tag', title: 'a rollback in the log needs it' }, 'pinned'), note && h('div', { class: 'quiet' }, note)] },
     { key: 'bytes', title: 'Size', numeric: true, format: (size) => h('span', { title: `${size} bytes` }, bytes(size)) },
     { key: 'actions', title: 'Actions', sortable: false, format: (_, row) => actions(row) },
@@ -30,7 +30,7 @@ export function snapshots(live) {
     const called = row.name ?? `the one of ${clock(row.created)}`;
     return h('span', { class: 'row' },
       h('button', { type: 'button', onclick: () => rollback(row, called), 'aria-label': `Roll back to ${called}` }, 'Roll back'),
-      row.kept && h('button', { type: 'button', class: 'danger', onclick: () => remove(row, called), 'aria-label': `Delete ${called}` }, 'Delete'));
+      row.manual && h('button', { type: 'button', class: 'danger', onclick: () => remove(row, called), 'aria-label': `Delete ${called}` }, 'Delete'));
   }
 
   const changed = async (text) => {

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from manylabel_service.errors import ModelGone, StorageUnavailable
-from manylabel_service.online.snapshots import room
+from manylabel_service.online.snapshots import quota
 from manylabel_service.online.snapshots.snapshotter import Snapshotter
 from manylabel_service.settings import Settings
 from manylabel_service.storage import ModelMeta, SnapshotMeta
@@ -19,7 +19,7 @@ from manylabel_service.storage import ModelMeta, SnapshotMeta
 async def test_models_take_turns_where_there_is_no_room_for_all(
     any_fleet: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(room, "MAX_BYTES_IN_MEMORY", 1)
+    monkeypatch.setattr(quota, "MAX_BYTES_IN_MEMORY", 1)
     registry = await any_fleet.start()
     replicas = [await registry.create(any_fleet.spec(f"m{n}")) for n in range(4)]
     for replica in replicas:
@@ -55,7 +55,7 @@ async def test_memory_is_given_back_on_every_way_out(error: BaseException, fails
 
     store: Any = SimpleNamespace(snapshots=SimpleNamespace(all=all_snapshots))
     model: Any = SimpleNamespace(nbytes=100, position="1", to_buffer=fail)
-    shared = room.SnapshotQuota(store, max_stored_bytes=1)
+    shared = quota.SnapshotQuota(store, max_stored_bytes=1)
     taker = Snapshotter(ModelMeta("m", 1, b"{}"), store, Settings(data_dir=tmp_path), shared)
     taker.soon()
     with suppress(BaseException):
@@ -82,9 +82,9 @@ async def test_memory_is_given_back_when_a_snapshot_is_dropped(any_fleet: Any, m
 
 
 def test_who_finds_no_room_is_called_once_there_is_some() -> None:
-    one = room.SnapshotQuota(store=None, max_stored_bytes=1)  # type: ignore[arg-type]
+    one = quota.SnapshotQuota(store=None, max_stored_bytes=1)  # type: ignore[arg-type]
     called: list[str] = []
-    large = one.reserve(room.MAX_BYTES_IN_MEMORY * 2, lambda: called.append("first"))
+    large = one.reserve(quota.MAX_BYTES_IN_MEMORY * 2, lambda: called.append("first"))
     assert large is not None, "a larger one alone"
     assert one.reserve(1, lambda: called.append("second")) is None
     assert called == []
@@ -92,6 +92,6 @@ def test_who_finds_no_room_is_called_once_there_is_some() -> None:
     large.close()  # a second time gives nothing back
     assert called == ["second"]
     assert one.reserve(1, lambda: called.append("again")) is not None
-    assert one.reserve(room.MAX_BYTES_IN_MEMORY - 1, lambda: called.append("more")) is not None
+    assert one.reserve(quota.MAX_BYTES_IN_MEMORY - 1, lambda: called.append("more")) is not None
     assert one.reserve(1, lambda: called.append("too much")) is None
-    assert one.bytes_in_memory == room.MAX_BYTES_IN_MEMORY
+    assert one.bytes_in_memory == quota.MAX_BYTES_IN_MEMORY

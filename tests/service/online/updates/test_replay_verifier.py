@@ -12,7 +12,7 @@ from manylabel_service.errors import NotReady, ReplayMismatch
 from manylabel_service.models import membership
 from manylabel_service.models.registry import Registry
 from manylabel_service.online.replica import Replica
-from manylabel_service.online.updates import agreement
+from manylabel_service.online.updates import replay_verifier
 
 Build = Callable[[str], None]
 
@@ -147,12 +147,12 @@ async def test_it_waits_for_a_snapshot_as_long_as_another_has_the_model(
     fleet: Any, old: Registry, build: Build, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(old.membership, "_on_asked", lambda *_: False)
-    monkeypatch.setattr(agreement, "ASKED_SECONDS", 0.3)
+    monkeypatch.setattr(replay_verifier, "ASKED_SECONDS", 0.3)
     build("new")
     new = await fleet.start()
     with pytest.raises(ReplayMismatch):
         new.check_compatible()
-    monkeypatch.setattr(agreement, "ASKED_SECONDS", 60.0)
+    monkeypatch.setattr(replay_verifier, "ASKED_SECONDS", 60.0)
     old._evict(await old.get("m"))
     await eventually_async(lambda: not any("m" in one.models for one in new.membership.members))
     newer = await fleet.start()

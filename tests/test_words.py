@@ -1,0 +1,48 @@
+"""The texts of the project use none of the phrases that the style sheet bans (docs/CONTRIBUTING.md)."""
+
+import re
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+TEXTS = ("docs", "README.md", "CHANGELOG.md", "core", "service", "clients", "examples", "deploy")
+SUFFIXES = (".md", ".py", ".js", ".ts", ".html", ".yml", ".toml")
+PHRASES = re.compile(
+    r"\b(whoever|for want of|so (many|long|much)|anew|in good order|mend(s|ed)?|shall|gone on with"
+    r"|what (becomes|became|comes|came) of|let go|at hand|of late|in place of|all the same|nobody|somebody)\b",
+    re.IGNORECASE,
+)
+CLAUSE = re.compile(r'(^|[.!?] |""")(What|Who|Whoever|Of|As|That) [a-z]')
+"""A sentence that begins with a clause or a bare genitive instead of its subject."""
+NATURAL = re.compile(r"As (built|for|long as|soon as|shown|described|in)\b")
+"""Openings of an adverbial clause, which the pattern cannot tell from a clause that is used as a subject."""
+
+
+@pytest.mark.parametrize("pattern", [PHRASES, CLAUSE], ids=["phrases", "clauses"])
+def test_no_banned_phrase(pattern: re.Pattern[str]) -> None:
+    found = [
+        f"{place}: {line.strip()}"
+        for place, line in lines()
+        for hit in pattern.finditer(line)
+        if not NATURAL.match(hit[0].lstrip('.!?" ') + line[hit.end() :])
+    ]
+    assert found == []
+
+
+@pytest.mark.parametrize(
+    ("pattern", "line"),
+    [(PHRASES, "It waits so long."), (PHRASES, "Whoever asks"), (CLAUSE, '"""What it does."""'), (CLAUSE, "Of a row.")],
+)
+def test_a_banned_phrase_is_found(pattern: re.Pattern[str], line: str) -> None:
+    assert pattern.search(line)
+
+
+def lines() -> Iterator[tuple[str, str]]:
+    """Each line of the texts, and where it is."""
+    listed = subprocess.run(["git", "ls-files", *TEXTS], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    for name in filter(lambda name: name.endswith(SUFFIXES), listed.splitlines()):
+        for number, line in enumerate((ROOT / name).read_text(encoding="utf-8").splitlines(), 1):
+            yield f"{name}:{number}", line
