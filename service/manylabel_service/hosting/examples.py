@@ -2,10 +2,13 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+
+Source = Literal["human", "machine", "rule"]
+"""Source of an example's labels: a person, a model whose labels nobody has checked, or a rule."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,4 +52,4 @@ class Example(NamedTuple):
     x: Features
     y: Labels
     weight: float = 1.0
-    source: str = "human"
+    source: Source = "human"

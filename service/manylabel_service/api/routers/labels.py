@@ -27,7 +27,7 @@ from manylabel_service.api.web.problems import Problem, invalid, problem_of
 from manylabel_service.api.web.routes import DirectRoute, JSONAnswer, body, problems
 from manylabel_service.api.web.validation import Path, invalid_body
 from manylabel_service.errors import InvalidExample, PredictionError
-from manylabel_service.hosting.examples import Example, Labels
+from manylabel_service.hosting.examples import Example, Labels, Source
 from manylabel_service.hosting.hosted_model import HostedModel
 from manylabel_service.hosting.selection import Selection
 from manylabel_service.idempotency import IdempotencyKey
@@ -87,7 +87,7 @@ class _Truth(NamedTuple):
     id: str
     y: Labels
     weight: float
-    source: str
+    source: Source
 
 
 @router.post(

@@ -24,9 +24,9 @@ from manylabel_core.promise import Target
 from manylabel_core.records.forms import input_kind, input_kind_of_numbers
 from manylabel_core.rows import MAX_EXAMPLE_WEIGHT, MAX_MAGNITUDE
 from manylabel_service import names, ulid
+from manylabel_service.hosting.examples import Source
 from manylabel_service.hosting.explanations import MAX_EXPLAIN
 from manylabel_service.hosting.selection import MAX_NAMES, MAX_TOP
-from manylabel_service.online.spec.sources import Source
 from manylabel_service.online.spec.spec import MAX_NAME_BYTES, LabelName, ModelSpec, no_repeats
 from manylabel_service.online.state.groups import MAX_GROUP_NAME, MAX_GROUPED, MAX_GROUPS
 from manylabel_service.online.state.label_details import MAX_DESCRIBED, Edit

@@ -1,11 +1,8 @@
 """The sources of true labels, and how much a model learns from each: a part of its spec."""
 
-from typing import Annotated, Literal
+from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
-
-Source = Literal["human", "machine", "rule"]
-"""Source of an example's labels: a person, a model whose labels nobody has checked, or a rule."""
 
 _Share = Annotated[float, Field(strict=True, ge=0, le=1, allow_inf_nan=False)]
 

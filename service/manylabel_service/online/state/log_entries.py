@@ -26,10 +26,9 @@ from manylabel_core.label_structure import Group
 from manylabel_core.promise import Decision, Target
 from manylabel_core.rows import MAX_EXAMPLE_WEIGHT
 from manylabel_service.errors import InvalidField, ReleaseTooOld, UnreadableEntry
-from manylabel_service.hosting.examples import Example, Features, Labels
+from manylabel_service.hosting.examples import Example, Features, Labels, Source
 from manylabel_service.idempotency import MAX_KEY_BYTES, IdempotencyKey
 from manylabel_service.online.spec.release import FORMAT_VERSIONS
-from manylabel_service.online.spec.sources import Source
 from manylabel_service.online.state.groups import check_written
 from manylabel_service.online.state.label_details import MAX_DESCRIBED, Edit, check_edit
 from manylabel_service.online.state.promises import check_target
@@ -411,7 +410,7 @@ def _unpack(
     signs: bytes,
     complete: bool,
     weight: float = 1.0,
-    source: str = "human",
+    source: Source = "human",
 ) -> Example:
     if source not in get_args(Source):
         raise ValueError("a source is human, machine or rule")
