@@ -37,7 +37,7 @@ class Target(NamedTuple):
 
     @property
     def accounts(self) -> tuple[float | None, ...]:
-        """What the accounts depend on."""
+        """The shares that the accounts depend on."""
         return self[:3]
 
 

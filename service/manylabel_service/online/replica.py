@@ -8,7 +8,7 @@ unless it asks for a position that is not reached yet.
 import asyncio
 import math
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import IO, Any, TypeVar
 
@@ -388,9 +388,14 @@ class Replica(HostedModel):
         self.model.labelled.check(ids, current, self.model.labels.lookup)
         return await self._prediction_store.get(ids)
 
-    async def label_next(self, limit: int, by_uncertainty: bool) -> RankedPredictions:
-        """Return kept predictions without labels: the most uncertain ones first, and those like them last; or the
-        newest first.
+    async def label_next(self, limit: int, order: str) -> RankedPredictions:
+        """Return stored predictions without labels.
+
+        Parameters
+        ----------
+        limit : maximum number returned.
+        order : "newest" first; "uncertainty": the most uncertain first, and those like them last; "review": those that
+            need review by the decision that was served, the most uncertain first.
 
         Compared are the newest, `max_ranked_predictions` at most.
 
@@ -399,15 +404,18 @@ class Replica(HostedModel):
         NotReady, StorageUnavailable, ModelGone
         """
         self.check_serving()
+        by_uncertainty = order != "newest"
         most = self._settings.max_ranked_predictions if by_uncertainty else limit
         ranked: list[tuple[float, str]] = []
         async for page in self._prediction_store.newest(self._waits_for_labels, most):
+            if order == "review":
+                page = [(id, one) for id, one in page if one.decision is None or one.decision.review]
             uncertain = await self._in_slices([kept.x for _, kept in page], self._uncertainties)
             ranked += [(-one, id) for one, (id, _) in zip(uncertain, page, strict=True) if not math.isnan(one)]
         if by_uncertainty:
             ranked.sort()
         chosen = await self._prediction_store.find([id for _, id in ranked[: ALIKE_AMONG * limit]])
-        if by_uncertainty:
+        if order == "uncertainty":
             chosen = await _without_repeats(chosen, limit)
         return await self._described(chosen[:limit], {id: -one for one, id in ranked})
 
@@ -423,8 +431,9 @@ class Replica(HostedModel):
         self, chosen: Sequence[tuple[str, StoredPrediction]], uncertain: Mapping[str, float]
     ) -> RankedPredictions:
         predicted = await self.predict([kept.x for _, kept in chosen], probabilities=self.has_probabilities)
+        names, hidden = self.model.labels.names, self.model.hidden
         described = [
-            Unlabelled(id, uncertain[id], one, kept.record)
+            Unlabelled(id, uncertain[id], one, kept.record, *_served(kept.decision, names, hidden))
             for (id, kept), one in zip(chosen, predicted.predictions, strict=True)
         ]
         return RankedPredictions(described, len(uncertain), predicted.position, self.model.updates)
@@ -745,6 +754,16 @@ class Replica(HostedModel):
     async def copy_snapshot(self, snapshot: str, file: IO[bytes]) -> None:
         """Write a snapshot to a file; raise SnapshotNotFound, StorageUnavailable, ModelGone, OSError."""
         await self._snapshot_reader.copy(snapshot, file)
+
+
+def _served(
+    decision: Decision | None, names: Sequence[str], hidden: Collection[str]
+) -> tuple[list[str] | None, bool | None]:
+    """Return the labels of a decision that may be applied unseen, and whether it needs review."""
+    if decision is None:
+        return None, None
+    applied = (names[column] for column in decision.applied if column < len(names))
+    return [name for name in applied if name not in hidden], decision.review
 
 
 def _timed(

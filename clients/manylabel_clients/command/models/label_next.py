@@ -36,7 +36,9 @@ A label that is one of these letters, or has a comma, is typed as JSON: ["s"]
 
 def predictions(
     name: ModelName,
-    order: Annotated[str, Option(help="What comes first: newest or uncertainty.")] = ORDER,
+    order: Annotated[
+        str, Option(help="What comes first: newest or uncertainty; review: only those that need it.")
+    ] = ORDER,
     limit: Annotated[int, Option(min=1, max=MAX_ASKED, help="Most predictions shown.")] = 20,
     as_json: AsJson = False,
     url: Url = DEFAULT_URL,

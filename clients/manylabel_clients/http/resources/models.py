@@ -224,7 +224,8 @@ class ModelRequests(LabelRequests, SnapshotRequests, VersionRequests):
         Parameters
         ----------
         order : str
-            "newest", or "uncertainty": first those whose labels would teach the model most.
+            "newest"; "uncertainty": first those whose labels would teach the model most; or "review": those that need
+            review, the most uncertain first.
         limit : int
             Most predictions returned, up to 100.
         """

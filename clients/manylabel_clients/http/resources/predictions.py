@@ -91,6 +91,10 @@ class UnlabelledPrediction:
     """The labels predicted."""
     probabilities: dict[str, float] | None
     """How likely each label is; None of a model without probabilities."""
+    auto: list[str] | None = None
+    """Labels that could be applied unseen when it was predicted; None without a promise of precision."""
+    review: bool | None = None
+    """Whether it needed review then; None without a promise of precision."""
     record: Any = None
     """The example as it was posted, if it was predicted with ``keep="record"``."""
 

@@ -50,8 +50,9 @@ MAX_LISTED = 100
 class Waiting(Parameters):
     """Which kept predictions are listed."""
 
-    order: one_of(("newest", "uncertainty")) = "newest"  # type: ignore[valid-type]
-    """The newest come first, or those whose labels would teach the model most."""
+    order: one_of(("newest", "uncertainty", "review")) = "newest"  # type: ignore[valid-type]
+    """The newest come first, or those whose labels would teach the model most; or only those that need review are
+    listed, the most uncertain first."""
     limit: up_to(MAX_LISTED) = 20  # type: ignore[valid-type]
     """Maximum number of rows listed."""
 
@@ -76,7 +77,7 @@ async def list_predictions(request: Request, name: str) -> Response:
     check_numbers(wanted.limit, numbers(wanted.limit * replica.n_labels, replica.has_probabilities), context)
 
     def ask(replica: Replica) -> Awaitable[RankedPredictions]:
-        return replica.label_next(wanted.limit, by_uncertainty=wanted.order == "uncertainty")
+        return replica.label_next(wanted.limit, wanted.order)
 
     return JSONAnswer(await unlabelled(await context.registry.ask(replica, ask)))
 

@@ -97,6 +97,10 @@ class UnlabelledPrediction(ResponseModel):
     """These labels are predicted."""
     probabilities: dict[str, float] | None
     """They say how likely each label is; null of a model without probabilities."""
+    auto: list[str] | None = None
+    """Labels that could be applied unseen when the example was predicted; only there if precision was promised."""
+    review: bool | None = None
+    """Whether the example needed review then; only there if precision was promised."""
     record: Any = None
     """The example as it was posted, if it was predicted with `keep=record`."""
 

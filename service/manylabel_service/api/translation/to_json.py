@@ -66,6 +66,8 @@ async def unlabelled(found: RankedPredictions) -> bytes:
         prediction = one.prediction
         document = {"id": one.id, "uncertainty": one.uncertainty, "labels": prediction.labels}
         document["probabilities"] = prediction.probabilities
+        if one.auto is not None:
+            document["auto"], document["review"] = one.auto, one.review
         part = pydantic_core.to_json(document)
         # The record is JSON already.
         parts.append(part if one.record is None else part[:-1] + b',"record":' + one.record + b"}")

@@ -131,3 +131,25 @@ def test_a_model_without_probabilities_promises_nothing(client: TestClient, crea
     address = create(client, "uncalibrated", params={"calibrate": False})
     assert pointer(client.put(f"{address}/promise", json=EASY)) == ""
     assert client.put(f"{address}/promise", content="null", headers=JSON).status_code == 200
+
+
+def test_the_review_queue_has_what_needs_review_and_what_was_served(
+    client: TestClient, create: Callable[..., str]
+) -> None:
+    address = create(client, "promising-queue", promise={**EASY, "audit_rate": 0.2})
+    xs = [{"x": item["x"]} for item in items(40, seed=2)]
+    client.post(f"{address}/predict?keep=true", json=xs[0]).raise_for_status()
+    teach(client, address)
+    kept = client.post(f"{address}/predict?keep=true", json={"examples": xs}).json()["predictions"]
+    due = {one["id"]: one["auto"] for one in kept if one["review"]}
+    assert 0 < len(due) < 40
+    answer = client.get(f"{address}/predictions", params={"order": "review", "limit": 100})
+    schemas.UnlabelledList.model_validate_json(answer.content, strict=True)
+    listed = answer.json()["predictions"]
+    assert {one["id"]: one["auto"] for one in listed if "auto" in one} == due
+    assert len(listed) == len(due) + 1
+    assert all(one.get("review", True) for one in listed)
+    uncertain = [one["uncertainty"] for one in listed]
+    assert uncertain == sorted(uncertain, reverse=True)
+    everything = client.get(f"{address}/predictions", params={"limit": 100}).json()
+    assert len(everything["predictions"]) == 41
