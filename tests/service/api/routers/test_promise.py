@@ -136,9 +136,10 @@ def test_a_model_without_probabilities_promises_nothing(client: TestClient, crea
 def test_the_review_queue_has_what_needs_review_and_what_was_served(
     client: TestClient, create: Callable[..., str]
 ) -> None:
-    address = create(client, "promising-queue", promise={**EASY, "audit_rate": 0.2})
-    xs = [{"x": item["x"]} for item in items(40, seed=2)]
+    address = create(client, "promising-queue")
+    xs = [{"x": {k: v + n / 1000 for k, v in item["x"].items()}} for n, item in enumerate(items(40, seed=2))]
     client.post(f"{address}/predict?keep=true", json=xs[0]).raise_for_status()
+    client.put(f"{address}/promise", json={**EASY, "audit_rate": 0.4}).raise_for_status()
     teach(client, address)
     kept = client.post(f"{address}/predict?keep=true", json={"examples": xs}).json()["predictions"]
     due = {one["id"]: one["auto"] for one in kept if one["review"]}
