@@ -7,7 +7,7 @@ from benchmarks import results
 from benchmarks.batch import sections
 from benchmarks.http import parts
 from benchmarks.install import extras as install
-from benchmarks.online import budget, calibration, drift, label_next, missing, speed, streams
+from benchmarks.online import budget, calibration, drift, label_next, missing, promise, speed, streams
 from benchmarks.peers import compare as peers
 from benchmarks.reproduce import papers
 from benchmarks.same_bits import compare
@@ -22,6 +22,7 @@ BENCHMARKS = {
     "missing": missing,
     "text": text,
     "label-next": label_next,
+    "promise": promise,
     "http": parts,
     "batch": sections,
     "peers": peers,
