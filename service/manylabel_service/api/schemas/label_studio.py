@@ -61,9 +61,11 @@ class TaskPrediction(ResponseModel):
     result: list[dict[str, Any]]
     """For each question that can be answered, the choices."""
     score: float
-    """The certainty, from 0 to 1."""
+    """The certainty, from 0 to 1. If the model promises a precision, it is below 0.5 if the task needs review."""
     model_version: str
     """This version has predicted it."""
+    settled: bool | None = None
+    """Whether the task needs no review; only there if the model promises a precision."""
 
 
 class TaskPredictions(ResponseModel):
