@@ -6,8 +6,8 @@ the probabilities whose precision reaches the target on the whole stream, which 
 window of 1,000 labels applied, counts as below target if so many errors have a chance below 5 % at the target.
 
 Drift: half-way, the labels in at least 2 % of the examples change places. Delay: the truth reaches the promise
-50 or 500 examples late; the learner gets it at once. "us" is processor time per example, in blocks of the whole stream, or,
-with a delay, one example at a time.
+50 or 500 examples late; the learner gets it at once. "us" is processor time per example: of the whole stream in one
+block or, with a delay, one example at a time.
 """
 
 from __future__ import annotations
