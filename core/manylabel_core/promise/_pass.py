@@ -15,9 +15,10 @@ memory has the arrays of `promise.Memory`, settings the numbers of `promise.Targ
 
 import numpy as np
 
+import manylabel_core.promise._gate as _gate
+import manylabel_core.promise._score as _score
 from manylabel_core._elementary import sigmoid
 from manylabel_core.compiled import compiled
-from manylabel_core.promise import _gate, _score
 
 MAX_CANDIDATES = 64
 """Most candidate labels of an example: the first ones with a probability of at least `LOWEST`."""
