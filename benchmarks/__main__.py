@@ -8,7 +8,7 @@ from benchmarks.batch import sections
 from benchmarks.history import measures as history
 from benchmarks.http import parts
 from benchmarks.install import extras as install
-from benchmarks.online import budget, calibration, drift, label_next, missing, speed, streams, vectors
+from benchmarks.online import budget, calibration, drift, label_next, missing, promise, speed, streams, vectors
 from benchmarks.peers import compare as peers
 from benchmarks.reproduce import papers
 from benchmarks.same_bits import compare
@@ -25,6 +25,7 @@ BENCHMARKS = {
     "text": text,
     "label-next": label_next,
     "history": history,
+    "promise": promise,
     "http": parts,
     "batch": sections,
     "peers": peers,

@@ -116,7 +116,7 @@ def test_json(block: Block, paths: dict[str, Any]) -> None:
 
 def schemas_of(schema: dict[str, Any]) -> list[str]:
     """The names of the schemas of which one has to fit."""
-    return [one["$ref"].rpartition("/")[2] for one in schema.get("anyOf", [schema])]
+    return [one["$ref"].rpartition("/")[2] for one in schema.get("anyOf", [schema]) if "$ref" in one]
 
 
 def differences(name: str, code: str, part: bool) -> list[Any]:

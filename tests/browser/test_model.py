@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from tests.browser.conftest import Site
-from tests.browser.watched import PHONE, Watched, assert_accessible, assert_no_sideways_scrolling
+from tests.browser.watched import DESK, PHONE, TABLET, Watched, assert_accessible, assert_no_sideways_scrolling
 from tests.support.lazy import lazy
 
 if TYPE_CHECKING:
@@ -172,3 +172,37 @@ def test_versions_of_a_trained_model(watched: Watched, site: Site, name: str) ->
     dialog.get_by_role("button", name="Delete").click()
     expect(versions.locator("tbody tr")).to_have_count(1)
     assert_accessible(page)
+
+
+@pytest.mark.parametrize("viewport", [PHONE, TABLET, DESK], ids=["phone", "tablet", "desktop"])
+def test_the_account_of_a_promise(watched: Watched, site: Site, name: str, viewport: dict[str, int]) -> None:
+    promise = {"precision": 0.8, "settled": 0.7, "missed": 0.05, "audit_rate": 0.05}
+    model = site.client.create_model(f"{name}-{viewport['width']}", algorithm="falt", promise=promise)
+    draw = random.Random(3)
+    topics = [draw.randrange(4) for _ in range(400)]
+    page = watched.new_page(site.url, viewport=viewport)
+    page.goto(site.at(f"/models/{name}-{viewport['width']}"))
+    panel = page.get_by_role("region", name="Promise of precision")
+    expect(fact(page, "Labels").nth(0)).to_be_visible()
+    expect(panel).to_contain_text("nothing is applied yet")
+    model.update_many([({f"w{topic}": 1.0}, [f"topic {topic if draw.random() < 0.95 else 9}"]) for topic in topics])
+    account = model.metrics().promise
+    assert account is not None
+    total = account["total"]
+    assert total["wrong"] > 0
+    expect(panel).to_contain_text(f"wrong {total['wrong']}")
+    expect(panel).to_contain_text(account["gate"]["why"])
+    expect(panel).to_contain_text("allowed 20 %")
+    worst = panel.locator("ml-table").nth(1).locator("tbody tr")
+    expect(worst).to_have_count(len(account["labels"]))
+    expect(worst.first.locator("th")).to_have_text(account["labels"][0]["label"])
+    panel.locator("canvas").scroll_into_view_if_needed()
+    assert_accessible(page)
+    assert_no_sideways_scrolling(page)
+    panel.get_by_label("Precision", exact=True).fill("0.95")
+    panel.get_by_role("button", name="Promise", exact=True).click()
+    expect(panel.locator(".said")).to_contain_text("95 %")
+    assert model.status().promise == {**promise, "precision": 0.95}
+    panel.get_by_role("button", name="End the promise").click()
+    expect(panel.locator(".said")).to_contain_text("Nothing is promised")
+    assert model.status().promise is None

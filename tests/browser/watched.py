@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 WAIT_MS = 60_000
 """Only a test that fails waits this long."""
 PHONE = {"width": 360, "height": 740}
+TABLET = {"width": 768, "height": 1024}
 DESK = {"width": 1280, "height": 900}
 
 _REPORT = """

@@ -34,7 +34,7 @@ class LogReader:
     def feature_names(self) -> list[str]:
         """Of all examples in the log, in the order of their appearance."""
         updates = (decode(entry.payload) for entry in self.entries)
-        examples = (x for update in updates if isinstance(update, Update) for x, _, _ in update.examples)
+        examples = (x for update in updates if isinstance(update, Update) for x, *_ in update.examples)
         return list(dict.fromkeys(name for x in examples for name in x.names or ()))
 
     async def follow(self) -> None:

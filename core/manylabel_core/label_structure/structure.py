@@ -94,6 +94,16 @@ class LabelStructure:
             np.array([exact for _, _, exact in units], dtype=np.bool_),
         )
 
+    def parent_columns(self) -> NDArray[np.int32]:
+        """Return the column of the parent of each label, by its column, -1 for none; empty if no label has one."""
+        columns, ends, parents, _ = self._arrays
+        if not (parents >= 0).any():
+            return np.zeros(0, dtype=np.int32)
+        found = np.full(1 + columns.max(), -1, dtype=np.int32)
+        above = np.repeat(parents, np.diff(ends, prepend=0))
+        found[columns[above >= 0]] = columns[above[above >= 0]]
+        return found
+
     def decide(self, scores: NDArray[np.float64]) -> None:
         """Make raw scores consistent, in place: the labels above the threshold are the best consistent set.
 

@@ -42,6 +42,7 @@ _BODIES: tuple[type[BaseModel], ...] = (
     schemas.TrainedBatch,
     schemas.DescribeRequest,
     schemas.GroupsRequest,
+    schemas.PromiseRequest,
     schemas.RenameRequest,
     schemas.RetireRequest,
     schemas.PauseRequest,

@@ -2,12 +2,15 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from manylabel_core.datasets.vectors import names_of
+
+Source = Literal["human", "machine", "rule"]
+"""Source of the labels of an example: a person, a model whose labels no person has checked, or a rule."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +64,9 @@ class Labels:
 
 
 class Example(NamedTuple):
-    """An example has features, the truth, and a weight, which its loss is multiplied by."""
+    """An example has features, the truth, a weight, which its loss is multiplied by, and the source of the truth."""
 
     x: Features
     y: Labels
     weight: float = 1.0
+    source: Source = "human"

@@ -1,12 +1,13 @@
 """Predictions of both kinds of models: of an example, of a batch, and the result of a request."""
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import overload
 
 import numpy as np
 from numpy.typing import NDArray
 
+from manylabel_core.promise import Decision
 from manylabel_service.hosting.explanations import Explanations
 
 
@@ -16,7 +17,8 @@ class Prediction:
 
     `scores` holds, for every label the model knew, its score minus the threshold; a label is in
     `labels` when that is above 0. `probabilities`, of the same labels, and `explanations`, of the labels predicted,
-    only if they were asked for.
+    only if they were asked for. Where precision is promised, `auto` has the labels that may be applied unseen, `review`
+    says whether the example needs review, and `decision` has what is needed to count this later.
     """
 
     labels: list[str]
@@ -24,6 +26,9 @@ class Prediction:
     threshold: float
     probabilities: dict[str, float] | None = None
     explanations: Explanations | None = None
+    auto: list[str] | None = None
+    review: bool | None = None
+    decision: Decision | None = None
 
     @property
     def margins(self) -> NDArray[np.float64]:
@@ -40,7 +45,9 @@ class Predictions(Sequence[Prediction]):
         label_names: Sequence[str],
         probabilities: Sequence[NDArray[np.float64]] | None = None,
         hidden: Collection[str] = (),
+        decisions: Sequence[NDArray[np.int32]] | None = None,
     ) -> None:
+        self._decisions = decisions
         self._scores = scores
         self._hidden = hidden
         self._label_names = label_names
@@ -57,9 +64,15 @@ class Predictions(Sequence[Prediction]):
         likely = self._probabilities
         if isinstance(index, slice):
             own = None if likely is None else likely[index]
-            return Predictions(self._scores[index], self._label_names, own, self._hidden)
+            decided = None if self._decisions is None else self._decisions[index]
+            return Predictions(self._scores[index], self._label_names, own, self._hidden, decided)
         row = None if likely is None else likely[index]
-        return prediction(self._scores[index], self._label_names, row, self._hidden)
+        one = prediction(self._scores[index], self._label_names, row, self._hidden)
+        if self._decisions is None:
+            return one
+        review, *columns = self._decisions[index].tolist()
+        auto = [name for column in columns if (name := self._label_names[column]) in one.scores]
+        return replace(one, auto=auto, review=bool(review))
 
 
 def prediction(

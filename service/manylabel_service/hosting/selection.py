@@ -79,6 +79,7 @@ class Selection:
             scores=scores,
             probabilities=None if likely is None else {name: likely[name] for name in scores},
             explanations=None if why is None else {name: why[name] for name in labels if name in why},
+            auto=None if prediction.auto is None else [name for name in prediction.auto if name in scores],
         )
 
     def _selects(self, name: str) -> bool:

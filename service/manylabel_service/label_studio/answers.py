@@ -70,6 +70,7 @@ def shown(config: LabelConfig, prediction: Prediction | None, version: str) -> d
     """Return a prediction as Label Studio takes it; None is that of a task that is no record.
 
     `score` is the certainty, 1 less the uncertainty of the labels asked for that the model knows; 0 if it knows none.
+    If the model promises a precision, the certainty is scaled: below 0.5 if the task needs review, 0.5 or more if not.
     """
     scores = {} if prediction is None else prediction.scores
     known = [abs(scores[label]) for label in config.labels if label in scores]
@@ -84,7 +85,11 @@ def shown(config: LabelConfig, prediction: Prediction | None, version: str) -> d
         for question in config.questions
         if (choices := list(_predicted(question, scores)))
     ]
-    return {"result": result, "score": certainty, "model_version": version}
+    if prediction is None or prediction.review is None:
+        return {"result": result, "score": certainty, "model_version": version}
+    settled = not prediction.review
+    score = 0.5 + certainty / 2 if settled else min(certainty / 2, float(np.nextafter(0.5, 0.0)))
+    return {"result": result, "score": score, "model_version": version, "settled": settled}
 
 
 def _predicted(question: Question, scores: Mapping[str, float]) -> Iterator[str]:

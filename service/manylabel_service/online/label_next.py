@@ -31,13 +31,16 @@ SEEN_ENOUGH = 3
 class Unlabelled:
     """An unlabelled prediction is a kept one: what the present model says of it.
 
-    `record` is what the example was posted as, in JSON, if that was kept.
+    `record` is what the example was posted as, in JSON, if that was kept. `auto` and `review` are those that were
+    served, if precision was promised then.
     """
 
     id: str
     uncertainty: float
     prediction: Prediction
     record: bytes | None
+    auto: list[str] | None = None
+    review: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)

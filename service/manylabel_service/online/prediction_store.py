@@ -15,12 +15,19 @@ import numpy as np
 import structlog
 from numpy.typing import NDArray
 
+from manylabel_core.promise import Decision
 from manylabel_service.clock import now_ms, rfc3339
 from manylabel_service.errors import PredictionExpired, PredictionNotFound
 from manylabel_service.hosting.examples import Features
 from manylabel_service.hosting.predictions import Prediction
 from manylabel_service.hosting.slices import SLICE_SECONDS
-from manylabel_service.online.state.log_entries import ServedBy, pack_vectors, unpack_vectors
+from manylabel_service.online.state.log_entries import (
+    ServedBy,
+    pack_decision,
+    pack_vectors,
+    read_decision,
+    unpack_vectors,
+)
 from manylabel_service.settings import Settings
 from manylabel_service.storage import ModelMeta, Store
 from manylabel_service.ulid import MAX_MS, timestamp_of
@@ -33,13 +40,15 @@ class StoredPrediction(NamedTuple):
 
     `scores` (float64) has one for each label that the model knew, in column order: its score minus the threshold. A
     trained model learns nothing from it: then there are no features, and `answered` says which version the scores are
-    of. `record` is what `x` was made of, as JSON, if it was to be kept too.
+    of. `record` is what `x` was made of, as JSON, if it was to be kept too. `decision` is the one that was served, if
+    precision was promised.
     """
 
     x: Features
     scores: NDArray[np.float64]
     answered: ServedBy | None = None
     record: bytes | None = None
+    decision: Decision | None = None
 
 
 PAGE = 500
@@ -82,7 +91,10 @@ class PredictionStore:
         PredictionsFull, StorageUnavailable, ModelGone
         """
         parts = zip(xs, predictions, repeat(None) if records is None else records, strict=False)
-        kept = (StoredPrediction(x, _in_columns(one, columns_of), record=record) for x, one, record in parts)
+        kept = (
+            StoredPrediction(x, _in_columns(one, columns_of), record=record, decision=one.decision)
+            for x, one, record in parts
+        )
         await self._put(ids, kept)
 
     async def put_answers(self, ids: Sequence[str], predictions: Sequence[Prediction], version: int) -> None:
@@ -180,12 +192,11 @@ def _in_columns(
 
 def encode_kept(kept: StoredPrediction) -> bytes:
     """Return a kept prediction as bytes."""
-    x, scores, answered, record = kept
-    vectors = pack_vectors(x)
+    x, scores, answered, record, decision = kept
     indices = None if x.indices is None else x.indices.astype("<i4", copy=False).tobytes()
     values = x.values.astype("<f4", copy=False).tobytes()
     fields: list[object] = [x.names, indices, values, scores.astype("<f8", copy=False).tobytes(), answered, record]
-    fields += [] if vectors is None else [vectors]
+    fields += [pack_decision(decision), pack_vectors(x)]
     packed: bytes = msgpack.packb(fields)
     return packed
 
@@ -199,14 +210,14 @@ def decode_kept(packed: bytes) -> StoredPrediction:
         The bytes are not what it wrote.
     """
     try:
-        names, indices, values, scores, answered, record, *vectors = msgpack.unpackb(packed)
+        names, indices, values, scores, answered, record, decision, vectors = msgpack.unpackb(packed)
         x = Features(
             names=None if names is None else tuple(names),
             indices=None if indices is None else np.frombuffer(indices, dtype="<i4"),
             values=np.frombuffer(values, dtype="<f4"),
-            vectors=unpack_vectors(*vectors),
+            vectors=unpack_vectors(vectors),
         )
         by = None if answered is None else ServedBy(int(answered[0]), tuple(answered[1]))
-        return StoredPrediction(x, np.frombuffer(scores, dtype="<f8"), by, record)
+        return StoredPrediction(x, np.frombuffer(scores, dtype="<f8"), by, record, read_decision(decision))
     except (TypeError, msgpack.UnpackException) as error:
         raise ValueError(f"the kept prediction is damaged: {error}") from error

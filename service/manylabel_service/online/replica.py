@@ -9,7 +9,7 @@ import asyncio
 import math
 import re
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import IO, Any, TypeVar
 
@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from manylabel_core.label_structure import Group
+from manylabel_core.promise import Decision, Target
 from manylabel_core.records import RecordEncoder
 from manylabel_service.errors import (
     BeforeHistory,
@@ -53,11 +54,13 @@ from manylabel_service.online.state.apply import ApplyResult
 from manylabel_service.online.state.label_details import Edit
 from manylabel_service.online.state.label_table import measured
 from manylabel_service.online.state.log_entries import (
+    Control,
     Describe,
     Regroup,
     Relabel,
     Rollback,
     ServedBy,
+    SetPromise,
     StreamPart,
     Update,
     encode,
@@ -186,6 +189,7 @@ class Replica(HostedModel):
             "updates": model.updates,
             "labels": len(model.labels),
             **model.groups.to_json(model.labels.names),
+            **model.promises.to_json(),
             "features": len(model.features),
             "bytes": model.nbytes,
             "ignored": model.ignored,
@@ -405,9 +409,14 @@ class Replica(HostedModel):
         self.model.labelled.check(ids, current, self.model.labels.lookup)
         return await self._prediction_store.get(ids)
 
-    async def label_next(self, limit: int, by_uncertainty: bool) -> RankedPredictions:
-        """Return kept predictions without labels: the most uncertain ones first, and those like them last; or the
-        newest first.
+    async def label_next(self, limit: int, order: str) -> RankedPredictions:
+        """Return stored predictions without labels.
+
+        Parameters
+        ----------
+        limit : maximum number returned.
+        order : "newest" first; "uncertainty": the most uncertain first, and those like them last; "review": those that
+            need review by the decision that was served, the most uncertain first.
 
         Compared are the newest, `max_ranked_predictions` at most.
 
@@ -416,15 +425,18 @@ class Replica(HostedModel):
         NotReady, StorageUnavailable, ModelGone
         """
         self.check_serving()
+        by_uncertainty = order != "newest"
         most = self._settings.max_ranked_predictions if by_uncertainty else limit
         ranked: list[tuple[float, str]] = []
         async for page in self._prediction_store.newest(self._waits_for_labels, most):
+            if order == "review":
+                page = [(id, one) for id, one in page if one.decision is None or one.decision.review]
             uncertain = await self._in_slices([kept.x for _, kept in page], self._uncertainties)
             ranked += [(-one, id) for one, (id, _) in zip(uncertain, page, strict=True) if not math.isnan(one)]
         if by_uncertainty:
             ranked.sort()
         chosen = await self._prediction_store.find([id for _, id in ranked[: ALIKE_AMONG * limit]])
-        if by_uncertainty:
+        if order == "uncertainty":
             chosen = await _without_repeats(chosen, limit)
         return await self._described(chosen[:limit], {id: -one for one, id in ranked})
 
@@ -462,8 +474,9 @@ class Replica(HostedModel):
         self, chosen: Sequence[tuple[str, StoredPrediction]], uncertain: Mapping[str, float]
     ) -> RankedPredictions:
         predicted = await self.predict([kept.x for _, kept in chosen], probabilities=self.has_probabilities)
+        names, hidden = self.model.labels.names, self.model.hidden
         described = [
-            Unlabelled(id, uncertain[id], one, kept.record)
+            Unlabelled(id, uncertain[id], one, kept.record, *_served(kept.decision, names, hidden))
             for (id, kept), one in zip(chosen, predicted.predictions, strict=True)
         ]
         return RankedPredictions(described, len(uncertain), predicted.position, self.model.updates)
@@ -480,6 +493,7 @@ class Replica(HostedModel):
         prediction_ids: Sequence[str] | None = None,
         served: Sequence[NDArray[np.float64]] | None = None,
         answered: Sequence[ServedBy] | None = None,
+        decisions: Sequence[Decision | None] | None = None,
         stream: StreamPart | None = None,
         refuse_each: bool = False,
         deadline: float = math.inf,
@@ -495,6 +509,7 @@ class Replica(HostedModel):
         prediction_ids : of the kept predictions that the examples are the truth of; none is told a label twice.
         served : the scores that were answered then, of each, as `StoredPrediction` has them.
         answered : by which version of a trained model, of each.
+        decisions : that were served then, of each, where precision was promised.
         stream : where the examples stand in a stream; lines learnt before are skipped.
         refuse_each : whether examples are refused one by one, and the others learnt; the answer has the errors then.
         deadline : time.monotonic() at which the update is refused if those before it are not done; without one it
@@ -523,6 +538,7 @@ class Replica(HostedModel):
             want_probabilities,
             None if served is None else tuple(served),
             None if answered is None else tuple(answered),
+            None if decisions is None else tuple(decisions),
         )
         with self._keys.hold(key):
             result, refused = await self._learn(update, refuse_each, deadline)
@@ -630,7 +646,22 @@ class Replica(HostedModel):
             regroup = Regroup(tuple(groups), parents, self.durability, key)
             return self._answer(await self.queue.put(regroup, self._encoded(regroup), None))
 
-    def _encoded(self, change: Rollback | Relabel | Describe | Regroup) -> bytes:
+    async def set_promise(self, target: Target | None, key: IdempotencyKey | None = None) -> UpdateResult:
+        """Promise precision from here on, or no longer (None), as an entry of the log.
+
+        Raises
+        ------
+        InvalidField
+        NotReady, KeyInFlight, KeyReused, QueueFull, StorageUnavailable, ModelGone
+        """
+        self.check_changeable()
+        if (earlier := await self.replayed(key)) is not None:
+            return earlier
+        with self._keys.hold(key):
+            promise = SetPromise(target, self.durability, key)
+            return self._answer(await self.queue.put(promise, self._encoded(promise), None))
+
+    def _encoded(self, change: Control) -> bytes:
         return encode(change, self._in_use.versions.format)
 
     def measured(self, version: int) -> VersionMeasures:
@@ -647,7 +678,7 @@ class Replica(HostedModel):
         """Return how many scores the prediction just before each example is learnt has: one for each label then."""
         labels, new = self.model.labels, set[str]()
         sizes = []
-        for _, y, _ in examples:
+        for _, y, *_ in examples:
             sizes.append(len(labels) + len(new))
             new.update(labels.unknown(y.names))
         return sizes
@@ -842,6 +873,16 @@ class Replica(HostedModel):
     async def copy_snapshot(self, snapshot: str, file: IO[bytes]) -> None:
         """Write a snapshot to a file; raise SnapshotNotFound, StorageUnavailable, ModelGone, OSError."""
         await self._snapshot_reader.copy(snapshot, file)
+
+
+def _served(
+    decision: Decision | None, names: Sequence[str], hidden: Collection[str]
+) -> tuple[list[str] | None, bool | None]:
+    """Return the labels of a decision that may be applied unseen, and whether it needs review."""
+    if decision is None:
+        return None, None
+    applied = (names[column] for column in decision.applied if column < len(names))
+    return [name for name in applied if name not in hidden], decision.review
 
 
 def _timed(

@@ -29,7 +29,9 @@ def check_arrays(arrays: Mapping[str, NDArray[Any]], settings: Settings) -> None
     check_limit("features of the snapshot", max(n_features, n_indices, rows - 1, n_sparse), settings.max_features)
     check_limit("labels of the snapshot", max(n_labels, columns - 1), settings.max_labels)
     learner_bytes = sum(
-        array.nbytes for name, array in arrays.items() if name.startswith(("learner.", "answers", "details", "groups"))
+        array.nbytes
+        for name, array in arrays.items()
+        if name.startswith(("learner.", "answers", "details", "groups", "promise"))
     )
     nbytes = learner_bytes + NAME_BYTES * (n_features + n_labels)
     check_limit("bytes of the snapshot", nbytes, settings.max_model_bytes)

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from manylabel_core.label_structure import Group
+from manylabel_core.promise import Target
 from manylabel_core.records._json_pieces import next_cut
 from manylabel_core.scaling.choices import SCALINGS
 from manylabel_service import ulid as prediction_ids
@@ -30,6 +31,7 @@ def warm_up() -> None:
         for variant in _variants(params):
             _exercise(algorithm=algorithm, params=variant)
     _exercise_groups()
+    _exercise_promise()
     next_cut(np.frombuffer(b"[1,2]", dtype=np.uint8), 0, 1, np.zeros(1, dtype=np.uint8), 0)
 
 
@@ -72,6 +74,21 @@ def _exercise_groups() -> None:
     update = Update((Example(_named(a=1), Labels.all_of(["c"])),), "log")
     ApplyBatch(model, [LogEntry("1", regroup), LogEntry("2", update)]).step(max_examples=2)
     model.predict([update.examples[0].x], probabilities=True)
+
+
+def _exercise_promise() -> None:
+    model = OnlineModel(ModelSpec.model_validate({"name": "warm-up", "algorithm": "falt"}))
+    model.regroup((), {"c": "e"})
+    model.set_promise(Target(0.9))
+    example = Example(_named(a=1), Labels.all_of(["c"]))
+    both = Update((example, example), "log", want_predictions=True)
+    ApplyBatch(model, [LogEntry("1", both)]).step(max_examples=2)
+    (predicted,) = model.predict([example.x])
+    late = Update(
+        (example,), "log", prediction_ids=(_ID,), served=(predicted.margins,), decisions=(predicted.decision,)
+    )
+    ApplyBatch(model, [LogEntry("2", late)]).step(max_examples=1)
+    OnlineModel.from_bytes(model.to_bytes())
 
 
 def _named(**values: float) -> Features:

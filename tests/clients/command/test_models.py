@@ -515,3 +515,37 @@ def test_replicas(manylabel: Command, client: Client) -> None:
         assert fact in shown.out
     told = json.loads(manylabel("replicas", "--json").out)
     assert [one["id"] for one in told["replicas"]] == [replica.id]
+
+
+def test_a_promise_is_set_and_its_account_printed(
+    manylabel: Command, client: Client, name: str, tmp_path: Path
+) -> None:
+    assert manylabel("models", "create", name).status == 0
+    model = client.model(name)
+    shares = ("--precision", "0.8", "--settled", "0.7", "--missed", "0.05", "--audit-rate", "0")
+    told = manylabel("models", "set-promise", name, *shares)
+    assert (told.status, told.out) == (0, f"{name} promises a precision of 0.8 now\n")
+    promise = {"precision": 0.8, "settled": 0.7, "missed": 0.05, "audit_rate": 0.0}
+    assert model.status().promise == promise
+    assert "learning: " in manylabel("evaluate", name, "--precision", "0.8").out
+    rows = [{"x": {f"x{n % 3}": 1.0}, "y": [f"l{n % 3}"]} for n in range(300)]
+    model.update_many([(row["x"], row["y"]) for row in rows])
+    predicted = model.predict({"x1": 1.0})
+    assert (predicted.auto, predicted.review) == (["l1"], False)
+    account = model.metrics().promise
+    assert account is not None
+    assert account["total"]["applied"] > 100
+    for printed in (manylabel("evaluate", name).out, manylabel("evaluate", name, "--precision", "0.8").out):
+        assert f"applied {account['total']['applied']:,}, wrong {account['total']['wrong']}" in printed
+        assert "guarantee" not in printed
+    assert manylabel("evaluate", name, "--precision", "0.9").status == 2
+    assert manylabel("evaluate", name, "--precision", "1").status == 2
+    file = tmp_path / "rows.ndjson"
+    file.write_text("\n".join(map(json.dumps, rows)))
+    simulated = json.loads(manylabel("evaluate", name, str(file), "--precision", "0.9", "--json").out)
+    assert (simulated["total"]["examples"], simulated["total"]["wrong"]) == (300, 0)
+    assert simulated["total"]["applied"] > 200
+    assert manylabel("models", "set-promise", name).status == 2
+    assert manylabel("models", "set-promise", name, "--end").out == f"{name} promises nothing now\n"
+    assert model.status().promise is None
+    assert model.predict({"x1": 1.0}).auto is None

@@ -38,6 +38,7 @@ SCOPES: dict[tuple[str, str], tuple[str, ...]] = {
     ("post", f"{MODEL}/stream"): ("learn",),
     ("patch", f"{MODEL}/labels"): ("admin",),
     ("put", f"{MODEL}/groups"): ("admin",),
+    ("put", f"{MODEL}/promise"): ("admin",),
     ("post", f"{MODEL}/labels/rename"): ("admin",),
     ("post", f"{MODEL}/labels/merge"): ("admin",),
     ("post", f"{MODEL}/labels/retire"): ("admin",),

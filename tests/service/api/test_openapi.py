@@ -29,6 +29,7 @@ OPERATIONS = {
     ("get", "/v1/models/{name}/labels"): {404, 409, 422, 503},
     ("patch", "/v1/models/{name}/labels"): {400, 404, 409, 413, 415, 422, 429, 503, 507},
     ("put", "/v1/models/{name}/groups"): {400, 404, 409, 413, 415, 422, 429, 503, 507},
+    ("put", "/v1/models/{name}/promise"): {400, 404, 409, 413, 415, 422, 429, 503},
     ("post", "/v1/models/{name}/labels/rename"): {400, 404, 409, 413, 415, 422, 429, 503, 507},
     ("post", "/v1/models/{name}/labels/merge"): {400, 404, 409, 413, 415, 422, 429, 503, 507},
     ("post", "/v1/models/{name}/labels/retire"): {400, 404, 409, 413, 415, 422, 429, 503},
@@ -189,6 +190,7 @@ def test_idempotency_keys_are_described_where_they_count(document: dict[str, Any
     assert with_key == {f"/v1/models/{{name}}/{call}" for call in KEYED} | {
         "/v1/jobs",
         "/v1/models/{name}/groups",
+        "/v1/models/{name}/promise",
         "/annif/v1/projects/{name}/learn",
     }
 

@@ -1,5 +1,6 @@
 """Annotations as truths, predictions as results, and what versions are called."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -86,6 +87,20 @@ def test_predictions_are_shown_by_question() -> None:
     assert found["result"] == [answered("topic", "cats"), answered("mood", "sad"), answered("spam", "No")]
     assert found["score"] == pytest.approx(0.46211716)  # tanh(0.5): that of labels not asked for does not count
     assert found["model_version"] == "v"
+
+
+def test_the_score_follows_the_promise() -> None:
+    doubtful, sure = predicted(cats=0.01, dogs=-2.0), predicted(cats=50.0, dogs=-50.0)
+    found = [
+        shown(config(TOPICS), replace(one, auto=[], review=review), "v")
+        for review in (True, False)
+        for one in (doubtful, sure)
+    ]
+    scores = [one["score"] for one in found]
+    assert scores == sorted(scores)
+    assert scores[1] < 0.5 <= scores[2]
+    assert [one["settled"] for one in found] == [False, False, True, True]
+    assert "settled" not in shown(config(TOPICS), sure, "v")
 
 
 def test_a_configuration_of_known_labels_shows_the_same() -> None:

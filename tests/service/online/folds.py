@@ -8,6 +8,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from manylabel_core.label_structure import Group
+from manylabel_core.promise import Target
 from manylabel_service import ulid as prediction_ids
 from manylabel_service.hosting.examples import Example, Features, Labels
 from manylabel_service.idempotency import IdempotencyKey
@@ -19,6 +20,7 @@ from manylabel_service.online.state.log_entries import (
     Regroup,
     Relabel,
     Rollback,
+    SetPromise,
     StreamPart,
     Update,
     decode,
@@ -164,6 +166,7 @@ SOME_GROUPS: list[tuple[tuple[Group, ...], dict[str, str]]] = [
     ((Group("g", ("c", "d"), "at_most_one"),), {"c": "a", "d": "a", "a": "e"}),
 ]
 regroups = st.builds(lambda drawn, key: Regroup(*drawn, "log", key), st.sampled_from(SOME_GROUPS), keys)
+promises = st.builds(SetPromise, st.sampled_from([None, Target(0.5, 0.3), Target(0.9, None)]), st.just("log"), keys)
 pauses = st.builds(Relabel, letters, st.none(), st.just("log"), keys, paused=st.booleans())
 
 
@@ -177,7 +180,8 @@ def logs(draw: st.DrawFn) -> Log:
         relabels = st.builds(Relabel, letters, st.none() | letters, st.just("log"), keys) | pauses
         edits = st.dictionaries(letters, st.dictionaries(st.sampled_from(["title", "uri"]), st.none() | letters))
         describes = st.builds(Describe, edits, st.just("log"), keys)
-        log.append(LogEntry(str(position), draw(updates() | updates() | rollbacks | relabels | describes | regroups)))
+        controls = rollbacks | relabels | describes | regroups | promises
+        log.append(LogEntry(str(position), draw(updates() | updates() | controls)))
     return log
 
 
@@ -190,6 +194,6 @@ def _told(answer: UpdateOutcome | Exception) -> tuple[object, ...]:
     if not isinstance(answer, UpdateOutcome):
         return type(answer), str(answer)
     # By column: a label may have had another name when the request was answered.
-    both = answer.scores, answer.probabilities
+    both = answer.scores, answer.probabilities, answer.decisions
     listed = [None if rows is None else [row.tolist() for row in rows] for rows in both]
     return answer.position, answer.updates, answer.durability, answer.skipped, answer.rolled_back_to, listed

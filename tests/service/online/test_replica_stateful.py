@@ -203,7 +203,7 @@ def by_hand(kind: str, learnt: Learnt) -> dict[str, float | None]:
 
 def told(kind: str, before: Learnt, learnt: Learnt) -> list[Prediction]:
     """What is predicted for each example just before it is learnt."""
-    xs = [x for x, _, _ in examples_of(learnt)]
+    xs = [x for x, *_ in examples_of(learnt)]
     return [plain(kind, before + learnt[:n]).predict([x])[0] for n, x in enumerate(xs)]
 
 

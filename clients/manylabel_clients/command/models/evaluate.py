@@ -21,7 +21,13 @@ from manylabel_clients.command.data.files import (
 from manylabel_clients.command.declaring import Commands, Option
 from manylabel_clients.command.inputs import chunks
 from manylabel_clients.command.options import DEFAULT_URL, ApiKeyFile, AsJson, BatchSize, ModelName, Url, connect
-from manylabel_clients.command.output.measures import measure_rows, print_history, print_metrics, print_reliability
+from manylabel_clients.command.output.measures import (
+    measure_rows,
+    print_history,
+    print_metrics,
+    print_promise,
+    print_reliability,
+)
 from manylabel_clients.command.output.models import print_advice
 from manylabel_clients.command.output.tables import print_table
 from manylabel_clients.command.output.text import print_as, print_json
@@ -31,6 +37,7 @@ from manylabel_clients.http.resources.predictions import Prediction
 if TYPE_CHECKING:
     from manylabel_clients.river.files import FileStream
     from manylabel_core.metrics import Prequential
+    from manylabel_core.promise import Promise
 
 
 _ALL = 1_000_000
@@ -59,6 +66,14 @@ def evaluate(
         Option("--reliability", help="Show the reliability diagram."),
     ] = False,
     label: Annotated[str | None, Option("--label", metavar="NAME", help="With --reliability: only this label.")] = None,
+    precision: Annotated[
+        float | None,
+        Option(
+            "--precision",
+            help="How many labels may be applied unseen at this precision: the account of the model's promise, or, "
+            "with a file, that of a promise that begins with the file.",
+        ),
+    ] = None,
     as_json: AsJson = False,
     url: Url = DEFAULT_URL,
     api_key: ApiKeyFile = None,
@@ -75,9 +90,17 @@ def evaluate(
         raise click.BadParameter("cannot be asked for together with --history", param_hint="--reliability")
     if label is not None and not reliability:
         raise click.BadParameter("needs --reliability", param_hint="--label")
+    if precision is not None and (history or reliability):
+        raise click.BadParameter(
+            "cannot be asked for together with --history or --reliability", param_hint="--precision"
+        )
+    if precision is not None and not 0.0 < precision < 1.0:
+        raise click.BadParameter("must be above 0 and below 1", param_hint="--precision")
     with connect(url, api_key) as client:
         handle = client.model(model)
         if file is None:
+            if precision is not None:
+                return print_as(as_json, _account(handle, precision), print_promise)
             if history:
                 return print_as(as_json, handle.metrics_history(), print_history)
             if reliability:
@@ -86,8 +109,12 @@ def evaluate(
             if as_json:
                 return print_json(metrics)
             print_metrics(metrics)
+            if metrics.promise is not None:
+                print_promise(metrics.promise)
             return print_advice(handle.status())
         stream = open_for(handle, file, labels, zero_based, TableOptions(tags, separator, ignore, text, weight))
+        if precision is not None:
+            return print_as(as_json, _simulated(handle, stream, batch_size, precision), print_promise)
         measures = _measured(handle, stream, batch_size)
         if as_json:
             return print_json(measures)
@@ -95,6 +122,66 @@ def evaluate(
         columns = ("metric", file.name, "baseline")
         print_table(columns, [(*counts, ""), *measure_rows(measures, measures["baseline"])])
         return print_advice(handle.status())
+
+
+def _account(model: Model, precision: float) -> dict[str, Any]:
+    """Return the account of the model's promise of this precision."""
+    account = model.metrics().promise
+    if account is None or account["precision"] != precision:
+        promised = "promises no precision" if account is None else f"promises {account['precision']:g}"
+        raise click.UsageError(
+            f"The model {promised}. Give a file of labelled examples, or promise {precision:g} by "
+            f"`manylabel models set-promise MODEL --precision {precision:g}`."
+        )
+    return account
+
+
+def _simulated(model: Model, stream: "FileStream", batch_size: int, precision: float) -> dict[str, Any]:
+    """Return the account of a promise that begins with a file, of which the model learns nothing."""
+    from manylabel_core.promise import Promise, Target, report
+
+    promise, columns = Promise(Target(precision)), dict[str, int]()
+    with readable():
+        for rows in chunks(stream.examples(), batch_size):
+            xs = [x for x, *_ in rows]
+            predictions = model.predict_many(xs, batch_size=batch_size, top=_ALL, probabilities=True)
+            for name in (*predictions[0].scores, *stream.labels):
+                columns.setdefault(name, len(columns))
+            _promised(promise, columns, predictions, [y for _, y, *_ in rows], stream.labels)
+    return report(promise, list(columns))
+
+
+def _promised(
+    promise: "Promise",
+    columns: dict[str, int],
+    predictions: Sequence[Prediction],
+    truths: Sequence[dict[str, bool] | list[str]],
+    labels: Iterable[str],
+) -> None:
+    """Count predictions for a promise. Labels that the file does not have do not count, if its rows are tables."""
+    import numpy as np
+
+    from manylabel_core.rows import NO_WEIGHTS, Targets
+
+    shape = len(predictions), len(columns)
+    scores, likely, truth = np.zeros((shape[0], 1 + shape[1])), np.zeros(shape), np.zeros(shape, dtype=np.int8)
+    for row, (prediction, y) in enumerate(zip(predictions, truths, strict=True)):
+        for name, score in prediction.scores.items():
+            scores[row, 1 + columns[name]] = score
+        for name, share in (prediction.probabilities or {}).items():
+            likely[row, columns[name]] = share
+        for name, holds in _truth(y, columns).items():
+            truth[row, columns[name]] = 1 if holds else -1
+    told = set(columns) if any(isinstance(y, list) for y in truths) else set(labels)
+    hidden = [column for name, column in columns.items() if name not in told]
+    likely[:, hidden] = 0.0
+    visible = [column for name, column in columns.items() if name in told]
+    complete = (truth[:, visible] != 0).all(axis=1)
+    at, listed = np.nonzero(truth)
+    indptr = np.concatenate([[0], np.cumsum(np.bincount(at, minlength=shape[0]))])
+    n_labels = np.full(*shape)
+    known = Targets(indptr, listed.astype(np.int32), truth[at, listed], complete, n_labels, NO_WEIGHTS)
+    promise.learn(likely, scores, known, complete, hidden=hidden)
 
 
 def _measured(model: Model, stream: "FileStream", batch_size: int) -> dict[str, Any]:

@@ -36,7 +36,7 @@ A label that is one of these letters, or has a comma, is typed as JSON: ["s"]
 
 def predictions(
     name: ModelName,
-    order: Annotated[str, Option(help="Order: newest or uncertainty.")] = ORDER,
+    order: Annotated[str, Option(help="Order: newest or uncertainty; review: only those that need review.")] = ORDER,
     limit: Annotated[int, Option(min=1, max=MAX_ASKED, help="Maximum number of predictions.")] = 20,
     as_json: AsJson = False,
     url: Url = DEFAULT_URL,

@@ -83,6 +83,36 @@ def set_groups(
     click.echo(f"{name} has {len(given['groups']):,} groups and {len(given['parents']):,} labels with a parent now")
 
 
+def set_promise(
+    name: ModelName,
+    precision: Annotated[
+        float | None, Option(help="Share of right labels among those applied unseen, such as 0.95.")
+    ] = None,
+    settled: Annotated[float, Option(help="Share of entirely right examples among those that need no review.")] = 0.9,
+    review_all: Annotated[bool, Option("--review-all", help="Every example needs review.")] = False,
+    missed: Annotated[
+        float, Option(help="Share of all true labels that may be missed in examples without review.")
+    ] = 0.02,
+    audit_rate: Annotated[float, Option(help="Share of settled examples that are sent to review for audits.")] = 0.05,
+    end: Annotated[bool, Option("--end", help="Promise nothing from here on.")] = False,
+    url: Url = DEFAULT_URL,
+    api_key: ApiKeyFile = None,
+) -> None:
+    """Promise a precision of a model: predictions say which labels may be applied unseen, and what needs review.
+
+    Example: `manylabel models set-promise tags --precision 0.95`
+    """
+    if (precision is None) != end:
+        raise click.UsageError("Give either --precision or --end.")
+    with connect(url, api_key) as client:
+        client.model(name).set_promise(
+            precision, settled=None if review_all else settled, missed=missed, audit_rate=audit_rate
+        )
+    click.echo(
+        f"{name} promises nothing now" if precision is None else f"{name} promises a precision of {precision:g} now"
+    )
+
+
 def read_groups(file: Path) -> dict[str, Any]:
     """Return the groups and parents that a file has."""
     try:

@@ -35,6 +35,7 @@ def register(app: Commands) -> None:
     models.add(labels_command.labels)
     models.add(labels_command.describe_labels)
     models.add(labels_command.set_groups)
+    models.add(labels_command.set_promise)
     models.add(labels_command.rename_label)
     models.add(labels_command.merge_label)
     models.add(labels_command.retire_label)

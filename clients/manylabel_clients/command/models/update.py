@@ -72,7 +72,7 @@ def label(
     ] = None,
     batch_size: BatchSize = 64,
     key: Key = None,
-    order: Annotated[str, Option(help="Without INPUT: order, uncertainty or newest.")] = ORDER,
+    order: Annotated[str, Option(help="Without INPUT: order, uncertainty, newest or review.")] = ORDER,
     send_every: Annotated[
         int,
         Option(

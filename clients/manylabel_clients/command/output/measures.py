@@ -1,11 +1,12 @@
 """Output of metrics and drift alarms."""
 
+from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
 import click
 
-from manylabel_clients.command.output.tables import print_table
+from manylabel_clients.command.output.tables import print_facts, print_table
 from manylabel_clients.command.output.text import MAX_LABELS
 from manylabel_clients.http.resources.metrics import BySeen, Drift, Metrics, MetricsHistory, Reliability
 
@@ -60,6 +61,54 @@ def print_by_seen(by_seen: BySeen) -> None:
         for title, one in groups
     ]
     print_table(("label seen before", "true", "precision", "recall", "F1"), rows)
+
+
+def print_promise(account: Mapping[str, Any]) -> None:
+    """Print the account of a promise of precision: what was applied unseen, what is left, and how far it could go."""
+    total, last, gate, settled = (account[part] for part in ("total", "last_1000", "gate", "settled_gate"))
+    wrong = f"wrong {total['wrong']:,}{_of(total['wrong'], total['applied'])}"
+    print_facts(
+        {
+            "promise": f"in the long run, at least {_percent(account['precision'])} of the labels applied are right",
+            "account": f"applied {total['applied']:,}, {wrong}; allowed {_percent(1 - account['precision'])}",
+            "labels": f"{gate['state']}: {gate['why']}",
+            "examples": "all need review" if settled is None else f"{settled['state']}: {settled['why']}",
+        }
+    )
+    rows = [
+        (title, *(_cell(numbers[field], field) for numbers in (total, last)))
+        for field, title in (
+            ("applied", "labels applied"),
+            ("wrong", "wrong"),
+            ("precision", "precision"),
+            ("recall", "of all true labels"),
+            ("settled_share", "examples without review"),
+            ("settled_right", "entirely right among these"),
+            ("missed_share", "missed of all true labels"),
+        )
+    ]
+    rows.append(("settled and audited", f"{account['audited']:,}", ""))
+    print_table(("applied unseen", "all", "last 1,000"), rows)
+    worst = [
+        (one["label"], f"{one['applied']:,}", f"{one['wrong']:,}", number(one["precision"]))
+        for one in account["labels"][:MAX_LABELS]
+    ]
+    if worst:
+        print_table(("least precise labels", "applied", "wrong", "precision"), worst)
+    curve = [(_percent(point["precision"]), number(point["recall"])) for point in account["curve"]]
+    print_table(("at a precision of", "recall about"), curve)
+
+
+def _cell(value: float | None, field: str) -> str:
+    return f"{value:,}" if field in ("applied", "wrong") else number(value)
+
+
+def _of(part: int, whole: int) -> str:
+    return f" ({part / whole:.1%})" if whole else ""
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.6g} %"
 
 
 MAX_POINTS = 16

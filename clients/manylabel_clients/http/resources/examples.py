@@ -37,17 +37,21 @@ strings, bools and mappings beside numbers, or a text; or several views of one, 
 Labels: TypeAlias = Collection[str] | Mapping[str, bool]
 """The truth: names are complete (all others are false), a mapping is partial (all others are unknown)."""
 
-Example: TypeAlias = tuple[Features, Labels] | tuple[Features, Labels, float]
-"""An example and its truth, and what it weighs, if that is not 1."""
+Example: TypeAlias = (
+    tuple[Features, Labels] | tuple[Features, Labels, float] | tuple[Features, Labels, float | None, str]
+)
+"""An example and its truth, its weight if that is not 1, and the source of the truth if it is no person."""
 
-Truth: TypeAlias = tuple[str, Labels] | tuple[str, Labels, float]
-"""The id of a kept prediction, and its truth, and what it weighs, if that is not 1."""
+Truth: TypeAlias = tuple[str, Labels] | tuple[str, Labels, float] | tuple[str, Labels, float | None, str]
+"""The id of a kept prediction and its truth, its weight if that is not 1, and the source if it is no person."""
 
 
-def encode_example(x: Features, y: Labels | None = None, weight: float | None = None) -> bytes:
+def encode_example(
+    x: Features, y: Labels | None = None, weight: float | None = None, source: str | None = None
+) -> bytes:
     """Return an example in the shape that all calls have in common: ``{"x": ..., "y": ...}``, or with ``"views"``.
 
-    A weight, where there is one, stands beside them as ``"weight"``.
+    A weight and a source stand beside them, where they are given.
 
     Raises
     ------
@@ -65,30 +69,34 @@ def encode_example(x: Features, y: Labels | None = None, weight: float | None = 
     if y is None:
         return b"{%b}" % x_bytes
     with located("/y"):
-        return b'{%b,"y":%b%b}' % (x_bytes, encode(_labels(y)), _weight(weight))
+        return b'{%b,"y":%b%b}' % (x_bytes, encode(_labels(y)), _weight(weight, source))
 
 
 def encode_pair(example: Example) -> bytes:
-    """Return an example with its truth, and its weight if it has one, as `encode_example` does."""
-    if len(example) not in (2, 3):
-        raise TypeError(f"must be (x, y) or (x, y, weight), not {len(example)} values")
+    """Return an example with its truth, and its weight and source if it has them, as `encode_example` does."""
+    if len(example) not in (2, 3, 4):
+        raise TypeError(f"must be (x, y), (x, y, weight) or (x, y, weight, source), not {len(example)} values")
     return encode_example(*example)
 
 
-def encode_truth(id: str, y: Labels, weight: float | None = None) -> bytes:
+def encode_truth(id: str, y: Labels, weight: float | None = None, source: str | None = None) -> bytes:
     """Return the truth of a kept prediction, ``{"id": ..., "y": ...}``; raise as `encode_example`."""
     if not isinstance(id, str):
         raise TypeError(f"/id must be a string, not {type(id).__name__}")
     with located("/y"):
-        return b'{"id":%b,"y":%b%b}' % (encode(id), encode(_labels(y)), _weight(weight))
+        return b'{"id":%b,"y":%b%b}' % (encode(id), encode(_labels(y)), _weight(weight, source))
 
 
-def _weight(weight: float | None) -> bytes:
-    """Return the weight as it stands behind the truth; nothing for none."""
-    if weight is None:
-        return b""
-    with located("/weight"):
-        return b',"weight":%b' % encode(weight)
+def _weight(weight: float | None, source: str | None) -> bytes:
+    """Return the weight and the source as they stand behind the truth; nothing for none."""
+    written = b""
+    if weight is not None:
+        with located("/weight"):
+            written = b',"weight":%b' % encode(weight)
+    if source is not None:
+        with located("/source"):
+            written += b',"source":%b' % encode(source)
+    return written
 
 
 def _views(x: Any) -> Mapping[str, Any] | None:

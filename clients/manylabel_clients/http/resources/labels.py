@@ -175,6 +175,40 @@ class LabelRequests(Requests):
         response = yield from self._post(f"{self._path}/groups", body, new_key(key), "PUT")
         return read(response, lambda answer: updated(answer, is_replay(response)))
 
+    def set_promise(
+        self,
+        precision: float | None,
+        *,
+        settled: float | None = 0.9,
+        missed: float = 0.02,
+        audit_rate: float = 0.05,
+        key: str | None = None,
+    ) -> Exchange[Updated]:
+        """Promise a precision on every server: predictions have `auto` and `review`.
+
+        Parameters
+        ----------
+        precision : float or None
+            Share of right labels among those applied unseen, such as 0.95; None ends the promise.
+        settled : float or None, default=0.9
+            Share of entirely right examples among those that need no review; None: every example needs review.
+        missed : float, default=0.02
+            Share of all true labels that may be missed in examples without review.
+        audit_rate : float, default=0.05
+            Share of settled examples that are sent to review for audits.
+        key : str, optional
+            Idempotency key.
+
+        Raises
+        ------
+        ServerError
+            If a share is not between 0 and 1, or the model has no probabilities.
+        """
+        target = {"precision": precision, "settled": settled, "missed": missed, "audit_rate": audit_rate}
+        body = encode(None if precision is None else target)
+        response = yield from self._post(f"{self._path}/promise", body, new_key(key), "PUT")
+        return read(response, lambda answer: updated(answer, is_replay(response)))
+
     def rename_label(self, label: str, to: str, *, key: str | None = None) -> Exchange[Updated]:
         """Rename a label on every server. The model keeps what it learnt, and updates may still use the old name.
 

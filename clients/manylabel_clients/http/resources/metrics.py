@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias, TypeVar
 
 from manylabel_clients.http.resources.records import from_json
@@ -109,6 +109,10 @@ class Metrics:
     """None of a model that does not watch for it."""
     version: int | None = None
     """Version of a trained model whose predictions are measured; None for an online model."""
+    by_source: Mapping[str, dict[str, float | None]] = field(default_factory=dict)
+    """Agreement with labels that are not from people, by their source: "machine", "rule"."""
+    promise: dict[str, Any] | None = None
+    """Account of the promise of precision, as `GET metrics` has it; None without a promise."""
 
 
 Column: TypeAlias = "list[float | None]"
@@ -261,6 +265,8 @@ def metrics(answer: Mapping[str, Any]) -> Metrics:
         BySeen(**{group: from_json(GroupMeasures, answer["by_seen"][group]) for group in _GROUPS}),
         None if drift is None else _drift(drift),
         answer.get("version"),
+        answer.get("by_source") or {},
+        answer.get("promise"),
     )
 
 

@@ -48,6 +48,10 @@ class ModelStatus(ModelSummary):
     """Groups of labels that exclude each other, each with "name", "labels" and "choose"."""
     parents: Mapping[str, str] = field(default_factory=dict, kw_only=True)
     """The parent of each label that has one."""
+    sources: Mapping[str, float] = field(default_factory=dict, kw_only=True)
+    """Factors of the weights of examples, by the source of their labels: "machine" and "rule"."""
+    promise: dict[str, float | None] | None = field(default=None, kw_only=True)
+    """The precision promised: "precision", "settled", "missed" and "audit_rate"; None if there is no promise."""
     ignored: dict[str, int] = field(default_factory=dict, kw_only=True)
     """How many features and labels its limits have left out of examples, each time that one was."""
     unseen_words: float | None = field(default=None, kw_only=True)

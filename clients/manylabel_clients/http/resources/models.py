@@ -152,7 +152,13 @@ class ModelRequests(LabelRequests, SnapshotRequests, VersionRequests):
         return _all_predictions(responses)
 
     def update(
-        self, x: Features, y: Labels, *, weight: float | None = None, key: str | None = None
+        self,
+        x: Features,
+        y: Labels,
+        *,
+        weight: float | None = None,
+        source: str | None = None,
+        key: str | None = None,
     ) -> Exchange[Updated]:
         """Learn one example.
 
@@ -163,16 +169,22 @@ class ModelRequests(LabelRequests, SnapshotRequests, VersionRequests):
         weight : float, optional
             What its loss is multiplied by, above 0 and at most 1,000; 1 if it is left out. In calls with many examples
             it stands behind x and y.
+        source : str, optional
+            Source of the truth: "human" if it is left out, "machine" or "rule". Metrics and a promise of precision
+            count the labels of people only. In calls with many examples it stands behind the weight.
         key : str, optional
             Of the request, which is learnt once.
         """
-        body = encode_example(x, y, weight)
+        body = encode_example(x, y, weight, source)
         return _receipt([(yield from self._post(f"{self._path}/update", body, new_key(key)))])
 
     def update_many(
         self, examples: Items[Example], *, batch_size: int = BATCH_SIZE, key: str | None = None
     ) -> Exchange[Updated]:
-        """Learn many examples, (x, y) or (x, y, weight), in their order. The receipt is that of the last request."""
+        """Learn many examples, (x, y), (x, y, weight) or (x, y, weight, source), in their order.
+
+        The receipt is that of the last request.
+        """
         batches, key = Batches(examples, encode_pair, batch_size), new_key(key, MAX_KEY_OF_MANY)
         return _receipt((yield from self._post_many(f"{self._path}/update", batches, key)))
 
@@ -182,11 +194,12 @@ class ModelRequests(LabelRequests, SnapshotRequests, VersionRequests):
         y: Labels,
         *,
         weight: float | None = None,
+        source: str | None = None,
         key: str | None = None,
         probabilities: bool = False,
     ) -> Exchange[tuple[Prediction, Updated]]:
         """Learn one example, as by `update`; return what was predicted before."""
-        body = asking(encode_example(x, y, weight), {"probabilities": probabilities})
+        body = asking(encode_example(x, y, weight, source), {"probabilities": probabilities})
         response = yield from self._post(f"{self._path}/predict-update", body, new_key(key))
         return read(response, _only_prediction), _receipt([response])
 
@@ -211,18 +224,27 @@ class ModelRequests(LabelRequests, SnapshotRequests, VersionRequests):
         Parameters
         ----------
         order : str
-            "newest", or "uncertainty": first those whose labels would teach the model most.
+            "newest"; "uncertainty": first those whose labels would teach the model most; or "review": those that need
+            review, the most uncertain first.
         limit : int
             Most predictions returned, up to 100.
         """
         query = urlencode({"order": order, "limit": limit})
         return (yield from self._get(f"{self._path}/predictions?{query}", unlabelled))
 
-    def label(self, id: str, y: Labels, *, weight: float | None = None, key: str | None = None) -> Exchange[Updated]:
+    def label(
+        self,
+        id: str,
+        y: Labels,
+        *,
+        weight: float | None = None,
+        source: str | None = None,
+        key: str | None = None,
+    ) -> Exchange[Updated]:
         """Learn an example that was predicted with `keep`, now that its truth is known.
 
         Measured is the answer that was served; a model that jobs train is measured, and learns nothing. A mapping of
-        labels may be a part of the truth, and others follow. The `weight` is as in `update`.
+        labels may be a part of the truth, and others follow. `weight` and `source` are as in `update`.
 
         Raises
         ------
@@ -233,12 +255,13 @@ class ModelRequests(LabelRequests, SnapshotRequests, VersionRequests):
         Expired
             If it was kept no longer.
         """
-        return _receipt([(yield from self._post(f"{self._path}/labels", encode_truth(id, y, weight), new_key(key)))])
+        body = encode_truth(id, y, weight, source)
+        return _receipt([(yield from self._post(f"{self._path}/labels", body, new_key(key)))])
 
     def label_many(
         self, truths: Items[Truth], *, batch_size: int = BATCH_SIZE, key: str | None = None
     ) -> Exchange[Updated]:
-        """Learn many predicted examples, (id, y) or (id, y, weight), in their order.
+        """Learn many predicted examples, (id, y), (id, y, weight) or (id, y, weight, source), in their order.
 
         The receipt is that of the last request.
         """
@@ -262,7 +285,7 @@ class ModelRequests(LabelRequests, SnapshotRequests, VersionRequests):
 
         Parameters
         ----------
-        examples : iterable of (x, y) or (x, y, weight)
+        examples : iterable of (x, y), (x, y, weight) or (x, y, weight, source)
             Drawn as the answers are. `AsyncModel.stream` takes an asynchronous iterable too.
         key : str, optional
             Names the stream. The same key makes it possible to go on with it from a new process: examples with numbers
@@ -474,6 +497,7 @@ class Model(SyncResource[ModelRequests]):
     labels = sync(ModelRequests.labels)
     describe_labels = sync(ModelRequests.describe_labels)
     set_groups = sync(ModelRequests.set_groups)
+    set_promise = sync(ModelRequests.set_promise)
     rename_label = sync(ModelRequests.rename_label)
     merge_label = sync(ModelRequests.merge_label)
     retire_label = sync(ModelRequests.retire_label)
@@ -599,6 +623,7 @@ class AsyncModel(AsyncResource[ModelRequests]):
     labels = awaited(ModelRequests.labels)
     describe_labels = awaited(ModelRequests.describe_labels)
     set_groups = awaited(ModelRequests.set_groups)
+    set_promise = awaited(ModelRequests.set_promise)
     rename_label = awaited(ModelRequests.rename_label)
     merge_label = awaited(ModelRequests.merge_label)
     retire_label = awaited(ModelRequests.retire_label)

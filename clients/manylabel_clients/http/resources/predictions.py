@@ -71,6 +71,10 @@ class Prediction:
     """Why each of `labels` was predicted, if it was asked for."""
     scores_of: int | None = None
     """Number of labels of which `scores` has the best; None if it has all."""
+    auto: list[str] | None = None
+    """Labels that may be applied unseen; None if the model promises no precision."""
+    review: bool | None = None
+    """Whether the example needs review; None if the model promises no precision."""
     learning: dict[str, Learning] | None = None
     """Labels of `scores` that are still being learnt; None without `top`, and for a trained model."""
 
@@ -87,6 +91,10 @@ class UnlabelledPrediction:
     """The labels predicted."""
     probabilities: dict[str, float] | None
     """How likely each label is; None of a model without probabilities."""
+    auto: list[str] | None = None
+    """Labels that could be applied unseen when it was predicted; None without a promise of precision."""
+    review: bool | None = None
+    """Whether it needed review then; None without a promise of precision."""
     record: Any = None
     """The example as it was posted, if it was predicted with ``keep="record"``."""
 
@@ -130,6 +138,8 @@ def predictions(answer: Mapping[str, Any]) -> list[Prediction]:
             probabilities=one.get("probabilities"),
             explanations=_explanations(one.get("explanations")),
             scores_of=one.get("scores_of"),
+            auto=one.get("auto"),
+            review=one.get("review"),
             learning=_learning(one.get("learning")),
             **whole,
         )

@@ -45,6 +45,8 @@ class ServerRequests(Requests):
         limits: Mapping[str, Any] | None = None,
         groups: Sequence[Mapping[str, Any]] | None = None,
         parents: Mapping[str, str] | None = None,
+        promise: Mapping[str, float | None] | None = None,
+        sources: Mapping[str, float] | None = None,
         init_from: str | Mapping[str, Any] | None = None,
         exist_ok: bool = False,
     ) -> Exchange[str]:
@@ -86,6 +88,11 @@ class ServerRequests(Requests):
             ``{"name": "priority", "labels": ["low", "mid", "high"], "choose": "one"}``, or ``"at_most_one"``.
         parents : mapping of str, optional
             The parent of each child, as ``{"refund": "billing"}``: a true label implies its parent.
+        promise : mapping of str, optional
+            A promise of precision, as ``{"precision": 0.95}``; see `Model.set_promise`.
+        sources : mapping of str, optional
+            Factors of the weights of examples whose labels are not from people, from 0 to 1; by default
+            ``{"machine": 0, "rule": 1}``.
         init_from : str or mapping, optional
             A model that a job has trained, or a version of it, ``{"model": name, "version": number}``: the new model
             begins as that predicts, and goes on from there.
@@ -115,6 +122,8 @@ class ServerRequests(Requests):
             "limits": limits,
             "groups": groups,
             "parents": parents,
+            "promise": promise,
+            "sources": sources,
             "init_from": {"model": init_from} if isinstance(init_from, str) else init_from,
         }
         given = {part: value for part, value in spec.items() if value is not None}

@@ -1,7 +1,8 @@
 """Endpoints: one file for each resource.
 
 - `learning`: predict, update and predict-update; `labels`: the truth of kept predictions; `stream`: line by line
-- `models`: create (also from a snapshot), list, show, delete; `model_labels`: its labels one by one
+- `models`: create (also from a snapshot), list, show, delete; `model_labels`: its labels one by one;
+  `promise`: its precision
 - `events`: what happens to a model, as it happens
 - `history`: the log of a model; `snapshots`: list, take, download, go back to
 - `versions`, `version_detail`: what jobs have made of a trained model

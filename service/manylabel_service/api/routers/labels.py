@@ -27,7 +27,7 @@ from manylabel_service.api.web.problems import Problem, invalid, problem_of
 from manylabel_service.api.web.routes import DirectRoute, JSONAnswer, body, problems
 from manylabel_service.api.web.validation import Path, invalid_body
 from manylabel_service.errors import InvalidExample, PredictionError
-from manylabel_service.hosting.examples import Example, Labels
+from manylabel_service.hosting.examples import Example, Labels, Source
 from manylabel_service.hosting.hosted_model import HostedModel
 from manylabel_service.hosting.selection import Selection
 from manylabel_service.idempotency import IdempotencyKey
@@ -50,8 +50,9 @@ MAX_LISTED = 100
 class Waiting(Parameters):
     """Parameters of the list of stored predictions."""
 
-    order: one_of(("newest", "uncertainty")) = "newest"  # type: ignore[valid-type]
-    """Order: newest first, or most uncertain first."""
+    order: one_of(("newest", "uncertainty", "review")) = "newest"  # type: ignore[valid-type]
+    """Order: newest first, or most uncertain first; `review` lists only those that need review, most uncertain
+    first."""
     limit: up_to(MAX_LISTED) = 20  # type: ignore[valid-type]
     """Maximum number of rows listed."""
 
@@ -76,17 +77,18 @@ async def list_predictions(request: Request, name: str) -> Response:
     check_numbers(wanted.limit, numbers(wanted.limit * replica.n_labels, replica.has_probabilities), context)
 
     def ask(replica: Replica) -> Awaitable[RankedPredictions]:
-        return replica.label_next(wanted.limit, by_uncertainty=wanted.order == "uncertainty")
+        return replica.label_next(wanted.limit, wanted.order)
 
     return JSONAnswer(await unlabelled(await context.registry.ask(replica, ask)))
 
 
 class _Truth(NamedTuple):
-    """True labels and weight of a stored prediction."""
+    """True labels, weight and source of the labels of a stored prediction."""
 
     id: str
     y: Labels
     weight: float
+    source: Source
 
 
 @router.post(
@@ -135,7 +137,7 @@ def _to_truth(item: object, at: Path, max_fields: int) -> _Truth:
         valid = schemas.LabelItem.model_validate(item)
     except ValidationError as error:
         raise invalid_body(error, at, path_in_item, {(): schemas.LabelItem}) from error
-    return _Truth(valid.id, to_labels(valid.y, (*at, "y")), valid.weight)
+    return _Truth(valid.id, to_labels(valid.y, (*at, "y")), valid.weight, valid.source)
 
 
 def _check_repeats(items: Items[_Truth]) -> None:
@@ -187,7 +189,8 @@ async def _learn_kept(
         if (earlier := await replica.replayed(key)) is None:
             raise
         return earlier
-    examples = [Example(one.x, truth.y, truth.weight) for one, truth in zip(kept, truths, strict=True)]
+    pairs = zip(kept, truths, strict=True)
+    examples = [Example(one.x, truth.y, truth.weight, truth.source) for one, truth in pairs]
     answered = [one.answered for one in kept if one.answered is not None]
     return await replica.update(
         examples,
@@ -195,6 +198,7 @@ async def _learn_kept(
         prediction_ids=ids,
         served=[one.scores for one in kept],
         answered=answered or None,
+        decisions=[one.decision for one in kept] if any(one.decision is not None for one in kept) else None,
         deadline=deadline,
     )
 

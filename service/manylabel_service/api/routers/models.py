@@ -27,7 +27,7 @@ from manylabel_service.api.web.parse_queue import LARGE_BYTES
 from manylabel_service.api.web.problems import invalid
 from manylabel_service.api.web.routes import GuardedRoute, body, json_answer, listed, problems
 from manylabel_service.api.web.validation import Path, check_all_known, invalid_body
-from manylabel_service.errors import LabelNotFound, NoReliability, NotCalibrated
+from manylabel_service.errors import InvalidField, LabelNotFound, NoReliability, NotCalibrated
 from manylabel_service.hosting.hosted_model import HostedModel
 from manylabel_service.hosting.size_limits import check_limit
 from manylabel_service.models.init_from import warm_start
@@ -91,7 +91,7 @@ async def create_model(request: Request, context: ContextOf, access: AccessOf) -
         return created(await _forked(context, spec.name, wanted.fork, document))
     if wanted.init_from is not None:
         state = await _begin(context, spec, wanted.init_from, wanted.leaves_scaling, wanted.leaves_text)
-    elif wanted.details or wanted.groups or wanted.parents:
+    elif wanted.details or wanted.groups or wanted.parents or wanted.promise:
         state = OnlineModel(spec)
     else:
         return created(await context.registry.create(spec))
@@ -99,6 +99,11 @@ async def create_model(request: Request, context: ContextOf, access: AccessOf) -
     if wanted.groups or wanted.parents:
         state.regroup([each.group for each in wanted.groups], wanted.parents)
         state.learner.grow(state.learner.n_features_, len(state.labels))
+    if wanted.promise is not None:
+        try:
+            state.set_promise(wanted.promise.target)
+        except InvalidField as error:
+            raise InvalidField(("promise", *error.path), error.detail) from error
     return created(await context.registry.create(state.online_spec, state))
 
 

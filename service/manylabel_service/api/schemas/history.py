@@ -3,7 +3,8 @@
 from typing import Any, Literal
 
 from manylabel_service.api.schemas.base import At, ResponseModel
-from manylabel_service.api.schemas.models import GroupOfLabels
+from manylabel_service.api.schemas.models import GroupOfLabels, PromiseOfModel
+from manylabel_service.hosting.examples import Source
 
 
 class LoggedExample(ResponseModel):
@@ -12,6 +13,7 @@ class LoggedExample(ResponseModel):
     x: dict[str, Any] | list[float | None]
     y: list[str] | dict[str, bool]
     weight: float = 1.0
+    source: Source = "human"
 
 
 class LoggedStream(ResponseModel):
@@ -26,7 +28,7 @@ class HistoryEntry(At):
 
     time: str
     """When it was appended, by the clock of the store: RFC 3339, UTC."""
-    kind: Literal["update", "rollback", "label", "describe", "groups"]
+    kind: Literal["update", "rollback", "label", "describe", "groups", "promise"]
     examples: list[LoggedExample] | None = None
     """Examples of an update."""
     prediction_ids: list[str] | None = None
@@ -44,6 +46,8 @@ class HistoryEntry(At):
     groups: list[GroupOfLabels] | None = None
     """All groups of labels."""
     parents: dict[str, str] | None = None
-    """The parent of each child."""
+    """Parent of each child."""
+    promise: PromiseOfModel | None = None
+    """Precision promised from this entry on; null for none."""
     idempotency_key: str | None = None
     """Idempotency key of the request, if it had one."""

@@ -62,9 +62,11 @@ class TaskPrediction(ResponseModel):
     result: list[dict[str, Any]]
     """Predicted choices of each question that the model can answer."""
     score: float
-    """Certainty, 0 to 1."""
+    """Certainty, 0 to 1. If the model promises a precision, it is below 0.5 if the task needs review."""
     model_version: str
     """Version of the model that predicted."""
+    settled: bool | None = None
+    """Whether the task needs no review; present if the model promises a precision."""
 
 
 class TaskPredictions(ResponseModel):

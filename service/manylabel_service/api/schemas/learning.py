@@ -59,6 +59,10 @@ class Prediction(ResponseModel):
     are already subtracted."""
     probabilities: dict[str, float] | None = None
     """Probability of each label, if requested."""
+    auto: list[str] | None = None
+    """Labels that may be applied unseen; present if the model promises a precision."""
+    review: bool | None = None
+    """Whether the example needs review; present if the model promises a precision."""
     explanations: dict[str, Explanation] | None = None
     """Explanation of each predicted label, if `explain` is set."""
     id: str | None = None
@@ -93,6 +97,10 @@ class UnlabelledPrediction(ResponseModel):
     """Predicted labels."""
     probabilities: dict[str, float] | None
     """Probability of each label; null for a model without probabilities."""
+    auto: list[str] | None = None
+    """Labels that could be applied unseen when the example was predicted; present if precision was promised."""
+    review: bool | None = None
+    """Whether the example needed review then; present if precision was promised."""
     record: Any = None
     """The example as posted, if it was stored with `keep=record`."""
 

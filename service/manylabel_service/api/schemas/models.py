@@ -125,6 +125,109 @@ class BothMeasures(ResponseModel):
     """Drift alarms; present only if the model watches for drift."""
 
 
+class PromiseOfModel(ResponseModel):
+    """A promise of precision."""
+
+    precision: float
+    """Share of right labels among those applied unseen."""
+    settled: float | None
+    """Share of entirely right examples among those that need no review; null: every example needs review."""
+    missed: float
+    """Share of all true labels that may be missed in examples without review."""
+    audit_rate: float
+    """Share of settled examples that are sent to review for audits."""
+
+
+class GateOfPromise(ResponseModel):
+    """State of a gate: whether labels are applied, or examples settled."""
+
+    state: Literal["learning", "open", "closed"]
+    """`learning`: it has never been open. `closed`: it was, and there were too many errors."""
+    why: str
+    """Reason for the state, such as "11 of 15 right in the shadow"."""
+    room: int
+    """Number of errors that it can take before it closes."""
+    openings: int
+    """Number of times that it opened."""
+
+
+class NumbersOfPromise(ResponseModel):
+    """Numbers of what was applied and settled, by true labels; shares are null where there is nothing to divide by."""
+
+    applied: int
+    """Number of labels applied unseen of which the truth is known."""
+    wrong: int
+    """Number of those that were wrong."""
+    precision: float | None
+    """Share of right labels among those applied."""
+    true: int
+    """Number of true labels."""
+    recall: float | None
+    """Share of the true labels that were applied unseen."""
+    examples: int
+    """Number of examples of which all true labels are known; of the last 1,000, with those known in part."""
+    settled: int
+    """Number of examples that needed no review."""
+    settled_share: float | None
+    """Share of these examples."""
+    settled_right: float | None
+    """Share of settled examples that were entirely right."""
+    missed: int
+    """Number of true labels that settled examples lacked."""
+    missed_share: float | None
+    """Share of all true labels that settled examples lacked."""
+
+
+class LabelOfPromise(ResponseModel):
+    """A label that was applied unseen."""
+
+    label: str
+    applied: int
+    wrong: int
+    precision: float
+
+
+class RecallAtPrecision(ResponseModel):
+    """The recall that could be had at a precision."""
+
+    precision: float
+    recall: float
+
+
+class AccountOfPromise(PromiseOfModel):
+    """The account of a promise of precision. Only true labels told by people count."""
+
+    gate: GateOfPromise
+    """State of labels that may be applied unseen."""
+    settled_gate: GateOfPromise | None
+    """State of examples that need no review; null: every example needs review."""
+    total: NumbersOfPromise
+    """Numbers since the promise was made."""
+    last_1000: NumbersOfPromise
+    """Numbers of the last 1,000 labels applied, and of the last 1,000 examples."""
+    audited: int
+    """Number of settled examples that were audited, with known true labels."""
+    labels: list[LabelOfPromise]
+    """Labels that were applied, those with the lowest precision first; at most 100."""
+    curve: list[RecallAtPrecision]
+    """Estimates of the recall at other precisions, by the latest examples."""
+
+
+class MetricsOfSource(ResponseModel):
+    """Agreement of predictions with the labels of a source other than people; null where nothing can be divided."""
+
+    examples: int
+    """Number of examples with labels of this source."""
+    learnt: int
+    """Number of those that were learnt."""
+    precision: float | None
+    """Share of predicted labels that the source says are true, of all decisions pooled."""
+    recall: float | None
+    """Share of the source's true labels that were predicted."""
+    micro_f1: float | None
+    """F1 of both."""
+
+
 class Metrics(BothMeasures, At):
     """Prequential metrics of a model at one position."""
 
@@ -132,6 +235,11 @@ class Metrics(BothMeasures, At):
     """Number of examples that the model has learnt in total; for a trained model, of labelled predictions."""
     version: int | None = None
     """Version of a trained model whose predictions are measured; absent for other models."""
+    by_source: dict[Literal["machine", "rule"], MetricsOfSource] | None = None
+    """Agreement with labels that are not from people, by their source; present if there were any. All other metrics
+    count labels of people only."""
+    promise: AccountOfPromise | None = None
+    """Account of the promise of precision; present if the model has one."""
 
 
 _Column = list[float | None]
@@ -313,6 +421,15 @@ class Ignored(ResponseModel):
     labels: int
 
 
+class SourcesOfModel(ResponseModel):
+    """Factors of the weights of examples, by the source of their labels."""
+
+    machine: float
+    """Factor for labels that a model has predicted and no person has checked; 0: nothing is learnt from them."""
+    rule: float
+    """Factor for labels that a rule has given."""
+
+
 class _Spec(ResponseModel):
     name: str
     algorithm: str
@@ -323,6 +440,8 @@ class _Spec(ResponseModel):
     """Text options of records."""
     limits: ModelLimits | None
     """Limits as requested at creation."""
+    sources: SourcesOfModel
+    """Factors of the weights of examples, by the source of their labels."""
     durability: Durability
 
 
@@ -346,6 +465,8 @@ class ModelStatus(At, _Spec):
     """Groups of labels that exclude each other."""
     parents: dict[str, str]
     """Parent of each label that has one."""
+    promise: PromiseOfModel | None
+    """Promised precision; null for none."""
     features: int
     """Number of features that the model knows."""
     bytes: int

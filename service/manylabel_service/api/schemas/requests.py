@@ -20,9 +20,11 @@ from pydantic import (
 
 from manylabel_core.datasets.label_details import MAX_CHARACTERS
 from manylabel_core.label_structure import Group
+from manylabel_core.promise import Target
 from manylabel_core.records.forms import input_kind, input_kind_of_numbers
 from manylabel_core.rows import MAX_EXAMPLE_WEIGHT, MAX_MAGNITUDE
 from manylabel_service import names, ulid
+from manylabel_service.hosting.examples import Source
 from manylabel_service.hosting.explanations import MAX_EXPLAIN
 from manylabel_service.hosting.selection import MAX_NAMES, MAX_TOP
 from manylabel_service.online.spec.spec import MAX_NAME_BYTES, LabelName, ModelSpec, no_repeats
@@ -118,6 +120,7 @@ class PredictNumbers(_Request):
     x: NumbersBody
     y: Any = None
     weight: Any = None
+    source: Any = None
 
 
 class PredictItem(_Request):
@@ -130,6 +133,8 @@ class PredictItem(_Request):
     y: Any = None
     """Ignored in a prediction."""
     weight: Any = None
+    """Ignored in a prediction."""
+    source: Any = None
     """Ignored in a prediction."""
 
 
@@ -197,6 +202,7 @@ class TrainedNumbers(_Request):
     views: _Views | None = None
     y: Any = None
     weight: Any = None
+    source: Any = None
 
 
 def form_of_trained(x: Any) -> str | None:
@@ -227,6 +233,8 @@ class TrainedItem(_Request):
     """Ignored in a prediction."""
     weight: Any = None
     """Ignored in a prediction."""
+    source: Any = None
+    """Ignored in a prediction."""
 
 
 class TrainedRequest(_Explaining, TrainedItem):
@@ -239,6 +247,7 @@ class UpdateNumbers(_Request):
     x: NumbersBody
     y: LabelsBody
     weight: Weight = 1.0
+    source: Source = "human"
 
 
 class UpdateItem(_Request):
@@ -253,6 +262,9 @@ class UpdateItem(_Request):
     unknown, and nothing is learnt about them."""
     weight: Weight = 1.0
     """Factor of the loss of the example."""
+    source: Source = "human"
+    """Source of the labels: a person; a model (`machine`), if no person has checked them; or a rule. Only the labels of
+    people count in metrics and for a promise of precision; `sources` of the model sets what it learns from others."""
 
 
 class LabelItem(_Request):
@@ -264,6 +276,8 @@ class LabelItem(_Request):
     """True labels, as in an example to learn."""
     weight: Weight = 1.0
     """Factor of the loss of the example."""
+    source: Source = "human"
+    """Source of the labels, as in an example to learn."""
 
 
 def _check_bytes(name: str) -> str:
@@ -380,6 +394,27 @@ class GroupsRequest(_Request):
     """Parent of each child: a true label implies its parent. An unknown label is declared."""
 
 
+_Share = Annotated[float, Field(strict=True, gt=0, lt=1, allow_inf_nan=False)]
+
+
+class PromiseRequest(_Request):
+    """A promise of precision: which share of labels applied unseen is right in the long run."""
+
+    precision: _Share
+    """Share of right labels among those applied unseen (`auto`)."""
+    settled: _Share | None = 0.9
+    """Share of entirely right examples among those that need no review; null: every example needs review."""
+    missed: _Share = 0.02
+    """Share of all true labels that may be missed in examples without review."""
+    audit_rate: Annotated[float, Field(strict=True, ge=0, le=1, allow_inf_nan=False)] = 0.05
+    """Share of settled examples that are sent to review for audits, so that the promise stays verified."""
+
+    @property
+    def target(self) -> Target:
+        """The target of the promise."""
+        return Target(**self.model_dump())
+
+
 class RollbackRequest(_Request):
     """Request to return to a snapshot, or to any position or time of the history."""
 
@@ -491,13 +526,18 @@ class ModelRequest(ModelSpec):
     """Groups of labels that exclude each other."""
     parents: _Parents = Field(default_factory=dict)
     """Parent of each child: a true label implies its parent."""
+    promise: PromiseRequest | None = None
+    """Null: no label is applied unseen."""
 
     @property
     def spec(self) -> ModelSpec:
         """The spec of the model."""
         names = None if self.labels is None else [x if isinstance(x, str) else x.name for x in self.labels]
         return ModelSpec.model_validate(
-            {**self.model_dump(exclude={"init_from", "fork", "labels", "groups", "parents"}), "labels": names}
+            {
+                **self.model_dump(exclude={"init_from", "fork", "labels", "groups", "parents", "promise"}),
+                "labels": names,
+            }
         )
 
     @property

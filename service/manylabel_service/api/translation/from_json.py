@@ -131,9 +131,10 @@ def to_example(
     if _has_record(item):
         record = _valid(kind, item, kind, at)
         x = record_features(record.x, (*at, "x"), max_features, records)
-        return Example(x, to_labels(record.y, (*at, "y")), record.weight)
+        return Example(x, to_labels(record.y, (*at, "y")), record.weight, record.source)
     valid = _valid(UpdateNumbers, item, kind, at)
-    return Example(_features(valid.x, (*at, "x"), max_features), to_labels(valid.y, (*at, "y")), valid.weight)
+    y = to_labels(valid.y, (*at, "y"))
+    return Example(_features(valid.x, (*at, "x"), max_features), y, valid.weight, valid.source)
 
 
 def check_fields(item: Any, at: Path, max_fields: int) -> None:

@@ -3,7 +3,7 @@
 import asyncio
 import itertools
 import time
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
@@ -97,6 +97,7 @@ class LineLearner:
     ) -> None:
         self._context = context
         self._record = replica.record
+        self._learns = replica.model.learns
         self._key = key
         self._scope = scope
         self._probabilities = probabilities
@@ -153,7 +154,7 @@ class LineLearner:
         lines, updated = learnt
         self._add(learnt)
         selection = Selection(self._context.settings.max_scores)
-        good = iter(()) if updated is None or self._errors_only else _good(lines, updated, selection)
+        good = iter(()) if updated is None or self._errors_only else _good(lines, updated, selection, self._learns)
         for line in lines:
             if isinstance(line.content, Problem):
                 self._n_refused += 1
@@ -171,7 +172,8 @@ class LineLearner:
         self.summary.refused += refused
         if updated is not None:
             self.summary.replayed += updated.skipped
-            self.summary.learnt += len(lines) - refused - updated.skipped
+            good = [line.content for line in lines if isinstance(line.content, Example)]
+            self.summary.learnt += sum(map(self._learns, good[updated.skipped :]))
             self.summary.position, self.summary.updates = updated.position, updated.updates
 
     def _parts(self, replica: Replica, lines: list[Line], limits: RateLimiter | None) -> Iterator[list[Line]]:
@@ -248,14 +250,17 @@ def _first_refused(lines: list[Line]) -> StreamFailed | None:
     return next((StreamFailed(number, problem) for number, problem in refused), None)
 
 
-def _good(lines: list[Line], updated: UpdateResult, selection: Selection) -> Iterator[dict[str, Any]]:
+def _good(
+    lines: list[Line], updated: UpdateResult, selection: Selection, learns: Callable[[Example], bool]
+) -> Iterator[dict[str, Any]]:
     """Yield the answers to the good lines: the first may have been learnt before, under the key of the stream."""
-    numbers = [line.number for line in lines if isinstance(line.content, Example)]
-    for number in numbers[: updated.skipped]:
+    good = [(line.number, line.content) for line in lines if isinstance(line.content, Example)]
+    for number, _ in good[: updated.skipped]:
         yield {"line": number, "replayed": True, "position": updated.position}
-    new = numbers[updated.skipped :]
-    learnt = zip(new, updated.predictions or (), strict=True)
-    for updates, (number, prediction) in enumerate(learnt, updated.updates - len(new) + 1):
+    new = [(number, learns(example)) for number, example in good[updated.skipped :]]
+    updates = updated.updates - sum(learnt for _, learnt in new)
+    for (number, learnt), prediction in zip(new, updated.predictions or (), strict=True):
+        updates += learnt
         yield {"line": number, **to_dict(prediction, selection), "position": updated.position, "updates": updates}
 
 

@@ -8,7 +8,15 @@ import pydantic_core
 from manylabel_service.clock import rfc3339
 from manylabel_service.hosting.examples import Example
 from manylabel_service.hosting.slices import Pace
-from manylabel_service.online.state.log_entries import Describe, Regroup, Relabel, Rollback, Update, decode
+from manylabel_service.online.state.log_entries import (
+    Describe,
+    Regroup,
+    Relabel,
+    Rollback,
+    SetPromise,
+    Update,
+    decode,
+)
 from manylabel_service.storage import Entry
 
 
@@ -41,6 +49,8 @@ def _line(entry: Entry) -> dict[str, Any]:
         case Regroup():
             groups = [{**group._asdict(), "labels": list(group.labels)} for group in change.groups]
             line |= {"kind": "groups", "groups": groups, "parents": change.parents}
+        case SetPromise():
+            line |= {"kind": "promise", "promise": None if change.target is None else change.target._asdict()}
     if change.key is not None:
         line["idempotency_key"] = change.key.key
     return line
@@ -48,13 +58,16 @@ def _line(entry: Entry) -> dict[str, Any]:
 
 def _example(example: Example) -> dict[str, Any]:
     """Return an example in the form in which an update takes it."""
-    x, y, weight = example
+    x, y, weight, source = example
     values = x.values.tolist()
     features: Any = values
     if x.names is not None:
         features = dict(zip(x.names, values, strict=True))
+        features |= {name: vector.tolist() for name, vector in (x.vectors or {}).items()}
     elif x.indices is not None:
         features = {"indices": x.indices.tolist(), "values": values}
     known = {name: sign > 0 for name, sign in zip(y.names, y.signs.tolist(), strict=True)}
     labels: Any = [name for name, is_true in known.items() if is_true] if y.complete else known
-    return {"x": features, "y": labels, **({} if weight == 1.0 else {"weight": weight})}
+    line = {"x": features, "y": labels}
+    line |= {} if weight == 1.0 else {"weight": weight}
+    return line | ({} if source == "human" else {"source": source})

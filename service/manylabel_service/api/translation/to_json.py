@@ -66,6 +66,8 @@ async def unlabelled(found: RankedPredictions) -> bytes:
         prediction = one.prediction
         document = {"id": one.id, "uncertainty": one.uncertainty, "labels": prediction.labels}
         document["probabilities"] = prediction.probabilities
+        if one.auto is not None:
+            document["auto"], document["review"] = one.auto, one.review
         part = pydantic_core.to_json(document)
         # The record is JSON already.
         parts.append(part if one.record is None else part[:-1] + b',"record":' + one.record + b"}")
@@ -108,6 +110,8 @@ def to_dict(prediction: Prediction, selection: Selection, id: str | None = None)
     document["threshold"] = prediction.threshold
     if prediction.probabilities is not None:
         document["probabilities"] = prediction.probabilities
+    if prediction.auto is not None:
+        document["auto"], document["review"] = prediction.auto, prediction.review
     if prediction.explanations is not None:
         document["explanations"] = {label: _explanation(each) for label, each in prediction.explanations.items()}
     if selection.learning is not None:

@@ -24,6 +24,7 @@ from manylabel_core.online.learner import OnlineLearner
 from manylabel_service import names
 from manylabel_service.online.spec.limits import LimitsField, limits_to_dict
 from manylabel_service.online.spec.params import PARAMS, AnyParams, Params
+from manylabel_service.online.spec.sources import Sources
 from manylabel_service.online.spec.text import Text, text_to_dict
 from manylabel_service.storage import Durability
 
@@ -112,6 +113,8 @@ class ModelSpec(BaseModel):
     old_names: Literal["follow", "refuse"] = "follow"
     """Updates that name a label by a name that it had before it was renamed or merged: `follow` learns them under the
     current name, `refuse` rejects them with 422."""
+    sources: Sources = Field(default_factory=Sources)
+    """Factors of the weights of examples, by the source of their labels."""
     window: Annotated[int, Field(strict=True, ge=1, le=100_000)] = 1000
     """Number of examples in the sliding window of the prequential measures."""
 
@@ -155,6 +158,7 @@ class ModelSpec(BaseModel):
             "missing": self.missing,
             "text": text_to_dict(self.text),
             "limits": limits_to_dict(self.limits),
+            "sources": self.sources.model_dump(),
         }
 
     def learner(self) -> OnlineLearner:

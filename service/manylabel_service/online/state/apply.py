@@ -14,18 +14,28 @@ import numpy as np
 from numpy.typing import NDArray
 
 from manylabel_core.online.pipeline import Learnt
+from manylabel_core.promise import Decision, Promise
 from manylabel_core.rows import NO_WEIGHTS, Targets
 from manylabel_service.errors import InvalidExample, KeyReused, PredictionError, ServiceError
 from manylabel_service.hosting.examples import Example
 from manylabel_service.idempotency import IdempotencyKey
 from manylabel_service.online.state.dry_run import Checked, DryRun
 from manylabel_service.online.state.feature_space import Columns
-from manylabel_service.online.state.log_entries import Change, Describe, Regroup, Relabel, Rollback, Update
+from manylabel_service.online.state.log_entries import (
+    Change,
+    Control,
+    Describe,
+    Regroup,
+    Relabel,
+    Rollback,
+    SetPromise,
+    Update,
+)
 from manylabel_service.online.state.model import OnlineModel, as_rows
 from manylabel_service.online.state.outcome import UpdateOutcome
 from manylabel_service.storage import START
 
-Kind = Literal["update", "rollback", "relabel", "describe", "regroup"]
+Kind = Literal["update", "rollback", "relabel", "describe", "regroup", "promise"]
 """Kind of a log entry."""
 
 
@@ -35,6 +45,7 @@ _KINDS: dict[type[Change], Kind] = {
     Relabel: "relabel",
     Describe: "describe",
     Regroup: "regroup",
+    SetPromise: "promise",
 }
 
 
@@ -84,17 +95,19 @@ class LogEntry:
 class _Entry:
     """An update under way. `refusal` is set when none of its examples will be learnt.
 
-    `taken` examples are done with, of which the first `skipped` had been learnt before.
+    `taken` examples are done with, of which the first `skipped` had been learnt before, and `unlearnt` are not learnt.
     """
 
     logged: LogEntry
     update: Update
     begun: bool = False
     taken: int = 0
+    unlearnt: int = 0
     skipped: int = 0
     refusal: ApplyResult | None = None
     scores: list[NDArray[np.float64]] = field(default_factory=list)
     probabilities: list[NDArray[np.float64]] = field(default_factory=list)
+    decisions: list[NDArray[np.int32]] = field(default_factory=list)
     alarms: list[tuple[int, str | None]] = field(default_factory=list)
     """Which of its examples, from 1, and the label."""
     new_labels: list[str] = field(default_factory=list)
@@ -111,7 +124,7 @@ class _Relabel(NamedTuple):
     """A change of labels that waits for its turn."""
 
     position: str
-    relabel: Relabel | Describe | Regroup
+    relabel: Relabel | Describe | Regroup | SetPromise
 
 
 class _Block:
@@ -123,24 +136,45 @@ class _Block:
         self.entries: list[_Entry] = []
         self.numbers: list[int] = []
         self.n_known: list[int] = []
-        self.has_late = self._weighted = False
+        self.has_late = self.has_others = self._weighted = False
+        self.learns = True
+        self.learnt_numbers: list[int] = []
         self._labels: list[int] = []
         self._signs: list[NDArray[np.int8]] = []
         self._complete: list[bool] = []
+        self.told_all: list[bool] = []
+        self._weights: list[float] = []
         self._label_ends: list[int] = [0]
         self._n_labels: list[int] = []
 
     def __len__(self) -> int:
         return len(self.examples)
 
+    def takes(self, model: OnlineModel, entry: _Entry) -> bool:
+        """Return whether the entry's next example can be added: all examples are learnt, or none is."""
+        learns = model.learns(entry.update.examples[entry.taken])
+        if not self.examples:
+            self.learns = learns
+        return learns == self.learns
+
     def add(self, model: OnlineModel, entry: _Entry) -> None:
         """Take the entry's next example; its new features and labels get their columns, as far as there is room."""
         example = entry.update.examples[entry.taken]
         entry.taken += 1
+        if not self.learns:
+            entry.unlearnt += 1
+            self.examples.append(example)
+            self.entries.append(entry)
+            self.numbers.append(entry.taken)
+            self.n_known.append(len(model.labels))
+            return
         if entry.update.answered is not None:  # that they are new is no event
             model.labels.add(entry.update.answered[entry.taken - 1].labels)
         self.examples.append(example)
-        self._weighted = self._weighted or example.weight != 1.0
+        self._weighted = self._weighted or example.weight != 1.0 or example.source != "human"
+        self.has_others = self.has_others or example.source != "human"
+        self.learnt_numbers.append(entry.taken - entry.unlearnt)
+        self._weights.append(example.weight * model.factor(example.source))
         self.entries.append(entry)
         self.numbers.append(entry.taken)
         self.n_known.append(len(model.labels))
@@ -154,6 +188,7 @@ class _Block:
         self._labels.extend(truth.columns)
         self._signs.append(truth.signs)
         self._complete.append(truth.complete)
+        self.told_all.append(complete)
         self._label_ends.append(len(self._labels))
         self._n_labels.append(len(model.labels))
         if len(model.labels) > self.n_known[-1]:
@@ -171,7 +206,7 @@ class _Block:
             signs=np.concatenate(self._signs),
             complete=np.array(self._complete, dtype=np.bool_),
             n_labels=np.array(self._n_labels, dtype=np.int64),
-            weights=np.array([example.weight for example in self.examples]) if self._weighted else NO_WEIGHTS,
+            weights=np.array(self._weights) if self._weighted else NO_WEIGHTS,
         )
 
 
@@ -232,7 +267,9 @@ class ApplyBatch:
                 self._begin(entry)
             if entry.refusal is None:
                 while entry.taken < len(entry.update.examples) and len(block) < max_examples and not alone:
-                    alone = self._brings_vectors(entry)
+                    if not block.takes(self._model, entry):
+                        break
+                    alone = block.learns and self._brings_vectors(entry)
                     if alone and len(block):
                         return
                     block.add(self._model, entry)
@@ -271,6 +308,12 @@ class ApplyBatch:
             if len(model.labels) > model.learner.n_labels_:  # a description, or groups, have declared some
                 model.learner.grow(n_known, len(model.labels))
                 model.give_titles(n_known)
+        elif not block.learns:
+            if len(model.labels) > model.learner.n_labels_:
+                model.learner.grow(n_known, len(model.labels))
+                model.give_titles(n_known)
+            xs = [example.x for example in block.examples]
+            self._learnt = Learnt(*model.score_unlearnt(xs, model.learner.calibrate), [])
         else:
             model.learner.grow(model.features.n_columns, len(model.labels))
             model.learner.grow_vectors(model.features.layout.vector_lengths)
@@ -334,6 +377,9 @@ class ApplyBatch:
                 elif isinstance(relabel, Regroup):
                     new = tuple(model.regroup(relabel.groups, relabel.parents))
                     outcome = ApplyResult(answer, False, kind, 0, (), previous, new)
+                elif isinstance(relabel, SetPromise):
+                    model.set_promise(relabel.target)
+                    outcome = ApplyResult(answer, kind=kind, previous_position=previous)
                 else:
                     _relabel(model, relabel)
                     outcome = ApplyResult(answer, kind=kind, previous_position=previous, relabelled=relabel)
@@ -377,7 +423,7 @@ class ApplyBatch:
         try:
             if update.prediction_ids is not None:
                 model.labelled.check(
-                    update.prediction_ids, [model.resolve(y) for _, y, _ in update.examples], model.labels.lookup
+                    update.prediction_ids, [model.resolve(y) for _, y, *_ in update.examples], model.labels.lookup
                 )
             if update.stream is not None:
                 entry.skipped = model.streams.n_learnt(update.stream)
@@ -403,35 +449,54 @@ class ApplyBatch:
             if probabilities is not None:
                 probabilities = probabilities.copy()
                 shown.agree(probabilities)
-        _measure(model, block, scores, probabilities, block.targets)
+        if block.learns:
+            _measure(model, block, scores, probabilities, block.targets)
+        else:
+            for row in range(len(block)):
+                _measure_other(model, block, row, scores[row])
+        promise, decisions = model.promises.promise, None
+        if promise is not None and probabilities is not None:
+            decisions = _decide(model, promise, block, scores, probabilities)
         for row, (n_known, entry) in enumerate(zip(block.n_known, block.entries, strict=True)):
             if entry.update.want_predictions:
                 entry.scores.append(scores[row, : 1 + n_known].copy())
             if entry.update.want_probabilities and probabilities is not None:
                 entry.probabilities.append(probabilities[row, :n_known].copy())
+            if entry.update.want_predictions and decisions is not None:
+                decision = decisions[row]
+                entry.decisions.append(np.array([decision.review, *decision.applied], dtype=np.int32))
         for row, column in alarms:
             label = model.labels.names[column - 1] if column else None
-            model.prequential.note_alarm(n_given + 1 + row, column)
-            block.entries[row].alarms.append((block.numbers[row], label))
+            number = n_given + sum(example.source == "human" for example in block.examples[: row + 1])
+            if number:
+                model.prequential.note_alarm(number, column)
+            block.entries[row].alarms.append((block.learnt_numbers[row], label))
 
     def _finish(self, entry: _Entry) -> ApplyResult:
         model, update = self._model, entry.update
         previous, model.position = model.position, entry.logged.position
         if entry.refusal is not None:
             return entry.refusal
-        learnt = len(update.examples) - entry.skipped
+        learnt = len(update.examples) - entry.skipped - entry.unlearnt
         alarms = tuple(Alarm(model.updates + number - entry.skipped, label) for number, label in entry.alarms)
         model.updates += learnt
         scores = tuple(entry.scores) if update.want_predictions else None
         probabilities = tuple(entry.probabilities) if update.want_probabilities else None
+        decisions = tuple(entry.decisions) if entry.decisions else None
         answer = UpdateOutcome(
-            model.position, model.updates, update.durability, scores, entry.skipped, probabilities=probabilities
+            model.position,
+            model.updates,
+            update.durability,
+            scores,
+            entry.skipped,
+            probabilities=probabilities,
+            decisions=decisions,
         )
         if update.key is not None:
             model.keys.add(update.key, answer)
         return ApplyResult(
             answer,
-            replayed=learnt == 0,
+            replayed=entry.skipped == len(update.examples),
             learnt=learnt,
             alarms=alarms,
             previous_position=previous,
@@ -454,13 +519,16 @@ def _measure(
     if hidden := model.hidden_columns:  # what is not answered is not measured
         scores = scores.copy()
         scores[:, [1 + column for column in hidden]] = np.nan
-    if not block.has_late:
+    if not block.has_late and not block.has_others:
         model.prequential.update(scores, targets, n_known, probabilities)
         return
     for row, (entry, number) in enumerate(zip(block.entries, block.numbers, strict=True)):
         one = slice(row, row + 1)
         update, target = entry.update, targets.part(row, row + 1)
         likely = None if probabilities is None else probabilities[one]
+        if block.examples[row].source != "human":
+            _measure_other(model, block, row, scores[row])
+            continue
         if update.prediction_ids is None or update.served is None:
             model.prequential.update(scores[one], target, n_known[one], likely)
             continue
@@ -480,6 +548,55 @@ def _measure(
             model.labelled.parts.measure(id, model.prequential, *given, likely)
 
 
+def _measure_other(model: OnlineModel, block: _Block, row: int, scores: NDArray[np.float64]) -> None:
+    """Count what was predicted, or served, of an example whose labels are not from a person."""
+    example, entry, number = block.examples[row], block.entries[row], block.numbers[row]
+    columns = np.array(model.labels.lookup(example.y.names), dtype=np.int64)
+    known = np.full(len(scores) - 1, -1 if example.y.complete else 0, dtype=np.int8)
+    known[block.n_known[row] :] = 0
+    inside = (columns >= 0) & (columns < block.n_known[row])
+    known[columns[inside]] = example.y.signs[inside]
+    margins = scores[1:] - scores[0]
+    if entry.update.served is not None:
+        if entry.update.answered is not None:
+            return  # the columns are those of a version
+        served = entry.update.served[number - 1][: len(margins)]
+        margins = np.full(len(margins), np.nan)
+        margins[: len(served)] = served
+    known[model.hidden_columns] = 0
+    unknown = int((example.y.signs[~inside] > 0).sum())
+    model.sources.add(example.source, block.learns, margins > 0, known, unknown)
+
+
+def _decide(
+    model: OnlineModel,
+    promise: Promise,
+    block: _Block,
+    scores: NDArray[np.float64],
+    probabilities: NDArray[np.float64],
+) -> list[Decision]:
+    """Return the decision about each example just before it was learnt; count it, or the one served for late labels."""
+    likely, scores, parents = model.for_promise(probabilities, scores)
+    if not block.learns:
+        return promise.decide(likely, scores, parents)
+    targets, told_all, hidden = block.targets, np.array(block.told_all), model.hidden_columns
+    if not block.has_late and not block.has_others:
+        return promise.learn(likely, scores, targets, told_all, parents, hidden)
+    decisions: list[Decision] = []
+    for row, (entry, number) in enumerate(zip(block.entries, block.numbers, strict=True)):
+        one, target, served = slice(row, row + 1), targets.part(row, row + 1), entry.update.decisions
+        if block.examples[row].source != "human":
+            decisions += promise.decide(likely[one], scores[one], parents)
+            continue
+        if entry.update.prediction_ids is None:
+            decisions += promise.learn(likely[one], scores[one], target, told_all[one], parents, hidden)
+            continue
+        decisions += promise.decide(likely[one], scores[one], parents)
+        if served is not None and (decision := served[number - 1]) is not None:
+            promise.learn_served(decision, target, block.told_all[row], hidden)
+    return decisions
+
+
 def _relabel(model: OnlineModel, relabel: Relabel) -> None:
     """Pause, resume, retire, merge or rename a label; raises as these methods of the model."""
     if relabel.paused is not None:
@@ -494,9 +611,9 @@ def _relabel(model: OnlineModel, relabel: Relabel) -> None:
 
 def _under_way(entry: LogEntry) -> _Entry | _Rollback | _Relabel:
     change = entry.change
-    if isinstance(change, Relabel | Describe | Regroup):
-        return _Relabel(entry.position, change)
-    return _Rollback(entry.position, change) if isinstance(change, Rollback) else _Entry(entry, change)
+    if isinstance(change, Rollback):
+        return _Rollback(entry.position, change)
+    return _Relabel(entry.position, change) if isinstance(change, Control) else _Entry(entry, change)
 
 
 def _repeats_key(entry: _Entry, others: Iterable[_Entry]) -> bool:

@@ -151,6 +151,9 @@ class DryRun:
             It cannot be learnt after those before it. It is not counted then.
         """
         example = self._checked(example)
+        if not self._model.learns(example):
+            self.n_examples += 1
+            return
         if self._model.limits.rejects:
             features, labels = self._new_names(example)
             self._new_features.take(features)
@@ -164,6 +167,9 @@ class DryRun:
         The check is given what the model would gain with the example, which is not counted if it raises.
         """
         example = self._checked(example)
+        if not self._model.learns(example):
+            self.n_examples += 1
+            return
         features, labels = self._new_names(example)
         indices = self._features.new_indices(example.x)
         if len(indices):
@@ -216,7 +222,7 @@ class DryRun:
                 raise self._beyond(path, f"contradicts {other!r}: both are names of {current!r}")
 
     def _new_names(self, example: Example) -> tuple[list[str], list[str]]:
-        x, y, _ = example
+        x, y, *_ = example
         names = x.names if x.names is not None and self._features.keeps_names else ()
         features, labels = self._new_features.of(names), self._new_labels.of(y.names)
         self._check_room(x, y, features, labels)

@@ -22,6 +22,8 @@ MAX_GROUP_NAME = 256
 _LABEL_BYTES = 500
 """Estimated bytes of memory of a label in a group or with a parent."""
 
+NO_PARENTS = np.zeros(0, dtype=np.int32)
+
 Path = tuple[str | int, ...]
 
 
@@ -31,6 +33,7 @@ class Groups:
     Attributes
     ----------
     all, shown : the structure of all labels, and that without those paused; None without groups and parents.
+    parent_columns : int32; the column of the parent of each label shown, -1 for none.
     """
 
     def __init__(self) -> None:
@@ -38,6 +41,7 @@ class Groups:
         self._parents: dict[int, int] = {}
         self.all: LabelStructure | None = None
         self.shown: LabelStructure | None = None
+        self.parent_columns = NO_PARENTS
 
     @property
     def nbytes(self) -> int:
@@ -58,6 +62,7 @@ class Groups:
     def build(self, names: Sequence[str], paused: Collection[str]) -> None:
         """Take in the names of the labels, and which are paused; raises InvalidStructure, but not after `set`."""
         self.all = self.shown = None
+        self.parent_columns = NO_PARENTS
         if not (self._groups or self._parents):
             return
         groups, parents = self._named(names)
@@ -65,6 +70,7 @@ class Groups:
         self.all = self.shown = LabelStructure(groups, parents, column_of)
         if not column_of.keys().isdisjoint(paused):
             self.shown = LabelStructure(groups, parents, column_of, paused)
+        self.parent_columns = self.shown.parent_columns()
 
     def _named(self, names: Sequence[str]) -> tuple[list[Group], dict[str, str]]:
         groups = [Group(name, [names[column] for column in columns], choose) for name, choose, columns in self._groups]  # type: ignore[arg-type]

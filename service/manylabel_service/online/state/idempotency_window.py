@@ -73,8 +73,8 @@ class IdempotencyWindow:
         if not isinstance(rows, list):
             raise ValueError("keys: expected a list")
         for row in rows:
-            if not isinstance(row, list) or len(row) != 9:
-                raise ValueError("keys: an answer has 9 parts")
+            if not isinstance(row, list) or len(row) != 10:
+                raise ValueError("keys: an answer has 10 parts")
             key, digest, *answer = row
             if not (isinstance(key, str) and isinstance(digest, bytes) and len(digest) == 16) or key in window:
                 raise ValueError("keys: expected distinct strings with 16 bytes each")
@@ -84,7 +84,8 @@ class IdempotencyWindow:
 
 def _pack(a: UpdateOutcome) -> list[Any]:
     scores, probabilities = _packed_rows(a.scores), _packed_rows(a.probabilities)
-    return [a.position, a.updates, a.durability, scores, a.skipped, a.rolled_back_to, probabilities]
+    decisions = None if a.decisions is None else [row.astype("<i4", copy=False).tobytes() for row in a.decisions]
+    return [a.position, a.updates, a.durability, scores, a.skipped, a.rolled_back_to, probabilities, decisions]
 
 
 def _packed_rows(rows: Sequence[NDArray[np.float64]] | None) -> list[bytes] | None:
@@ -99,6 +100,7 @@ def _unpack(
     skipped: Any,
     rolled_back_to: Any,
     probabilities: Any,
+    decisions: Any,
 ) -> UpdateOutcome:
     words = (position, durability, "" if rolled_back_to is None else rolled_back_to)
     if not all(isinstance(word, str) for word in words):
@@ -112,7 +114,13 @@ def _unpack(
         raise ValueError("keys: an answer has as many probabilities as scores of labels")
     if not all(((row >= 0) & (row <= 1)).all() for row in likely or ()):
         raise ValueError("keys: an answer's probabilities are from 0 to 1")
-    return UpdateOutcome(position, updates, durability, rows, skipped, rolled_back_to, probabilities=likely)
+    decided = None if decisions is None else tuple(np.frombuffer(row, dtype="<i4") for row in decisions)
+    if decided is not None and len(decided) != len(rows or ()):
+        raise ValueError("keys: an answer has as many decisions as predictions")
+    for row, own in zip(rows or (), decided or (), strict=False):
+        if not len(own) or own[0] not in (0, 1) or ((own[1:] < 0) | (own[1:] >= len(row) - 1)).any():
+            raise ValueError("keys: a decision says whether to review, and has columns of labels")
+    return UpdateOutcome(position, updates, durability, rows, skipped, rolled_back_to, likely, decided)
 
 
 def _unpacked_rows(rows: Any) -> tuple[NDArray[np.float64], ...] | None:

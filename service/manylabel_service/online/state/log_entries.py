@@ -1,12 +1,13 @@
-"""Log entries: what happened to a model, an Update, a Rollback, a Relabel, a Describe or a Regroup, as bytes and back.
+"""Log entries: an Update, a Rollback, a Relabel, a Describe, a Regroup or a SetPromise, as bytes and back.
 
 An entry is a msgpack array, [format, kind, durability, key, digest, ...]. A rollback goes on [to], a relabel [label,
 to, merges], with `paused` behind it if the label is paused or resumed, a describe [{label: {field: text or null}}], a
-regroup [[[name, labels, choose], ...], {child: parent}], an update [want_predictions, want_probabilities, origin,
-examples]. An origin is null or [prediction ids, scores served, stream key, stream lines], with [[versions, [version,
-label names], ...]] behind it if versions of a trained model have answered. An example is [names, indices, values, label
-names, signs, complete], with its weight behind it if that is not 1 or if it has vectors, which come behind the weight,
-{field: values}. The format version is one of `FORMAT_VERSIONS`, which differ in nothing so far.
+regroup [[[name, labels, choose], ...], {child: parent}], a promise [[precision, settled, missed, audit rate] or null],
+an update [want_predictions, want_probabilities, origin, examples]. An origin is null or [prediction ids, scores served,
+stream key, stream lines], with [[versions, [version, label names], ...], decisions] behind it, each perhaps null, if
+versions of a trained model have answered or precision was promised. An example is [names, indices, values, label
+names, signs, complete], then its weight, the source of its labels and its vectors, {field: values}, up to the last of
+these that is not 1, "human" or none. The format version is one of `FORMAT_VERSIONS`, which differ in nothing so far.
 
 Numbers are little-endian float32 (values), int32 (indices) and int8 (signs), so that an entry replays to the
 same bits on every machine. Decoding runs no code and reads only what `encode` writes.
@@ -15,26 +16,28 @@ same bits on every machine. Decoding runs no code and reads only what `encode` w
 from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args
 
 import msgpack
 import numpy as np
 from numpy.typing import NDArray
 
 from manylabel_core.label_structure import Group
+from manylabel_core.promise import Decision, Target
 from manylabel_core.rows import MAX_EXAMPLE_WEIGHT, MAX_MAGNITUDE
 from manylabel_service.errors import InvalidField, ReleaseTooOld, UnreadableEntry
-from manylabel_service.hosting.examples import Example, Features, Labels
+from manylabel_service.hosting.examples import Example, Features, Labels, Source
 from manylabel_service.idempotency import MAX_KEY_BYTES, IdempotencyKey
 from manylabel_service.online.spec.release import FORMAT_VERSIONS
 from manylabel_service.online.state.groups import check_written
 from manylabel_service.online.state.label_details import MAX_DESCRIBED, Edit, check_edit
+from manylabel_service.online.state.promises import check_target
 
 LARGEST = float(np.float32(MAX_MAGNITUDE))
 """Largest absolute value of a vector's number, which is a float32."""
 
 _UPDATE, _ROLLBACK, _RELABEL = 0, 1, 2
-_DESCRIBE, _REGROUP = 3, 4
+_DESCRIBE, _REGROUP, _PROMISE = 3, 4, 5
 
 
 class StreamPart(NamedTuple):
@@ -61,7 +64,8 @@ class Update:
     `want_probabilities` needs `want_predictions`. If the labels are those of stored predictions, `prediction_ids` has
     one id per example, and no prediction gets the same label twice. `served` then has the scores that were served: a
     float64 array per example, one score per label minus its threshold, NaN for none. For a trained model, `answered`
-    names the version that served each prediction; the scores are those of the labels of that version.
+    names the version that served each prediction; the scores are those of the labels of that version. `decisions` has
+    those that were served with the scores, if precision was promised.
     """
 
     examples: tuple[Example, ...]
@@ -73,17 +77,20 @@ class Update:
     want_probabilities: bool = False
     served: tuple[NDArray[np.float64], ...] | None = None
     answered: tuple[ServedBy, ...] | None = None
+    decisions: tuple[Decision | None, ...] | None = None
 
     def without(self, indices: Container[int]) -> "Update":
         """Return the update without the examples at these indices."""
         left = [index for index in range(len(self.examples)) if index not in indices]
         ids, stream, served, answered = self.prediction_ids, self.stream, self.served, self.answered
+        decisions = self.decisions
         return replace(
             self,
             examples=tuple(self.examples[index] for index in left),
             prediction_ids=None if ids is None else tuple(ids[index] for index in left),
             served=None if served is None else tuple(served[index] for index in left),
             answered=None if answered is None else tuple(answered[index] for index in left),
+            decisions=None if decisions is None else tuple(decisions[index] for index in left),
             stream=None if stream is None else StreamPart(stream.key, tuple(stream.lines[index] for index in left)),
         )
 
@@ -138,7 +145,18 @@ class Regroup:
     key: IdempotencyKey | None = None
 
 
-Change = Update | Rollback | Relabel | Describe | Regroup
+@dataclass(frozen=True, slots=True)
+class SetPromise:
+    """A sixth kind of log entry: precision is promised from here on, or, without a target, no longer."""
+
+    target: Target | None
+    durability: str
+    key: IdempotencyKey | None = None
+
+
+Control = Rollback | Relabel | Describe | Regroup | SetPromise
+"""A change that is alone in its entry, and teaches nothing."""
+Change = Update | Control
 """A change of a model that a log entry holds."""
 
 
@@ -155,8 +173,10 @@ def encode(change: Change, format_version: int = FORMAT_VERSIONS[0]) -> bytes:
             facts = (*facts, change.paused)
     elif isinstance(change, Describe):
         kind, facts = _DESCRIBE, (change.edits,)
-    else:
+    elif isinstance(change, Regroup):
         kind, facts = _REGROUP, (change.groups, change.parents)
+    else:
+        kind, facts = _PROMISE, (change.target,)
     packed: bytes = msgpack.packb((format_version, kind, change.durability, *_packed_key(change.key), *facts))
     return packed
 
@@ -174,8 +194,10 @@ def encode_head(update: Update, format_version: int = FORMAT_VERSIONS[0]) -> byt
     origin = None
     if update.prediction_ids is not None or update.stream is not None:
         origin = (update.prediction_ids, _packed_scores(update.served), *(update.stream or (None, None)))
-        if update.answered is not None:
-            origin = (*origin, [[answered.version for answered in update.answered], *dict(update.answered).items()])
+        if update.answered is not None or update.decisions is not None:
+            by = update.answered
+            versions = None if by is None else [[each.version for each in by], *dict(by).items()]
+            origin = (*origin, versions, _packed_decisions(update.decisions))
     wants = (update.want_predictions, update.want_probabilities)
     head = (format_version, _UPDATE, update.durability, *_packed_key(update.key), *wants, origin)
     packer = msgpack.Packer()
@@ -229,7 +251,8 @@ def _update(
     origin: list[Any] | None,
     examples: list[list[Any]],
 ) -> Update:
-    ids, served, stream, lines, *answers = origin or (None, None, None, ())
+    ids, served, stream, lines, *more = origin or (None, None, None, ())
+    versions, decisions = more or (None, None)
     update = Update(
         tuple(_unpack(*example) for example in examples),
         durability,
@@ -239,7 +262,8 @@ def _update(
         stream=None if stream is None else StreamPart(stream, tuple(lines)),
         want_probabilities=want_probabilities,
         served=None if served is None else tuple(np.frombuffer(row, dtype="<f8") for row in served),
-        answered=_answered(*answers[0]) if answers else None,
+        answered=None if versions is None else _answered(*versions),
+        decisions=None if decisions is None else tuple(read_decision(packed) for packed in decisions),
     )
     _check(update)
     return update
@@ -296,12 +320,25 @@ def _regroup(
     return Regroup(found, parents, durability, _key(key, digest))
 
 
+def _set_promise(
+    durability: str, key: str | None, digest: bytes | None, target: list[float | None] | None
+) -> SetPromise:
+    try:
+        found = None if target is None else Target(*target)  # type: ignore[arg-type]
+        if found is not None:
+            check_target(found)
+    except InvalidField as error:
+        raise ValueError(str(error)) from error
+    return SetPromise(found, durability, _key(key, digest))
+
+
 _READERS: dict[int, Callable[..., Change]] = {
     _UPDATE: _update,
     _ROLLBACK: _rollback,
     _RELABEL: _relabel,
     _DESCRIBE: _describe,
     _REGROUP: _regroup,
+    _PROMISE: _set_promise,
 }
 
 
@@ -322,6 +359,8 @@ def _check(update: Update) -> None:
     for kept in (update.prediction_ids, update.served):
         if (kept is None) != (update.prediction_ids is None) or (kept is not None and len(kept) != n_examples):
             raise ValueError(f"{n_examples} examples must have as many ids of predictions, with what was served")
+    if update.decisions is not None and len(update.decisions) != len(update.served or ()):
+        raise ValueError("each prediction that was served must have a decision, or null")
     if update.answered is not None:
         widths = [len(answered.labels) for answered in update.answered]
         if widths != [len(scores) for scores in update.served or ()]:
@@ -338,7 +377,21 @@ def _packed_scores(served: Sequence[NDArray[np.float64]] | None) -> list[bytes] 
     return None if served is None else [scores.astype("<f8", copy=False).tobytes() for scores in served]
 
 
-def _pack(x: Features, y: Labels, weight: float) -> list[object]:
+def _packed_decisions(decisions: Sequence[Decision | None] | None) -> list[bytes | None] | None:
+    return None if decisions is None else [pack_decision(decision) for decision in decisions]
+
+
+def pack_decision(decision: Decision | None) -> bytes | None:
+    """Return a decision as bytes."""
+    return None if decision is None else decision.values.astype("<f8", copy=False).tobytes()
+
+
+def read_decision(packed: bytes | None) -> Decision | None:
+    """Return the decision that `pack_decision` saw; raises ValueError if the bytes are none."""
+    return None if packed is None else Decision(np.frombuffer(packed, dtype="<f8")).check()
+
+
+def _pack(x: Features, y: Labels, weight: float, source: str) -> list[object]:
     fields: list[object] = [
         x.names,
         None if x.indices is None else x.indices.astype("<i4", copy=False).tobytes(),
@@ -348,7 +401,9 @@ def _pack(x: Features, y: Labels, weight: float) -> list[object]:
         y.complete,
     ]
     if (vectors := pack_vectors(x)) is not None:
-        return [*fields, weight, vectors]
+        return [*fields, weight, source, vectors]
+    if source != "human":
+        return [*fields, weight, source]
     return fields if weight == 1.0 else [*fields, weight]
 
 
@@ -378,8 +433,11 @@ def _unpack(
     signs: bytes,
     complete: bool,
     weight: float = 1.0,
+    source: Source = "human",
     vectors: dict[str, bytes] | None = None,
 ) -> Example:
+    if source not in get_args(Source):
+        raise ValueError("a source is human, machine or rule")
     if type(weight) is not float or not 0.0 < weight <= MAX_EXAMPLE_WEIGHT:
         raise ValueError(f"a weight is above 0 and at most {MAX_EXAMPLE_WEIGHT:g}")
     x = Features(
@@ -388,4 +446,4 @@ def _unpack(
         values=np.frombuffer(values, dtype="<f4"),
         vectors=unpack_vectors(vectors),
     )
-    return Example(x, Labels(tuple(labels), np.frombuffer(signs, dtype=np.int8), complete), weight)
+    return Example(x, Labels(tuple(labels), np.frombuffer(signs, dtype=np.int8), complete), weight, source)

@@ -5,6 +5,7 @@ that fold the same entries hold the same bits.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from itertools import repeat
 from typing import Any, NamedTuple
 
@@ -14,11 +15,12 @@ from numpy.typing import NDArray
 from manylabel_core import Prequential, Vocabulary
 from manylabel_core.label_structure import Group
 from manylabel_core.online.learner import OnlineLearner
+from manylabel_core.promise import Target
 from manylabel_core.records import TextSettings
 from manylabel_core.rows import VECTOR_COLUMNS, Rows
 from manylabel_core.state import DamagedState, NewerState, State
 from manylabel_service.errors import InvalidField, LabelExists, LabelNotFound, LabelsDeclared
-from manylabel_service.hosting.examples import Features, Labels
+from manylabel_service.hosting.examples import Example, Features, Labels
 from manylabel_service.hosting.explanations import Explainer, Explanations
 from manylabel_service.hosting.predictions import Prediction, prediction
 from manylabel_service.hosting.selection import Learning
@@ -35,7 +37,9 @@ from manylabel_service.online.state.label_details import DetailsOfLabels, Edit
 from manylabel_service.online.state.label_table import LabelFacts, drift_to_json, learning, measured
 from manylabel_service.online.state.labelled_ids import LabelledIds
 from manylabel_service.online.state.old_names import OldNames
+from manylabel_service.online.state.promises import Promises, check_target
 from manylabel_service.online.state.served_metrics import NothingLearnt, ServedMetrics
+from manylabel_service.online.state.source_metrics import SourceMetrics
 from manylabel_service.online.state.stream_offsets import StreamOffsets
 from manylabel_service.online.state.title_words import TitleWords
 from manylabel_service.online.state.unseen_words import UnseenWords
@@ -88,6 +92,8 @@ class OnlineModel:
     details : titles, descriptions and URIs of labels.
     titles : the words of titles and descriptions, which the learner takes for evidence; None if they do not count.
     groups : groups and parents of labels; like names, they do not go back with a rollback.
+    promises : the promise of precision, if there is one; what was learnt for it goes back with a rollback.
+    sources : metrics of labels that are not from people.
     old_names : names that labels had before they were renamed or merged.
     relabels : how often this process has applied that a label was renamed, merged or retired, or that groups changed.
     rollbacks : the position of each rollback and of the snapshot it went back to, in log order. To replay the
@@ -118,6 +124,8 @@ class OnlineModel:
         self.details = DetailsOfLabels()
         self.titles = TitleWords.of(spec, self.learner)
         self.groups = Groups()
+        self.promises = Promises()
+        self.sources = SourceMetrics()
         self.relabels = 0
         self.position = START
         self.updates = self.scaled_before = 0
@@ -127,7 +135,7 @@ class OnlineModel:
         """The bytes of memory that the state takes."""
         learnt = (self.learner, self.features, self.labels, self.old_names, self.details, self.groups, self.prequential)
         requests = (self.keys, self.labelled, self.streams)
-        answers = sum(part.nbytes for part in (self.answers, self.titles) if part is not None)
+        answers = sum(part.nbytes for part in (self.answers, self.titles, self.promises) if part is not None)
         return answers + sum(part.nbytes for part in (*learnt, *requests))
 
     def nbytes_after(self, n_features: int, n_labels: int, n_examples: int, n_values: int) -> int:
@@ -142,13 +150,47 @@ class OnlineModel:
         """
         scores = self._score(xs)
         names = self.labels.names
-        likely = self.learner.probabilities(scores) if probabilities else repeat(None)
+        promise = self.promises.promise
+        likely = self.learner.probabilities(scores) if probabilities or promise is not None else None
         if (shown := self.groups.shown) is not None:
             shown.decide(scores)
-            if not isinstance(likely, repeat):
+            if likely is not None:
                 shown.agree(likely)
-        hidden = self.hidden
-        return [prediction(row, names, own, hidden) for row, own in zip(scores, likely, strict=False)]
+        hidden, rows = self.hidden, repeat(None) if likely is None or not probabilities else likely
+        found = [prediction(row, names, own, hidden) for row, own in zip(scores, rows, strict=False)]
+        if promise is None or likely is None:
+            return found
+        decisions = promise.decide(*self.for_promise(likely, scores))
+        return [
+            replace(one, auto=[names[column] for column in decision.applied], review=decision.review, decision=decision)
+            for one, decision in zip(found, decisions, strict=True)
+        ]
+
+    def factor(self, source: str) -> float:
+        """Return the factor of the weight of examples with labels of a source; 0: nothing is learnt from them."""
+        if source == "human":
+            return 1.0
+        return self.spec.sources.factor(source) if isinstance(self.spec, ModelSpec) else 0.0
+
+    def learns(self, example: Example) -> bool:
+        """Return whether an example is learnt, by its weight and the source of its labels."""
+        return example.source == "human" or example.weight * self.factor(example.source) > 0.0
+
+    def score_unlearnt(
+        self, xs: Sequence[Features], probabilities: bool
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64] | None]:
+        """Return raw scores of examples, and probabilities or None, for what is predicted of them without learning."""
+        scores = self._score(xs)
+        return scores, self.learner.probabilities(scores) if probabilities else None
+
+    def for_promise(
+        self, probabilities: NDArray[np.float64], scores: NDArray[np.float64]
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.int32]]:
+        """Return what a promise decides by: probabilities, 0 for hidden labels, scores, and parents by column."""
+        if hidden := self.hidden_columns:
+            probabilities = probabilities.copy()
+            probabilities[:, hidden] = 0.0
+        return probabilities, scores, self.groups.parent_columns
 
     def explain(self, x: Features, labels: Sequence[str], explainer: Explainer) -> Explanations:
         """Return why labels are predicted for an example by the present state; raises InvalidField."""
@@ -203,7 +245,8 @@ class OnlineModel:
 
     def measures(self) -> dict[str, Any]:
         """Return how much was learnt, how well it was predicted before it was, and where that has changed."""
-        return {"updates": self.updates, **measured(self.prequential), **self.drift()}
+        others = {**self.sources.to_json(), **self.promises.to_metrics(self.labels.names)}
+        return {"updates": self.updates, **measured(self.prequential), **others, **self.drift()}
 
     def drift(self) -> dict[str, Any]:
         """Return what the detectors of drift have said, under that name; nothing of a model without them."""
@@ -264,6 +307,8 @@ class OnlineModel:
         if self.titles is not None:
             self.titles.give_all(self.details.by_column(), len(self.labels))
             self.give_titles(len(self.features.names))
+        self.promises.roll_back(target.promises)
+        self.sources = target.sources
         self.labelled.parts.roll_back(target.labelled.parts)
         self.features.ignored, self.ignored_labels = target.features.ignored, target.ignored_labels
         self.words = target.words
@@ -364,6 +409,20 @@ class OnlineModel:
         self.groups.build(self.labels.names, self.paused)
         self.relabels += 1
         return list(new)
+
+    def set_promise(self, target: Target | None) -> None:
+        """Promise precision from here on, or no longer (None).
+
+        Raises
+        ------
+        InvalidField
+            The target is none, or the model has no probabilities. Nothing has changed then.
+        """
+        if target is not None:
+            check_target(target)
+            if not self.learner.calibrate:
+                raise InvalidField((), "needs probabilities: this model has none, as calibrate is false")
+        self.promises.set(target)
 
     def describe(self, edits: Mapping[str, Edit]) -> list[str]:
         """Change titles, descriptions and URIs of labels; return the labels that this declares.
@@ -474,6 +533,7 @@ class OnlineModel:
         seed.ignored_labels, seed.updates = self.ignored_labels, self.updates
         seed.retired, seed.paused = self.retired, self.paused
         seed.old_names, seed.details, seed.groups = self.old_names, self.details, self.groups
+        seed.promises, seed.sources = self.promises, self.sources
         seed.scaled_before = self.scaled_before
         seed.position = SEED
         return seed.to_buffer(format_version)
@@ -503,6 +563,8 @@ class OnlineModel:
             **_prefixed("old_names", self.old_names.state()),
             "details": self.details.to_array(),
             "groups": self.groups.to_array(),
+            "promise": self.promises.to_array(),
+            "sources": self.sources.counts,
             "keys": self.keys.to_array(),
             "labelled": self.labelled.to_array(),
             "parts": self.labelled.parts.to_array(),
@@ -585,6 +647,10 @@ class OnlineModel:
         if model.titles is not None:
             model.titles.restore(model.details.by_column())
         model.groups = Groups.from_array(arrays["groups"], model.labels.names, (model.paused, model.retired))
+        model.sources = SourceMetrics.from_array(arrays["sources"])
+        model.promises = Promises.from_array(arrays["promise"], len(model.labels))
+        if model.promises.promise is not None and not model.learner.calibrate:
+            raise ValueError("promise: the model has no probabilities")
         model.prequential.restore(_group("prequential", arrays))
         model.position = header["position"]
         if model.answers is not None:
@@ -712,7 +778,7 @@ def _check_counts(model: OnlineModel, arrays: Mapping[str, NDArray[Any]]) -> Non
     parts.check(len(model.labels))
     if model.answers is not None:
         model.answers.check(model.updates, parts)
-    elif model.prequential.given != model.updates:
+    elif model.prequential.given + model.sources.learnt != model.updates:
         raise ValueError("the measures do not count the examples that were learnt")
     else:
         model.prequential.check_parts(parts.measured.values())

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,8 @@ class UpdateOutcome(NamedTuple):
     scores : the raw scores of each example before it was learnt, the threshold first and then one for each
         label known then (float64); None when no predictions were asked for.
     probabilities : likewise one for each label known then (float64); None when they were not asked for.
+    decisions : where precision is promised, of each example 1 if it needs review, else 0, and then the columns of the
+        labels that may be applied unseen (int32).
     skipped : how many of the first examples had been learnt before, as the same lines of their stream; they
         have no scores.
     rolled_back_to : the position of the snapshot that a rollback went back to.
@@ -31,15 +33,19 @@ class UpdateOutcome(NamedTuple):
     skipped: int = 0
     rolled_back_to: str | None = None
     probabilities: tuple[NDArray[np.float64], ...] | None = None
+    decisions: tuple[NDArray[np.int32], ...] | None = None
 
     def predictions(self, label_names: Sequence[str], hidden: Collection[str] = ()) -> Predictions | None:
         """Return the predictions, given the names of the model's labels in column order, and those not predicted."""
-        return None if self.scores is None else Predictions(self.scores, label_names, self.probabilities, hidden)
+        if self.scores is None:
+            return None
+        return Predictions(self.scores, label_names, self.probabilities, hidden, self.decisions)
 
     @property
     def nbytes(self) -> int:
-        """The bytes of the scores and of the probabilities."""
-        return sum(row.nbytes for row in (*(self.scores or ()), *(self.probabilities or ())))
+        """The bytes of the scores, of the probabilities and of the decisions."""
+        rows: list[NDArray[Any]] = [*(self.scores or ()), *(self.probabilities or ()), *(self.decisions or ())]
+        return sum(row.nbytes for row in rows)
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,6 +27,8 @@ def events_of(result: ApplyResult) -> Iterator[Event]:
             resume = result.previous_position if left else None
             yield Event("label", position, {**data, "label": name, "change": change}, resume)
         return
+    if result.kind == "promise" or not result.learnt:
+        return
     for name in result.new_labels:
         yield Event("label", position, {**data, "label": name, "change": "new"}, result.previous_position)
     for updates, label in result.alarms:

@@ -18,7 +18,7 @@ WATCHING = {"params": {"drift": "adwin"}}
 
 def item(number: int) -> dict[str, Any]:
     """A row of a stream that changes in its middle."""
-    x, y, _ = drifting(number)
+    x, y, *_ = drifting(number)
     return {"x": dict(zip(x.names or (), x.values.tolist(), strict=True)), "y": list(y.names)}
 
 

@@ -82,7 +82,7 @@ def test_alarms_of_drift(client: TestClient, create: Callable[..., str]) -> None
     assert history(client, address)["drift"] == {"examples": [], "labels": []}
     examples = [drifting(number) for number in range(DRIFTING_LENGTH)]
     items = [
-        {"x": dict(zip(x.names or (), x.values.tolist(), strict=True)), "y": list(y.names)} for x, y, _ in examples
+        {"x": dict(zip(x.names or (), x.values.tolist(), strict=True)), "y": list(y.names)} for x, y, *_ in examples
     ]
     client.post(f"{address}/update", json={"examples": items[:150]}).raise_for_status()
     client.post(f"{address}/update", json={"examples": items[150:]}).raise_for_status()

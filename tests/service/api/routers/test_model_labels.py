@@ -110,7 +110,7 @@ def test_alarms_of_drift(client: TestClient, create: Callable[..., str]) -> None
     address = create(client, "labels-6", params={"drift": "adwin"})
     examples = [drifting(number) for number in range(DRIFTING_LENGTH)]
     items = [
-        {"x": dict(zip(x.names or (), x.values.tolist(), strict=True)), "y": list(y.names)} for x, y, _ in examples
+        {"x": dict(zip(x.names or (), x.values.tolist(), strict=True)), "y": list(y.names)} for x, y, *_ in examples
     ]
     client.post(f"{address}/update", json={"examples": items}).raise_for_status()
     drift = client.get(f"{address}/metrics").json()["drift"]["labels"]

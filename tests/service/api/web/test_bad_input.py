@@ -289,7 +289,7 @@ def test_a_dense_example_of_another_length_is_refused(
             "/text",
             "must be an object with fields, longer",
         ),
-        ("{model}/update", {"examples": [3]}, "/examples/0", "must be an object with x, y, weight"),
+        ("{model}/update", {"examples": [3]}, "/examples/0", "must be an object with x, y, weight, source"),
         (
             "{model}/predict",
             {"examples": [{"x": {}}], "id": 1},

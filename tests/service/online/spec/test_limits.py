@@ -236,7 +236,7 @@ class FirstCome:
         self.ignored = {"features": 0, "labels": 0}
 
     def __call__(self, example: Example) -> Example:
-        x, y, _ = example
+        x, y, *_ = example
         assert x.names is not None
         values = dict(zip(x.names, x.values.tolist(), strict=True))
         kept = {name: value for name, value in values.items() if self._has(self.features, name)}

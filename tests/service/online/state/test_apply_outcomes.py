@@ -109,6 +109,10 @@ class TestProbabilities:
         assert kept("k" * 255, "k") == kept("l", "k")
 
 
+def packed_columns(decisions: list[list[int]]) -> list[bytes]:
+    return [np.array(row, dtype="<i4").tobytes() for row in decisions]
+
+
 class TestTheWindowAsBytes:
     def rows(self, window: IdempotencyWindow) -> list[Any]:
         rows: list[Any] = msgpack.unpackb(window.to_array().tobytes())
@@ -125,7 +129,7 @@ class TestTheWindowAsBytes:
 
     def test_with_a_part_missing_is_refused(self, window: IdempotencyWindow) -> None:
         ((*row, _),) = self.rows(window)
-        with pytest.raises(ValueError, match="9 parts"):
+        with pytest.raises(ValueError, match="10 parts"):
             self.read([row])
 
     @pytest.mark.parametrize(
@@ -142,11 +146,19 @@ class TestTheWindowAsBytes:
         ],
     )
     def test_with_probabilities_that_cannot_be_is_refused(self, window: IdempotencyWindow, probabilities: Any) -> None:
-        ((*row, good),) = self.rows(window)
+        ((*row, good, decisions),) = self.rows(window)
         assert good[0] == b""
-        self.read([[*row, good]])
+        self.read([[*row, good, decisions]])
         with pytest.raises((ValueError, TypeError)):
-            self.read([[*row, probabilities]])
+            self.read([[*row, probabilities, decisions]])
+
+    @pytest.mark.parametrize("decisions", [[], [[2], [1]], [[1], [1, 5]], [[1, -1], [0]], [[], []], 3])
+    def test_with_decisions_that_cannot_be_is_refused(self, window: IdempotencyWindow, decisions: Any) -> None:
+        ((*row, none),) = self.rows(window)
+        assert none is None
+        self.read([[*row, packed_columns([[1], [0, 0]])]])
+        with pytest.raises((ValueError, TypeError)):
+            self.read([[*row, decisions if decisions == 3 else packed_columns(decisions)]])
 
     def test_with_probabilities_but_no_scores_is_refused(self, window: IdempotencyWindow) -> None:
         (row,) = self.rows(window)

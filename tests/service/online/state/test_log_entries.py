@@ -99,8 +99,8 @@ def test_round_trip(update: Update) -> None:
     assert (again.served is None) == (update.served is None)
     assert all(same_array(*pair) for pair in zip(update.served or (), again.served or (), strict=True))
     assert len(again.examples) == len(update.examples)
-    for (x, y, weight), (x2, y2, weight2) in zip(update.examples, again.examples, strict=True):
-        assert weight == weight2
+    for (x, y, *more), (x2, y2, *more2) in zip(update.examples, again.examples, strict=True):
+        assert more == more2
         assert (x.names, y.names, y.complete) == (x2.names, y2.names, y2.complete)
         assert same_array(x.indices, x2.indices)
         assert same_array(x.values, x2.values)

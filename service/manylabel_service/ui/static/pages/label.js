@@ -1,4 +1,4 @@
-/** Label: one after another, the kept predictions whose labels would teach the model most. */
+/** Label: one after another, the stored predictions that need review, or whose labels would teach the model most. */
 
 import { address, call, ofModel } from '../core/api.js';
 import { command, h, link, replace, route, shown } from '../core/dom.js';
@@ -21,7 +21,7 @@ export async function render({ name }, { signal }) {
   if (status.algorithm === 'trained') return trained(name);
   const known = await call('GET', ofModel(name, 'labels'), { query: { limit: MAX_LABELS }, signal });
   const example = status.text?.fields?.length ? Object.fromEntries(status.text.fields.map((field) => [field, 'Black cat'])) : { title: 'Black cat', pages: 3 };
-  const labelling = new Labelling(name, example, known.labels.filter(({ retired, paused }) => !retired && !paused).map(({ label }) => label), signal);
+  const labelling = new Labelling(name, example, known.labels.filter(({ retired, paused }) => !retired && !paused).map(({ label }) => label), signal, status.promise ? 'review' : 'uncertainty');
   await labelling.start();
   return labelling.element;
 }
@@ -33,8 +33,8 @@ function trained(name) {
 }
 
 class Labelling {
-  constructor(name, example, known, signal) {
-    Object.assign(this, { name, example, known, signal });
+  constructor(name, example, known, signal, order) {
+    Object.assign(this, { name, example, known, signal, order });
     this.queue = [];
     this.done = new Set(); // ids that were labelled or skipped here
     this.counts = { learnt: 0, skipped: 0, waiting: 0 };
@@ -53,7 +53,7 @@ class Labelling {
       heading: 'How well it predicts what is labelled', 'x-title': 'examples learnt', 'y-title': 'micro-F1', 'y-min': 0, 'y-max': 1,
     });
     this.element = h('div', { class: 'label' },
-      h('p', {}, 'Stored predictions that wait for labels, the most uncertain first. ',
+      h('p', {}, order === 'review' ? 'Stored predictions that need review, the most uncertain first. ' : 'Stored predictions that wait for labels, the most uncertain first. ',
         'Select the right labels, then send; all others count as false.'),
       this.place, this.problems, this.pending, this.facts,
       h('section', {}, this.curve, h('p', { class: 'quiet' }, 'Each example is measured by the prediction before it was learnt. The baseline predicts from the label frequencies alone. '
@@ -70,7 +70,7 @@ class Labelling {
 
   async _fill() {
     const ids = new Set(this.queue.map(({ id }) => id));
-    const found = await call('GET', ofModel(this.name, 'predictions'), { query: { order: 'uncertainty', limit: AT_ONCE + this.outbox.pending.length }, signal: this.signal });
+    const found = await call('GET', ofModel(this.name, 'predictions'), { query: { order: this.order, limit: AT_ONCE + this.outbox.pending.length }, signal: this.signal });
     const fresh = found.predictions.filter(({ id }) => !this.done.has(id) && id !== this.current?.id);
     this.counts.waiting = found.candidates;
     this.queue = fresh.length ? fresh : this.queue.filter(({ id }) => ids.has(id) && !this.done.has(id));
@@ -106,6 +106,7 @@ class Labelling {
         ? h('p', { class: 'empty' }, 'Only the features of this example were stored: predict with keep=record to see the example itself here. Its id is ', h('code', {}, item.id), '.')
         : readable(item.record),
       h('p', { class: 'quiet' }, 'Uncertainty ', value(item.uncertainty), ': at 1 the model may as well say the opposite of some label. Ticked is what it predicts.'),
+      item.auto?.length > 0 && h('p', { class: 'quiet' }, 'Sure enough to be applied unseen when it was predicted: ', item.auto.join(', '), '.'),
       h('form', { onsubmit: (event) => { event.preventDefault(); this.send(); } }, this.picker.element,
         h('div', { class: 'row' },
           h('button', { type: 'submit', class: 'primary' }, 'Send ', h('kbd', {}, 'Enter')),

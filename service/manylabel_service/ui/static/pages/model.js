@@ -9,6 +9,7 @@ import { detail } from './model/detail.js';
 import { feed } from './model/feed.js';
 import { labels } from './model/labels.js';
 import { Live } from './model/live.js';
+import { promise } from './model/promise.js';
 import { reliability } from './model/reliability.js';
 import { seen } from './model/seen.js';
 import { settings } from './model/settings.js';
@@ -37,6 +38,7 @@ export async function render({ name }, { signal }) {
     labels(live),
     seen(live),
     !trained && reliability(live),
+    !trained && promise(live),
     h('div', { class: 'grid' }, feed(live), trained ? null : snapshots(live)),
     settings(live));
 }

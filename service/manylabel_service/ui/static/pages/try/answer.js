@@ -55,6 +55,8 @@ export function answerView(answer, thresholds) {
     answer.unable.probabilities && all.length > 0 ? h('p', { class: 'quiet' }, `The bars are scores: predicted above 0. Probabilities ${answer.unable.probabilities}.`) : null,
     answer.probabilities && all.length > 0 ? h('p', { class: 'quiet' }, 'Bars are probabilities. A label is predicted if its probability is at least its threshold',
       [...thresholds.values()].some((each) => each !== null) ? ' (the upright stroke)' : '', ', which the model chooses for its measure; it need not be a half.') : null,
+    answer.auto && all.length > 0 ? h('p', { class: 'quiet' }, answer.auto.length ? ['May be applied unseen: ', h('strong', {}, answer.auto.join(', ')), '. '] : 'No label may be applied unseen. ',
+      answer.review ? 'The example needs review.' : 'The example needs no review.') : null,
     bars, more);
 }
 

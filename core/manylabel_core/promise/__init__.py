@@ -1,0 +1,10 @@
+"""A promise of precision: which predicted labels may be applied unseen, and which examples need no review.
+
+A small pooled model re-scores candidate labels, a plan chooses a threshold, and an account of errors, which is a token
+bucket, opens and closes the gate. The account bounds the number of wrong labels whatever the data do.
+"""
+
+from manylabel_core.promise.promise import MAX_CANDIDATES, Decision, Promise, Target
+from manylabel_core.promise.report import report
+
+__all__ = ["MAX_CANDIDATES", "Decision", "Promise", "Target", "report"]

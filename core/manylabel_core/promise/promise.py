@@ -1,0 +1,291 @@
+"""A promise of precision: the state behind it, decisions about examples, and what is learnt of their truths."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from manylabel_core.promise import _gate, _pass, _score
+from manylabel_core.rows import Targets
+from manylabel_core.storage import MAX_COUNT, check_range, enlarged
+
+MAX_CANDIDATES = _pass.MAX_CANDIDATES
+NO_PARENTS = np.zeros(0, dtype=np.int32)
+NO_COLUMNS = np.zeros(0, dtype=np.int64)
+_MAX_SUM = 1e15
+"""Largest number of the plan; its weights stay below 1e9 times the decisions remembered."""
+
+
+class Target(NamedTuple):
+    """A target: what is promised.
+
+    Attributes
+    ----------
+    precision : share of right labels among those applied, above 0 and below 1.
+    settled : share of entirely right examples among those settled, above 0 and below 1; None: none is settled.
+    missed : share of all true labels that may be missed in settled examples, above 0 and below 1.
+    audit_rate : share of settled examples that are sent to review for audits, from 0 to 1.
+    """
+
+    precision: float
+    settled: float | None = 0.9
+    missed: float = 0.02
+    audit_rate: float = 0.05
+
+    @property
+    def accounts(self) -> tuple[float | None, ...]:
+        """The shares that the accounts depend on."""
+        return self[:3]
+
+
+class Memory(NamedTuple):
+    """Memory has the arrays that compiled functions change.
+
+    Attributes
+    ----------
+    labels : ndarray of shape (5, at least n_labels), float64
+        By label: sums that tell its shift, its blame, and how often it was applied, and wrongly.
+    label_weights, label_covariance : ndarray of shape (8,) and (8, 8), float64
+    example_weights, example_covariance : ndarray of shape (7,) and (7, 7), float64
+    bins : ndarray of shape (2, 3, 64), float64
+        The plans: of labels, of examples.
+    gates : ndarray of shape (2, 9), float64
+        The accounts: of labels, of examples.
+    counts : ndarray of shape (7,), float64
+    recent_applied : ndarray of shape (1000,), bool
+        Whether each of the latest labels applied was wrong.
+    recent_examples : ndarray of shape (1000, 4), int32
+        Of the latest examples: true labels, those applied, those missed, and 0 if not settled, 1 if wrong, 2 if right.
+    """
+
+    labels: NDArray[np.float64]
+    label_weights: NDArray[np.float64]
+    label_covariance: NDArray[np.float64]
+    example_weights: NDArray[np.float64]
+    example_covariance: NDArray[np.float64]
+    bins: NDArray[np.float64]
+    gates: NDArray[np.float64]
+    counts: NDArray[np.float64]
+    recent_applied: NDArray[np.bool_]
+    recent_examples: NDArray[np.int32]
+
+
+class Decision(NamedTuple):
+    """A decision about an example: which labels are applied, and whether it is settled.
+
+    Attributes
+    ----------
+    values : ndarray of shape (12 + 5 n_candidates,), float64
+        All that is needed to count it later, as `_pass` has it.
+    """
+
+    values: NDArray[np.float64]
+
+    @property
+    def applied(self) -> list[int]:
+        """The columns of the labels that may be applied unseen, ascending."""
+        candidates = self._candidates
+        flags = candidates[:, _pass.CANDIDATE_FLAGS].astype(np.int64)
+        listed: list[int] = candidates[(flags & _pass.APPLIED) > 0, _pass.COLUMN].astype(np.int64).tolist()
+        return listed
+
+    @property
+    def settled(self) -> bool:
+        """True if the whole example may go without review."""
+        return bool(int(self.values[_pass.FLAGS]) & _pass.SETTLED)
+
+    @property
+    def review(self) -> bool:
+        """True if the example needs review: it is not settled, or it is audited."""
+        return (int(self.values[_pass.FLAGS]) & (_pass.SETTLED | _pass.AUDITED)) != _pass.SETTLED
+
+    @property
+    def _candidates(self) -> NDArray[np.float64]:
+        return self.values[_pass.HEADER :].reshape(-1, _pass.FIELDS)
+
+    def check(self) -> Decision:
+        """Return the decision; raise ValueError unless it is one that `Promise` makes."""
+        values = self.values
+        if values.ndim != 1 or len(values) < _pass.HEADER or not np.isfinite(values).all():
+            raise ValueError("a decision has at least 12 finite numbers")
+        if len(values) != _pass.HEADER + _pass.FIELDS * values[_pass.N] or values[_pass.N] > MAX_CANDIDATES:
+            raise ValueError("a decision has 5 numbers for each candidate")
+        candidates, flags = self._candidates, values[_pass.FLAGS]
+        columns = candidates[:, _pass.COLUMN]
+        if flags not in range(8) or not np.isin(candidates[:, _pass.CANDIDATE_FLAGS], (0, 2, 3)).all():
+            raise ValueError("a decision has flags that do not exist")
+        if (columns != np.floor(columns)).any() or (np.diff(columns, prepend=-1) <= 0).any():
+            raise ValueError("a decision has ascending columns")
+        likely = candidates[:, _pass.PROBABILITY]
+        if (likely < 0).any() or (likely > 1).any() or (values[_pass.TOTAL : _pass.SCORE] < 0).any():
+            raise ValueError("a decision has probabilities from 0 to 1, and sums of them")
+        return self
+
+
+class Promise:
+    """A promise decides which labels to apply, and accounts for the labels that were wrong.
+
+    Decisions depend on the state only, and the state on the decisions learnt, in order: the same bits everywhere.
+
+    Parameters
+    ----------
+    target : Target
+    version : int
+        Tells decisions of this promise from those of earlier ones, which are not counted.
+
+    Attributes
+    ----------
+    target : Target
+    version : int
+    memory : Memory
+
+    Notes
+    -----
+    Wrong labels never exceed (1 - precision) times the labels applied, plus 2 + 1.5 for each reopening of the gate,
+    plus those in the examples that close it, and those applied before the truth came. `_gate` has the account.
+    """
+
+    def __init__(self, target: Target, version: int = 1) -> None:
+        self.target, self.version = target, version
+        self.memory = Memory(
+            labels=np.zeros((5, 0)),
+            label_weights=_score.LABEL_WEIGHTS.copy(),
+            label_covariance=np.diag(_score.LABEL_VARIANCES),
+            example_weights=_score.EXAMPLE_WEIGHTS.copy(),
+            example_covariance=np.diag(_score.EXAMPLE_VARIANCES),
+            bins=np.zeros((2, 3, _gate.BINS)),
+            gates=np.zeros((2, _gate.N_NUMBERS)),
+            counts=np.zeros(_pass.N_COUNTS),
+            recent_applied=np.zeros(_pass.RECENT, dtype=np.bool_),
+            recent_examples=np.zeros((_pass.RECENT, 4), dtype=np.int32),
+        )
+        self.memory.gates[:, _gate.WEIGHT] = 1.0
+        self.n_labels = 0
+        self._settings = _settings(target, version)
+
+    def change(self, target: Target, version: int) -> None:
+        """Change what is promised. A new version, or other targets, begin new accounts; the scores stay."""
+        if version != self.version or target.accounts != self.target.accounts:
+            memory = self.memory
+            for numbers in (memory.bins, memory.gates, memory.counts, memory.recent_applied, memory.recent_examples):
+                numbers[...] = 0
+            memory.labels[_pass.LABEL_APPLIED :] = 0.0
+            memory.gates[:, _gate.WEIGHT] = 1.0
+        self.target, self.version = target, version
+        self._settings = _settings(target, version)
+
+    def grow(self, n_labels: int) -> None:
+        """Grow to at least this many labels."""
+        self.memory = self.memory._replace(labels=enlarged(self.memory.labels, (5, n_labels)))
+        self.n_labels = max(n_labels, self.n_labels)
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of memory held."""
+        return sum(array.nbytes for array in self.memory)
+
+    def decide(
+        self,
+        probabilities: NDArray[np.float64],
+        scores: NDArray[np.float64],
+        parents: NDArray[np.int32] = NO_PARENTS,
+    ) -> list[Decision]:
+        """Decide about examples by the present state.
+
+        Parameters
+        ----------
+        probabilities : ndarray of shape (n_samples, n_labels), float64
+            0 for labels that must not be predicted.
+        scores : ndarray of shape (n_samples, 1 + n_labels), float64
+            Threshold first. A label is applied only if its score is above it.
+        parents : ndarray of int32
+            The column of each label's parent, -1 for none. A label is applied only with its ancestors.
+        """
+        self.grow(probabilities.shape[1])
+        rows = self._rows(probabilities)
+        _pass.decide_rows(self.memory, self._settings, probabilities, scores, parents, rows)
+        return _decisions(rows)
+
+    def learn(
+        self,
+        probabilities: NDArray[np.float64],
+        scores: NDArray[np.float64],
+        targets: Targets,
+        complete: NDArray[np.bool_],
+        parents: NDArray[np.int32] = NO_PARENTS,
+        hidden: Sequence[int] = (),
+    ) -> list[Decision]:
+        """Decide about examples, each before its truth is learnt, in order; return the decisions.
+
+        Parameters
+        ----------
+        probabilities, scores, parents : as of `decide`, of each example before it was learnt.
+        targets : the truths. `complete` says which of them name all labels but `hidden` ones.
+        hidden : columns of labels of which no truth is counted.
+        """
+        self.grow(probabilities.shape[1])
+        rows = self._rows(probabilities)
+        truth = targets.indptr, targets.indices, targets.signs, complete
+        columns = np.array(hidden, dtype=np.int64) if hidden else NO_COLUMNS
+        _pass.learn_rows(self.memory, self._settings, probabilities, scores, parents, *truth, columns, rows)
+        return _decisions(rows)
+
+    def learn_served(self, decision: Decision, targets: Targets, complete: bool, hidden: Sequence[int] = ()) -> None:
+        """Learn the truth, or a part of it, of an example that was decided earlier; as `learn`, of one example."""
+        n_labels = max(self.n_labels, int(targets.n_labels[0]))
+        self.grow(n_labels)
+        candidates = decision._candidates
+        if len(candidates) and candidates[-1, _pass.COLUMN] >= n_labels:
+            return  # of labels that do not exist
+        truth = np.full(n_labels, -1 if complete else 0, dtype=np.int8)
+        truth[targets.indices] = targets.signs
+        truth[list(hidden)] = 0
+        _pass.learn(self.memory, self._settings, decision.values.astype(np.float64), truth, complete)
+
+    def _rows(self, probabilities: NDArray[np.float64]) -> NDArray[np.float64]:
+        n_samples, n_labels = probabilities.shape
+        return np.empty((n_samples, _pass.HEADER + _pass.FIELDS * min(n_labels, MAX_CANDIDATES)))
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        """Return the arrays of the state; views, not copies."""
+        arrays = self.memory._asdict()
+        arrays["labels"] = self.memory.labels[:, : self.n_labels]
+        return arrays
+
+    def restore(self, arrays: Mapping[str, NDArray[Any]], n_labels: int) -> None:
+        """Take over the arrays of a state of at most this number of labels.
+
+        Raises
+        ------
+        ValueError
+            They are none. Nothing has changed then.
+        """
+        for name, own in self.state().items():
+            given = arrays[name]
+            shape = (5, given.shape[-1]) if name == "labels" and given.ndim == 2 else own.shape
+            if given.shape != shape or given.dtype != own.dtype:
+                raise ValueError(f"promise.{name} must be of shape {shape} and type {own.dtype}")
+            if not np.isfinite(given).all():
+                raise ValueError(f"promise.{name} must be finite")
+        if arrays["labels"].shape[1] > n_labels:
+            raise ValueError(f"promise.labels has more than {n_labels} labels")
+        check_range("promise.labels", arrays["labels"][1:], 0.0, MAX_COUNT)
+        check_range("promise.bins", arrays["bins"], 0.0, _MAX_SUM)
+        check_range("promise.gates (counts)", arrays["gates"][:, _gate.OPEN :], 0.0, _MAX_SUM)
+        check_range("promise.gates (weight)", arrays["gates"][:, _gate.WEIGHT], 1e-9, _MAX_SUM)
+        check_range("promise.counts", arrays["counts"][1:], 0.0, MAX_COUNT)
+        check_range("promise.recent_examples", arrays["recent_examples"], 0, 2**31 - 1)
+        self.memory = Memory(**{name: arrays[name] for name in Memory._fields})
+        self.n_labels = arrays["labels"].shape[1]
+
+
+def _settings(target: Target, version: int) -> NDArray[np.float64]:
+    return np.array([target.precision, target.settled or 0.0, target.missed, target.audit_rate, version])
+
+
+def _decisions(rows: NDArray[np.float64]) -> list[Decision]:
+    ends = _pass.HEADER + _pass.FIELDS * rows[:, _pass.N].astype(np.int64)
+    return [Decision(row[:end].copy()) for row, end in zip(rows, ends.tolist(), strict=True)]

@@ -1,0 +1,68 @@
+"""A promise on several replicas, over both stores: kills, retries, delayed labels, a rollback, a new model."""
+
+from typing import Any
+
+import numpy as np
+from tests.service.online.state.test_promises import EASY, rows
+
+from manylabel_core.promise import Target
+from manylabel_service import ulid as prediction_ids
+from manylabel_service.hosting.examples import Example
+from manylabel_service.idempotency import IdempotencyKey
+from manylabel_service.online.state.model import OnlineModel
+
+
+async def label(replica: Any, ids: list[str], examples: list[Example], **kwargs: Any) -> Any:
+    """Submit the labels of stored predictions, as the endpoint does."""
+    kept = await replica.kept(ids, [example.y for example in examples])
+    return await replica.update(
+        [Example(one.x, example.y) for one, example in zip(kept, examples, strict=True)],
+        prediction_ids=ids,
+        served=[one.scores for one in kept],
+        decisions=[one.decision for one in kept],
+        **kwargs,
+    )
+
+
+async def test_the_same_bits_on_every_replica_whatever_happens(any_fleet: Any) -> None:
+    registries = await any_fleet.start_several(2 if any_fleet.server else 1, snapshot_every_updates=60)
+    await registries[0].create(any_fleet.spec())
+    replicas = [await registry.get("m") for registry in registries]
+    one, other = replicas[0], replicas[-1]
+    await one.set_promise(EASY)
+    examples = rows(420)
+    for start in range(0, 300, 10):
+        part = examples[start : start + 10]
+        key = IdempotencyKey(str(start), b"d" * 16)
+        await (one if start % 20 else other).update(part, want_predictions=True, key=key)
+    ids = [prediction_ids.make(n + 1, n.to_bytes(10)) for n in range(60)]
+    late = examples[300:360]
+    predicted = await other.predict([example.x for example in late], at_least=one.position)
+    assert sum(len(prediction.auto) for prediction in predicted.predictions) > 20
+    await other.keep(ids, [example.x for example in late], predicted.predictions)
+    await one.update(examples[360:400])
+    before = one.model.promises.promise.memory.gates[0, 6]
+    key = IdempotencyKey("labels", b"e" * 16)
+    first = await label(one, ids, late, key=key)
+    again = await other.update([late[0]], key=key)
+    assert (again.position, again.replayed) == (first.position, True)
+    applied = sum(len(prediction.auto) for prediction in predicted.predictions)
+    assert one.model.promises.promise.memory.gates[0, 6] == before + applied
+    taken = await one.take_snapshot()
+    await other.set_promise(Target(0.9, None))
+    await other.update(examples[400:])
+    await one.rollback(taken.position)
+    receipt = await one.update(examples[400:])
+    await other.predict([], at_least=receipt.position)
+    state = one.model.to_bytes()
+    assert other.model.to_bytes() == state
+    assert one.model.promises.promise.target == Target(0.9, None)
+
+    for registry in registries:
+        await any_fleet.kill(registry)
+    restarted = await any_fleet.start()
+    assert (await restarted.get("m")).model.to_bytes() == state
+    seeded = OnlineModel.from_bytes(OnlineModel.from_bytes(state).seed("n"))
+    await restarted.create(seeded.online_spec, seeded)
+    new = (await restarted.get("n")).model
+    np.testing.assert_array_equal(new.promises.to_array(), OnlineModel.from_bytes(state).promises.to_array())
