@@ -15,7 +15,7 @@ PHRASES = {
     "billing": ["I want a refund", "the invoice is wrong", "you have charged me twice"],
     "account": ["forgot my password", "my account is locked", "no code arrives"],
     "delivery": ["where is my parcel", "it came broken", "the address is old"],
-    "praise": ["great service", "thank you so much"],
+    "praise": ["great service", "thank you very much"],
 }
 VAGUE = ["please help me", "it is about my order", "no answer yet"]
 

@@ -31,7 +31,7 @@ def check_target(target: Target) -> None:
 class Promises:
     """The promise of a model, if it has one, and the number of promises that it has had.
 
-    The target is a setting: like groups, it does not go back with a rollback. The scores learnt for it, and the account,
+    The target is a setting: like groups, it does not go back with a rollback. The scores learnt for it and the account
     go back with the metrics.
     """
 
