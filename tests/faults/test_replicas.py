@@ -31,7 +31,7 @@ REDIS_TIMEOUT_SECONDS = 0.5
 FLAGS = (
     *("--redis-timeout-seconds", str(REDIS_TIMEOUT_SECONDS)),
     # The log is trimmed, but behind the reader of the test, which takes a second or two to notice that Redis is back.
-    *("--snapshot-every-updates", "150", "--snapshot-retention-count", "20", "--log-retention-examples", "0"),
+    *("--snapshot-every-updates", "150", "--snapshot-retention-count", "20", "--history-bytes", "0"),
     *("--max-manual-snapshots", "100000"),  # the clients ask for many
 )
 CALM_EXAMPLES = 100

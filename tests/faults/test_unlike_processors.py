@@ -37,7 +37,7 @@ ESSENTIAL = ("falt", "kernel-merge", "kernel-rff")
 BATCH = 20
 """Examples in a request; the requests go to the two servers by turns."""
 
-FLAGS = ("--snapshot-retention-count", "20", "--log-retention-examples", "1000000", "--max-manual-snapshots", "1000")
+FLAGS = ("--snapshot-retention-count", "10000", "--max-manual-snapshots", "1000")
 
 
 @pytest.mark.parametrize(
