@@ -10,10 +10,14 @@ from typing import Any
 
 import httpx2
 import pytest
+from click.testing import CliRunner
 from mcp import Client, StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
+from tests.support.cases import for_each
 from tests.support.server_process import ServerProcess, free_port
 from tests.support.waiting import eventually
+
+from manylabel_clients.command.app import app
 
 COMMAND = ["-c", "from manylabel_clients.command import main; main()"]
 TOOLS = {"classify", "teach", "explain", "list_labels", "review_next"}
@@ -155,8 +159,8 @@ async def test_over_http_each_caller_has_the_own_key(
         )
 
 
-@pytest.mark.parametrize("address", ["127.0.0.1", ":80", "127.0.0.1:0", "127.0.0.1:x", "127.0.0.1:70000"])
+@for_each("address", ["127.0.0.1", ":80", "127.0.0.1:0", "127.0.0.1:x", "127.0.0.1:70000"])
 def test_an_address_that_is_none_is_refused(address: str) -> None:
-    done = subprocess.run([sys.executable, *COMMAND, "mcp", "--http", address], capture_output=True, text=True)
-    assert done.returncode == 2
+    done = CliRunner().invoke(app, ["mcp", "--http", address])
+    assert done.exit_code == 2
     assert "must be HOST:PORT" in done.stderr

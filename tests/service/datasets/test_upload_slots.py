@@ -62,6 +62,16 @@ def test_the_one_that_stood_still_for_longest_gives_way(slots: UploadSlots, cloc
         assert (first.gave_way, second.gave_way) == (False, True)
 
 
+def test_one_that_asks_for_room_does_not_give_way_itself(slots: UploadSlots, clock: Clock) -> None:
+    with contextlib.ExitStack() as stack:
+        slow, other = begun(slots, stack), begun(slots, stack)
+        clock.now = 2 * STILL_SECONDS
+        slots.add(other, MAX_BYTES - 1)
+        with pytest.raises(NotReady):
+            slots.add(slow, 2)
+        assert not slow.gave_way
+
+
 def test_one_that_is_complete_stays(slots: UploadSlots, clock: Clock) -> None:
     with contextlib.ExitStack() as stack:
         complete, coming = begun(slots, stack), begun(slots, stack)
