@@ -236,6 +236,7 @@ def test_bytes_are_those_of_what_was_learnt() -> None:
 FORGED: dict[str, tuple[str, Callable[[NDArray[Any]], NDArray[Any]]]] = {
     "ends-fall": ("weights.ends", lambda e: np.concatenate([e[1:], e[:1]])),
     "ends-negative": ("weights.ends", lambda e: np.concatenate([[-1], e[1:]])),
+    "ends-overflow": ("weights.ends", lambda e: np.concatenate([[2**63 - 1, -(2**63), -1], e[3:]])),
     "ends-short": ("weights.ends", lambda e: e[:-1]),
     "ends-none": ("weights.ends", lambda e: e[:0]),
     "ends-beyond": ("weights.ends", lambda e: e + 1),

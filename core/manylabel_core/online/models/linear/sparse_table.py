@@ -20,7 +20,7 @@ from manylabel_core.online.models.linear._sparse_table import (
     room_of,
     unpack_blocks,
 )
-from manylabel_core.storage import enlarged
+from manylabel_core.storage import check_range, enlarged
 
 DENSE_BYTES = 1 << 26
 """A dense table is not larger than this, if it can be sparse."""
@@ -168,6 +168,7 @@ def dense_parts(dense: NDArray[Any]) -> Parts:
 def check_parts(name: str, parts: Parts, n_columns: int) -> None:
     """Raise ValueError unless these are valid parts of a table of `n_columns`; compiled functions rely on it."""
     ends, numbers, weights = parts
+    check_range(f"{name}.ends", ends, 0, len(numbers))
     counts = np.diff(ends, prepend=0)
     if counts.min(initial=0) < 0 or len(numbers) != (ends[-1] if len(ends) else 0):
         raise ValueError(f"state must hold {name}.ends that rise to the number of {name}.blocks")
