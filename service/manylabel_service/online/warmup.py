@@ -2,6 +2,7 @@
 
 import functools
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -30,6 +31,8 @@ def warm_up() -> None:
         for variant in _variants(params):
             _exercise(algorithm=algorithm, params=variant)
     _exercise_groups()
+    for algorithm in ("falt", "salt"):  # which learn the gains of vectors, or see them among other features
+        _exercise_vectors(algorithm)
     next_cut(np.frombuffer(b"[1,2]", dtype=np.uint8), 0, 1, np.zeros(1, dtype=np.uint8), 0)
 
 
@@ -72,6 +75,17 @@ def _exercise_groups() -> None:
     update = Update((Example(_named(a=1), Labels.all_of(["c"])),), "log")
     ApplyBatch(model, [LogEntry("1", regroup), LogEntry("2", update)]).step(max_examples=2)
     model.predict([update.examples[0].x], probabilities=True)
+
+
+def _exercise_vectors(algorithm: str) -> None:
+    model = OnlineModel(ModelSpec.model_validate({"name": "warm-up", "algorithm": algorithm}))
+    x = replace(_named(a=1), vectors={"v": np.ones(2, dtype=np.float32), "w": np.ones(1, dtype=np.float32)})
+    update = Update(tuple(Example(x, Labels.all_of([label])) for label in "cdc"), "log")
+    later = Update((Example(replace(x, vectors={"u": np.ones(3, dtype=np.float32)}), Labels.all_of(["e"])),), "log")
+    folding = ApplyBatch(model, [LogEntry(str(at), each) for at, each in enumerate((update, later, update), 1)])
+    while folding.step(max_examples=3):
+        pass
+    OnlineModel.from_bytes(model.to_bytes()).predict([x, x], probabilities=True)
 
 
 def _named(**values: float) -> Features:
