@@ -132,7 +132,7 @@ class Pipeline:
         self.model.set_vectors(lengths)
 
     def _n_rows(self, n_features: int) -> int:
-        """Return the number of features of the model with so many others beside the values of vectors."""
+        """Return the number of features of the model, given that of the others beside the values of vectors."""
         if self._vectors is None or self.model.takes_vectors:
             return n_features
         return n_features + self._vectors.n_values

@@ -136,7 +136,7 @@ class VectorScaling:
         }
 
     def restore(self, arrays: Mapping[str, NDArray[Any]], n_features: int) -> None:
-        """Take over a state of so many other features; raise ValueError if it is invalid."""
+        """Take over a state with this number of other features; raise ValueError if it is invalid."""
         lengths, before, counts, moments = (arrays[f"vectors.{name}"] for name in _PARTS)
         self.grow(lengths.tolist(), 0)
         if before.shape != lengths.shape or counts.shape != lengths.shape or moments.shape != (2, self.n_values):

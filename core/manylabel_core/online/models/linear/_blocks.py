@@ -8,8 +8,8 @@ with gains g_b >= 0 that sum to 1. Weights are written without the gain: nothing
 can come back. In an example that lacks blocks, the gains are divided by their sum over those that it has, or by
 MIN_SHARE if that is more.
 
-Gains are the least squares fit of the parts to the labels of an example, +1/2 and -1/2 around the middle. What a part
-says of a label in any example, its running mean, is taken off it first, so that gains do not come from base rates. With
+Gains are the least squares fit of the parts to the labels of an example, +1/2 and -1/2 around the middle. The running
+mean of a part for a label is subtracted first, so that gains do not come from base rates. With
 the mean of a part over the relevant labels and over the irrelevant ones, its middle is half-way; d_b is half their
 difference, and P_bc is the mean product of two parts around their middles, over the relevant labels and over the
 irrelevant ones alike. Then

@@ -59,7 +59,7 @@ class VectorBlocks:
         self._means, self._counts = np.vstack([self._means, blank]), np.vstack([self._counts, blank])
 
     def enlarge(self, n_labels: int) -> None:
-        """Allocate room for so many labels."""
+        """Allocate room for this number of labels."""
         self._table = enlarged(self._table, (*self._table.shape[:2], padded_width(1 + n_labels)))
         n_blocks = len(self._evidence)
         self._means = enlarged(self._means, (n_blocks, n_labels))
@@ -114,7 +114,7 @@ class VectorBlocks:
         return {f"blocks.{name}": array for name, array in zip(_PARTS, arrays, strict=True)}
 
     def nbytes(self, n_labels: int) -> int:
-        """Return the bytes of the state with so many labels."""
+        """Return the bytes of the state with this number of labels."""
         n_rows, n_blocks = len(self._table), len(self._evidence)
         of_labels = self._table.itemsize * n_rows + 16 * n_blocks
         return of_labels * (1 + n_labels) + 8 * (n_rows + self._evidence.size)

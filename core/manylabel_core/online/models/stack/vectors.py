@@ -1,4 +1,4 @@
-"""What the experts of a stack know of vectors."""
+"""Vectors in the experts of a stack: blocks of weights, and centroids."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class VectorExperts:
         self._lengths = list(lengths)
 
     def enlarge(self, n_labels: int) -> None:
-        """Allocate room for so many labels."""
+        """Allocate room for this number of labels."""
         self.adaptive.enlarge(n_labels)
         for centroid in self._centroids:
             centroid.enlarge(0, n_labels)
@@ -96,7 +96,7 @@ class VectorExperts:
         return arrays
 
     def nbytes(self, n_labels: int) -> int:
-        """Return the bytes of the state with so many labels."""
+        """Return the bytes of the state with this number of labels."""
         sizes = zip(self._lengths, self._centroids, strict=True)
         return self.adaptive.nbytes(n_labels) + sum(each.nbytes_after(n, n_labels, 0, 0) for n, each in sizes)
 
