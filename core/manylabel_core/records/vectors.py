@@ -90,7 +90,7 @@ def _check_length(length: int, path: Path) -> None:
 
 
 def _finite(numbers: NDArray[Any], path: Path) -> Vector:
-    within = np.abs(numbers.astype(np.float64)) <= MAX_MAGNITUDE  # NaN neither
-    if not within.all():
-        raise RecordError((*path, int(np.argmin(within))), _WANTED)
+    sizes = np.abs(numbers if numbers.dtype != np.float16 else numbers.astype(np.float32))
+    if not sizes.max() <= MAX_MAGNITUDE:  # NaN neither
+        raise RecordError((*path, int(np.argmin(sizes <= MAX_MAGNITUDE))), _WANTED)
     return numbers.astype(np.float32)

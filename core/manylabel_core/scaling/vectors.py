@@ -12,7 +12,7 @@ from manylabel_core.records.bounds import MAX_VECTOR_FIELDS, MAX_VECTOR_LENGTH
 from manylabel_core.rows import MAX_MAGNITUDE, VECTOR_COLUMNS, Rows, VectorRows
 from manylabel_core.scaling._vectors import join_vectors, split_vectors, standardise_vectors, take_words
 from manylabel_core.scaling.scaling import MAX_SCALED_VALUES
-from manylabel_core.storage import MAX_COUNT, check_range, enlarged
+from manylabel_core.storage import MAX_COUNT, check_range
 
 
 class VectorScaling:
@@ -52,7 +52,8 @@ class VectorScaling:
         self._starts = np.concatenate([np.zeros(1, np.int64), np.cumsum(np.array(found, np.int64))])
         self._rows_before = np.concatenate([self._rows_before, np.full(new, n_features, np.int64)])
         self._counts = np.concatenate([self._counts, np.zeros(new, np.int64)])
-        self._moments = enlarged(self._moments, (2, self.n_values))[:, : self.n_values]
+        before, self._moments = self._moments, np.zeros((2, self.n_values))
+        self._moments[:, : before.shape[1]] = before
 
     @property
     def n_values(self) -> int:

@@ -2,6 +2,7 @@
 
 import functools
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -32,6 +33,8 @@ def warm_up() -> None:
             _exercise(algorithm=algorithm, params=variant)
     _exercise_groups()
     _exercise_promise()
+    for algorithm in ("falt", "salt"):  # which learn the gains of vectors, or see them among other features
+        _exercise_vectors(algorithm)
     next_cut(np.frombuffer(b"[1,2]", dtype=np.uint8), 0, 1, np.zeros(1, dtype=np.uint8), 0)
 
 
@@ -89,6 +92,17 @@ def _exercise_promise() -> None:
     )
     ApplyBatch(model, [LogEntry("2", late)]).step(max_examples=1)
     OnlineModel.from_bytes(model.to_bytes())
+
+
+def _exercise_vectors(algorithm: str) -> None:
+    model = OnlineModel(ModelSpec.model_validate({"name": "warm-up", "algorithm": algorithm}))
+    x = replace(_named(a=1), vectors={"v": np.ones(2, dtype=np.float32), "w": np.ones(1, dtype=np.float32)})
+    update = Update(tuple(Example(x, Labels.all_of([label])) for label in "cdc"), "log")
+    later = Update((Example(replace(x, vectors={"u": np.ones(3, dtype=np.float32)}), Labels.all_of(["e"])),), "log")
+    folding = ApplyBatch(model, [LogEntry(str(at), each) for at, each in enumerate((update, later, update), 1)])
+    while folding.step(max_examples=3):
+        pass
+    OnlineModel.from_bytes(model.to_bytes()).predict([x, x], probabilities=True)
 
 
 def _named(**values: float) -> Features:

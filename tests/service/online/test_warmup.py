@@ -28,6 +28,8 @@ for algorithm, params in PARAMS.items():
     if strategies != [None]:
         for kernel in ("linear", "poly"):
             warmup._exercise(algorithm=algorithm, params={"kernel": kernel, "fit_intercept": True})
+for algorithm in PARAMS:
+    warmup._exercise_vectors(algorithm)
 new = {kernel: types - before.get(kernel, set()) for kernel, types in compiled().items()}
 print({kernel: types for kernel, types in new.items() if types})
 """

@@ -9,7 +9,7 @@ import pytest
 import scipy.sparse as sp
 from tests.support.waiting import eventually_async
 
-from manylabel_core.batch import M3L
+from manylabel_core.batch import LSAMML, M3L
 from manylabel_core.records import RecordEncoder, TextSettings
 from manylabel_core.rows import as_rows
 from manylabel_core.state import DamagedState
@@ -600,3 +600,30 @@ def test_a_record_is_read_again_by_a_version_that_reads_otherwise(one: Any, serv
     assert scores(served.predict([fresh])) != scores(served.predict([stale.features]))
     with pytest.raises(InvalidExample, match="must be a string"):
         served.predict([Record({"title": ["cat", 1]}, stale.features, earlier)])
+
+
+def test_a_record_with_vectors_is_asked_by_views_or_by_numbers(meta_of: Any) -> None:
+    rng = np.random.default_rng(0)
+    Y = (rng.random((40, 2)) < 0.5).astype(np.int8)
+    words, vectors = Y.astype(np.float32), (Y + 0.3 * rng.standard_normal((40, 2))).astype(np.float32)
+    names: dict[str, tuple[str, ...] | int] = {"x": ("c=a", "c=b"), "v": ("v[0]", "v[1]")}
+    by_views = LSAMML().fit({"x": words, "v": vectors}, Y)
+    by_numbers = M3L().fit(np.hstack([words, vectors]), Y)
+
+    def predictor(estimator: Any, features: Any) -> Predictor:
+        artifact = ModelArtifact(estimator.to_bytes(), ("p", "q"), features, text=TITLE)
+        return Predictor(Version(1, "1", 0, meta_of()), artifact.to_bytes())
+
+    def asked(served: Predictor, raw: Any) -> Any:
+        return scores(served.predict([Record(raw, as_features(served.records.read(raw)), served.records)]))
+
+    served = predictor(by_numbers, {"x": (*names["x"], *names["v"])})  # type: ignore[misc]
+    plain = {"c=a": 1, "v[0]": 0.5, "v[1]": -1.0}
+    assert asked(served, {"c": "a", "v": [0.5, -1.0]}) == asked(served, plain)
+    served = predictor(by_views, names)
+    whole = Views({"x": Features(("c=a",), None, np.ones(1, np.float32)), "v": dense([0.5, -1.0])})
+    assert asked(served, {"c": "a", "v": [0.5, -1.0]}) == scores(served.predict([whole]))
+    lacking = Views({"x": Features(("c=a",), None, np.ones(1, np.float32))})
+    assert asked(served, {"c": "a"}) == scores(served.predict([lacking]))
+    with pytest.raises(InvalidExample, match="must have 2 numbers"):
+        asked(served, {"c": "a", "v": [0.5]})

@@ -9,7 +9,7 @@ can come back. In an example that lacks blocks, the gains are divided by their s
 MIN_SHARE if that is more.
 
 Gains are the least squares fit of the parts to the labels of an example, +1/2 and -1/2 around the middle. The running
-mean of a part over all examples is subtracted first, label by label, so that gains do not come from base rates. With
+mean of a part for a label is subtracted first, so that gains do not come from base rates. With
 the mean of a part over the relevant labels and over the irrelevant ones, its middle is half-way; d_b is half their
 difference, and P_bc is the mean product of two parts around their middles, over the relevant labels and over the
 irrelevant ones alike. Then

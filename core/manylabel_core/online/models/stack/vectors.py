@@ -1,4 +1,4 @@
-"""Vectors in the experts of a stack."""
+"""Vectors in the experts of a stack: blocks of weights, and centroids."""
 
 from __future__ import annotations
 
@@ -136,5 +136,6 @@ def _rows_of(vectors: VectorRows, field: int) -> Rows:
     n = int(np.count_nonzero(present))
     indptr = np.zeros(1 + len(present), np.int64)
     np.cumsum(present, out=indptr[1:])
-    indices = np.tile(np.arange(last - first, dtype=np.int32), n)
+    columns = np.arange(last - first, dtype=np.int32)
+    indices = columns if n == 1 else np.tile(columns, n)
     return Rows(indptr * (last - first), indices, vectors.values[present, first:last].ravel())
