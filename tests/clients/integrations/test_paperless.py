@@ -4,6 +4,7 @@ import json
 import threading
 import urllib.request
 from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 
@@ -55,7 +56,7 @@ class Run:
         self.lines: list[str] = []
         self.archive = Archive(there.url, TOKEN)
         self.model = client.model(name)
-        options = {"sure": 0.8, **options}
+        options = {"sure": 0.6, **options}  # little was learnt
         self.sidecar = Sidecar(self.archive, client, name, state, report=self.lines.append, **options)
 
 
@@ -81,7 +82,7 @@ def test_what_a_person_has_labelled_is_learnt_with_its_groups(filled: Paperless,
         "correspondent": ["correspondent:1", "correspondent:2"],
         "type": ["type:1", "type:2"],
     }
-    labels = {each.label: each for each in first.model.labels()}
+    labels = {each.label: each for each in first.model.labels().labels}
     assert labels.keys() == {"tag:2", "tag:3", "correspondent:1", "correspondent:2", "type:1", "type:2"}, (
         "no other tags"
     )
@@ -126,7 +127,7 @@ def test_corrections_are_learnt_and_stay(filled: Paperless, run: Any) -> None:
     filled.edit(bill, tags=[2], correspondent=2)
     started.sidecar.sync()
     assert started.model.status().updates == 41
-    assert {each.label: each.seen for each in started.model.labels()}["correspondent:2"] == 21
+    assert {each.label: each.examples for each in started.model.labels().labels}["correspondent:2"] == 21
     filled.edit(bill, tags=[])
     started.sidecar.sync()
     assert started.model.status().updates == 42, "a correction is learnt as well"
@@ -206,8 +207,6 @@ def test_many_documents_with_one_time_are_all_read(there: Paperless, monkeypatch
 def test_no_other_host_is_asked(there: Paperless) -> None:
     asked: list[str] = []
 
-    from http.server import BaseHTTPRequestHandler
-
     class Other(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             asked.append(self.path)
@@ -242,13 +241,14 @@ def test_errors_say_what_and_never_the_token(there: Paperless) -> None:
     there.refusing = 500
     with pytest.raises(PaperlessError, match=r"GET tags/: status 500") as failed:
         Archive(there.url, TOKEN).catalogue()
+    there.refusing = None
     with pytest.raises(PaperlessError, match="401") as refused:
-        there.refusing = None
-        Archive(there.url, "wrong-token").catalogue()
+        Archive(there.url, "t0p-s3cret").catalogue()
     with pytest.raises(PaperlessError) as closed:
         Archive("http://127.0.0.1:1", TOKEN).catalogue()
-    assert "token" not in f"{failed.value}{refused.value}{closed.value}".replace("wrong-token", "token!")[:0]
-    assert TOKEN not in f"{failed.value}{closed.value}"
+    told = f"{failed.value}{refused.value}{closed.value}"
+    assert TOKEN not in told
+    assert "t0p-s3cret" not in told
 
 
 def test_a_response_without_end_is_broken_off(there: Paperless, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -274,7 +274,7 @@ def test_the_command(
     monkeypatch.setenv("PAPERLESS_TOKEN", TOKEN)
     options = ("--paperless", filled.url, "--model", name, "--state", str(tmp_path / "s.json"), "--once")
     done = command("paperless", *options)
-    assert (done.status, done.out) == (0, f"created the model {name}\nlearnt 40 documents\n"), done.err
+    assert (done.status, done.out) == (0, "learnt 40 documents\n"), done.err
     assert set(json.loads((tmp_path / "s.json").read_text())) == {"modified", "added", "predicted"}
     filled.refusing = 503
     failed = command("paperless", *options)

@@ -46,7 +46,7 @@ def paperless(
     sure: Annotated[
         float,
         Option(min=0, max=1, help="Probability from which a label is applied, if the model promises no precision."),
-    ] = 0.9,
+    ] = 0.8,
     state: Annotated[
         Path, Option(dir_okay=False, metavar="FILE", help="File that says how far the sidecar has read.")
     ] = Path("manylabel-paperless.json"),

@@ -164,6 +164,8 @@ def _document(found: Mapping[str, Any]) -> Document:
     try:
         one_of = {"correspondent": found["correspondent"], "type": found["document_type"]}
         labels = {f"{kind}:{id}" for kind, id in one_of.items() if id is not None}
+        for time in (found["modified"], found["added"]):
+            datetime.fromisoformat(time)
         return Document(
             id=int(found["id"]),
             modified=found["modified"],
@@ -173,7 +175,7 @@ def _document(found: Mapping[str, Any]) -> Document:
             labels=frozenset(labels | {f"tag:{id}" for id in found["tags"]}),
         )
     except (KeyError, TypeError, ValueError) as error:
-        raise PaperlessError(f"a document without {error}: is this paperless-ngx?") from error
+        raise PaperlessError(f"a document cannot be read ({error}): is this paperless-ngx?") from error
 
 
 def _before(time: str) -> str:

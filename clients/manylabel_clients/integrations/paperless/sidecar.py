@@ -15,7 +15,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from manylabel_clients.http.client import Client
-from manylabel_clients.http.errors import ApiError
 from manylabel_clients.http.resources.model_status import ModelStatus
 from manylabel_clients.http.resources.predictions import Prediction
 from manylabel_clients.integrations.paperless.archive import Archive, Catalogue, Document
@@ -25,6 +24,9 @@ MIN_LEARNT = 20
 """Number of documents learnt before the first is predicted."""
 MAX_CHARACTERS = 90_000
 """Maximum number of characters of a document's text that are sent; a server takes 100,000 by default."""
+TEXT = {"fields": ["title", "content"]}
+LIMITS = {"features": {"most": 100_000, "policy": "ignore"}}
+"""Of a new model: scanned texts have new words without end, most of them misread."""
 MIN_GROUP = 2
 """Minimum number of labels in a group."""
 BEGINNING = "1970-01-01T00:00:00+00:00"
@@ -94,10 +96,12 @@ class Sidecar:
         self._describe(catalogue)
         if self._cursors is None:  # without inbox tags, documents that are there count as seen by a person
             self._cursors = Cursors(added=BEGINNING if catalogue.inbox else datetime.now(UTC).isoformat())
-        review = catalogue.tags.get(REVIEW_TAG)
-        waiting = catalogue.inbox if review is None else catalogue.inbox | {review}
         status = self._model.status()
         predicts = isinstance(status, ModelStatus) and status.updates >= MIN_LEARNT
+        review = catalogue.tags.get(REVIEW_TAG)
+        if review is None and predicts and not self._dry_run:
+            review = self._archive.create_tag(REVIEW_TAG)
+        waiting = catalogue.inbox if review is None else catalogue.inbox | {review}
         if predicts:
             self._predict_all(catalogue, review)
         self._learn_all(catalogue, waiting, self._cursors.added if predicts and not catalogue.inbox else None)
@@ -111,12 +115,7 @@ class Sidecar:
         """Tell the model what there is, if that has changed since this process told it last."""
         if self._known == catalogue:
             return
-        try:
-            self._client.create_model(self._model.name)
-            self._report(f"created the model {self._model.name}")
-        except ApiError as error:
-            if error.code != "model_exists":
-                raise
+        self._client.create_model(self._model.name, text=TEXT, limits=LIMITS, exist_ok=True)
         if catalogue.titles:
             self._model.describe_labels({label: title[:256] for label, title in catalogue.titles.items()})
         groups = [
@@ -154,8 +153,6 @@ class Sidecar:
             if document.id in self._cursors.predicted:
                 continue
             if document.tags & catalogue.inbox or not catalogue.inbox:
-                if review is None and not self._dry_run:
-                    review = self._archive.create_tag(REVIEW_TAG)
                 self._predict(document, catalogue, review)
             same = document.added == self._cursors.added
             self._cursors.predicted = [*(self._cursors.predicted if same else ()), document.id]
