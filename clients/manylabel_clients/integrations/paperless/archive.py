@@ -42,7 +42,7 @@ class Document:
 
 @dataclass(frozen=True, slots=True)
 class Catalogue:
-    """What documents can have.
+    """The tags, correspondents and document types that documents can have.
 
     Attributes
     ----------
