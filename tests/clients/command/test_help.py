@@ -41,7 +41,8 @@ def test_the_commands_are_these() -> None:
         "keys", "keys list", "keys create", "keys show", "keys change", "keys revoke", "keys token", "keys init",
         "train", "datasets", "datasets add", "datasets show", "datasets delete", "worker", "audit", "replicas",
         "export-model", "mcp", "paperless",
-        "webhooks", "webhooks list", "webhooks create", "webhooks show", "webhooks test", "webhooks enable", "webhooks delete",
+        "webhooks", "webhooks list", "webhooks create", "webhooks show", "webhooks test",
+        "webhooks enable", "webhooks delete",
         "jobs", "jobs submit", "jobs show", "jobs watch", "jobs log", "jobs cancel", "jobs retry", "jobs trainers",
     }  # fmt: skip
 
