@@ -5,27 +5,32 @@ import json
 import re
 from pathlib import Path
 
+import click
+import yaml
 from fastapi import FastAPI
 from starlette.routing import Route
 from tests.deployment.containers import FIRST_KEY
 
+from manylabel_clients.command.app import app
+from manylabel_clients.command.server.paperless import TOKEN_VARIABLE
 from manylabel_service.access.__main__ import parser
 from manylabel_service.app import create_app
-from manylabel_service.settings import Settings
+from manylabel_service.settings import Settings, option_names
 from manylabel_service.storage import open_store
 
 ROOT = Path(__file__).parents[2]
 COMPOSE = (ROOT / "docker-compose.yml").read_text()
 MONITORING = (ROOT / "deploy" / "monitoring" / "compose.yml").read_text()
+PAPERLESS = (ROOT / "deploy" / "paperless.yml").read_text()
 DOCKERFILE = (ROOT / "Dockerfile").read_text()
 NGINX = (ROOT / "deploy" / "nginx.conf").read_text()
 EXAMPLE = (ROOT / "deploy" / "env.example").read_text()
 
 
 def test_every_variable_has_an_example_with_its_default() -> None:
-    used = dict(re.findall(r"\$\{(\w+):[-?]([^}]*)\}", COMPOSE + MONITORING))
+    used = dict(re.findall(r"\$\{(\w+):[-?]([^}]*)\}", COMPOSE + MONITORING + PAPERLESS))
     example = dict(re.findall(r"^(\w+)=(.*)$", EXAMPLE, re.MULTILINE))
-    for secret in ("REDIS_PASSWORD", "GRAFANA_PASSWORD"):
+    for secret in ("REDIS_PASSWORD", "GRAFANA_PASSWORD", "PAPERLESS_URL", "PAPERLESS_TOKEN"):
         assert example.pop(secret) == "", "a password of everybody's is none"
         assert used.pop(secret) == "set it in .env"
     assert example == used
@@ -40,6 +45,21 @@ def test_no_secret_has_a_default() -> None:
 def test_every_variable_of_the_server_is_a_setting() -> None:
     used = set(re.findall(r"\bMANYLABEL_([A-Z_]+)\b", COMPOSE + MONITORING + DOCKERFILE))
     assert {name.lower() for name in used} <= Settings.model_fields.keys()
+
+
+def test_paperless_gets_a_server_and_a_sidecar_with_options_that_exist() -> None:
+    services = yaml.safe_load(PAPERLESS)["services"]
+    server, sidecar = services["manylabel"]["command"], services["sidecar"]["command"]
+    assert importlib.util.find_spec(server[3]) is not None
+    assert {flag for flag in server[4:] if flag.startswith("--")} <= option_names().keys()
+    program, name, *options = sidecar
+    assert program == "manylabel"
+    assert isinstance(app.commands[name], click.Command)
+    known = {option for parameter in app.commands[name].params for option in parameter.opts}
+    assert {option for option in options if option.startswith("--")} <= known
+    variables = {str(each.envvar) for each in app.commands[name].params} | {TOKEN_VARIABLE}
+    assert services["sidecar"]["environment"].keys() <= variables
+    assert services["manylabel"]["networks"] == ["inside"], "it has no key, and nothing else reaches it"
 
 
 def test_the_balancer_knows_every_replica() -> None:

@@ -10,7 +10,18 @@ from manylabel_clients.command.data import datasets, feed
 from manylabel_clients.command.declaring import Commands
 from manylabel_clients.command.failures import REFUSED, UNREACHABLE, Failure
 from manylabel_clients.command.models import compare, evaluate, export_model, models, predict, snapshots, update
-from manylabel_clients.command.server import audit, demo, keys, mcp, replicas, serve, transfer, webhooks, worker
+from manylabel_clients.command.server import (
+    audit,
+    demo,
+    keys,
+    mcp,
+    paperless,
+    replicas,
+    serve,
+    transfer,
+    webhooks,
+    worker,
+)
 from manylabel_clients.command.training import jobs, train
 from manylabel_clients.http.errors import ConnectionFailed, ManyLabelError, Unauthorized, Unavailable
 from manylabel_extras import MissingExtra
@@ -46,6 +57,7 @@ for module in (
     keys,
     webhooks,
     mcp,
+    paperless,
 ):
     module.register(app)
 

@@ -268,7 +268,7 @@ def fold_events() -> Callable[..., list[tuple[str, Any]]]:
     from manylabel_service.hosting.examples import Example, Labels
     from manylabel_service.online.state.apply import ApplyBatch, LogEntry
     from manylabel_service.online.state.log_entries import Update
-    from manylabel_service.online.updates.applier import _events
+    from manylabel_service.online.updates.applier import events_of
 
     def told(spec: dict[str, Any], *truths: list[list[str]]) -> list[tuple[str, Any]]:
         log = [
@@ -278,7 +278,7 @@ def fold_events() -> Callable[..., list[tuple[str, Any]]]:
         fold = ApplyBatch(new_model(**spec), log)
         while fold.step(3):
             pass
-        events = [event for outcome in fold.outcomes for event in _events(outcome)]
+        events = [event for outcome in fold.outcomes for event in events_of(outcome)]
         assert all(event.position == str(1 + (event.data["updates"] > 2)) for event in events)
         return [(event.kind, event.data.get("label", event.data["updates"])) for event in events]
 

@@ -1,0 +1,112 @@
+"""`manylabel paperless`: a sidecar of paperless-ngx."""
+
+import os
+import threading
+import time
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Annotated
+
+import click
+
+from manylabel_clients.command.declaring import Commands, Option
+from manylabel_clients.command.failures import Failure
+from manylabel_clients.command.options import DEFAULT_URL, ApiKeyFile, Url, connect, read_key
+from manylabel_clients.http.errors import ConnectionFailed, ManyLabelError, Unavailable
+from manylabel_clients.integrations.paperless.archive import Archive, PaperlessError
+from manylabel_clients.integrations.paperless.listener import listening
+from manylabel_clients.integrations.paperless.sidecar import Sidecar
+
+TOKEN_VARIABLE = "PAPERLESS_TOKEN"
+MIN_SECONDS = 1.0
+"""Seconds between two looks at paperless, however many webhooks come."""
+
+
+def register(app: Commands) -> None:
+    """Add the command."""
+    app.add(paperless)
+
+
+def paperless(
+    paperless_url: Annotated[
+        str, Option("--paperless", envvar="PAPERLESS_URL", metavar="URL", help="Address of paperless-ngx.")
+    ],
+    model: Annotated[
+        str, Option("--model", help="Name of the model, which is created if it does not exist.")
+    ] = "paperless",
+    token_file: Annotated[
+        Path | None,
+        Option(
+            "--token-file",
+            metavar="FILE",
+            help="File with the token of a user of paperless. Default: what PAPERLESS_TOKEN says.",
+            show_default=False,
+        ),
+    ] = None,
+    sure: Annotated[
+        float,
+        Option(min=0, max=1, help="Probability from which a label is applied, if the model promises no precision."),
+    ] = 0.8,
+    state: Annotated[
+        Path, Option(dir_okay=False, metavar="FILE", help="File that says how far the sidecar has read.")
+    ] = Path("manylabel-paperless.json"),
+    every: Annotated[
+        float, Option("--every", min=1, metavar="SECONDS", help="Interval between two looks at paperless.")
+    ] = 60.0,
+    listen: Annotated[
+        str | None,
+        Option(
+            "--listen",
+            metavar="HOST:PORT",
+            help="Address for webhooks of paperless; each has it looked at once.",
+            show_default=False,
+        ),
+    ] = None,
+    once: Annotated[bool, Option("--once", help="Look once, and end.")] = False,
+    dry_run: Annotated[
+        bool, Option("--dry-run", help="Learn, and say what would be assigned, but change nothing.")
+    ] = False,
+    url: Url = DEFAULT_URL,
+    api_key: ApiKeyFile = None,
+) -> None:
+    """Learn from the documents of paperless-ngx, and give new ones the labels that the model is sure of.
+
+    Example: `PAPERLESS_TOKEN=... manylabel paperless --paperless http://localhost:8010 --api-key-file paperless.key`
+    """
+    if not paperless_url.startswith(("http://", "https://")):
+        raise click.BadParameter("must start with http:// or https://", param_hint="--paperless")
+    token = os.environ.get(TOKEN_VARIABLE) if token_file is None else read_key(token_file).text
+    if not token:
+        raise Failure(f"a token of paperless is needed: give --token-file, or {TOKEN_VARIABLE}")
+    wake = threading.Event()
+    with ExitStack() as stack:
+        client = stack.enter_context(connect(url, api_key))
+        archive = Archive(paperless_url, token)
+        stack.callback(archive.close)
+        sidecar = Sidecar(archive, client, model, state, sure, dry_run, lambda line: click.echo(line))
+        if listen is not None:
+            host, port = _address(listen)
+            stack.enter_context(listening(host, port, wake))
+        while True:
+            wake.clear()
+            try:
+                sidecar.sync()
+            except PaperlessError as error:
+                if once:
+                    raise Failure(str(error)) from error
+                click.echo(f"paperless: {error}; trying again", err=True)
+            except ManyLabelError as error:
+                if once or not isinstance(error, ConnectionFailed | Unavailable):
+                    raise
+                click.echo(f"{error}; trying again", err=True)
+            if once:
+                return
+            time.sleep(MIN_SECONDS)
+            wake.wait(every)
+
+
+def _address(text: str) -> tuple[str, int]:
+    host, found, port = text.rpartition(":")
+    if not found or not host or not (port.isascii() and port.isdecimal() and 0 <= int(port) < 2**16):
+        raise click.BadParameter(f"must be HOST:PORT, such as 127.0.0.1:8011, not {text!r}", param_hint="--listen")
+    return host.strip("[]"), int(port)

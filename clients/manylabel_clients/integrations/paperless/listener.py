@@ -1,0 +1,37 @@
+"""Hears the webhooks of paperless: each request, whatever it says, has the sidecar look soon."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, HTTPServer
+
+TIMEOUT_SECONDS = 5.0
+"""Timeout in seconds of a connection."""
+
+
+@contextmanager
+def listening(host: str, port: int, wake: threading.Event) -> Iterator[int]:
+    """Set an event at each POST, until it is left; yield the port. The body of a request is not read."""
+
+    class Handler(BaseHTTPRequestHandler):
+        timeout = TIMEOUT_SECONDS
+
+        def do_POST(self) -> None:
+            wake.set()
+            self.send_response(204)
+            self.end_headers()
+            self.close_connection = True
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with HTTPServer((host, port), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread.start()
+        try:
+            yield server.server_port
+        finally:
+            server.shutdown()
+            thread.join()

@@ -1,0 +1,196 @@
+"""Learns from the documents of a paperless-ngx, and gives new ones the labels that the model is sure of.
+
+A document is true labels when it has neither an inbox tag nor the review tag: a person has seen it, as paperless' own
+classifier assumes. A document is predicted once, when it is added. So what the sidecar has assigned is learnt only
+after a person has taken the inbox tag or the review tag away, and a tag that a person removes does not come back.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+
+from manylabel_clients.http.client import Client
+from manylabel_clients.http.resources.model_status import ModelStatus
+from manylabel_clients.http.resources.predictions import Prediction
+from manylabel_clients.integrations.paperless.archive import Archive, Catalogue, Document
+
+REVIEW_TAG = "manylabel-review"
+MIN_LEARNT = 20
+"""Number of documents learnt before the first is predicted."""
+MAX_CHARACTERS = 90_000
+"""Maximum number of characters of a document's text that are sent; a server takes 100,000 by default."""
+TEXT = {"fields": ["title", "content"]}
+LIMITS = {"features": {"most": 100_000, "policy": "ignore"}}
+"""Of a new model: scanned texts have new words without end, most of them misread."""
+MIN_GROUP = 2
+"""Minimum number of labels in a group."""
+BEGINNING = "1970-01-01T00:00:00+00:00"
+
+
+@dataclass
+class Cursors:
+    """How far the sidecar has read: the file that it keeps."""
+
+    modified: str = BEGINNING
+    added: str = BEGINNING
+    predicted: list[int] = field(default_factory=list)
+    """Documents added at the time `added`."""
+
+    @classmethod
+    def read(cls, path: Path) -> Cursors | None:
+        """Return what a file has; None if there is none."""
+        try:
+            return cls(**json.loads(path.read_text()))
+        except FileNotFoundError:
+            return None
+
+    def write(self, path: Path) -> None:
+        """Write a file in one step."""
+        new = path.with_name(f"{path.name}.new")
+        new.write_text(json.dumps(asdict(self)))
+        os.replace(new, path)
+
+
+class Sidecar:
+    """A sidecar of one paperless-ngx, with one model.
+
+    Parameters
+    ----------
+    archive : the paperless-ngx.
+    client : of a server, with a key that has the scope admin for the model.
+    model : name of the model, which is created if it does not exist.
+    state : path of the file with the cursors.
+    sure : probability from which a label is applied, if the model promises no precision.
+    dry_run : whether nothing is changed in paperless.
+    report : called with each line for the operator.
+    """
+
+    def __init__(
+        self,
+        archive: Archive,
+        client: Client,
+        model: str,
+        state: Path,
+        sure: float,
+        dry_run: bool = False,
+        report: Callable[[str], None] = lambda line: None,
+    ) -> None:
+        self._archive, self._client, self._model = archive, client, client.model(model)
+        self._path, self._sure, self._dry_run, self._report = state, sure, dry_run, report
+        self._known: Catalogue | None = None
+        self._cursors = Cursors.read(state)
+
+    def sync(self) -> None:
+        """Predict the documents that were added, then learn those that were changed.
+
+        Raises
+        ------
+        PaperlessError, ManyLabelError, OSError
+        """
+        catalogue = self._archive.catalogue()
+        self._describe(catalogue)
+        if self._cursors is None:  # without inbox tags, documents that are there count as seen by a person
+            self._cursors = Cursors(added=BEGINNING if catalogue.inbox else datetime.now(UTC).isoformat())
+        status = self._model.status()
+        predicts = isinstance(status, ModelStatus) and status.updates >= MIN_LEARNT
+        review = catalogue.tags.get(REVIEW_TAG)
+        if review is None and predicts and not self._dry_run:
+            review = self._archive.create_tag(REVIEW_TAG)
+        waiting = catalogue.inbox if review is None else catalogue.inbox | {review}
+        if predicts:
+            self._predict_all(catalogue, review)
+        self._learn_all(catalogue, waiting, self._cursors.added if predicts and not catalogue.inbox else None)
+        self._save()
+
+    def _save(self) -> None:
+        if self._cursors is not None and not self._dry_run:
+            self._cursors.write(self._path)
+
+    def _describe(self, catalogue: Catalogue) -> None:
+        """Tell the model what there is, if that has changed since this process told it last."""
+        if self._known == catalogue:
+            return
+        self._client.create_model(self._model.name, text=TEXT, limits=LIMITS, exist_ok=True)
+        if catalogue.titles:
+            self._model.describe_labels({label: title[:256] for label, title in catalogue.titles.items()})
+        groups = [
+            {"name": kind, "labels": labels, "choose": "at_most_one"}
+            for kind in ("correspondent", "type")
+            if len(labels := catalogue.of(kind)) >= MIN_GROUP
+        ]
+        self._model.set_groups(groups, catalogue.parents)
+        self._known = catalogue
+
+    # -- learning ---------------------------------------------------------------------------------
+
+    def _learn_all(self, catalogue: Catalogue, waiting: frozenset[int], through: str | None) -> None:
+        """Learn the documents that were modified and do not wait for a person; only those added up to a time."""
+        assert self._cursors is not None
+        learnt = 0
+        for document in self._archive.documents("modified", self._cursors.modified):
+            if through is not None and _time(document.added) > _time(through):
+                continue  # it is predicted first, by the next call
+            if not document.tags & waiting:
+                labels = sorted(document.labels & catalogue.titles.keys())
+                key = f"paperless-{document.id}-{document.modified}"
+                learnt += not self._model.update(_example(document), labels, key=key).replayed
+            self._cursors.modified = document.modified
+            if learnt % 100 == 99:
+                self._save()
+        if learnt:
+            self._report(f"learnt {learnt:,} documents")
+
+    # -- prediction -------------------------------------------------------------------------------
+
+    def _predict_all(self, catalogue: Catalogue, review: int | None) -> None:
+        assert self._cursors is not None
+        for document in self._archive.documents("added", self._cursors.added):
+            if document.id in self._cursors.predicted:
+                continue
+            if document.tags & catalogue.inbox or not catalogue.inbox:
+                self._predict(document, catalogue, review)
+            same = document.added == self._cursors.added
+            self._cursors.predicted = [*(self._cursors.predicted if same else ()), document.id]
+            self._cursors.added = document.added
+            self._save()
+
+    def _predict(self, document: Document, catalogue: Catalogue, review: int | None) -> None:
+        prediction = self._model.predict(_example(document), probabilities=True)
+        sure = [label for label in self._sure_labels(prediction) if label in catalogue.titles]
+        add = [int(label[4:]) for label in sure if label.startswith("tag:") and label not in document.labels]
+        has = {label.partition(":")[0] for label in document.labels}
+        one_of: dict[str, int] = {}
+        for label in sure:
+            kind, _, id = label.partition(":")
+            if kind != "tag" and kind not in has:
+                one_of.setdefault(kind, int(id))
+        unsure = [label for label in prediction.labels if label not in sure and label in catalogue.titles]
+        needs_review = bool(unsure) or not sure or not catalogue.inbox
+        names = ", ".join(catalogue.titles[label] for label in sure) or "nothing"
+        self._report(f"document {document.id}: sure of {names}{'; for review' if needs_review else ''}")
+        if self._dry_run:
+            return
+        if needs_review and review is not None:
+            add.append(review)
+        self._archive.change(document.id, add, [], one_of)
+
+    def _sure_labels(self, prediction: Prediction) -> list[str]:
+        """Return the labels of the promise of the model; without one, those predicted whose probability is enough."""
+        auto: list[str] | None = getattr(prediction, "auto", None)
+        if auto is not None:
+            return auto
+        likely = prediction.probabilities or {}
+        return [label for label in prediction.labels if likely.get(label, 0.0) >= self._sure]
+
+
+def _example(document: Document) -> dict[str, str]:
+    return {name: text[:MAX_CHARACTERS] for name, text in document.record.items()}
+
+
+def _time(text: str) -> datetime:
+    return datetime.fromisoformat(text)

@@ -1,0 +1,311 @@
+"""The sidecar of paperless-ngx: what it learns, what it assigns, and what it leaves to a person."""
+
+import json
+import threading
+import urllib.request
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.support.http_server import http_server
+from tests.support.lazy import lazy
+from tests.support.paperless import TOKEN, Paperless, paperless
+
+from manylabel_clients import Client
+from manylabel_clients.integrations.paperless import archive as archive_module
+from manylabel_clients.integrations.paperless import sidecar as sidecar_module
+from manylabel_clients.integrations.paperless.archive import Archive, PaperlessError
+from manylabel_clients.integrations.paperless.listener import listening
+from manylabel_clients.integrations.paperless.sidecar import REVIEW_TAG, Sidecar
+
+pypaperless = lazy("pypaperless")
+
+INVOICE = "invoice amount due please pay iban {}"
+LETTER = "dear sir kind regards meeting {}"
+
+
+@pytest.fixture
+def there() -> Iterator[Paperless]:
+    with paperless() as served:
+        yield served
+
+
+@pytest.fixture
+def filled(there: Paperless) -> Paperless:
+    """Forty documents that a person has labelled, with tags, correspondents and types, and an inbox."""
+    there.name("tags", "Inbox", 0, is_inbox_tag=True)
+    finance, invoice = there.name("tags", "Finance"), there.name("tags", "Invoice", parent=2)
+    there.name("tags", "By hand", 1)
+    for name in ("Power Co", "Aunt Ada"):
+        there.name("correspondents", name)
+    for name in ("Bill", "Letter"):
+        there.name("document_types", name)
+    for number in range(20):
+        more = {"tags": [finance, invoice, 4], "correspondent": 1, "document_type": 1}
+        there.add(f"Bill {number}", INVOICE.format(number), **more)
+        there.add(f"Hello {number}", LETTER.format(number), correspondent=2, document_type=2)
+    return there
+
+
+class Run:
+    """A sidecar that looks when it is told to."""
+
+    def __init__(self, there: Paperless, client: Client, name: str, state: Path, **options: Any) -> None:
+        self.lines: list[str] = []
+        self.archive = Archive(there.url, TOKEN)
+        self.model = client.model(name)
+        options = {"sure": 0.6, **options}  # little was learnt
+        self.sidecar = Sidecar(self.archive, client, name, state, report=self.lines.append, **options)
+
+
+@pytest.fixture
+def run(client: Client, name: str, tmp_path: Path) -> Callable[..., Run]:
+    def make(there: Paperless, **options: Any) -> Run:
+        return Run(there, client, name, tmp_path / "state.json", **options)
+
+    return make
+
+
+def names(there: Paperless, id: int) -> set[str]:
+    return {there.names["tags"][tag]["name"] for tag in there.documents[id]["tags"]}
+
+
+def test_what_a_person_has_labelled_is_learnt_with_its_groups(filled: Paperless, run: Any) -> None:
+    first = run(filled)
+    first.sidecar.sync()
+    status = first.model.status()
+    assert status.updates == 40
+    assert status.parents == {"tag:3": "tag:2"}
+    assert {group["name"]: sorted(group["labels"]) for group in status.groups} == {
+        "correspondent": ["correspondent:1", "correspondent:2"],
+        "type": ["type:1", "type:2"],
+    }
+    labels = {each.label: each for each in first.model.labels().labels}
+    assert labels.keys() == {"tag:2", "tag:3", "correspondent:1", "correspondent:2", "type:1", "type:2"}, (
+        "no other tags"
+    )
+    assert labels["tag:3"].title == "Invoice"
+    assert not filled.edits
+    run(filled).sidecar.sync()  # another process
+    assert first.model.status().updates == 40, "nothing is learnt twice"
+
+
+def test_a_new_document_gets_what_is_sure(filled: Paperless, run: Any) -> None:
+    started = run(filled)
+    started.sidecar.sync()
+    bill = filled.add("A bill", INVOICE.format("new"), tags=[1])
+    letter = filled.add("A letter", LETTER.format("new"), tags=[1])
+    odd = filled.add("Odd", "nothing that was ever seen", tags=[1])
+    seen = filled.add("Seen by a person", INVOICE.format("seen"))
+    started.sidecar.sync()
+    assert {"Finance", "Invoice", "Inbox"} <= names(filled, bill)
+    assert (filled.documents[bill]["correspondent"], filled.documents[bill]["document_type"]) == (1, 1)
+    assert (filled.documents[letter]["correspondent"], filled.documents[letter]["document_type"]) == (2, 2)
+    assert not {"Finance", "Invoice"} & names(filled, letter)
+    assert REVIEW_TAG in names(filled, odd), "it is sure of nothing"
+    assert names(filled, seen) == set(), "a document without an inbox tag is left alone"
+    assert started.model.status().updates == 41, "it was learnt, and none of the others"
+    n_edits = len(filled.edits)
+    started.sidecar.sync()
+    assert len(filled.edits) == n_edits
+    assert started.model.status().updates == 41, "what it has assigned is no truth"
+
+
+def test_corrections_are_learnt_and_stay(filled: Paperless, run: Any) -> None:
+    started = run(filled)
+    started.sidecar.sync()
+    bill = filled.add("A bill", INVOICE.format("new"), tags=[1])
+    started.sidecar.sync()
+    assert "Invoice" in names(filled, bill)
+    review = next((id for id, tag in filled.names["tags"].items() if tag["name"] == REVIEW_TAG), None)
+    filled.edit(bill, tags=[tag for tag in filled.documents[bill]["tags"] if tag not in (3, review)])
+    started.sidecar.sync()
+    assert "Invoice" not in names(filled, bill), "a tag that a person removed does not come back"
+    assert started.model.status().updates == 40, "it is still in the inbox"
+    filled.edit(bill, tags=[2], correspondent=2)
+    started.sidecar.sync()
+    assert started.model.status().updates == 41
+    assert {each.label: each.examples for each in started.model.labels().labels}["correspondent:2"] == 21
+    filled.edit(bill, tags=[])
+    started.sidecar.sync()
+    assert started.model.status().updates == 42, "a correction is learnt as well"
+
+
+def test_without_an_inbox_every_prediction_waits_for_review(there: Paperless, run: Any) -> None:
+    finance = there.name("tags", "Finance")
+    for number in range(20):
+        there.add(f"Bill {number}", INVOICE.format(number), tags=[finance])
+        there.add(f"Hello {number}", LETTER.format(number))
+    started = run(there)
+    started.sidecar.sync()
+    assert started.model.status().updates == 40
+    assert not there.edits, "what was there is not changed"
+    there._now = there._now.replace(year=2099)  # later than the clock of the sidecar
+    bill = there.add("A bill", INVOICE.format("new"))
+    started.sidecar.sync()
+    assert names(there, bill) == {"Finance", REVIEW_TAG}
+    assert started.model.status().updates == 40
+    there.edit(bill, tags=[finance])
+    started.sidecar.sync()
+    assert started.model.status().updates == 41
+
+
+def test_little_is_no_ground_to_predict(there: Paperless, run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    there.name("tags", "Inbox", 0, is_inbox_tag=True)
+    there.name("tags", "Finance")
+    waits = there.add("A bill", INVOICE.format("new"), tags=[1])
+    for number in range(sidecar_module.MIN_LEARNT - 1):
+        there.add(f"Bill {number}", INVOICE.format(number), tags=[2])
+    started = run(there)
+    started.sidecar.sync()
+    started.sidecar.sync()
+    assert not there.edits
+    there.add("One more", INVOICE.format("more"), tags=[2])
+    started.sidecar.sync()
+    started.sidecar.sync()
+    assert "Finance" in names(there, waits)
+
+
+def test_a_dry_run_changes_nothing(filled: Paperless, run: Any, tmp_path: Path) -> None:
+    started = run(filled, dry_run=True)
+    filled.add("A bill", INVOICE.format("new"), tags=[1])
+    started.sidecar.sync()
+    started.sidecar.sync()
+    assert any("sure of" in line and "Invoice" in line for line in started.lines)
+    assert not filled.edits
+    assert not (tmp_path / "state.json").exists()
+
+
+def test_the_promise_of_the_model_decides_where_there_is_one(filled: Paperless, run: Any, monkeypatch: Any) -> None:
+    class Promised:
+        labels, auto, probabilities = ["tag:2", "tag:3"], ["tag:2"], None
+
+    started = run(filled)
+    started.sidecar.sync()
+    bill = filled.add("A bill", INVOICE.format("new"), tags=[1])
+    monkeypatch.setattr(type(started.model), "predict", lambda *_, **__: Promised())
+    started.sidecar.sync()
+    assert names(filled, bill) == {"Inbox", "Finance", REVIEW_TAG}
+
+
+def test_many_documents_with_one_time_are_all_read(there: Paperless, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(archive_module, "PAGE_DOCUMENTS", 3)
+    ids = [there.add(f"{number}", "text") for number in range(20)]
+    for id in ids[4:15]:
+        there.documents[id]["modified"] = there.documents[4]["modified"]
+    archive, read = Archive(there.url, TOKEN), []
+    for document in archive.documents("modified", sidecar_module.BEGINNING):
+        read.append(document.id)
+        if document.id == ids[0]:
+            there.edit(ids[1])  # while it is read, a document moves to the end
+    assert set(read) == set(ids)
+    assert len(read) <= len(ids) + 1
+
+
+def test_no_other_host_is_asked(there: Paperless) -> None:
+    asked: list[str] = []
+
+    class Other(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            asked.append(self.path)
+
+    with http_server(Other) as other:
+        there.next_host = other
+        for number in range(150):
+            there.name("tags", f"tag {number}")
+        archive = Archive(there.url, TOKEN)
+        assert len(archive.catalogue().titles) == 150
+        there.refusing = 302
+        with pytest.raises(PaperlessError, match="302"):
+            archive.catalogue()
+    assert not asked
+    assert not any("elsewhere" in each for each in there.requests)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [{"tags": None}, {"modified": None}, {"tags": ["x"]}, {"id": "x"}, {"modified": 5}],
+)
+def test_what_is_no_paperless_is_told(there: Paperless, fields: dict[str, Any]) -> None:
+    there.add("A", "text")
+    there.documents[1].update(fields)
+    if fields.get("modified", "") is None or fields.get("modified") == 5:
+        there.get = lambda path, query: {"results": [*there.documents.values()], "next": None}  # type: ignore[method-assign]
+    with pytest.raises(PaperlessError):
+        list(Archive(there.url, TOKEN).documents("modified", sidecar_module.BEGINNING))
+
+
+def test_errors_say_what_and_never_the_token(there: Paperless) -> None:
+    there.refusing = 500
+    with pytest.raises(PaperlessError, match=r"GET tags/: status 500") as failed:
+        Archive(there.url, TOKEN).catalogue()
+    there.refusing = None
+    with pytest.raises(PaperlessError, match="401") as refused:
+        Archive(there.url, "t0p-s3cret").catalogue()
+    with pytest.raises(PaperlessError) as closed:
+        Archive("http://127.0.0.1:1", TOKEN).catalogue()
+    told = f"{failed.value}{refused.value}{closed.value}"
+    assert TOKEN not in told
+    assert "t0p-s3cret" not in told
+
+
+def test_a_response_without_end_is_broken_off(there: Paperless, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(archive_module, "MAX_BYTES", 100)
+    there.add("A", "text " * 100)
+    with pytest.raises(PaperlessError, match="more than 100 bytes"):
+        list(Archive(there.url, TOKEN).documents("modified", sidecar_module.BEGINNING))
+
+
+def test_a_webhook_wakes_and_says_nothing() -> None:
+    wake = threading.Event()
+    with listening("127.0.0.1", 0, wake) as port:
+        request = urllib.request.Request(f"http://127.0.0.1:{port}/any", b'{"id": "../../etc"}', method="POST")
+        with urllib.request.urlopen(request, timeout=30) as response:
+            assert (response.status, response.read()) == (204, b"")
+    assert wake.is_set()
+
+
+def test_the_command(
+    filled: Paperless, command: Any, client: Client, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MANYLABEL_URL", client.base_url)
+    monkeypatch.setenv("PAPERLESS_TOKEN", TOKEN)
+    options = ("--paperless", filled.url, "--model", name, "--state", str(tmp_path / "s.json"), "--once")
+    done = command("paperless", *options)
+    assert (done.status, done.out) == (0, "learnt 40 documents\n"), done.err
+    assert set(json.loads((tmp_path / "s.json").read_text())) == {"modified", "added", "predicted"}
+    filled.refusing = 503
+    failed = command("paperless", *options)
+    assert (failed.status, failed.err) == (1, "manylabel: GET tags/: status 503\n")
+    monkeypatch.delenv("PAPERLESS_TOKEN")
+    assert "PAPERLESS_TOKEN" in command("paperless", *options).err
+    assert command("paperless", *options[2:], "--paperless", "ftp://x").status == 2
+    monkeypatch.setenv("PAPERLESS_TOKEN", TOKEN)
+    for wrong in ("8011", "host:", "host:99999", ":1"):
+        assert command("paperless", *options, "--listen", wrong).status == 2
+
+
+async def test_its_own_client_reads_the_stand_in_as_paperless(filled: Paperless) -> None:
+    """So the tests above are about paperless' interface as the public client of it knows it."""
+    async with pypaperless.Paperless(filled.url, TOKEN) as client:
+        document = await client.documents(1)
+        tags = [tag async for tag in client.tags]
+        correspondents = [each async for each in client.correspondents]
+        documents = [each async for each in client.documents]
+    archive = Archive(filled.url, TOKEN)
+    ours = {each.id: each for each in archive.documents("added", sidecar_module.BEGINNING)}
+    assert (document.title, document.content) == tuple(ours[1].record.values())
+    assert ours[1].labels == {
+        *(f"tag:{tag}" for tag in document.tags),
+        f"correspondent:{document.correspondent}",
+        f"type:{document.document_type}",
+    }
+    assert sorted(each.id for each in documents) == sorted(ours)
+    catalogue = archive.catalogue()
+    assert {tag.id for tag in tags if tag.is_inbox_tag} == catalogue.inbox
+    assert {tag.name: tag.id for tag in tags} == catalogue.tags
+    assert {each.name for each in correspondents} == {
+        catalogue.titles[label] for label in catalogue.of("correspondent")
+    }
