@@ -15,7 +15,7 @@ TITLES_COUNT = "only linear models can be written as weights: this one also scor
 """The message where the weights are asked of a model in which titles of labels count."""
 
 MAX_EXPLAINED_PARTS = 2**23
-"""Most contributions that are looked through for one example: its features, times the labels explained."""
+"""Maximum number of contributions examined for one example: its features times the explained labels."""
 
 
 class NotLinear(ValueError):

@@ -619,7 +619,7 @@ class JobEnded(ServiceError):
     message = "job {self.id!r} cannot be cancelled: it {self.state}"
     id: str
     state: str
-    """Its state as a predicate, such as ``"has failed"``."""
+    """State of the job as a predicate, such as ``"has failed"``."""
 
 
 class JobNotRetryable(ServiceError):

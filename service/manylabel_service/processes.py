@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import BinaryIO
 
 PR_SET_PDEATHSIG = 1
-"""Of Linux: the signal that a process gets when its parent dies."""
+"""Linux: request for a signal when the parent process dies."""
 PR_SET_NAME = 15
-"""Of Linux: the name that tools show, of at most 15 bytes."""
+"""Linux: request for the process name that tools show, at most 15 bytes."""
 
 
 def die_with_parent() -> None:

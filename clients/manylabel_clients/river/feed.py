@@ -32,11 +32,11 @@ class FeedResult:
     feed_id: str
     """The name the feed went by."""
     position: str
-    """Where the model stands in its log. Opaque."""
+    """Log position of the model. Opaque."""
     updates: int
     """Examples the model has learnt in all."""
     metrics: Metrics
-    """How well the model predicted what it then learnt."""
+    """Prequential metrics of the examples."""
 
 
 class FeedInterrupted(Exception):

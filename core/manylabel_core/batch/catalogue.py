@@ -147,9 +147,9 @@ def arguments(params: Mapping[str, Any], Y: Any) -> dict[str, Any]:
 
 
 SMALL_PRICES = (1e-5, 1e-4, 1e-3, 1e-2)
-"""Of MLRL's regularisation, whose loss is a mean: 0.1/n to 1/n for some hundreds to ten thousands of rows."""
+"""Values of MLRL's regularisation, whose loss is a mean: 0.1/n to 1/n for some hundreds to ten thousands of rows."""
 MISSES = (0.003, 0.01, 0.03, 0.1, 0.3, 1.0)
-"""Of PrML's slack: from sparse rows as they are, over dense ones, to sparse rows of unit length."""
+"""Values of PrML's slack: from unscaled sparse rows, over dense ones, to sparse rows of unit length."""
 
 POSITIVE = Number(above=0, most=1e12)
 NOT_NEGATIVE = Number(least=0, most=1e12)

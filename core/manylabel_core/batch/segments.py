@@ -23,7 +23,7 @@ from manylabel_core.checks import is_sparse
 from manylabel_core.solvers import Progress, ProgressCallback
 
 GROWTH = 1.25
-"""How much longer each segment is than the one before."""
+"""Growth factor of the length of segments."""
 SEGMENT_WORK = 2e9
 """Multiplications in the first segment, roughly: some seconds."""
 LEAST = 5

@@ -10,7 +10,7 @@ from manylabel_core.label_structure import _passes
 
 Choose = Literal["one", "at_most_one"]
 CHOICES: tuple[Choose, ...] = ("one", "at_most_one")
-"""How many labels of a group are true."""
+"""Number of true labels of a group."""
 
 
 class InvalidStructure(ValueError):

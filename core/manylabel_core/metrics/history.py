@@ -15,7 +15,7 @@ MAX_POINTS = 256
 """Upper bound of the number of points kept; at least half as many, once there were that many examples."""
 
 MAX_LABEL_POINTS = 32
-"""Likewise of the counts of each label, of which a point takes 48 bytes for each label."""
+"""Upper bound of the number of points of each label; a point takes 48 bytes per label."""
 
 MAX_ALARMS = 256
 """Number of drift alarms kept, the latest."""

@@ -30,7 +30,7 @@ class Cursor(NamedTuple):
 
 
 CURSOR = r"^[0-9]{1,15}-[0-9]{1,15}$"
-"""How a cursor is written."""
+"""Pattern of a cursor."""
 
 
 def read_cursor(text: str) -> Cursor:

@@ -11,11 +11,11 @@ from manylabel_service.audit.files import AuditFiles, Cursor, Keep, Page
 from manylabel_service.audit.output import AuditOutput
 
 WRITE_SECONDS = 0.1
-"""How long a call waits to be written, with those that come meanwhile; a killed process loses those that wait."""
+"""Maximum delay in seconds before calls are written together; a killed process loses the waiting ones."""
 RETRY_SECONDS = 1.0
-"""After an attempt that failed."""
+"""Seconds until the next attempt after a failed one."""
 MAX_WAITING = 50_000
-"""Most calls that wait to be written; beyond it the newest are lost, and counted."""
+"""Maximum number of calls waiting to be written; above it the newest are lost and counted."""
 MAX_READ_BYTES = 1 << 24
 """Approximate maximum bytes searched for one request."""
 

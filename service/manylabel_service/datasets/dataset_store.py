@@ -47,7 +47,7 @@ UPLOADS = 4
 """Maximum disk use of uploads in progress, in data sets of the largest size; a snapshot of a model comes on top."""
 
 COPIES = 6
-"""How often a data set may be in the memory of the process that reads it: as read, sorted, and on its way to bytes."""
+"""Number of copies of a dataset in the memory of its reader: as parsed, sorted, and serialised."""
 
 ORPHANED_SECONDS = 7_200.0
 """Age in seconds from which a blob without a data set is removed: its upload was cut off, or its data set deleted."""

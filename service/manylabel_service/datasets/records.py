@@ -24,7 +24,7 @@ class DatasetMeta(BaseModel):
     cardinality: float
     """Relevant labels of a labelled row, on average."""
     density: float
-    """That, divided by the number of labels."""
+    """Cardinality divided by the number of labels."""
     views: dict[str, int]
     """Features of each view; a single one is called x."""
     splits: dict[str, int]

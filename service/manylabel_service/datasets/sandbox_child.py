@@ -17,7 +17,7 @@ from manylabel_service.errors import DISK_FULL
 
 NICENESS = 10
 CPU_SECONDS = 600
-"""Most time on a processor."""
+"""Maximum CPU seconds."""
 
 Handler = Callable[[dict[str, Any], list[IO[bytes]]], dict[str, Any]]
 

@@ -12,7 +12,7 @@ from manylabel_service.errors import InvalidField
 from manylabel_service.hosting.examples import Features
 
 MAX_EXPLAIN = 100
-"""Most features listed for a label, and most against it."""
+"""Maximum number of features listed for a label, and against it."""
 
 Name = str | int
 """A feature has a name, or a number."""
@@ -38,7 +38,7 @@ class LabelExplanation(NamedTuple):
 
 
 Explanations = dict[str, LabelExplanation]
-"""Those of the labels predicted for one example."""
+"""Explanations of the predicted labels of one example."""
 
 
 class Explainer:

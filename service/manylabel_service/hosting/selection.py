@@ -10,7 +10,7 @@ from manylabel_service.hosting.predictions import Prediction
 MAX_TOP = 1_000_000
 """Highest `top` of a request; the size of an answer is bounded beside it."""
 MAX_NAMES = 1_000
-"""Most names in `only`, and in `except`."""
+"""Maximum number of names in `only`, and in `except`."""
 PREFIX = "*"
 """A name with this at its end is a prefix."""
 

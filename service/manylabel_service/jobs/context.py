@@ -15,13 +15,13 @@ LEASE_SECONDS = 10.0
 VALID_SECONDS = 8.0
 """Seconds after a heartbeat for which the training process may run (self-fencing); less than `LEASE_SECONDS`."""
 HEARTBEAT_SECONDS = 3.0
-"""Between two heartbeats."""
+"""Seconds between two heartbeats."""
 PROGRESS_SECONDS = 1.0
-"""Between two heartbeats when there is progress to report."""
+"""Seconds between two heartbeats with progress to report."""
 POLL_SECONDS = 0.5
 """Poll interval in seconds: a cancelled job stops within this time."""
 RETRY_SECONDS = 1.0
-"""Between two attempts while the store is gone."""
+"""Seconds between two attempts while the store is unavailable."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,9 +26,9 @@ from manylabel_service.trained.version_store import collect_deleted
 MAX_ENDED_JOBS = 1_000
 """Maximum number of ended jobs kept; the oldest are removed. The versions that they published stay."""
 COLLECT_SECONDS = 60.0
-"""Between two searches for what no job needs any more."""
+"""Seconds between two searches for data that no job needs any more."""
 MAX_PASSED_SECONDS = 2.0
-"""Most that counts between two polls: this process itself may have stood still."""
+"""Maximum seconds counted between two polls, in case this process was suspended."""
 
 log = structlog.get_logger()
 

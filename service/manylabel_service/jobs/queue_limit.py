@@ -26,7 +26,7 @@ CLAIM_SECONDS = 120.0
 """A claim that is so old was left by a process that died; no job comes of it any more."""
 
 _Claims = dict[str, tuple[float, int]]
-"""From the id of a job to when it was claimed (Unix time), and the revision that the job had then; 0 for a new one."""
+"""Claims by job id: when the job was claimed (Unix time), and its revision then; 0 for a new one."""
 
 
 class QueueLimit:

@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 from xml.parsers import expat
 
 MAX_CONFIG_BYTES = 2**18
-"""Most bytes of a configuration."""
+"""Maximum bytes of a configuration."""
 
 MAX_CONFIG_DEPTH = 100
-"""Most tags inside one another."""
+"""Maximum depth of nested tags."""
 
 MAX_CONFIG_TAGS = 20_000
 """Maximum number of tags. Objects for more of them cost a whole garbage collection, for which all requests wait."""

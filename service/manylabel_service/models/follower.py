@@ -13,13 +13,14 @@ from manylabel_service.trained.model import TrainedModel
 from manylabel_service.trained.version_store import KIND
 
 WAIT_SECONDS = 1.0
-"""How long one call waits for a change: also how long a model that came to be here may go unheard of."""
+"""Seconds for which one call waits for a change, and so the maximum delay before a newly loaded model is watched."""
 LEAST_SECONDS = 0.02
-"""Between two calls, so that a stream of changes, our own among them, costs a bounded number of calls."""
+"""Seconds between two calls, which bound the number of calls during a stream of changes."""
 POLL_SECONDS = 0.5
-"""Between two looks for what others have done to the versions of trained models: no store tells of that by itself."""
+"""Poll interval in seconds for versions of trained models changed by other processes; the store sends no
+notification."""
 BACKOFF_SECONDS = (0.1, 2.0)
-"""From, and up to: between two attempts while the store is gone."""
+"""Minimum and maximum seconds between two attempts while the store is unavailable."""
 
 log = structlog.get_logger()
 

@@ -11,9 +11,9 @@ from manylabel_service.settings import Settings
 from manylabel_service.storage import ModelMeta, Store
 
 LOOK_UP_SECONDS = 1.0
-"""How long `existing` and `log_lags` wait for the store."""
+"""Timeout in seconds of `existing` and `log_lags`."""
 COUNTED_ENTRIES = 1_000
-"""Most entries that are counted in a log."""
+"""Maximum number of entries counted in a log."""
 
 
 class Listing:

@@ -36,7 +36,7 @@ IN_USE = "in-use"
 HEARTBEAT_SECONDS = 2.0
 EXPIRY_SECONDS = 10.0
 MAX_PASSED_SECONDS = 2 * HEARTBEAT_SECONDS
-"""Most that counts between two looks: this process itself may have stood still."""
+"""Maximum seconds counted between two polls, in case this process was suspended."""
 MAX_MODELS = 1_000
 """Models whose positions a replica tells."""
 

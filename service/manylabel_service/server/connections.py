@@ -13,7 +13,7 @@ from manylabel_service.telemetry.metrics import Telemetry
 log = structlog.get_logger()
 
 POLL_SECONDS = 0.5
-"""How often every connection is looked at."""
+"""Seconds between two checks of every connection."""
 RESERVED_DESCRIPTORS = 256
 """Files and sockets that are kept for the server's own: the store, uploads, other processes."""
 MAX_LINGERING = 64

@@ -30,10 +30,10 @@ from manylabel_service.telemetry.worker_metrics import WorkerMetrics
 log = structlog.get_logger()
 
 SWITCH_SECONDS = 1e-4
-"""How long one thread may keep the interpreter from another that waits for it."""
+"""Seconds for which a thread may hold the interpreter while another waits for it."""
 
 POLL_SECONDS = 0.02
-"""How often a worker that is not to accept yet looks whether it may."""
+"""Poll interval in seconds of a worker that waits for permission to accept connections."""
 
 _ENDING = (signal.SIGTERM, signal.SIGINT)
 

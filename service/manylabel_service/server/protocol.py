@@ -26,12 +26,12 @@ MAX_PIPELINED = 16
 """Requests that may have come while an earlier one is being answered; a connection with more ends after these."""
 LINGER_SECONDS = 2.0
 LINGER_BYTES = 2**20
-"""How long, and how much, a client may still send that was refused. Closed at once, it would lose the answer."""
+"""Seconds and bytes for which a rejected client may continue to send. Closed at once, it would lose the response."""
 BODY_BYTES_PER_SECOND = 2**15
 """A body may take a second longer for each of these that has come."""
 
 _BETWEEN, _HEAD, _BODY, _REFUSED = range(4)
-"""Where a connection stands: before the first byte of a request, in its head, in its body, or at its end."""
+"""States of a connection: before the first byte of a request, in its headers, in its body, or rejected."""
 
 
 def protocol_for(limits: ConnectionLimits) -> Callable[..., "BoundedProtocol"]:

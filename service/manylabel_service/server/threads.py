@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 MAX_THREADS = 6
 NICENESS = 10
-"""How much they give way to the event loop, which only needs the processor for moments, but then at once."""
+"""Niceness of the threads relative to the event loop, which needs the processor briefly but at once."""
 
 
 def background_threads() -> ThreadPoolExecutor:

@@ -12,10 +12,10 @@ import structlog
 from manylabel_service.settings import Settings
 
 POLL_SECONDS = 1.0
-"""How often the files are looked at."""
+"""Poll interval in seconds for changed files."""
 
 SHUTDOWN_SECONDS = 2.0
-"""How long a client may take to end TLS, once its connection is closed."""
+"""Timeout in seconds for a client to end TLS on a closed connection."""
 
 HSTS = ("strict-transport-security", "max-age=31536000")
 """Tells browsers to ask this host by https alone, for a year."""

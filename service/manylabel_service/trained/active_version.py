@@ -28,7 +28,7 @@ from manylabel_service.trained.version import Version
 from manylabel_service.trained.version_store import Change, Promoted, VersionStore
 
 RETRY_SECONDS = 5.0
-"""After which a version is tried again that could not be loaded."""
+"""Seconds until a version that could not be loaded is tried again."""
 
 log = structlog.get_logger()
 

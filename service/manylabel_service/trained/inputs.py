@@ -38,7 +38,7 @@ def as_features(values: Mapping[str, float]) -> Features:
 
 
 Inputs = Features | Views | Record
-"""One example."""
+"""Input of one example."""
 
 
 _NOTHING = np.zeros(0, dtype=np.int32), np.zeros(0, dtype=np.float32)

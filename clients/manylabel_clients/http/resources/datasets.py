@@ -29,7 +29,7 @@ LabelColumns: TypeAlias = int | str | list[str] | tuple[str, ...]
 """Label columns: a number of first columns (last columns, if negative), or their names."""
 
 UPLOAD_SECONDS = 600.0
-"""How long a server may take to read a file that it has received."""
+"""Timeout in seconds for a server to parse a received file."""
 
 _TYPES = {
     "libsvm": "text/plain",
@@ -54,7 +54,7 @@ class DatasetInfo:
     cardinality: float
     """Mean number of labels of a row."""
     density: float
-    """That, divided by the number of labels."""
+    """Cardinality divided by the number of labels."""
     views: dict[str, int]
     """Number of features of each view; one view has the name ``x``."""
     splits: dict[str, int]
@@ -65,7 +65,7 @@ class DatasetInfo:
     created: str
     """When: RFC 3339, UTC."""
     text: dict[str, Any] | None = None
-    """How texts in records were read, every choice made; None where there are only numbers."""
+    """Text options of records with all defaults; None if there are only numbers."""
     weighted: bool = False
     """Whether rows have weights."""
     details: dict[str, Any] | None = None

@@ -30,9 +30,8 @@ class SparseRow(Protocol):
 
 
 Features: TypeAlias = Mapping[Any, Any] | Sequence[float | None] | Sparse | Array | SparseRow | str
-"""One example: numbers by name, all numbers in order, or numbers by column; or a record, which has strings, lists of
-strings, bools and mappings beside numbers, or a text; or several views of one, each in one of the forms of numbers:
-``{"views": {"text": ..., "image": ...}}``. None, or NaN in an array, is a value that is missing."""
+"""An example: numbers by name, all numbers in order, or numbers by column; or a record, which also has strings, lists
+of strings, bools and mappings."""
 
 Labels: TypeAlias = Collection[str] | Mapping[str, bool]
 """The truth: names are complete (all others are false), a mapping is partial (all others are unknown)."""

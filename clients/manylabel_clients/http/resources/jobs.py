@@ -55,7 +55,7 @@ class JobProgress:
     fold: int | None = None
     """The fit under way leaves out this fold, counted from 1; None for the fit of all rows."""
     folds: int | None = None
-    """How many folds there are, of a trial or for thresholds and probabilities; None for none."""
+    """Number of folds, of a trial or for thresholds and probabilities; None for none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +85,7 @@ class JobResult:
     held_out: dict[str, Any] | None
     """``rows``, ``measures``, ``baseline``, and ``labels`` with the scores of each, on rows that were not learnt."""
     params: dict[str, Any]
-    """Those of the model: of a search, the best."""
+    """Parameters of the model; of a search, the best."""
     trials: list[dict[str, Any]]
     """Trials of a search: ``params``, ``score``, ``scores`` and ``seconds`` of each."""
     seconds: float
@@ -114,7 +114,7 @@ class JobStatus:
     started: str | None
     ended: str | None
     attempt: int
-    """How often it has been begun."""
+    """Number of attempts."""
     sampled: dict[str, Any] | None
     """Examples from a stream: how many were requested, sampled and left out, and the same in words, ``text``."""
     progress: JobProgress | None
@@ -144,7 +144,7 @@ class LogLine:
     """A log line is one line that a job has written."""
 
     n: int
-    """Its number, from 1."""
+    """Number of the line, from 1."""
     time: str
     """When: RFC 3339, UTC."""
     text: str

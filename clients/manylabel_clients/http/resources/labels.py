@@ -41,7 +41,7 @@ class LabelStatus:
 
     label: str
     retired: bool
-    """It is learnt and predicted no more."""
+    """Whether the label is retired: no longer learnt or predicted."""
     learning: Learning | None
     """None once there are enough examples, and for a label that is retired or has a title."""
     examples: float
@@ -51,13 +51,13 @@ class LabelStatus:
     first_seen: int | None
     """Which of the examples learnt was the first with it, from 1."""
     last_seen: int | None
-    """Likewise the last."""
+    """Number of the last learnt example with the label."""
     cumulative: LabelMeasures
     window: LabelMeasures
     threshold: float | None
-    """It is predicted from this probability on; None of a model that does not calibrate."""
+    """Probability from which the label is predicted; None without calibration."""
     calibration: Calibration | None
-    """Likewise."""
+    """Calibration of the label; None without calibration."""
     drift: Alarms | None
     """None of a model that does not watch for drift."""
     old_names: Sequence[str] = ()

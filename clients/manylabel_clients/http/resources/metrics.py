@@ -55,7 +55,7 @@ class WindowMeasures(Measures):
     """Window measures count the latest examples only."""
 
     size: int
-    """Most examples in the window."""
+    """Maximum number of examples in the window."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,7 @@ class Drift(Alarms):
     """Drift has the alarms of the detector of all labels together, and of those of single labels."""
 
     labels: dict[str, Alarms]
-    """Those with alarms."""
+    """Alarms of single labels; only labels with an alarm."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +93,7 @@ class BySeen:
     never: GroupMeasures
     below_5: GroupMeasures
     below_20: GroupMeasures
-    """In 5 or more, and in fewer than 20."""
+    """Labels with 5 to 19 earlier examples."""
     more: GroupMeasures
 
 
@@ -104,7 +104,7 @@ class Metrics:
     cumulative: Measures
     window: WindowMeasures
     by_seen: BySeen
-    """From the start, by how often a label was seen before."""
+    """Metrics since the start, by the number of earlier examples of a label."""
     drift: Drift | None = None
     """None of a model that does not watch for it."""
     version: int | None = None
@@ -135,7 +135,7 @@ class MeasureColumns(BaselineColumns):
     """Columns of measures have a number for each point in the past; None while there were no examples."""
 
     examples: list[int]
-    """How many examples were covered."""
+    """Number of examples covered."""
     baseline: BaselineColumns
 
 
@@ -144,7 +144,7 @@ class WindowColumns(MeasureColumns):
     """Columns of window measures count, at each point, the latest examples only."""
 
     size: int
-    """Most examples in the window."""
+    """Maximum number of examples in the window."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +163,7 @@ class LabelHistory:
     stride: int
     """Examples from one point to the next; to the last there may be fewer."""
     examples: list[int]
-    """How many had been learnt at each point."""
+    """Number of examples learnt at each point."""
     cumulative: LabelColumns
     window: LabelColumns
 
@@ -173,7 +173,7 @@ class PastAlarms:
     """Past alarms are the latest ones of drift, oldest first."""
 
     examples: list[int]
-    """How many had been learnt with the one at which it sounded."""
+    """Number of examples learnt at each alarm, including the one at which the detector fired."""
     labels: list[str | None]
     """Whose detector it was; None for the one of all labels."""
 
@@ -185,11 +185,11 @@ class MetricsHistory:
     stride: int
     """Examples from one point to the next; to the last there may be fewer."""
     examples: list[int]
-    """How many had been learnt at each point."""
+    """Number of examples learnt at each point."""
     cumulative: MeasureColumns
     window: WindowColumns
     labels: dict[str, LabelHistory]
-    """Those asked for."""
+    """Requested labels."""
     position: str
     updates: int
     drift: PastAlarms | None = None
@@ -209,7 +209,7 @@ class ReliabilityBin:
     mean_probability: float | None
     """None, as the share, where none was counted."""
     share_true: float | None
-    """How many of them turned out true."""
+    """Share of true labels."""
 
 
 @dataclass(frozen=True, slots=True)

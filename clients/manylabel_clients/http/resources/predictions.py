@@ -19,7 +19,7 @@ class FeaturePart:
     feature: Hashable
     """The name of the feature, or its number."""
     value: float
-    """Its value as it came in; of a word in a text 1 + log of how often it is there."""
+    """Value of the feature in the request; 1 + log(count) for a word of a text."""
     contribution: float
     """Contribution to the score."""
 
@@ -31,7 +31,7 @@ class Explanation:
     for_: list[FeaturePart]
     """The features that speak most for the label, the one that does so most first."""
     against: list[FeaturePart]
-    """Those that speak most against it."""
+    """Features with the largest negative contributions."""
     rest: float
     """All else: the constant, thresholds, and the other features."""
     title: float = 0.0
@@ -58,17 +58,18 @@ class Prediction:
     threshold: float
     """The raw threshold that was taken off the scores."""
     position: str
-    """Where the model stood in its log when it answered. Opaque."""
+    """Log position of the model at the response. Opaque."""
     id: str | None = None
-    """For `label`, if the prediction is kept."""
+    """Id for `label`, if the prediction is stored."""
     expires: str | None = None
-    """Until when it is kept: RFC 3339, UTC."""
+    """Expiry of the stored prediction (RFC 3339, UTC)."""
     stale_seconds: float | None = None
-    """For how long the server has been without its storage, if it is: others may have learnt since."""
+    """Seconds for which the server has been without its store; None if it is reachable. Other servers may have learnt
+    since."""
     probabilities: dict[str, float] | None = None
-    """How likely each label of `scores` is, if it was asked for."""
+    """Probability of each label in `scores`, if requested."""
     explanations: dict[str, Explanation] | None = None
-    """Why each of `labels` was predicted, if it was asked for."""
+    """Explanation of each of `labels`, if requested."""
     scores_of: int | None = None
     """Number of labels of which `scores` has the best; None if it has all."""
     learning: dict[str, Learning] | None = None
@@ -80,13 +81,13 @@ class UnlabelledPrediction:
     """An unlabelled prediction was kept, and waits for its labels; it is as the model predicts it now."""
 
     id: str
-    """For `label`."""
+    """Id for `label`."""
     uncertainty: float
-    """From 0 to 1: 1 where the model may as well say the opposite of one of its labels."""
+    """Uncertainty, 0 to 1; 1 means that a label is at its decision threshold."""
     labels: list[str]
     """The labels predicted."""
     probabilities: dict[str, float] | None
-    """How likely each label is; None of a model without probabilities."""
+    """Probability of each label; None for a model without probabilities."""
     record: Any = None
     """The example as it was posted, if it was predicted with ``keep="record"``."""
 
@@ -107,7 +108,7 @@ class Updated:
     """A receipt of an update says where the model stands with it."""
 
     position: str
-    """Where the model stands in its log now. Opaque."""
+    """Current log position of the model. Opaque."""
     updates: int
     """Examples the model has learnt in all, these included."""
     durability: str

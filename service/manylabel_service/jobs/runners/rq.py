@@ -25,7 +25,7 @@ MAX_OFFERED = 64
 RESEND_SECONDS = 10
 """Seconds after which a task that is still queued, but not in RQ's queue any more, is put there again."""
 FAILED_SECONDS = 3600
-"""How long RQ keeps what it knows of a task that broke."""
+"""Seconds for which RQ stores the result of a failed task."""
 
 
 def connect(settings: Settings) -> redis.Redis:

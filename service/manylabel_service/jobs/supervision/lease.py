@@ -24,7 +24,7 @@ TaskChange = Callable[[JobDocument, Task, str], None]
 """Changes a job and its leased task, at a time in RFC 3339."""
 
 MARGIN_SECONDS = 1.0
-"""Before the time of a process is over: to pause it before it ends itself."""
+"""Seconds before the end of a lease at which its process is paused."""
 
 
 class TaskLease:

@@ -43,7 +43,7 @@ from manylabel_service.jobs.supervision.workdirs import task_directory
 from manylabel_service.jobs.training.child import ORPHANED
 
 RELEASE_SECONDS = 5.0
-"""How long one who is told to stop tries to give a task back."""
+"""Seconds for which a stopping supervisor tries to release its task."""
 
 log = structlog.get_logger()
 

@@ -37,9 +37,9 @@ from manylabel_service.jobs.training.request import CHECKPOINT, RESULT, FitReque
 from manylabel_service.trained.artifact import Convergence, ModelArtifact
 
 TRACE_POINTS = 512
-"""Most points of a convergence trace."""
+"""Maximum number of points of a convergence trace."""
 MAX_LABELS_REPORTED = 200
-"""Most labels whose measures are reported with a result: the most frequent ones."""
+"""Maximum number of labels whose metrics are reported with a result: the most frequent ones."""
 REPORT_SECONDS = 0.25
 """Least time between two reports of progress."""
 

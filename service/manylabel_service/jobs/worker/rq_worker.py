@@ -39,11 +39,12 @@ from manylabel_service.settings import Settings
 from manylabel_service.storage import open_store, store_address
 
 RQ_HEARTBEAT_SECONDS = 60.0
-"""Between two heartbeats to RQ, which takes a worker for dead after seven minutes."""
+"""Seconds between two heartbeats to RQ, which considers a worker dead after seven minutes."""
 SIGNAL_SECONDS = 0.5
-"""How long a signal may go unheard: the system may give it to another thread, which does not wake the main one."""
+"""Maximum seconds for which a signal may stay unhandled: the system may deliver it to another thread, which does not
+wake the main one."""
 PAUSES_SECONDS = (0.5, 10.0)
-"""From, and up to: between two attempts when Redis is gone."""
+"""Minimum and maximum seconds between two attempts while Redis is unavailable."""
 
 log = structlog.get_logger()
 
