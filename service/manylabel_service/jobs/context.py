@@ -26,7 +26,7 @@ RETRY_SECONDS = 1.0
 
 @dataclass(frozen=True, slots=True)
 class JobContext:
-    """A context holds what all parts of one process need to work at jobs.
+    """Dependencies of everything that works at jobs in one process.
 
     `published` is called in this process with the name of a model that has a new version.
     """

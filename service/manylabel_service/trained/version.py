@@ -53,7 +53,7 @@ class VersionMeta:
     worse: str | None = None
 
     def differences(self, other: "VersionMeta") -> str:
-        """Return in what an example has to be another one for the other version; empty if in nothing."""
+        """Return how the examples of another version differ from those of this one; empty if they do not."""
         found = [f"its scaling is {self.scaling}, not {other.scaling}"] if self.scaling != other.scaling else []
         found += ["its features are others"] if self.features != other.features else []
         return " and ".join(found)

@@ -1,6 +1,6 @@
-"""The program that compiles what trainers need: ``python -m manylabel_service.jobs.training.warmup``.
+"""Compile the functions that trainers need: ``python -m manylabel_service.jobs.training.warmup``.
 
-A worker runs it beside its work: what is compiled is kept on disk, for the training processes that come.
+A worker runs it in the background: the compiled functions are cached on disk for later training processes.
 """
 
 from __future__ import annotations
