@@ -43,7 +43,7 @@ _TYPES = {
 
 @dataclass(frozen=True, slots=True)
 class DatasetInfo:
-    """A data set holds labelled rows, on a server, to train from."""
+    """A dataset of labelled rows on a server."""
 
     name: str
     format: str
@@ -79,7 +79,7 @@ _KNOWN = (
 
 
 def dataset_info(answer: Mapping[str, Any]) -> DatasetInfo:
-    """Return a data set from its JSON."""
+    """Return a dataset from its JSON."""
     details = {name: value for name, value in answer.items() if name not in _KNOWN}
     text = details.pop("text", None)
     weighted = details.pop("weighted", False)
@@ -87,7 +87,7 @@ def dataset_info(answer: Mapping[str, Any]) -> DatasetInfo:
 
 
 class DatasetRequests(Requests):
-    """Requests about the data sets of a server."""
+    """Requests about the datasets of a server."""
 
     def upload_dataset(
         self,
@@ -105,7 +105,7 @@ class DatasetRequests(Requests):
         label_details: Mapping[str, str | Mapping[str, str | None]] | None = None,
         report: ReportBytes | None = None,
     ) -> Exchange[DatasetInfo]:
-        """Send a labelled file to the server, to train from.
+        """Upload a labelled file for training.
 
         Parameters
         ----------
@@ -182,16 +182,16 @@ class DatasetRequests(Requests):
             return found
 
     def datasets(self) -> Exchange[list[DatasetInfo]]:
-        """Return the data sets of the server."""
+        """Return the datasets of the server."""
         return (yield from self._get("/v1/datasets", list_reader("datasets", dataset_info)))
 
     def dataset(self, name: str, *, details: bool = False) -> Exchange[DatasetInfo]:
-        """Return one of them; with its labels' names and counts, if asked for."""
+        """Return a dataset; with the names and counts of its labels, if requested."""
         path = f"{_path(name)}?details=true" if details else _path(name)
         return (yield from self._get(path, dataset_info))
 
     def delete_dataset(self, name: str) -> Exchange[None]:
-        """Delete a data set that no job needs any more; models trained from it stay.
+        """Delete a dataset; models trained on it stay.
 
         Raises
         ------

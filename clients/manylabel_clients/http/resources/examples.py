@@ -34,13 +34,13 @@ Features: TypeAlias = Mapping[Any, Any] | Sequence[float | None] | Sparse | Arra
 of strings, bools and mappings."""
 
 Labels: TypeAlias = Collection[str] | Mapping[str, bool]
-"""The truth: names are complete (all others are false), a mapping is partial (all others are unknown)."""
+"""True labels: names are complete (all others are false), a mapping is partial (all others are unknown)."""
 
 Example: TypeAlias = tuple[Features, Labels] | tuple[Features, Labels, float]
-"""An example and its truth, and what it weighs, if that is not 1."""
+"""An example with its true labels, and its weight if that is not 1."""
 
 Truth: TypeAlias = tuple[str, Labels] | tuple[str, Labels, float]
-"""The id of a kept prediction, and its truth, and what it weighs, if that is not 1."""
+"""Id of a stored prediction with its true labels, and the weight if that is not 1."""
 
 
 def encode_example(x: Features, y: Labels | None = None, weight: float | None = None) -> bytes:

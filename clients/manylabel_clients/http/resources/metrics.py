@@ -13,7 +13,7 @@ P = TypeVar("P", bound="Measures | MeasureColumns")
 
 @dataclass(frozen=True, slots=True)
 class BaselineMeasures:
-    """Baseline measures are of predicting, each time, the labels frequent so far; None without examples."""
+    """Metrics of a predictor of the most frequent labels so far; None without examples."""
 
     precision: float | None
     recall: float | None
@@ -40,9 +40,9 @@ class BaselineMeasures:
 
 @dataclass(frozen=True, slots=True)
 class Measures(BaselineMeasures):
-    """Prequential measures count each example as it was predicted before it was learnt; None while there were none.
+    """Prequential metrics; None without examples.
 
-    An example labelled late counts by the answer that was served.
+    An example with delayed labels counts for the prediction that was served.
     """
 
     examples: int
@@ -52,7 +52,7 @@ class Measures(BaselineMeasures):
 
 @dataclass(frozen=True, slots=True)
 class WindowMeasures(Measures):
-    """Window measures count the latest examples only."""
+    """Prequential metrics of the latest examples."""
 
     size: int
     """Maximum number of examples in the window."""
@@ -77,7 +77,7 @@ class Drift(Alarms):
 
 @dataclass(frozen=True, slots=True)
 class GroupMeasures:
-    """Group measures are of all decisions on labels that had been seen about as often."""
+    """Metrics of all decisions on labels with about the same number of earlier examples."""
 
     true: float
     """Number of cases in which such a label was true, each counted by the weight of its example."""
@@ -99,7 +99,7 @@ class BySeen:
 
 @dataclass(frozen=True, slots=True)
 class Metrics:
-    """Metrics measure a model over all its updates, and over the latest ones; of one that jobs train, a version."""
+    """Metrics of a model over all its updates, and over the latest ones; of a trained model, those of one version."""
 
     cumulative: Measures
     window: WindowMeasures
@@ -117,7 +117,7 @@ Column: TypeAlias = "list[float | None]"
 
 @dataclass(frozen=True, slots=True)
 class BaselineColumns:
-    """Columns of baseline measures have a number for each point in the past; None while there were no examples."""
+    """Past metrics of the baseline, a number for each point; None without examples."""
 
     precision: Column
     recall: Column
@@ -132,7 +132,7 @@ class BaselineColumns:
 
 @dataclass(frozen=True, slots=True)
 class MeasureColumns(BaselineColumns):
-    """Columns of measures have a number for each point in the past; None while there were no examples."""
+    """Past metrics, a number for each point; None without examples."""
 
     examples: list[int]
     """Number of examples covered."""
@@ -141,7 +141,7 @@ class MeasureColumns(BaselineColumns):
 
 @dataclass(frozen=True, slots=True)
 class WindowColumns(MeasureColumns):
-    """Columns of window measures count, at each point, the latest examples only."""
+    """Past metrics of the latest examples at each point."""
 
     size: int
     """Maximum number of examples in the window."""
@@ -149,7 +149,7 @@ class WindowColumns(MeasureColumns):
 
 @dataclass(frozen=True, slots=True)
 class LabelColumns:
-    """Columns of label measures say how well one label was predicted; None where there is nothing to divide by."""
+    """Past metrics of one label; None if undefined."""
 
     precision: Column
     recall: Column
@@ -158,7 +158,7 @@ class LabelColumns:
 
 @dataclass(frozen=True, slots=True)
 class LabelHistory:
-    """A label's history has points of its own, fewer than those of the model."""
+    """History of one label, with its own points, fewer than those of the model."""
 
     stride: int
     """Examples from one point to the next; to the last there may be fewer."""
@@ -180,7 +180,7 @@ class PastAlarms:
 
 @dataclass(frozen=True, slots=True)
 class MetricsHistory:
-    """A history of metrics has what they were, in columns: one number for each point, the last for now."""
+    """History of metrics in columns: a number for each point, the last for now."""
 
     stride: int
     """Examples from one point to the next; to the last there may be fewer."""
@@ -200,28 +200,28 @@ class MetricsHistory:
 
 @dataclass(frozen=True, slots=True)
 class ReliabilityBin:
-    """A bin counts the labels that were given a probability from one bound to below the other."""
+    """Bin of the reliability diagram."""
 
     from_: float
     to: float
     count: float
-    """Truths of labels, each as often as its example weighs."""
+    """Weighted number of decisions with known truth."""
     mean_probability: float | None
-    """None, as the share, where none was counted."""
+    """Mean probability; None for an empty bin, like the share."""
     share_true: float | None
     """Share of true labels."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reliability:
-    """Reliability compares the probabilities given before each example was learnt with how often they came true."""
+    """Reliability diagram: prequential probabilities compared with the frequency of true labels."""
 
     bins: list[ReliabilityBin]
     """Twenty of equal width."""
     expected_calibration_error: float | None
     """The mean distance of `share_true` from `mean_probability`; None while nothing was counted."""
     brier_score: float | None
-    """The mean squared distance of probabilities from the truth, 0 or 1; None while nothing was counted."""
+    """Mean squared distance between probability and truth (0 or 1); None without examples."""
     position: str
     updates: int
 
@@ -233,7 +233,7 @@ def reliability(answer: Mapping[str, Any]) -> Reliability:
 
 
 def metrics_history(answer: Mapping[str, Any]) -> MetricsHistory:
-    """Return the past of measures from its JSON."""
+    """Return the history of metrics from its JSON."""
     drift = answer.get("drift")
     parts = {
         "cumulative": _part(MeasureColumns, BaselineColumns, answer["cumulative"]),
@@ -253,7 +253,7 @@ _GROUPS = ("never", "below_5", "below_20", "more")
 
 
 def metrics(answer: Mapping[str, Any]) -> Metrics:
-    """Return measures from their JSON."""
+    """Return metrics from their JSON."""
     drift = answer.get("drift")
     return Metrics(
         _part(Measures, BaselineMeasures, answer["cumulative"]),
@@ -265,7 +265,7 @@ def metrics(answer: Mapping[str, Any]) -> Metrics:
 
 
 def _part(kind: type[P], baseline: type[Any], answer: Mapping[str, Any]) -> P:
-    """Return measures with those of their baseline: numbers, or columns of them."""
+    """Return metrics with those of their baseline: numbers, or columns of them."""
     return from_json(kind, {**answer, "baseline": from_json(baseline, answer["baseline"])})
 
 

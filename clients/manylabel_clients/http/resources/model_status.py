@@ -15,7 +15,7 @@ TRAINED = "trained"
 
 @dataclass(frozen=True, slots=True)
 class ModelSummary:
-    """A summary says what a model is. A list of models has no more about those that are not in the server's memory."""
+    """Summary of a model: all that a list has of models that are not in the server's memory."""
 
     name: str
     algorithm: str
@@ -32,7 +32,7 @@ class ModelSummary:
 
 @dataclass(frozen=True, slots=True)
 class ModelStatus(ModelSummary):
-    """A status is all that the server says about a model."""
+    """Status of an online model."""
 
     position: str
     updates: int
@@ -56,7 +56,7 @@ class ModelStatus(ModelSummary):
 
 @dataclass(frozen=True, slots=True)
 class TrainedSummary:
-    """A summary of a model that jobs train is all that a list has of one that is not in the server's memory."""
+    """Summary of a trained model: all that a list has of one that is not in the server's memory."""
 
     name: str
     algorithm: str
@@ -65,7 +65,7 @@ class TrainedSummary:
 
 @dataclass(frozen=True, slots=True)
 class TrainedStatus(TrainedSummary):
-    """A status of a model that jobs train is all that the server says about it; its version is the one served."""
+    """Status of a trained model, with the served version."""
 
     position: str
     version: int | None

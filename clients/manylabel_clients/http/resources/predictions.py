@@ -9,12 +9,12 @@ from typing import Any, Literal
 from manylabel_clients.http.resources.records import from_json
 
 Keep = bool | Literal["record"]
-"""Whether the server keeps what it predicts, for its labels later; with "record" the example as it was posted too."""
+"""Whether the server stores the prediction for delayed labels; with "record", also the example as posted."""
 
 
 @dataclass(frozen=True, slots=True)
 class FeaturePart:
-    """A part of a score is what one feature contributes to it."""
+    """Contribution of one feature to a score."""
 
     feature: Hashable
     """The name of the feature, or its number."""
@@ -26,7 +26,7 @@ class FeaturePart:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """An explanation says why a label was predicted: the score is the sum of contributions, of title and of rest."""
+    """Explanation of a predicted label: the score is the sum of contributions, of title and of rest."""
 
     for_: list[FeaturePart]
     """The features that speak most for the label, the one that does so most first."""
@@ -40,7 +40,7 @@ class Explanation:
 
 @dataclass(frozen=True, slots=True)
 class Learning:
-    """Learning says that a label was true in too few examples to be known well."""
+    """Progress of a label that was true in few examples."""
 
     seen: float
     """Number of examples in which it was true, each counted by its weight."""
@@ -49,14 +49,14 @@ class Learning:
 
 @dataclass(frozen=True, slots=True)
 class Prediction:
-    """A prediction says which labels one example has, by a model."""
+    """Prediction of one example."""
 
     labels: list[str]
-    """The labels predicted: those whose score is above 0."""
+    """Predicted labels: those whose score is above 0."""
     scores: dict[str, float]
     """Score minus threshold of every label, or of the best; with `optimise`, half its log-odds above its cut."""
     threshold: float
-    """The raw threshold that was taken off the scores."""
+    """Threshold subtracted from the raw scores."""
     position: str
     """Log position of the model at the response. Opaque."""
     id: str | None = None
@@ -78,7 +78,7 @@ class Prediction:
 
 @dataclass(frozen=True, slots=True)
 class UnlabelledPrediction:
-    """An unlabelled prediction was kept, and waits for its labels; it is as the model predicts it now."""
+    """Stored prediction without labels, as the model predicts it now."""
 
     id: str
     """Id for `label`."""
@@ -89,12 +89,12 @@ class UnlabelledPrediction:
     probabilities: dict[str, float] | None
     """Probability of each label; None for a model without probabilities."""
     record: Any = None
-    """The example as it was posted, if it was predicted with ``keep="record"``."""
+    """The example as posted, if it was stored with ``keep="record"``."""
 
 
 @dataclass(frozen=True, slots=True)
 class UnlabelledPage:
-    """An unlabelled page has some of the kept predictions that wait for their labels."""
+    """A page of stored predictions without labels."""
 
     predictions: list[UnlabelledPrediction]
     candidates: int
@@ -105,7 +105,7 @@ class UnlabelledPage:
 
 @dataclass(frozen=True, slots=True)
 class Updated:
-    """A receipt of an update says where the model stands with it."""
+    """Result of an update, with the position of the model."""
 
     position: str
     """Current log position of the model. Opaque."""
@@ -114,7 +114,7 @@ class Updated:
     durability: str
     """Durability reached: ``log`` or ``fsync``."""
     replayed: bool = False
-    """True if the server had learnt it in an earlier attempt and has only repeated its answer."""
+    """True if the server learnt it in an earlier attempt and has repeated the response."""
 
 
 def predictions(answer: Mapping[str, Any]) -> list[Prediction]:
