@@ -68,7 +68,7 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True)
 class Trainer:
-    """A trainer makes a model from a data set.
+    """A trainer makes a model from a dataset.
 
     Attributes
     ----------
@@ -80,7 +80,7 @@ class Trainer:
         One sentence says what the trainer is.
     parameters : tuple of Parameter
     views : bool
-        True if it needs a data set of several views; others learn from one.
+        True if it needs a dataset of several views; others learn from one.
     unlabelled : bool
         True if it learns from rows without labels too.
     weights : bool

@@ -1,4 +1,4 @@
-"""A data set that grows row by row, within its limits."""
+"""A dataset that grows row by row, within its limits."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ class Columns:
 
 
 class DatasetBuilder:
-    """A builder holds a data set that grows row by row.
+    """A builder holds a dataset that grows row by row.
 
     Parameters
     ----------
@@ -158,12 +158,12 @@ class DatasetBuilder:
     def done_single(
         self, label_names: Sequence[str], width: int, feature_names: Sequence[str] | None = None
     ) -> Dataset:
-        """Return the data set of one view."""
+        """Return the dataset of one view."""
         return self.done(label_names, {SINGLE: width}, {SINGLE: None if feature_names is None else (*feature_names,)})
 
 
 def checked(dataset: Dataset) -> Dataset:
-    """Return the data set, if anything can be learnt from it.
+    """Return the dataset, if anything can be learnt from it.
 
     Raises
     ------

@@ -55,7 +55,7 @@ def format_of(path: str | PathLike[str]) -> str | None:
 
 
 def read_dataset(source: Source, format: str, *, limits: ReaderLimits = ReaderLimits(), **options: Any) -> Dataset:  # noqa: B008
-    """Return a data set in one of `FORMATS`; `options` as its reader has them.
+    """Return a dataset in one of `FORMATS`; `options` as its reader has them.
 
     Raises
     ------

@@ -39,7 +39,7 @@ class Call(NamedTuple):
     model: str | None = None
     """The model, where the address does not name it."""
     dataset: str | None = None
-    """The data set, where the address does not name it."""
+    """The dataset, where the address does not name it."""
 
     def to_json(self) -> bytes:
         """Return the call as a line of JSON."""
@@ -64,7 +64,7 @@ class Call(NamedTuple):
 
 
 def subject(path: str) -> dict[str, str]:
-    """Return what an address is about: the model or the data set, and the job, key, snapshot or version."""
+    """Return what an address is about: the model or the dataset, and the job, key, snapshot or version."""
     _, _, kind, name, part, target, *_ = *path.split("/"), *[""] * 6
     found = {}
     what = _KINDS.get(kind)

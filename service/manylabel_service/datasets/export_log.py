@@ -1,6 +1,6 @@
 """The child process that folds a log into rows.
 
-Files: the frames of the log, and the data set to be written.
+Files: the frames of the log, and the dataset to be written.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A data set made of what an online model has learnt last.
+"""A dataset made of what an online model has learnt last.
 
 Only the log knows the examples; which of them were learnt, and in which columns, follows from folding it: entries that
 are refused, repeated or rolled back leave none. So the log is replayed from the oldest snapshot that covers the wanted
@@ -38,7 +38,7 @@ class StreamCounts(NamedTuple):
     Attributes
     ----------
     asked : rows, at most.
-    rows : in the data set; fewer than asked for if the log no longer has, or never had, that number.
+    rows : in the dataset; fewer than asked for if the log no longer has, or never had, that number.
     learnt : examples that the model has learnt, and not forgotten by a rollback.
     available : rows that there would be if the log still had all of these.
     partial : examples left out, among the latest, because some of their labels are not known.
@@ -65,7 +65,7 @@ class StreamCounts(NamedTuple):
 
 
 async def rows_of_stream(store: Store, settings: Settings, model: str, last: int, to: Path) -> StreamCounts:
-    """Write the last examples that an online model learnt to a file, as a data set.
+    """Write the last examples that an online model learnt to a file, as a dataset.
 
     Rows are in log order, with the names and columns that features and labels have in the model now. There may be none,
     where the log no longer has any.
@@ -81,7 +81,7 @@ async def rows_of_stream(store: Store, settings: Settings, model: str, last: int
     ------
     ModelNotFound, ModelIsTrained, ModelGone, StorageUnavailable
     InvalidDataset
-        The model has learnt no example with all labels known, or the rows are larger than a data set may be, or
+        The model has learnt no example with all labels known, or the rows are larger than a dataset may be, or
         the model hashes its features: a trained model would not know them by their names.
     LogTrimmed, LogLost
         No snapshot that is intact reaches back to where the log begins.

@@ -92,7 +92,7 @@ async def run(
             raise _failed(f"the reading process ended with {child.returncode}: {tail}") from None
         log.warning("dataset_sandbox_died", status=child.returncode, output=tail)
         raise InvalidDataset(
-            f"reading it took more memory or time than a data set may (the reading process ended with "
+            f"reading it took more memory or time than a dataset may (the reading process ended with "
             f"{child.returncode}); send less, or have the operator raise max_dataset_bytes"
         ) from None
     return checked(report)

@@ -48,7 +48,7 @@ def report_of(handle: Handler, request: dict[str, Any], files: list[IO[bytes]]) 
     except BadDataset as error:
         return {"bad": {"detail": str(error), "line": error.line, "row": error.row, "member": error.member}}
     except MemoryError:
-        return {"bad": {"detail": "reading it takes more memory than a data set may: send less"}}
+        return {"bad": {"detail": "reading it takes more memory than a dataset may: send less"}}
     except OSError as error:
         if error.errno in DISK_FULL:
             return {"full": str(error)}

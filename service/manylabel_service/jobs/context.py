@@ -1,4 +1,4 @@
-"""The store, settings and data sets that jobs need, and the times at which they are looked after."""
+"""The store, settings and datasets that jobs need, and the times at which they are looked after."""
 
 from __future__ import annotations
 

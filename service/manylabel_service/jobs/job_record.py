@@ -111,7 +111,7 @@ class JobDocument(_StoredModel):
     Attributes
     ----------
     digest : of the request that came with an idempotency key, in hexadecimal.
-    checksums : of the data sets, by name, as they were when the job was submitted.
+    checksums : of the datasets, by name, as they were when the job was submitted.
     threads, segment_work : of every fit.
     """
 

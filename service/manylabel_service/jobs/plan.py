@@ -30,7 +30,7 @@ async def check(context: JobContext, spec: JobSpec) -> dict[str, str]:
     Returns
     -------
     dict of str to str
-        Checksums of the data sets that it needs, by name.
+        Checksums of the datasets that it needs, by name.
 
     Raises
     ------
@@ -130,7 +130,7 @@ def _check_views(at: Path, spec: JobSpec, other: DatasetMeta, views: Mapping[str
 
 async def _check_stream(context: JobContext, spec: JobSpec, data: DataOfStream) -> None:
     if TRAINERS[spec.trainer].views:
-        raise InvalidJob(("data", "stream"), f"must be a data set with several views for {spec.trainer}")
+        raise InvalidJob(("data", "stream"), f"must be a dataset with several views for {spec.trainer}")
     record = await context.store.models.find(data.stream)
     if record is None:
         raise ModelNotFound(data.stream)

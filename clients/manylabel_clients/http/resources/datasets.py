@@ -1,4 +1,4 @@
-"""Data sets of a server: upload, list, show, delete."""
+"""Datasets of a server: upload, list, show, delete."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ class DatasetRequests(Requests):
             Number of first rows in the split ``train``; the other rows are the split ``test``.
         label_details : mapping of str, optional
             By label of the data: a title, or a mapping of "title", "description" and "uri". A model that a job trains
-            from the data set has them.
+            from the dataset has them.
         report : callable, optional
             Called with how many bytes have been sent so far.
 
@@ -146,7 +146,7 @@ class DatasetRequests(Requests):
         Invalid
             If the server cannot read the file; the message says where.
         Conflict
-            If the name is taken. After an attempt that got no answer, a data set that was made of the same file
+            If the name is taken. After an attempt that got no answer, a dataset that was made of the same file
             counts as the one sent.
         TooLarge
             If it exceeds a limit of the server.

@@ -222,7 +222,7 @@ class TrainingRequests(Requests):
         trainer : str
             ``m3l``, ``mlrl``, ...: `trainers` has them all.
         data : str or mapping
-            The name of a data set (of its split train, if it has train and test), ``{"dataset": name, "split":
+            The name of a dataset (of its split train, if it has train and test), ``{"dataset": name, "split":
             "all"}``, or ``{"stream": model, "last": n}``: the last examples that an online model has learnt. The job
             fails if the log no longer has all of these, unless
             a ``"minimum"`` says how many are enough.

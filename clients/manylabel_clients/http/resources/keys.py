@@ -95,7 +95,7 @@ class KeyRequests(Requests):
         scopes : sequence of str
             Of ``predict``, ``learn``, ``read``, ``train``, ``export`` and ``admin``, which includes all others.
         models : sequence of str
-            Names of models, data sets and targets of jobs, or how they begin, with ``*`` at the end.
+            Names of models, datasets and targets of jobs, or how they begin, with ``*`` at the end.
         expires_at : datetime or str, optional
             Until when it counts, with the offset. None: for ever.
         note : str, optional

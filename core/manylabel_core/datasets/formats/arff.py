@@ -21,7 +21,7 @@ Labels = Source | int | Sequence[str] | None
 
 
 def read_arff(source: Source, labels: Labels = None, *, limits: ReaderLimits = ReaderLimits()) -> Dataset:  # noqa: B008
-    """Return a data set from a multi-label ARFF file, dense or sparse.
+    """Return a dataset from a multi-label ARFF file, dense or sparse.
 
     Numeric attributes give their value, nominal ones of 0 and 1 the number, other nominal ones a feature
     ``attribute=value`` of 1. A missing value (``?``) is NaN in a dense row, and not stored in a sparse one. A row whose

@@ -1,4 +1,4 @@
-"""Examples in any of their forms become a data set, row by row."""
+"""Examples in any of their forms become a dataset, row by row."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def read_examples(
     columns: Sequence[str] | None = None,
     labels: Sequence[str] = (),
 ) -> Dataset:
-    """Return the rows as a data set, which remembers how texts were read if a row is a record.
+    """Return the rows as a dataset, which remembers how texts were read if a row is a record.
 
     Parameters
     ----------

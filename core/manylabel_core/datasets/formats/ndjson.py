@@ -27,7 +27,7 @@ def read_ndjson(
     weight: str | None = None,
     limits: ReaderLimits = ReaderLimits(),  # noqa: B008
 ) -> Dataset:
-    """Return a data set from examples ``{"x": ..., "y": [...]}``, one a line; empty lines are skipped.
+    """Return a dataset from examples ``{"x": ..., "y": [...]}``, one a line; empty lines are skipped.
 
     The file may be gzip.
     ``x`` is a list of numbers, ``{"indices": [...], "values": [...]}``, an object of names and numbers or any other

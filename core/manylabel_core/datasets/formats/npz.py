@@ -22,7 +22,7 @@ WEIGHT = "weight"
 
 
 def read_npz(source: Source, *, limits: ReaderLimits = ReaderLimits()) -> Dataset:  # noqa: B008
-    """Return a data set from a NumPy ``.npz`` file.
+    """Return a dataset from a NumPy ``.npz`` file.
 
     The file holds ``X`` (n x d numbers), or ``X_data``, ``X_indices``, ``X_indptr``, ``X_shape`` (CSR); ``Y`` (n x L
     of 0 and 1), or ``Y_indices``, ``Y_indptr``, ``Y_shape`` (CSR whose stored entries are the relevant labels). If it

@@ -34,7 +34,7 @@ def read_csv(
     delimiter: str | None = None,
     limits: ReaderLimits = ReaderLimits(),  # noqa: B008
 ) -> Dataset:
-    """Return a data set from a CSV file, which may be gzip.
+    """Return a dataset from a CSV file, which may be gzip.
 
     The first line has the names of the columns, every other one a value for each feature and 0 or 1 (or false, true)
     for each label. A cell that is a number is one, any other string is a category, and in a column that is text a text;
@@ -78,7 +78,7 @@ def read_csv(
 
 
 def read_tsv(source: Source, label_columns: int | str | Sequence[str] = (), **options: object) -> Dataset:
-    """Return a data set from a table whose cells are separated by tabs; all else is as `read_csv` has it."""
+    """Return a dataset from a table whose cells are separated by tabs; all else is as `read_csv` has it."""
     return read_csv(source, label_columns, delimiter="\t", **options)  # type: ignore[arg-type]
 
 

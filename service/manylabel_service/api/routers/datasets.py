@@ -23,7 +23,7 @@ from manylabel_service.api.web.routes import GuardedRoute, content, json_answer,
 from manylabel_service.api.web.validation import words
 from manylabel_service.online.spec.text import Text, text_to_dict
 
-router = APIRouter(route_class=GuardedRoute, tags=["data sets"])
+router = APIRouter(route_class=GuardedRoute, tags=["datasets"])
 
 _STORED = ("not_ready", "storage_unavailable")
 RECORDS = ("csv", "tsv", "ndjson")

@@ -76,5 +76,5 @@ def complete(trainer: str, params: Mapping[str, Any]) -> dict[str, Any]:
 
 def needs(trainer: Trainer) -> str:
     """Return a sentence about the data that a trainer needs."""
-    views = "a data set with several views" if trainer.views else "labelled rows of one view"
+    views = "a dataset with several views" if trainer.views else "labelled rows of one view"
     return f"{views}; rows in data.unlabelled are learnt from too" if trainer.unlabelled else views

@@ -105,7 +105,7 @@ class InputFiles:
     async def _dataset(self, name: str, file: str) -> dict[str, int]:
         found = await self._context.datasets.fetch(name, self._directory / file)
         if found.checksum != self._record.checksums[name]:
-            raise FilesChanged(f"the data set {name!r} is another one than when the job was submitted")
+            raise FilesChanged(f"the dataset {name!r} is another one than when the job was submitted")
         return found.splits
 
     async def _checkpoint(self) -> None:

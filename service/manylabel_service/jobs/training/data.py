@@ -41,7 +41,7 @@ def load(request: FitRequest, directory: Path) -> TrainingData:
     ValueError
         They do not fit together, or there is nothing to learn.
     manylabel_core.state.DamagedState
-        A file is not a data set.
+        A file is not a dataset.
     """
     files = {part.file for part in (request.rows, request.held, request.unlabelled) if isinstance(part, Part)}
     sets = {file: Dataset.from_bytes((directory / file).read_bytes()) for file in files}
