@@ -655,7 +655,7 @@ class StorageUnavailable(StorageError):
 
     message = "storage is not available: {self.detail}; {self.outlook}"
     detail: str
-    """The failure, and what the operator should do."""
+    """Failure, and what the operator must do."""
     heals: bool
     """Whether the error is transient: the same call succeeds once the cause is gone (the disk has space, the connection
     is back). Otherwise the operator has to fix the cause and restart the server."""

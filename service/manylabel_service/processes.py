@@ -18,7 +18,7 @@ PR_SET_NAME = 15
 
 
 def die_with_parent() -> None:
-    """Have the system kill this process when its parent dies, also while it stands still; only Linux can do it."""
+    """Let the system kill this process when its parent dies, even while it is stopped; Linux only."""
     with suppress(OSError, AttributeError):
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 

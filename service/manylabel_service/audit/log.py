@@ -23,10 +23,10 @@ log = structlog.get_logger()
 
 
 class AuditLog:
-    """An audit log takes calls without making them wait.
+    """Audit log that accepts calls without blocking them.
 
-    If the file cannot be written, requests are still answered: up to `MAX_WAITING` calls wait for free disk space, and
-    further calls are lost and counted.
+    If the file cannot be written, requests continue: up to `MAX_WAITING` calls wait for free disk space, and further
+    calls are lost and counted.
 
     Parameters
     ----------
@@ -46,7 +46,7 @@ class AuditLog:
         self._failing = False
 
     def add(self, call: Call) -> None:
-        """Have a call written soon."""
+        """Queue a call for writing."""
         if len(self._waiting) >= MAX_WAITING:
             self._on_lost(1)
             return
@@ -64,7 +64,7 @@ class AuditLog:
         await asyncio.get_running_loop().run_in_executor(self._thread, self._place.append, b"")
 
     async def flush(self) -> None:
-        """Write all that waits now, also if the caller is cancelled; what cannot be written goes on waiting."""
+        """Write all waiting calls, even if the caller is cancelled; calls that cannot be written keep waiting."""
         await asyncio.shield(asyncio.create_task(self._flush()))
 
     async def _flush(self) -> None:

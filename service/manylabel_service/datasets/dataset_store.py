@@ -87,7 +87,7 @@ class DatasetStore:
         return scratch_file(self._settings.data_dir)
 
     async def check_free(self, name: str) -> None:
-        """Refuse a name that is taken, or one dataset too many, before anything is uploaded.
+        """Reject a name that is taken, or a dataset above the limit, before the upload.
 
         Raises
         ------
@@ -205,7 +205,7 @@ class DatasetStore:
         await self._store.documents.put(KIND, stored.record.name, _to_bytes(stored), revision=revision)
 
     async def get(self, name: str) -> DatasetMeta:
-        """Return what is known of a dataset; raises DatasetNotFound."""
+        """Return the metadata of a dataset; raises DatasetNotFound."""
         return (await self._find(name))[1].record
 
     async def details(self, name: str) -> Details:

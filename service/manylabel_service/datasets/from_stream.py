@@ -33,7 +33,7 @@ ATTEMPTS = 3
 
 
 class StreamCounts(NamedTuple):
-    """The counts of the rows of a stream, by whether they were used.
+    """Counts of the rows of a stream by their use.
 
     Attributes
     ----------
@@ -57,7 +57,7 @@ class StreamCounts(NamedTuple):
     all_of_log: bool = False
 
     def to_text(self) -> str:
-        """Return what people are told about the rows."""
+        """Return the description of the rows for people."""
         older = "were learnt before this log began" if self.all_of_log else "are no longer in the log"
         gone = f", older ones {older}" if self.rows < self.available else ""
         left = f"; {self.partial:,} left out, of which a label is not known" if self.partial else ""

@@ -1,4 +1,4 @@
-"""The child process that reads an uploaded file.
+"""Child process that parses an uploaded file.
 
 Files: the upload, the dataset made of it, and further parts, which the request names: the labels of an ARFF file if
 they come as XML, and details of labels.

@@ -1,4 +1,4 @@
-"""Hears from the store what other processes have changed, for all models of this one."""
+"""Watcher of the changes that other processes make to the models of this one."""
 
 import asyncio
 from collections.abc import Callable, Iterable
@@ -101,7 +101,7 @@ class Follower:
                 replica.poll()
 
     def _poll_everywhere(self) -> None:
-        """Poll all models now that the store is back, busy ones too: only so is it seen what the store has lost."""
+        """Poll all models after the store is back, including busy ones, to detect lost data."""
         if self._told:
             log.info("store_recovered")
         self._told = False

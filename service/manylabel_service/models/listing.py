@@ -69,9 +69,9 @@ class Listing:
         return there.union(self._serving()).intersection(names)
 
     async def log_lags(self) -> dict[str, int]:
-        """Return, by model, how many entries of its log are not in it here; about `COUNTED_ENTRIES` stand for more.
+        """Return, by model, the number of log entries not applied here; about `COUNTED_ENTRIES` stands for more.
 
-        Without an answer of the store soon it is empty.
+        Empty if the store does not respond in time.
         """
         following = {hosted.record: hosted.log_position for hosted in self._resident.values() if hosted.serving}
         try:

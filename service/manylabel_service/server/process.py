@@ -186,7 +186,7 @@ class _Server(uvicorn.Server):
         self._watching = asyncio.create_task(self._certificate.watch(), name="certificate")
 
     async def _listen(self, listener: socket.socket, certificate: Certificate) -> asyncio.Server:
-        """Accept connections as uvicorn does, but with bounds on how long TLS takes to begin and to end."""
+        """Accept connections like uvicorn, with timeouts for the start and end of TLS."""
         config = self.config
 
         def make() -> asyncio.Protocol:
@@ -206,7 +206,7 @@ class _Server(uvicorn.Server):
         )
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Stop as uvicorn does, which waits for answers under way; those that would go on for ever end now."""
+        """Stop like uvicorn, which waits for running responses; endless ones end now."""
         self._drain()
         await super().shutdown(sockets)
         self._limits.stop()
@@ -215,7 +215,7 @@ class _Server(uvicorn.Server):
 
 
 class _HeldLifespan(LifespanOn):
-    """A lifespan whose startup takes until a condition holds."""
+    """Lifespan whose startup waits for a condition."""
 
     def __init__(self, config: uvicorn.Config, until: Callable[[], bool]) -> None:
         super().__init__(config)

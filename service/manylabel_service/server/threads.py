@@ -1,4 +1,4 @@
-"""The threads for what takes long: copies, files, large examples."""
+"""Threads for long work: copies, files, large examples."""
 
 import os
 import sys
@@ -11,7 +11,7 @@ NICENESS = 10
 
 
 def background_threads() -> ThreadPoolExecutor:
-    """Return what runs `asyncio.to_thread`; its threads give way to the others of the process where the system can."""
+    """Return the executor of `asyncio.to_thread`; its threads have a lower priority if the system supports it."""
     return ThreadPoolExecutor(MAX_THREADS, "manylabel-background", initializer=_give_way)
 
 
