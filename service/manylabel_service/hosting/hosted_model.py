@@ -304,7 +304,7 @@ class HostedModel(ABC):
         if isinstance(error, IncompatibleRelease):
             self.withhold(error)
             return error
-        # What was being done may have stopped half-way: this state must neither answer nor be kept.
+        # The operation may be incomplete: this state must neither serve nor be stored.
         log.error("model_failed", model=self.name, position=self.position, exc_info=error)
         self.fail(lambda: ModelFailed(f"model {self.name!r} failed; the server must be restarted"))
         return ModelFailed(f"model {self.name!r} failed; the server must be restarted")

@@ -39,7 +39,7 @@ class Follower:
         self._store = store
         self._store_health = store_health
         self._replicas = replicas
-        self._told = False  # whether the log says that the store is gone
+        self._told = False  # whether the log line about the unavailable store was written
 
     async def run(self) -> None:
         """Follow until cancelled."""
@@ -96,7 +96,7 @@ class Follower:
             return
         for record in changed:
             replica = following[record]
-            # One that has moved on, or is at it, hears what it missed next time: most often it was its own append.
+            # A model that has advanced, or is applying, is polled again next time: most often it was its own append.
             if not replica.busy and replica.log_position == positions[record]:
                 replica.poll()
 

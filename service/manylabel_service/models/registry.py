@@ -381,7 +381,7 @@ class Registry:
         except IncompatibleRelease as error:
             log.error("model_withheld", model=record.name, code=error.code, error=str(error))
             raise
-        except Exception as error:  # whatever stands in it, it must not keep the other models from serving
+        except Exception as error:  # whatever it contains, it must not prevent other models from serving
             damaged = error if isinstance(error, ModelDamaged) else ModelDamaged(record.name, f"its spec: {error}")
             log.error("model_damaged", model=record.name, incarnation=record.incarnation, error=str(error))
             self._damaged.add(record.name)

@@ -168,7 +168,7 @@ class _Server(uvicorn.Server):
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """Stop on a signal, as uvicorn does; a worker leaves SIGINT to its parent."""
-        # Ctrl+C reaches both, and the parent tells the worker too: twice would mean at once.
+        # Ctrl+C reaches both, and the parent signals the worker too; a second signal would stop it at once.
         if not (self._is_worker and sig == signal.SIGINT):
             super().handle_exit(sig, frame)
 

@@ -127,7 +127,7 @@ class BoundedProtocol(HttpToolsProtocol):
         try:
             self.parser.feed_data(data)
         except httptools.HttpParserUpgrade:
-            pass  # to nothing that is spoken here: the request is answered as any other
+            pass  # an upgrade to an unsupported protocol: handle the request like any other
         except httptools.HttpParserError:
             self._refuse("malformed", self._refusal or Problem("malformed_request", "this is not HTTP/1.1"))
         else:

@@ -62,7 +62,7 @@ def reserve(settings: Settings) -> socket.socket:
     OSError
         As `listen`.
     """
-    listen(settings).close()  # sharing would succeed beside another server's workers
+    listen(settings).close()  # sharing would succeed although another server's workers use the port
     return share(settings)
 
 

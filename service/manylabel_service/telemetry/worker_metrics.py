@@ -52,7 +52,7 @@ class WorkerMetrics:
                     writer.write(await exposition())
                     await writer.drain()
             except (OSError, TimeoutError):
-                pass  # the other one has gone, or asks again
+                pass  # the other worker has exited, or retries
             except Exception:
                 log.exception("metrics_failed")
             finally:

@@ -185,7 +185,7 @@ class ActiveVersion:
             self._due.clear()
             try:
                 await self.catch_up()
-            except (StorageUnavailable, ModelGone) as error:  # the model hears of it too, and does what is to be done
+            except (StorageUnavailable, ModelGone) as error:  # the model gets this error too, and handles it
                 log.info("version_load_failed", model=self._name, error=str(error))
             except Exception:  # the version before answers on
                 log.exception("version_load_failed", model=self._name)

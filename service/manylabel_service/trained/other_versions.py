@@ -22,7 +22,7 @@ class OtherVersions:
 
     def __init__(self, load: Callable[[Version], Awaitable[Predictor]]) -> None:
         self._load = load
-        self._loaded: OrderedDict[str, Predictor] = OrderedDict()  # by id; the one asked last stands last
+        self._loaded: OrderedDict[str, Predictor] = OrderedDict()  # by id; the most recently used last
         self._loading = asyncio.Lock()
 
     @property

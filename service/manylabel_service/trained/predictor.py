@@ -125,7 +125,7 @@ class Predictor:
             self._check(index, each)
         raw = self._scores(examples)
         scores = np.empty((len(inputs), 1 + len(self.labels)))
-        scores[:, 0] = self._shared  # the threshold of all labels stands first
+        scores[:, 0] = self._shared  # the common threshold of all labels comes first
         scores[:, 1:] = raw - self._own
         likely = list(self.estimator.probabilities(raw)) if probabilities else None
         predictions = Predictions(list(scores), self.labels, likely)

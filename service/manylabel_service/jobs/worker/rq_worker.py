@@ -120,7 +120,7 @@ class RQWorkerProcess:
 
     async def _take_part(self) -> None:
         await self._membership.run()
-        os.kill(os.getpid(), signal.SIGTERM)  # it is too old, and ends as if it was told to
+        os.kill(os.getpid(), signal.SIGTERM)  # its release is too old: end as after a signal
 
     async def _supervised(self, id: str, number: int) -> None:
         self._task = asyncio.current_task()
