@@ -74,7 +74,7 @@ async def supervise(context: JobContext, id: str, number: int) -> None:
 
     def take(record: JobDocument, now: str) -> None:
         task = record.claim(number, token, now)
-        how = f"goes on from iteration {task.checkpoint.iteration}" if task.checkpoint else "begins"
+        how = f"resumes from iteration {task.checkpoint.iteration}" if task.checkpoint else "begins"
         where = f"{socket.gethostname()}, process {os.getpid()}"
         record.add_log_lines(now, [f"{_named(record, number)} {how} on {where}, attempt {task.attempt}"])
 

@@ -325,7 +325,7 @@ class FitRun:
             (self.directory / name).write_bytes(data)
         except OSError as error:
             (self.directory / name).unlink(missing_ok=True)
-            self.report("log", {"text": f"goes on without a checkpoint: {error.strerror}"})
+            self.report("log", {"text": f"continues without a checkpoint: {error.strerror}"})
             return
         self.report("checkpoint", {"file": name, "iteration": self.checkpoint.reached.iterations})
 
