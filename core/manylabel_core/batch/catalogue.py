@@ -1,4 +1,4 @@
-"""The catalogue lists the trainers by name, with what each needs and the parameters that a person may choose.
+"""Catalogue of the trainers by name, with the data they need and their public parameters.
 
 A server checks what it is asked for against this table, and a command its options; neither loads an estimator for that.
 A further trainer is one more entry here, its estimator a class of `manylabel_core.batch`.
@@ -108,7 +108,7 @@ class Trainer:
     rbf_search: Mapping[str, tuple[float | str, ...]] = field(default_factory=dict)
 
     def searched(self, params: Mapping[str, Any]) -> dict[str, list[float | str]]:
-        """Return the values that a search tries which names none, beside all the other parameters of a fit.
+        """Return the values of a search that names none, given the other parameters of a fit.
 
         A parameter of `rbf_search` that is not at its default is not searched.
         """
@@ -124,7 +124,7 @@ class Trainer:
 
 
 def arguments(params: Mapping[str, Any], Y: Any) -> dict[str, Any]:
-    """Return what an estimator gets for parameters as JSON can say them.
+    """Return the arguments of an estimator for parameters in JSON form.
 
     Parameters
     ----------

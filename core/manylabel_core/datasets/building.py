@@ -16,7 +16,7 @@ from manylabel_core.records import TextSettings
 
 
 class Columns:
-    """Columns hold rows of numbers, dense or CSR, in memory that grows with what was added.
+    """Rows of numbers, dense or CSR, in memory that grows with the added values.
 
     Parameters
     ----------
@@ -110,7 +110,7 @@ class DatasetBuilder:
         return len(self._labelled)
 
     def end_row(self, relevant: Iterable[int] | None, line: int, weight: float | None = None) -> None:
-        """Close a row with its relevant labels, None where they are not known, and what it weighs, None for 1.
+        """Close a row with its relevant labels (None if unknown) and its weight (None for 1).
 
         Its features have been added; views without any are views that it lacks.
         """

@@ -191,7 +191,7 @@ class Dataset:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Dataset:
-        """Return the dataset that `to_bytes` wrote.
+        """Inverse of `to_bytes`.
 
         Raises
         ------

@@ -19,7 +19,7 @@ LabelDetails = Mapping[str, Mapping[str, str]]
 
 
 def read_label_details(source: IO[bytes], label_names: Collection[str]) -> LabelDetails:
-    """Return the details in a JSON file, an object of labels with objects of fields; null is no text.
+    """Return the label details of a JSON file, an object of labels with objects of fields; null is no text.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Limits bound a dataset, and an error says what is wrong with one that cannot be read."""
+"""Limits of a dataset, and the error for an invalid one."""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ def to_bytes(attributes: Mapping[str, Any]) -> bytes:
 
 
 def from_bytes(data: bytes) -> dict[str, Any]:
-    """Read the attributes of a dataset; all that a trainer relies on is checked.
+    """Read the attributes of a dataset; everything that a trainer relies on is validated.
 
     Raises
     ------
@@ -113,7 +113,7 @@ def details_to_array(details: LabelDetails) -> NDArray[np.uint8]:
 
 
 def details_from_array(array: NDArray[Any] | None, label_names: tuple[str, ...]) -> LabelDetails:
-    """Read label details, which may come from anybody; without an array there are none. Raise ValueError."""
+    """Read untrusted label details; without an array there are none. Raise ValueError."""
     if array is None:
         return {}
     if array.dtype != np.uint8 or array.ndim != 1:

@@ -14,7 +14,7 @@ CHOICES: tuple[Choose, ...] = ("one", "at_most_one")
 
 
 class InvalidStructure(ValueError):
-    """Groups and parents do not make a structure. `path` says where, outermost first; `detail` ends a sentence."""
+    """Groups and parents are inconsistent. `path` is the field path, outermost first; `detail` ends a sentence."""
 
     def __init__(self, path: tuple[str | int, ...], detail: str) -> None:
         super().__init__(f"{'/'.join(map(str, path))} {detail}")
@@ -22,7 +22,7 @@ class InvalidStructure(ValueError):
 
 
 class Contradiction(ValueError):
-    """A truth contradicts the structure.
+    """True labels contradict the structure.
 
     Attributes
     ----------

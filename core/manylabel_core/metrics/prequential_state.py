@@ -1,4 +1,4 @@
-"""The state of a prequential measurement, which may come from anybody: what it has to be like."""
+"""Validation of the state of a prequential measurement, which may be untrusted."""
 
 from __future__ import annotations
 

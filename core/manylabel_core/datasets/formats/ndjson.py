@@ -97,7 +97,7 @@ class JsonLines:
         return ExampleRow(line, x, y, self._weight(item, "weight"))
 
     def _weight(self, item: dict[str, Any], field: str | None) -> float | None:
-        """Take what a row weighs out of an object, if it is there."""
+        """Remove the weight of a row from an object, if it has one, and return it."""
         return None if field is None or field not in item else checked_weight(item.pop(field), field)
 
     def _labels(self, y: Any) -> list[str] | dict[str, bool] | None:

@@ -152,7 +152,7 @@ class Table:
         return None
 
     def _weighed(self, cell: str, line: int) -> float:
-        """Return what a row weighs."""
+        """Return the weight of a row."""
         try:
             return checked_weight(float(cell))
         except ValueError:
@@ -209,7 +209,7 @@ class _Lines:
 
 
 def _delimiter_of(header: str) -> str:
-    """Return what separates the names in the first line: of equals the comma."""
+    """Return the separator of the names in the first line; in a tie the comma."""
     unquoted = re.sub('"[^"]*"', "", header)
     return max(",;\t", key=unquoted.count)
 
