@@ -1,13 +1,13 @@
 # The server in an image: docker build -t manylabel .
 #
-# Two stages: pip and its leavings stay in the first. The kernels are compiled while the image is built, by the user that runs
-# them later and where that user finds them, so that a container is ready within seconds.
+# Two stages: pip and build files stay in the first. The kernels are compiled while the image is built, by the user that runs
+# them later, so that a container is ready within seconds.
 
 FROM python:3.11-slim-bookworm AS build
 ENV PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1
 RUN python -m venv /opt/manylabel
 WORKDIR /src
-# What changes rarely first: a change of the code does not install the dependencies again.
+# Dependencies first: a change of the code does not reinstall them.
 COPY pyproject.toml constraints.txt ./
 RUN python -c "import tomllib; project = tomllib.load(open('pyproject.toml', 'rb'))['project']; extras = project['optional-dependencies']; \
         print(*project['dependencies'], *(d for e in ('core', 'server') for d in extras[e] if not d.startswith('manylabel')), sep='\n')" > dependencies.txt \
@@ -23,8 +23,8 @@ RUN useradd --uid 10001 --user-group --no-create-home --home-dir /nonexistent ma
     && install -d -m 0700 -o manylabel -g manylabel /var/lib/manylabel \
     && install -d -o manylabel -g manylabel /var/cache/manylabel /var/log/manylabel
 COPY --from=build /opt/manylabel /opt/manylabel
-# Kernels for any processor of the architecture, not for the one that builds the image: on any other one they would all be compiled
-# again at the start. The bits are the same; docs/deployment.md says what it costs and what else there is.
+# Kernels for any processor of the architecture; those for the building processor would be compiled
+# again on others. Results are identical bit for bit; docs/deployment.md has the cost and alternatives.
 ARG NUMBA_CPU_NAME=generic
 ENV PATH=/opt/manylabel/bin:$PATH \
     PYTHONUNBUFFERED=1 \
@@ -38,8 +38,8 @@ USER manylabel
 WORKDIR /var/lib/manylabel
 RUN python -W error -c "from manylabel_service.online.warmup import warm_up; warm_up()" && manylabel --help > /dev/null
 EXPOSE 8000
-# Alive, not ready: a replica that waits for its Redis must not be restarted for it.
+# Liveness, not readiness: a replica that waits for Redis must not be restarted.
 HEALTHCHECK --interval=5s --timeout=3s --start-period=60s --retries=3 \
     CMD ["python", "-S", "-c", "import os, ssl, urllib.request as r; r.urlopen('http' + 's' * ('MANYLABEL_TLS_CERT_FILE' in os.environ) + '://127.0.0.1:' + os.environ['MANYLABEL_PORT'] + '/livez', timeout=2, context=ssl._create_unverified_context())"]
-# What `manylabel serve` becomes, without loading the rest of the command; both take the same flags.
+# The program of `manylabel serve`, without the rest of the command; same flags.
 CMD ["python", "-P", "-m", "manylabel_service"]

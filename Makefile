@@ -1,5 +1,5 @@
 # Two commands do everything on a machine with Python >= 3.11, git and make:
-#   make demo   install, start a server on 127.0.0.1:8000 and stream a data set through it
+#   make demo   install, start a server on 127.0.0.1:8000 and stream a dataset through it
 #   make test   install and run every check
 PYTHON ?= python3
 BIN := .venv/bin
@@ -180,7 +180,7 @@ bench-online bench-http bench-batch: bench-%: $(INSTALLED)
 	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[bench]'
 	$(BIN)/python -m benchmarks $*
 
-# On public data sets, in a folder of .npz files: make bench-streams DATA=folder
+# On public datasets, in a folder of .npz files: make bench-streams DATA=folder
 bench-streams bench-budget bench-calibration: bench-%: $(INSTALLED)
 	$(BIN)/python -m benchmarks $* --data $(DATA)
 

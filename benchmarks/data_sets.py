@@ -1,4 +1,4 @@
-"""Public data sets, one file each, in a folder that the user names."""
+"""Public datasets, one file each, in a folder that the user names."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class DataSet(NamedTuple):
 
 
 def load(folder: Path, name: str) -> DataSet:
-    """A multi-label data set."""
+    """A multi-label dataset."""
     file = _open(folder, name)
     X = file["X"].astype(np.float64) if "X" in file else _csr(file)
     train, test = (file[key].astype(np.int64) for key in ("train_idx", "test_idx"))
@@ -63,7 +63,7 @@ def load_records(folder: Path, name: str) -> list[dict[str, Any]]:
 
 
 def load_views(folder: Path, name: str) -> tuple[dict[str, Any], NDArray[np.int8]]:
-    """The views of a data set by name, sparse ones in CSR, and its labels.
+    """The views of a dataset by name, sparse ones in CSR, and its labels.
 
     emotions and mfeat are standardised; histograms of corel5k_inria are roots of shares, sparse where most are 0; scene
     has a view for each of its colours, 49 means and 49 variances of blocks of the image.
@@ -85,7 +85,7 @@ def load_views(folder: Path, name: str) -> tuple[dict[str, Any], NDArray[np.int8
 
 
 def load_views_split(folder: Path, name: str) -> tuple[NDArray[np.int64], NDArray[np.int64]] | None:
-    """The official training and test rows of a data set that has nothing else to do with views; else None."""
+    """The official training and test rows of a dataset that has nothing else to do with views; else None."""
     return load_split(folder, name) if name == "corel5k_inria" else None
 
 
@@ -144,7 +144,7 @@ def _open(folder: Path, name: str) -> Any:
 
 def _check_exists(path: Path) -> None:
     if not path.exists():
-        raise SystemExit(f"{path} is missing: --data must name the folder with the data sets")
+        raise SystemExit(f"{path} is missing: --data must name the folder with the datasets")
 
 
 def _csr(file: Any, part: str = "X") -> sp.csr_array:

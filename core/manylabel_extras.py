@@ -21,7 +21,7 @@ EXTRAS: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "plots": ("matplotlib", ("numpy", "matplotlib")),
     "all": ("the server and river", (*_CORE, *_SERVER, "river", "matplotlib")),
 }
-"""For each extra what people call it, and the modules that it installs."""
+"""Display name of each extra, and the modules that it installs."""
 
 
 class MissingExtra(ImportError):

@@ -1,8 +1,10 @@
 """The texts of the project use none of the phrases that the style sheet bans (docs/CONTRIBUTING.md)."""
 
+import ast
 import re
 import subprocess
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -19,6 +21,19 @@ CLAUSE = re.compile(r'(^|[.!?] |""")(What|Who|Whoever|Of|As|That) [a-z]')
 """A sentence that begins with a clause or a bare genitive instead of its subject."""
 NATURAL = re.compile(r"As (built|for|long as|soon as|shown|described|in)\b")
 """Openings of an adverbial clause, which the pattern cannot tell from a clause that is used as a subject."""
+
+NO_NOUN = re.compile(
+    r"(How|Most|Where|Why|What|This|These|That|Those|It|They|There|Its|Likewise|The same|So|Of|Between|From|In|After"
+    r"|Before|Until|With|Without|No)\b"
+)
+"""Beginnings of descriptions of constants and fields that do not name the thing, as in "Between two polls."."""
+NOT_YET = (
+    "core/manylabel_core/online/",
+    "service/manylabel_service/access/",
+    "service/manylabel_service/online/",
+    "service/manylabel_service/storage/",
+)
+"""Folders whose constants and fields are not all described by noun phrases."""
 
 
 @pytest.mark.parametrize("pattern", [PHRASES, CLAUSE], ids=["phrases", "clauses"])
@@ -38,6 +53,26 @@ def test_no_banned_phrase(pattern: re.Pattern[str]) -> None:
 )
 def test_a_banned_phrase_is_found(pattern: re.Pattern[str], line: str) -> None:
     assert pattern.search(line)
+
+
+def test_constants_and_fields_are_described_by_noun_phrases() -> None:
+    described = list(descriptions())
+    assert len(described) > 1000
+    assert [f"{place}: {text}" for place, text in described if NO_NOUN.match(text)] == []
+
+
+def descriptions() -> Iterator[tuple[str, str]]:
+    """The text below each constant and each field of a class, and where it is."""
+    for path in sorted(path for folder in ("core", "service", "clients") for path in (ROOT / folder).rglob("*.py")):
+        name = path.relative_to(ROOT).as_posix()
+        if name.startswith(NOT_YET):
+            continue
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            body = node.body if isinstance(node, ast.Module | ast.ClassDef) else []
+            for assigned, below in pairwise(body):
+                match assigned, below:
+                    case ast.Assign() | ast.AnnAssign(), ast.Expr(ast.Constant(str(text))):
+                        yield f"{name}:{below.lineno}", " ".join(text.split())
 
 
 def lines() -> Iterator[tuple[str, str]]:

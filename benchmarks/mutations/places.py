@@ -204,7 +204,7 @@ PLACES = (
         "",
         "tests/service/online",
     ),
-    # Access, jobs, data sets
+    # Access, jobs, datasets
     Place(
         f"{SERVICE}/access/token_text.py",
         "return not 0 < left <= MAX_SECONDS + SKEW_SECONDS",

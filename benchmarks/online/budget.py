@@ -80,7 +80,7 @@ class Point(NamedTuple):
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of the command."""
-    parser.add_argument("--data", type=Path, required=True, help="folder of the data sets")
+    parser.add_argument("--data", type=Path, required=True, help="folder of the datasets")
     parser.add_argument("--out", type=Path, help="folder for the plots")
     parser.add_argument("--orders", type=int, default=5, help="random orders of yeast and scene")
     parser.add_argument("--rows", type=int, default=1_000_000, help="length of the drifting stream, 0 for none")

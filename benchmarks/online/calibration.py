@@ -137,8 +137,8 @@ def _draw(folder: Path, name: str, curves: dict[str, tuple[Curve, Curve]]) -> Pa
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--data", type=Path, required=True, help="folder with the data sets, one .npz each")
-    parser.add_argument("--sets", nargs="+", choices=SETS, help="data sets; all of them by default")
+    parser.add_argument("--data", type=Path, required=True, help="folder with the datasets, one .npz each")
+    parser.add_argument("--sets", nargs="+", choices=SETS, help="datasets; all of them by default")
     parser.add_argument("--out", type=Path, help="folder for the reliability curves, one PNG a set")
     parser.add_argument("--noise", action="store_true", help="drop 8 %% of the true labels and add 5 %% as many")
     parser.add_argument("--seed", type=int, default=0, help="of the random order and of the noise")

@@ -33,7 +33,7 @@ Rule = Callable[[FALT, Any, NDArray[np.int64]], NDArray[np.int64]]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--data", type=Path, required=True, help="folder with the data sets")
+    parser.add_argument("--data", type=Path, required=True, help="folder with the datasets")
     parser.add_argument("--sets", default="debtags,bibtex,yeast", help="by default %(default)s")
     parser.add_argument("--runs", type=int, default=5, help="by default %(default)s")
     parser.add_argument("--labels", type=int, default=1_000, help="of random labelling; by default %(default)s")

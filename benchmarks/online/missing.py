@@ -70,7 +70,7 @@ def _print_row(name: str, share: float, learner: str, found: NDArray[np.float64]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--data", type=Path, required=True, help="folder with the data sets, one .npz each")
-    parser.add_argument("--sets", nargs="+", choices=SETS, default=SETS, help="data sets; all of them by default")
+    parser.add_argument("--data", type=Path, required=True, help="folder with the datasets, one .npz each")
+    parser.add_argument("--sets", nargs="+", choices=SETS, default=SETS, help="datasets; all of them by default")
     parser.add_argument("--drawings", type=int, default=5, help="how often values are left out, each time others")
     parser.add_argument("--seed", type=int, default=0, help="of the first drawing, and of the generated stream")

@@ -190,8 +190,8 @@ def _summary(name: str, order: str, best: str, ours: dict[str, Run]) -> str:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--data", type=Path, required=True, help="folder with the data sets, one .npz each")
-    parser.add_argument("--sets", nargs="+", choices=SETS, help="data sets; all of them by default")
+    parser.add_argument("--data", type=Path, required=True, help="folder with the datasets, one .npz each")
+    parser.add_argument("--sets", nargs="+", choices=SETS, help="datasets; all of them by default")
     parser.add_argument("--learners", nargs="+", choices=LEARNERS, default=[*LEARNERS], help="ours; all by default")
     parser.add_argument("--peers", choices=("none", "river"), default="river")
     parser.add_argument(

@@ -42,7 +42,7 @@ Line = dict[str, Any]
 def run(args: argparse.Namespace) -> None:
     if args.from_file is None:
         if args.data is None:
-            raise SystemExit("--data must name the folder with the data sets (or --from a file of results)")
+            raise SystemExit("--data must name the folder with the datasets (or --from a file of results)")
         child.CONTEXT.set_forkserver_preload(child.PRELOADED)
         _run_all(args)
     raw = args.from_file or args.raw
@@ -141,8 +141,8 @@ def _print_conditions(lines: list[Line]) -> None:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--data", type=Path, help="folder with the data sets")
-    parser.add_argument("--sets", nargs="+", choices=(*SETS, *OF_VIEWS), help="data sets; by default the twelve")
+    parser.add_argument("--data", type=Path, help="folder with the datasets")
+    parser.add_argument("--sets", nargs="+", choices=(*SETS, *OF_VIEWS), help="datasets; by default the twelve")
     parser.add_argument("--only", nargs="+", metavar="CONTENDER", help="contenders by name; all by default")
     parser.add_argument("--seconds", type=float, default=600.0, help="for a contender and set; by default %(default)s")
     parser.add_argument(

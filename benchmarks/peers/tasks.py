@@ -1,4 +1,4 @@
-"""Tasks: a data set each, divided into a half to learn and choose from, and a half that only measures."""
+"""Tasks: a dataset each, divided into a half to learn and choose from, and a half that only measures."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Problem(NamedTuple):
 
 
 class Task(NamedTuple):
-    """A data set by name: what is learnt, and the true labels of the rows that are scored."""
+    """A dataset by name: what is learnt, and the true labels of the rows that are scored."""
 
     name: str
     problem: Problem
@@ -66,7 +66,7 @@ class Task(NamedTuple):
 
 
 def load_task(folder: Path, name: str) -> Task:
-    """A data set by its official halves; without any, the halves of one random order, or of that of debtags."""
+    """A dataset by its official halves; without any, the halves of one random order, or of that of debtags."""
     if name in OF_VIEWS:
         views, Y = load_views(folder, name)
         return _task(name, *_side_by_side(views), Y, load_views_split(folder, name))

@@ -13,7 +13,7 @@ from benchmarks.data_sets import DataSet
 
 
 def draw_correlations(folder: Path, pairs: Sequence[tuple[DataSet, NDArray[Any], ArrayLike]]) -> Path:
-    """Draw every data set's mean correlation beside the paper's; give the file."""
+    """Draw every dataset's mean correlation beside the paper's; give the file."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(11, 4.6 * len(pairs)), layout="constrained")

@@ -226,7 +226,7 @@ def _print_lacking(found: list[dict[str, dict[str, float]]]) -> None:
 
 
 def _draw(folder: Path, found: dict[str, Drawn]) -> Path:
-    """Average precision over the share of labels kept, with standard deviations; a panel for each data set."""
+    """Average precision over the share of labels kept, with standard deviations; a panel for each dataset."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(5.5 * len(found), 4.2), layout="constrained")

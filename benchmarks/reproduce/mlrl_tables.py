@@ -57,4 +57,4 @@ CORRELATIONS: dict[str, list[list[float]]] = {
         [-0.2669, -0.2331, -0.0774, -0.1421, -0.4337, 1.0],
     ],
 }
-"""Mean learned label correlations, Tables VIII to X; the labels are in the order of the data sets."""
+"""Mean learned label correlations, Tables VIII to X; the labels are in the order of the datasets."""

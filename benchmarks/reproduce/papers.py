@@ -17,14 +17,14 @@ PAPERS = {
     "prml": prml,
     "lsa-mml": lsa_mml,
 }
-"""Each has `SETS`, the names of its data sets, and `run(args)`."""
+"""Each has `SETS`, the names of its datasets, and `run(args)`."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     sets = [name for paper in PAPERS.values() for name in paper.SETS]
     parser.add_argument("paper", choices=PAPERS)
-    parser.add_argument("--data", type=Path, required=True, help="folder with the data sets, one .npz each")
-    parser.add_argument("--sets", nargs="+", choices=sorted(set(sets)), help="data sets; all of the paper by default")
+    parser.add_argument("--data", type=Path, required=True, help="folder with the datasets, one .npz each")
+    parser.add_argument("--sets", nargs="+", choices=sorted(set(sets)), help="datasets; all of the paper by default")
     parser.add_argument(
         "--trials", type=int, default=10, help="folds, splits or samples, all of ten by default; not alt"
     )

@@ -1,4 +1,4 @@
-"""Checks of parameters and matrices that all of core shares. Every error is a ValueError that names what it is about.
+"""Checks of parameters and matrices shared by all of core. Every error is a ValueError that names the argument.
 
 A matrix is an ndarray or a CSR array, two types without a common one to annotate: hence `Any`.
 """
@@ -53,7 +53,7 @@ def is_finite(value: object) -> bool:
 
 
 def shown(value: object) -> str:
-    """Return what an error message says of a value."""
+    """Return the description of a value in an error message."""
     try:
         return repr(value)
     except ValueError:  # Python writes no integer of thousands of digits

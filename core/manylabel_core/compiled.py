@@ -102,7 +102,7 @@ def discard_stale(package: Path) -> int:
         newest = max(shared, _newest_source_ns(folder.rglob("*.py")))
         stale += [file for file in folder.rglob("__pycache__/*.nb[ic]") if 0 < _changed_ns(file) < newest]
     for file in stale:
-        with suppress(OSError):  # gone already, or not ours to delete
+        with suppress(OSError):  # deleted already, or owned by another user
             file.unlink()
     return len(stale)
 

@@ -18,7 +18,7 @@ VECTORS_COUNT = "only models of plain features can be written as weights: this o
 """The message where the weights are asked of a model that takes vectors."""
 
 MAX_EXPLAINED_PARTS = 2**23
-"""Most contributions that are looked through for one example: its features, times the labels explained."""
+"""Maximum number of contributions examined for one example: its features times the explained labels."""
 
 
 class NotLinear(ValueError):

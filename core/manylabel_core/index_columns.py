@@ -40,7 +40,7 @@ class IndexColumns:
     __slots__ = ("_indices", "_n_columns", "_slots")
 
     def __init__(self, n_columns: int = 0) -> None:
-        """Begin with the indices below `n_columns`, each its own column."""
+        """Start with the indices below `n_columns`, each with its own column."""
         self._n_columns = n_columns
         self._indices: NDArray[np.int32] | None = None  # None: each index is its column
         self._slots = _NO_SLOTS
@@ -57,7 +57,7 @@ class IndexColumns:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of memory held."""
+        """Bytes of memory in use."""
         return 0 if self._indices is None else self._indices.nbytes + self._slots.nbytes
 
     def begins_with(self, earlier: IndexColumns) -> bool:
@@ -68,7 +68,7 @@ class IndexColumns:
         return both_plain or np.array_equal(self.indices[: len(earlier)], earlier.indices)
 
     def unknown(self, indices: NDArray[np.int32]) -> NDArray[np.int32]:
-        """Return those of some ascending indices that have no column yet."""
+        """Return the indices without a column, of some ascending indices."""
         if self._indices is None:
             all_known = not len(indices) or indices[-1] < self._n_columns
             return indices[:0] if all_known else indices[np.searchsorted(indices, self._n_columns) :]
@@ -78,7 +78,7 @@ class IndexColumns:
         return indices[columns < 0]
 
     def add(self, indices: NDArray[np.int32]) -> None:
-        """Give columns to those of some ascending indices that have none yet, in their order."""
+        """Assign columns to the indices without one, of some ascending indices, in their order."""
         new = self.unknown(indices)
         if len(new):
             self._append(new)

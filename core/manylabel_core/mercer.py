@@ -184,7 +184,7 @@ def _rbf(X: Any, Z: Any, gamma: float) -> NDArray[np.float64]:
 
 
 def _checked(values: Any, shape: tuple[int, int]) -> NDArray[Any]:
-    """Return what a callable kernel gave."""
+    """Return the value of a callable kernel."""
     values = values.toarray() if is_sparse(values) else np.asarray(values)
     if values.shape != shape or values.dtype.kind not in "fiu":
         raise ValueError(f"kernel must give real numbers of shape {shape}, not of shape {values.shape}")

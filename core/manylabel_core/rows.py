@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 from manylabel_core.checks import check_zero_one, names_hint
 
 MAX_COLUMNS = 2**31 - 1
-"""Most columns of a matrix: they are counted in int32."""
+"""Maximum number of columns of a matrix, which are counted in int32."""
 
 MAX_MAGNITUDE = 1e15
 """Largest absolute value of a feature. Within it no sum inside a learner can overflow."""

@@ -1,4 +1,4 @@
-"""The rows of a data set divided into those to learn from and those to measure on."""
+"""The rows of a dataset divided into those to learn from and those to measure on."""
 
 from __future__ import annotations
 

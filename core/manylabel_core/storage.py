@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from manylabel_core.rows import MAX_COLUMNS
 
 MAX_WEIGHT = 1e60
-"""No learner gets to weights of this size, and sums of smaller ones stay finite; float32 ends before it."""
+"""Upper bound of weights. Learners do not reach it, sums of smaller weights stay finite, and float32 ends before it."""
 
 MAX_COUNT = 2**53
 """More examples than any stream has."""

@@ -60,7 +60,7 @@ _PAGES_OF_CALLS = ("http", "label-studio", "open-inference", "annif")
 @cache
 def _headings() -> dict[str, str]:
     """Return the page of each heading, by its anchor."""
-    found = {}
+    found: dict[str, str] = {}
     for name in _PAGES_OF_CALLS:
         page = (Path(__file__).parents[1] / f"{name}.md").read_text()
         found |= {_anchor(each): f"{name}.md#{_anchor(each)}" for each in re.findall("^#+ (.*)$", page, re.M)}

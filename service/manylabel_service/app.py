@@ -114,7 +114,7 @@ def create_app(
     TypeError
         A route does not say which scope its callers need.
     """
-    # Routes are tried in order, so the busiest stand first. Given like this, and not with include_router,
+    # Routes are tried in order, so the busiest come first. Given like this, and not with include_router,
     # they are found without a second search: 5 us less for each request.
     routes = [route for part in _PARTS for route in part.router.routes]
     check_guarded(routes)
@@ -149,7 +149,7 @@ def create_app(
     app.add_middleware(CompressionMiddleware, held=held)
     app.add_middleware(AccessMiddleware, access=keyring.access)
     if settings.allowed_origins:
-        # A browser asks before, and shows the page the answer only if told that it may.
+        # A browser sends a preflight request, and shows the response to the page only if the server allows it.
         app.add_middleware(
             CORSMiddleware,
             allow_origins=settings.allowed_origins,

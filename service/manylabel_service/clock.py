@@ -1,4 +1,4 @@
-"""Points in time, as answers write them and as they are kept."""
+"""Points in time in the formats of responses and of the store."""
 
 import time
 from datetime import UTC, datetime, timedelta

@@ -70,7 +70,7 @@ class ScopeMissing(AccessError):
 
 
 class ModelNotAllowed(AccessError):
-    """A key that does not include this model or data set."""
+    """A key that does not include this model or dataset."""
 
     code = "model_not_allowed"
     message = "your key does not include {self.name!r}; use a key whose models match it"
@@ -598,38 +598,38 @@ class NoVersionServed(ServiceError):
     name: str
 
 
-# Data sets
+# Datasets
 
 
 class DatasetNotFound(ServiceError):
-    """A name that belongs to no data set."""
+    """A name that belongs to no dataset."""
 
     code = "dataset_not_found"
-    message = "there is no data set named {self.name!r}; upload it first, or check the name"
+    message = "there is no dataset named {self.name!r}; upload it first, or check the name"
     name: str
 
 
 class DatasetExists(ServiceError):
-    """The name of a new data set is taken."""
+    """The name of a new dataset is taken."""
 
     code = "dataset_exists"
-    message = "a data set named {self.name!r} exists; choose another name, or delete that one first"
+    message = "a dataset named {self.name!r} exists; choose another name, or delete that one first"
     name: str
 
 
 class DatasetInUse(ServiceError):
-    """A data set that a queued or running job needs; it was not deleted."""
+    """A dataset that a queued or running job needs; it was not deleted."""
 
     code = "dataset_in_use"
-    message = "a job needs the data set {self.name!r}; delete it when the job has ended, or cancel the job first"
+    message = "a job needs the dataset {self.name!r}; delete it when the job has ended, or cancel the job first"
     name: str
 
 
 class InvalidDataset(ServiceError):
-    """An upload that is not a valid data set; nothing was stored."""
+    """An upload that is not a valid dataset; nothing was stored."""
 
     code = "invalid_dataset"
-    message = "the data set cannot be read: {self.detail}"
+    message = "the dataset cannot be read: {self.detail}"
     detail: str
     """The error, its location, and the allowed values."""
     line: int | None = None
@@ -658,7 +658,7 @@ class JobEnded(ServiceError):
     message = "job {self.id!r} cannot be cancelled: it {self.state}"
     id: str
     state: str
-    """Its state as a predicate, such as ``"has failed"``."""
+    """State of the job as a predicate, such as ``"has failed"``."""
 
 
 class JobNotRetryable(ServiceError):
@@ -694,7 +694,7 @@ class StorageUnavailable(StorageError):
 
     message = "storage is not available: {self.detail}; {self.outlook}"
     detail: str
-    """The failure, and what the operator should do."""
+    """Failure, and what the operator must do."""
     heals: bool
     """Whether the error is transient: the same call succeeds once the cause is gone (the disk has space, the connection
     is back). Otherwise the operator has to fix the cause and restart the server."""

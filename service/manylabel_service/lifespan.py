@@ -13,7 +13,7 @@ from manylabel_service.storage import Store
 from manylabel_service.telemetry.loop_delay import measure
 
 BACKOFF_SECONDS = (0.1, 5.0)
-"""From, and up to: between two attempts to reach a store that is not there yet."""
+"""Minimum and maximum seconds between two attempts to reach a store that is not available yet."""
 
 log = structlog.get_logger()
 

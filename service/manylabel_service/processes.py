@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import BinaryIO
 
 PR_SET_PDEATHSIG = 1
-"""Of Linux: the signal that a process gets when its parent dies."""
+"""Linux: request for a signal when the parent process dies."""
 PR_SET_NAME = 15
-"""Of Linux: the name that tools show, of at most 15 bytes."""
+"""Linux: request for the process name that tools show, at most 15 bytes."""
 
 
 def die_with_parent() -> None:
-    """Have the system kill this process when its parent dies, also while it stands still; only Linux can do it."""
+    """Let the system kill this process when its parent dies, even while it is stopped; Linux only."""
     with suppress(OSError, AttributeError):
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 

@@ -1,4 +1,4 @@
-"""Keys and tokens, left out of what is written for others to read."""
+"""Redaction of keys and tokens in text for others."""
 
 import re
 

@@ -322,7 +322,8 @@ class Settings(BaseSettings):
     """Maximum bytes of a model in memory; an update that would exceed it gets 507."""
 
     job_runner: Literal["local", "rq"] = "local"
-    """Where jobs train: in processes of this server, or on RQ workers (manylabel worker) over a redis:// store."""
+    """Runner of jobs: local for processes of this server, rq for training workers (manylabel worker) over a redis://
+    store."""
 
     job_slots: Annotated[int, Field(ge=0, le=64)] = 1
     """Number of concurrent training processes per server process; 0 runs none here."""

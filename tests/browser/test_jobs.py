@@ -108,7 +108,7 @@ def test_a_job_learns_from_a_data_set_in_redis(
     (tmp_path / "rows.ndjson").write_text("\n".join(map(json.dumps, rows)))
     site.client.upload_dataset(f"{name}-rows", tmp_path / "rows.ndjson")
     page = opened(watched, site, "/jobs/new", viewport=PHONE)
-    page.get_by_label("a data set", exact=True).check()
+    page.get_by_label("a dataset", exact=True).check()
     section(page, "What it learns from").get_by_label("dataset").select_option(f"{name}-rows")
     page.get_by_label("nothing more").check()
     page.get_by_role("button", name="Order this job").click()

@@ -9,7 +9,7 @@ from tests.faults.training import FLAGS, JobClient, job_request
 
 @pytest.fixture(scope="session")
 def training_server(server_process: Callable[..., Any]) -> Iterator[Any]:
-    """With its own store, and the data set that jobs learn from."""
+    """With its own store, and the dataset that jobs learn from."""
     with server_process(*FLAGS).start() as server:
         with JobClient(server.url) as client:
             client.upload()

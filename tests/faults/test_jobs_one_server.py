@@ -64,4 +64,4 @@ def test_a_job_that_is_disturbed_again_and_again_gives_what_an_undisturbed_one_g
     assert_never_back(client, id)
     assert [version["job"] for version in client.versions("disturbed")] == [id]
     assert client.version("disturbed") == undisturbed
-    assert client.log(id).count("goes on from iteration") == 4
+    assert client.log(id).count("resumes from iteration") == 4

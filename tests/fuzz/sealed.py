@@ -51,7 +51,7 @@ def predictor(data: bytes) -> object:
 
 
 def dataset(data: bytes) -> object:
-    """Read a changed data set, and describe it."""
+    """Read a changed dataset, and describe it."""
     restored = Dataset.from_bytes(_changed(_datasets(), data))
     return restored.to_bytes(), restored.take(np.arange(restored.n_rows)[:1])
 

@@ -33,7 +33,7 @@ def server(
 
 
 def known_to(url: str) -> dict[str, list[str]]:
-    """Make a model that learns, one that was trained, and a data set; return what stands for them in paths."""
+    """Make a model that learns, one that was trained, and a dataset; return what stands for them in paths."""
     with httpx2.Client(base_url=url, timeout=60) as client:
 
         def sent(method: str, path: str, **how: Any) -> Any:

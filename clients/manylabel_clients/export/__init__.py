@@ -1,4 +1,4 @@
-"""Linear models as files to take along: one JSON, one Python file without dependencies, one ONNX file."""
+"""Export of linear models: a JSON file, a Python file without dependencies, or an ONNX file."""
 
 from manylabel_extras import require
 

@@ -31,7 +31,7 @@ ONLINE = {
 Portable = dict[str, Any]
 
 _NO_GROUPS = b"\x92\x90\x90"
-"""How a state writes that there are neither groups nor parents."""
+"""Placeholder in a state without groups and parents."""
 
 
 class CannotExport(ValueError):

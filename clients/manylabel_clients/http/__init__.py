@@ -1,1 +1,1 @@
-"""The HTTP client: `resources` are what a server has, `transport` carries requests to it; `client` has both clients."""
+"""HTTP client: `resources` are the resources of a server, `transport` sends requests; `client` has both clients."""

@@ -39,7 +39,7 @@ class ClientRequests(ServerRequests, DatasetRequests, TrainingRequests, AuditReq
 
 
 class Client(SyncResource[ClientRequests]):
-    """A client calls a ManyLabel server, over pooled connections. Threads may share it.
+    """Client of a ManyLabel server, over pooled connections. Threads may share it.
 
     Parameters
     ----------
@@ -149,7 +149,7 @@ class Client(SyncResource[ClientRequests]):
 
 
 class AsyncClient(AsyncResource[ClientRequests]):
-    """An asynchronous client has the calls of `Client`, awaited. Tasks of one event loop may share it.
+    """Asynchronous client with the calls of `Client`, awaited. Tasks of one event loop may share it.
 
     Parameters and errors are those of `Client`; `transport` is an httpx2.AsyncBaseTransport, and `sleep` is
     awaited.

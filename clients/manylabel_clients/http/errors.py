@@ -42,19 +42,19 @@ class ManyLabelError(Exception):
 
 
 class ConnectionFailed(ManyLabelError):
-    """No answer came, after all retries: connection refused, reset or timed out."""
+    """No response arrived, after all retries: connection refused, reset or timed out."""
 
 
 class UnexpectedResponse(ManyLabelError):
-    """The answer is not one of a ManyLabel server."""
+    """The response is not one of a ManyLabel server."""
 
 
 @dataclass(frozen=True, slots=True)
 class FieldError:
-    """A field error says which field of a request is wrong."""
+    """Invalid field of a request."""
 
     detail: str
-    """Description of what is allowed there."""
+    """Allowed values."""
     pointer: str | None = None
     """JSON pointer into what was sent, as ``/examples/0/x/indices/3``; of a `..._many` call the number
     counts the examples given to the call."""
@@ -65,7 +65,7 @@ class FieldError:
 
 
 class ApiError(ManyLabelError):
-    """The server refused, with an RFC 9457 problem.
+    """The server rejected the request, with an RFC 9457 problem.
 
     Attributes
     ----------
@@ -110,8 +110,7 @@ class Invalid(ApiError):
 
 
 class Denied(ApiError):
-    """The key is not for what was asked for: it lacks a scope, or is for other models. Or something in front of the
-    server refused."""
+    """The key lacks the scope or the model, or a proxy rejected the request."""
 
 
 class Unauthorized(Denied):
@@ -120,16 +119,16 @@ class Unauthorized(Denied):
 
 
 class NotFound(ApiError):
-    """There is no model, data set or job of that name or id, or nothing of it has that id, position or version."""
+    """A model, dataset, job, id, position or version does not exist."""
 
 
 class Conflict(ApiError):
-    """Something is not in a state for the request: a name is taken, a data set in use, a job has ended, a prediction
-    has its labels, a request with the same key is still under way, or the model is of another kind."""
+    """The state of an object does not allow the request: a name is taken, a dataset is in use, a job has ended, a
+    prediction has its labels, a request with the same key is still running, or the model is of the other kind."""
 
 
 class Expired(ApiError):
-    """The prediction was kept no longer when its labels came, or the history of the model begins later."""
+    """The stored prediction expired before its labels came, or the history of the model begins later."""
 
 
 class TooLarge(ApiError):
@@ -137,7 +136,7 @@ class TooLarge(ApiError):
 
 
 class Busy(ApiError):
-    """Too many updates, or jobs, wait already, or more was asked for than the rates of the key allow."""
+    """Too many updates or jobs are waiting, or the rate limits of the key are exceeded."""
 
 
 class Unavailable(ApiError):

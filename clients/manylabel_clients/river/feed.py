@@ -32,11 +32,11 @@ class FeedResult:
     feed_id: str
     """The name the feed went by."""
     position: str
-    """Where the model stands in its log. Opaque."""
+    """Log position of the model. Opaque."""
     updates: int
     """Examples the model has learnt in all."""
     metrics: Metrics
-    """How well the model predicted what it then learnt."""
+    """Prequential metrics of the examples."""
 
 
 class FeedInterrupted(Exception):
@@ -78,7 +78,7 @@ def feed(
     Parameters
     ----------
     stream : iterable of (x, y) or (x, y, weight)
-        A river data set, a `FileStream`, or any iterable. `x` is a dict of features (numbers or bools), or
+        A river dataset, a `FileStream`, or any iterable. `x` is a dict of features (numbers or bools), or
         another form that `Model.update` takes. `y` is a dict of labels and bools (labels not in it are
         unknown), or a list or set of the names of all relevant labels (the others are irrelevant).
     model : Model

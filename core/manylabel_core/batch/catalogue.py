@@ -1,4 +1,4 @@
-"""The catalogue lists the trainers by name, with what each needs and the parameters that a person may choose.
+"""Catalogue of the trainers by name, with the data they need and their public parameters.
 
 A server checks what it is asked for against this table, and a command its options; neither loads an estimator for that.
 A further trainer is one more entry here, its estimator a class of `manylabel_core.batch`.
@@ -68,7 +68,7 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True)
 class Trainer:
-    """A trainer makes a model from a data set.
+    """A trainer makes a model from a dataset.
 
     Attributes
     ----------
@@ -80,7 +80,7 @@ class Trainer:
         One sentence says what the trainer is.
     parameters : tuple of Parameter
     views : bool
-        True if it needs a data set of several views; others learn from one.
+        True if it needs a dataset of several views; others learn from one.
     unlabelled : bool
         True if it learns from rows without labels too.
     weights : bool
@@ -108,7 +108,7 @@ class Trainer:
     rbf_search: Mapping[str, tuple[float | str, ...]] = field(default_factory=dict)
 
     def searched(self, params: Mapping[str, Any]) -> dict[str, list[float | str]]:
-        """Return the values that a search tries which names none, beside all the other parameters of a fit.
+        """Return the values of a search that names none, given the other parameters of a fit.
 
         A parameter of `rbf_search` that is not at its default is not searched.
         """
@@ -124,7 +124,7 @@ class Trainer:
 
 
 def arguments(params: Mapping[str, Any], Y: Any) -> dict[str, Any]:
-    """Return what an estimator gets for parameters as JSON can say them.
+    """Return the arguments of an estimator for parameters in JSON form.
 
     Parameters
     ----------
@@ -147,9 +147,9 @@ def arguments(params: Mapping[str, Any], Y: Any) -> dict[str, Any]:
 
 
 SMALL_PRICES = (1e-5, 1e-4, 1e-3, 1e-2)
-"""Of MLRL's regularisation, whose loss is a mean: 0.1/n to 1/n for some hundreds to ten thousands of rows."""
+"""Values of MLRL's regularisation, whose loss is a mean: 0.1/n to 1/n for some hundreds to ten thousands of rows."""
 MISSES = (0.003, 0.01, 0.03, 0.1, 0.3, 1.0)
-"""Of PrML's slack: from sparse rows as they are, over dense ones, to sparse rows of unit length."""
+"""Values of PrML's slack: from unscaled sparse rows, over dense ones, to sparse rows of unit length."""
 
 POSITIVE = Number(above=0, most=1e12)
 NOT_NEGATIVE = Number(least=0, most=1e12)

@@ -309,7 +309,8 @@ class LSAMML(ViewModel):
         return self
 
     def _given_weights(self, run: Alternation, Y: Matrix, rows: NDArray[np.int64]) -> Matrix | None:
-        """Return alpha where the errors of views do not change it, so that the factors f_v are what they are to be."""
+        """Return alpha for which the errors of views do not change it, so that the factors f_v have their requested
+        values."""
         if self.view_weights == "errors":
             return None
         factors = np.ones(len(run.views))

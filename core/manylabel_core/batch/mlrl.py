@@ -36,7 +36,7 @@ class MLRL(RelationshipLearner):
     ----------
     lam : float, default=1e-4
         Regularisation, the paper's lambda. The loss is a *mean* over examples, so the lambda that suits falls
-        with their number: it is near 0.1/n to 1/n on the paper's data sets. Its grid of 0.01 to 100 fits a
+        with their number: it is near 0.1/n to 1/n on the paper's datasets. Its grid of 0.01 to 100 fits a
         loss that is a sum: divide it by n.
     kernel : {"linear", "rbf", "poly", "precomputed"} or callable, default="linear"
         %(kernel)s

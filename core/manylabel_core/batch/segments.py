@@ -23,11 +23,11 @@ from manylabel_core.checks import is_sparse
 from manylabel_core.solvers import Progress, ProgressCallback
 
 GROWTH = 1.25
-"""How much longer each segment is than the one before."""
+"""Growth factor of the length of segments."""
 SEGMENT_WORK = 2e9
 """Multiplications in the first segment, roughly: some seconds."""
 LEAST = 5
-"""Iterations in the first segment, at least, of a learner that loses something when it goes on."""
+"""Minimum iterations of the first segment, for a learner that loses something when it resumes."""
 ONLY_TO_GO_ON = ("alpha_", "beta_", "joint_coef_")
 """Attributes that estimators have with `warm_start` only."""
 
@@ -92,7 +92,7 @@ def fit_in_segments(
 
 
 def _finish(estimator: Any, at: Reached) -> None:
-    """Let an estimator be as if it had been fitted at once, without what it would only need to go on."""
+    """Leave an estimator as if it had been fitted at once, without the data needed only to resume."""
     estimator.n_iter_ = at.iterations
     for name in ONLY_TO_GO_ON:
         if hasattr(estimator, name):

@@ -1,4 +1,4 @@
-"""Multi-label data sets: in memory, and read from the formats that people have them in.
+"""Multi-label datasets: in memory, and read from the formats that people have them in.
 
 Reading a file runs no code of it, takes memory only within `ReaderLimits`, and ends in a `Dataset` or in `BadDataset`,
 whose message has the line or the array.

@@ -1,4 +1,4 @@
-"""One data set in the columns of another: a model learnt from that one can then be measured on this."""
+"""One dataset in the columns of another: a model learnt from that one can then be measured on this."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from manylabel_core.datasets.dataset import Dataset
 
 
 def aligned(dataset: Dataset, like: Dataset, *, for_labels: bool = True) -> Dataset:
-    """Return the rows of a data set with the labels and features of another, in its order.
+    """Return the rows of a dataset with the labels and features of another, in its order.
 
     Named columns are matched by name, numbered ones by number. Columns that only `dataset` has are left out: a model of
     `like` cannot know them. Features that only `like` has are missing, labels are 0, and rows
@@ -48,7 +48,7 @@ def aligned(dataset: Dataset, like: Dataset, *, for_labels: bool = True) -> Data
 
 
 def with_views(dataset: Dataset, other: Dataset) -> Dataset:
-    """Return a data set that has the views of another as well, which its rows lack."""
+    """Return a dataset that has the views of another as well, which its rows lack."""
     new = [name for name in other.views if name not in dataset.views]
     if not new:
         return dataset
@@ -67,7 +67,7 @@ def check_text(dataset: Dataset, like: Dataset) -> None:
     if dataset.text is not None and like.text is not None and dataset.text != like.text:
         mine, its = dataset.text.to_json(), like.text.to_json()
         names = ", ".join(name for name, value in mine.items() if value != its[name])
-        raise ValueError(f"the texts of the two data sets were not read alike: {names} differ")
+        raise ValueError(f"the texts of the two datasets were not read alike: {names} differ")
 
 
 def _view(dataset: Dataset, like: Dataset, name: str) -> Any:

@@ -1,4 +1,4 @@
-"""A data set that grows row by row, within its limits."""
+"""A dataset that grows row by row, within its limits."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from manylabel_core.records import TextSettings
 
 
 class Columns:
-    """Columns hold rows of numbers, dense or CSR, in memory that grows with what was added.
+    """Rows of numbers, dense or CSR, in memory that grows with the added values.
 
     Parameters
     ----------
@@ -90,7 +90,7 @@ class Columns:
 
 
 class DatasetBuilder:
-    """A builder holds a data set that grows row by row.
+    """A builder holds a dataset that grows row by row.
 
     Parameters
     ----------
@@ -115,7 +115,7 @@ class DatasetBuilder:
         return len(self._labelled)
 
     def end_row(self, relevant: Iterable[int] | None, line: int, weight: float | None = None) -> None:
-        """Close a row with its relevant labels, None where they are not known, and what it weighs, None for 1.
+        """Close a row with its relevant labels (None if unknown) and its weight (None for 1).
 
         Its features have been added; views without any are views that it lacks.
         """
@@ -163,12 +163,12 @@ class DatasetBuilder:
     def done_single(
         self, label_names: Sequence[str], width: int, feature_names: Sequence[str] | None = None
     ) -> Dataset:
-        """Return the data set of one view."""
+        """Return the dataset of one view."""
         return self.done(label_names, {SINGLE: width}, {SINGLE: None if feature_names is None else (*feature_names,)})
 
 
 def checked(dataset: Dataset) -> Dataset:
-    """Return the data set, if anything can be learnt from it.
+    """Return the dataset, if anything can be learnt from it.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""A data set in memory: examples in one view or several, their labels, and all names."""
+"""A dataset in memory: examples in one view or several, their labels, and all names."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from manylabel_core.records import TextSettings
 __all__ = ["SINGLE", "Dataset", "View"]
 
 SINGLE = "x"
-"""The name of the view of a data set that has just one."""
+"""The name of the view of a dataset that has just one."""
 
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
-    """A data set has examples and their labels.
+    """A dataset has examples and their labels.
 
     The values are float32, as those of examples that come over HTTP: a model is trained on the same numbers that it
     is asked about later.
@@ -142,7 +142,7 @@ class Dataset:
         return Dataset(views, self.Y[chosen], self.label_names, names, {}, labelled, missing, *others)
 
     def split(self, name: str | None = None) -> Dataset:
-        """Return one part of the data set; None or ``"all"`` is every row.
+        """Return one part of the dataset; None or ``"all"`` is every row.
 
         Raises
         ------
@@ -186,12 +186,12 @@ class Dataset:
         return np.bincount(self.Y.indices, minlength=self.n_labels).astype(np.int64)
 
     def to_bytes(self) -> bytes:
-        """Return the data set for `from_bytes`; the same content always gives the same bytes."""
+        """Return the dataset for `from_bytes`; the same content always gives the same bytes."""
         return serialisation.to_bytes(vars(self))
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Dataset:
-        """Return the data set that `to_bytes` wrote.
+        """Inverse of `to_bytes`.
 
         Raises
         ------
@@ -202,7 +202,7 @@ class Dataset:
 
     @classmethod
     def of(cls, X: View, Y: Any, label_names: tuple[str, ...], **others: Any) -> Dataset:
-        """Return a data set with one view; `others` as the attributes, `feature_names` as a tuple or None."""
+        """Return a dataset with one view; `others` as the attributes, `feature_names` as a tuple or None."""
         names: Mapping[str, tuple[str, ...] | None] = {SINGLE: others.pop("feature_names", None)}
         return cls({SINGLE: X}, sp.csr_array(Y, dtype=np.int8), label_names, dict(names), **others)
 

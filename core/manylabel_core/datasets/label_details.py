@@ -1,4 +1,4 @@
-"""Titles, descriptions and URIs of the labels of a data set."""
+"""Titles, descriptions and URIs of the labels of a dataset."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LabelDetails = Mapping[str, Mapping[str, str]]
 
 
 def read_label_details(source: IO[bytes], label_names: Collection[str]) -> LabelDetails:
-    """Return the details in a JSON file, an object of labels with objects of fields; null is no text.
+    """Return the label details of a JSON file, an object of labels with objects of fields; null is no text.
 
     Raises
     ------
@@ -46,7 +46,7 @@ def checked_details(details: Any, label_names: Collection[str]) -> LabelDetails:
     known = frozenset(label_names)
     for label, fields in details.items():
         if label not in known:
-            raise ValueError(f"the data set has no label {label!r}")
+            raise ValueError(f"the dataset has no label {label!r}")
         for field, text in fields.items():
             most = MAX_CHARACTERS.get(field)
             if most is None:

@@ -1,4 +1,4 @@
-"""Limits bound a data set, and an error says what is wrong with one that cannot be read."""
+"""Limits of a dataset, and the error for an invalid one."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class ReaderLimits:
     nonzeros : int
         Most values stored: of dense features all of them, of sparse ones those given, and the relevant labels.
     bytes : int
-        Most memory for the arrays of a data set, and most bytes of a file without its gzip.
+        Most memory for the arrays of a dataset, and most bytes of a file without its gzip.
     record : RecordLimits
         How much one row may have that is a record.
     """

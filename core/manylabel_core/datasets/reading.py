@@ -44,7 +44,7 @@ PACKED = ".gz"
 
 
 def extension_of(path: str | PathLike[str]) -> str:
-    """Return the extension that says the format of a file, in lower case: of ``rows.csv.gz`` that is ``.csv``."""
+    """Return the extension that determines the format of a file, in lower case: ``.csv`` for ``rows.csv.gz``."""
     path = Path(path)
     return (Path(path.stem) if path.suffix.lower() == PACKED else path).suffix.lower()
 
@@ -55,7 +55,7 @@ def format_of(path: str | PathLike[str]) -> str | None:
 
 
 def read_dataset(source: Source, format: str, *, limits: ReaderLimits = ReaderLimits(), **options: Any) -> Dataset:  # noqa: B008
-    """Return a data set in one of `FORMATS`; `options` as its reader has them.
+    """Return a dataset in one of `FORMATS`; `options` are those of its reader.
 
     Raises
     ------

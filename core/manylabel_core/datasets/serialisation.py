@@ -1,4 +1,4 @@
-"""Data sets as bytes and back: arrays and names in the form of a state."""
+"""Datasets as bytes and back: arrays and names in the form of a state."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ View = NDArray[np.float32] | sp.csr_array
 VERSION = 2
 """Header: {"kind", "version", "views": [[name, columns, sparse, named]], "splits": [name]}; if rows lack views,
 "missing": [the number of each view that some lack]; where rows are records, "text": how their texts were read; and from
-version 2 on, "weighted": true. Without weights a data set is written as version 1, which older programs read."""
+version 2 on, "weighted": true. Without weights a dataset is written as version 1, which older programs read."""
 
 KIND = "dataset"
 
@@ -30,7 +30,7 @@ Arrays = dict[str, NDArray[Any]]
 
 
 def to_bytes(attributes: Mapping[str, Any]) -> bytes:
-    """Write the attributes of a data set; the same ones always give the same bytes."""
+    """Write the attributes of a dataset; the same ones always give the same bytes."""
     arrays: Arrays = {"labelled": attributes["labelled"], **_names("labels", attributes["label_names"])}
     arrays |= _csr("Y", attributes["Y"], with_values=False)
     views = []
@@ -56,7 +56,7 @@ def to_bytes(attributes: Mapping[str, Any]) -> bytes:
 
 
 def from_bytes(data: bytes) -> dict[str, Any]:
-    """Read the attributes of a data set; all that a trainer relies on is checked.
+    """Read the attributes of a dataset; everything that a trainer relies on is validated.
 
     Raises
     ------
@@ -65,13 +65,13 @@ def from_bytes(data: bytes) -> dict[str, Any]:
     """
     arrays, header = State.from_bytes(data)
     if header.get("kind") != KIND or type(header.get("version")) is not int:
-        raise DamagedState("not a data set")
+        raise DamagedState("not a dataset")
     if header["version"] > VERSION:
-        raise NewerState(f"a data set of version {header['version']}; this program reads up to {VERSION}")
+        raise NewerState(f"a dataset of version {header['version']}; this program reads up to {VERSION}")
     try:
         return _restored(arrays, header)
     except (ValueError, KeyError, TypeError, OverflowError, MemoryError) as error:
-        raise DamagedState(f"not a data set: {error}") from error
+        raise DamagedState(f"not a dataset: {error}") from error
 
 
 def _restored(arrays: Arrays, header: dict[str, Any]) -> dict[str, Any]:
@@ -113,7 +113,7 @@ def details_to_array(details: LabelDetails) -> NDArray[np.uint8]:
 
 
 def details_from_array(array: NDArray[Any] | None, label_names: tuple[str, ...]) -> LabelDetails:
-    """Read label details, which may come from anybody; without an array there are none. Raise ValueError."""
+    """Read untrusted label details; without an array there are none. Raise ValueError."""
     if array is None:
         return {}
     if array.dtype != np.uint8 or array.ndim != 1:
@@ -158,7 +158,7 @@ def _distinct(names: Any) -> list[str]:
 def _rows(rows: NDArray[Any], n_rows: int) -> NDArray[np.int64]:
     rising = rows.dtype == np.int64 and rows.ndim == 1 and bool((rows[1:] > rows[:-1]).all())
     if not rising or (len(rows) and not 0 <= rows[0] <= rows[-1] < n_rows):
-        raise ValueError("a split has ascending rows of the data set")
+        raise ValueError("a split has ascending rows of the dataset")
     return rows
 
 

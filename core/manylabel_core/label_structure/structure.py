@@ -10,11 +10,11 @@ from manylabel_core.label_structure import _passes
 
 Choose = Literal["one", "at_most_one"]
 CHOICES: tuple[Choose, ...] = ("one", "at_most_one")
-"""How many labels of a group are true."""
+"""Number of true labels of a group."""
 
 
 class InvalidStructure(ValueError):
-    """Groups and parents do not make a structure. `path` says where, outermost first; `detail` ends a sentence."""
+    """Groups and parents are inconsistent. `path` is the field path, outermost first; `detail` ends a sentence."""
 
     def __init__(self, path: tuple[str | int, ...], detail: str) -> None:
         super().__init__(f"{'/'.join(map(str, path))} {detail}")
@@ -22,7 +22,7 @@ class InvalidStructure(ValueError):
 
 
 class Contradiction(ValueError):
-    """A truth contradicts the structure.
+    """True labels contradict the structure.
 
     Attributes
     ----------

@@ -15,16 +15,16 @@ MAX_POINTS = 256
 """Upper bound of the number of points kept; at least half as many, once there were that many examples."""
 
 MAX_LABEL_POINTS = 32
-"""Likewise of the counts of each label, of which a point takes 48 bytes for each label."""
+"""Upper bound of the number of points of each label; a point takes 48 bytes per label."""
 
 MAX_ALARMS = 256
-"""Number of drift alarms kept, the latest."""
+"""Number of latest drift alarms stored."""
 
 T = TypeVar("T")
 
 
 class MeasureHistory(NamedTuple):
-    """Measures in the past, oldest first.
+    """Past metrics, oldest first.
 
     Attributes
     ----------
@@ -42,7 +42,7 @@ class MeasureHistory(NamedTuple):
 
 
 class LabelHistory(NamedTuple):
-    """Counts of a label in the past, oldest first: true positives, false positives, false negatives.
+    """Past counts of a label, oldest first: true positives, false positives, false negatives.
 
     Attributes
     ----------
@@ -75,7 +75,7 @@ class History:
 
     @property
     def nbytes(self) -> int:
-        """Return the bytes of the numbers held."""
+        """Return the bytes of the arrays."""
         measures = len(self._measures) * 8 * (1 + 4 * N_BASIC)
         return measures + sum([counts.nbytes for counts in self._counts]) + 16 * len(self.alarms)
 
@@ -89,7 +89,7 @@ class History:
         return given % self._measures.stride(given) == 0
 
     def add(self, given: int, covered: int, measures: NDArray[np.float64], counts: NDArray[np.int64]) -> None:
-        """Keep the point at this number of examples; the previous point was added before.
+        """Store the point at this number of examples; the previous point was added before.
 
         Parameters
         ----------
@@ -101,13 +101,13 @@ class History:
             self._counts.add(given, counts.copy())
 
     def of_measures(self, given: int, covered: int, measures: NDArray[np.float64]) -> MeasureHistory:
-        """Return the measures in the past, and those of now, which are handed in."""
+        """Return the past metrics, and the current ones, which are passed in."""
         stride, numbers, points = self._measures.until(given, (covered, measures))
         past = np.array([each for _, each in points]).reshape(-1, 2, 2, N_BASIC)
         return MeasureHistory(stride, numbers, [covered for covered, _ in points], past)
 
     def of_label(self, given: int, label: int, counts: NDArray[np.int64]) -> LabelHistory:
-        """Return the counts of a label in the past, and those of now; `counts` has those of all labels."""
+        """Return the past counts of a label, and the current ones; `counts` has those of all labels."""
         stride, numbers, points = self._counts.until(given, counts)
         past = np.zeros((2, len(points), 3))
         for at, each in enumerate(points):
@@ -129,7 +129,7 @@ class History:
 
     @classmethod
     def restored(cls, arrays: Mapping[str, NDArray[Any]]) -> History:
-        """Return what `state` described; the arrays have passed `check_history`."""
+        """Inverse of `state`; the arrays have passed `check_history`."""
         history = cls()
         covered = arrays["covered"].tolist()
         history._measures.extend(zip(covered, map(np.copy, arrays["points"]), strict=True))
@@ -156,7 +156,7 @@ class _Points(list[T]):
         self.append(point)
 
     def until(self, given: int, now: T) -> tuple[int, list[int], list[T]]:
-        """Return the stride, at how many examples given each point stands, and the points; the last is of now."""
+        """Return the stride, the numbers of examples of the points, and the points; the last is the present."""
         stride = self.stride(given)
         numbers, points = [stride * number for number in range(1, 1 + len(self))], list(self)
         if given % stride:

@@ -63,7 +63,7 @@ def blocks(n_rows: int, n_columns: int) -> Iterator[slice]:
 
 
 def scored_blocks(Y: Any, scores: NDArray[Any]) -> Iterator[tuple[NDArray[np.bool_], NDArray[Any]]]:
-    """Yield blocks of labels, dense, and the scores beside them."""
+    """Yield dense blocks of labels with their scores."""
     for rows in blocks(*Y.shape):
         part = Y[rows].toarray() if is_sparse(Y) else Y[rows]
         yield part.astype(bool), scores[rows]

@@ -1,4 +1,4 @@
-"""This table lists the measures of a batch: what each is called, what it looks at, and which way is better.
+"""Table of the batch metrics: name, input and direction of each.
 
 Nothing here loads a measure before it is computed, so that a server or a command may list them at once.
 """
@@ -38,7 +38,7 @@ class Measure:
     depth: int | None = None
 
     def __call__(self, Y: Any, scores: Any, sample_weight: Any = None) -> float:
-        """Compute the measure of scores of shape (n_samples, n_labels); a label is predicted where it is above 0.
+        """Compute the metric of scores of shape (n_samples, n_labels); a label is predicted if its score is above 0.
 
         `sample_weight` says how often each row counts, of shape (n_samples,); None is once.
         """

@@ -22,20 +22,20 @@ BASIC_NAMES = (
     *("precision", "recall", "f1", "micro_f1", "macro_f1"),
     *("hamming_loss", "one_error", "ranking_loss", "subset_accuracy"),
 )
-"""Names of the measures that have a history, as they are answered."""
+"""Names of the metrics with a history, as in responses."""
 
 NAMES = (
     *BASIC_NAMES,
     *(f"{measure}_at_{depth}" for measure in ("precision", "f1", "ndcg") for depth in _prequential.DEPTHS),
 )
-"""Names of the measures, as they are answered."""
+"""Names of the metrics, as in responses."""
 
 GROUP_BOUNDS = _prequential.GROUP_BOUNDS
 """A label belongs to the first of the groups below if it was relevant in no example before, to the next if in fewer
 than the second number, and so on, in sums of the examples' weights."""
 
 GROUPS = ("never", "below_5", "below_20", "more")
-"""Groups of labels by how often each had been relevant before an example, as they are answered."""
+"""Groups of labels by the number of earlier examples, as in responses."""
 
 
 class PartialTruth(NamedTuple):
@@ -166,7 +166,7 @@ class Prequential:
 
     @property
     def nbytes(self) -> int:
-        """Return the bytes of the arrays held."""
+        """Return the bytes of the arrays."""
         arrays = (self._counts, self._totals, self._sums, self._ring, self._codes, self._seen, self._bins, self._groups)
         return sum(array.nbytes for array in (*arrays, self._label_bins)) + self._history.nbytes
 
@@ -216,7 +216,7 @@ class Prequential:
         before: PartialTruth | None = None,
         probabilities: NDArray[np.float64] | None = None,
     ) -> PartialTruth | None:
-        """Measure one example whose truth comes in parts; it counts once, with all that is known of it by now.
+        """Measure one example with partial labels; it counts once, with all its labels known so far.
 
         Parameters
         ----------
@@ -399,7 +399,7 @@ class Prequential:
         return reliability_of(self._label_bins[label])
 
     def history(self) -> MeasureHistory:
-        """Return the measures as they were at some numbers of examples given; the last are those of now."""
+        """Return the metrics at some numbers of examples; the last are the current ones."""
         return self._history.of_measures(self.given, self._covered, self._measured_basics())
 
     def label_history(self, label: int) -> LabelHistory:
@@ -442,7 +442,7 @@ class Prequential:
         }
 
     def restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
-        """Become what `state` described.
+        """Inverse of `state`, in place.
 
         Raises
         ------
@@ -478,7 +478,7 @@ class Prequential:
             self._counts, self._seen = counts, _moved(self._seen, counts.shape[2])
 
     def _widen_bins(self) -> None:
-        """Give each label that has a row of `seen` bins of its own, once there are probabilities."""
+        """Create the bins of each label with a row in `seen`, once there are probabilities."""
         if len(self._label_bins) < len(self._seen):
             self._label_bins = _moved(self._label_bins, len(self._seen))
 
@@ -556,7 +556,7 @@ def _named(measures: NDArray[np.float64], examples: int) -> dict[str, float | No
 
 
 def _moved(held: NDArray[Any], capacity: int) -> NDArray[Any]:
-    """Return a ring of that capacity which begins with `held`."""
+    """Return a ring of that capacity which starts with `held`."""
     ring = np.zeros((capacity, *held.shape[1:]), dtype=held.dtype)
     ring[: len(held)] = held
     return ring

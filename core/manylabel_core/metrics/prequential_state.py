@@ -1,4 +1,4 @@
-"""The state of a prequential measurement, which may come from anybody: what it has to be like."""
+"""Validation of the state of a prequential measurement, which may be untrusted."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ MAX_EXAMPLES = 2**37
 """More examples than any stream has, whatever they weigh: sums of units stay below 2^63."""
 
 MAX_UNITS = int(MAX_EXAMPLE_WEIGHT) * _prequential.UNIT
-"""Most units that an example weighs."""
+"""Maximum weight of an example in units."""
 
 
 def codes_of(arrays: Mapping[str, NDArray[Any]]) -> tuple[NDArray[np.int32], NDArray[np.int32]]:

@@ -122,7 +122,7 @@ def coverage(Y: Any, scores: ArrayLike, sample_weight: ArrayLike | None = None, 
     Parameters
     ----------
     normalize : bool, default=False
-        Divide by n_labels, which makes the measure comparable between data sets: in [0, 1).
+        Divide by n_labels, which makes the measure comparable between datasets: in [0, 1).
 
     Examples
     --------

@@ -55,7 +55,7 @@ class Reliability(NamedTuple):
 
 
 def reliability_of(bins: NDArray[np.float64]) -> Reliability:
-    """Return what the bins of a prequential measurement say; copied."""
+    """Return a copy of the bins of a prequential measurement."""
     number, true, probability, square = bins[:, [NUMBER, TRUE, PROBABILITY, SQUARE]].T.copy()
     with np.errstate(invalid="ignore"):
         means, total = (probability / number, true / number), number.sum()
@@ -76,7 +76,7 @@ def check_bins(name: str, bins: NDArray[np.float64], totals: NDArray[np.int64]) 
 
 
 def check_label_bins(label_bins: NDArray[np.float64], bins: NDArray[np.float64], totals: NDArray[np.int64]) -> None:
-    """Raise ValueError unless these can be the bins of each label, and `bins` those of all labels together."""
+    """Raise ValueError unless these are valid bins of each label, and `bins` those of all labels together."""
     check_bins("label_bins", label_bins, totals)
     if len(label_bins) not in (0, int(totals[LABELS])):
         raise ValueError("label_bins: the labels do not fit counts")

@@ -38,10 +38,10 @@ class RecordLimits:
     """Limits bound the time and the memory that one record takes."""
 
     characters: int = 100_000
-    """Most characters of all its strings together, as they come."""
+    """Maximum number of characters of all strings together."""
     tokens: int = 50_000
-    """Most tokens (words, runs of words, parts of words) of all its texts together, each as often as it occurs."""
+    """Maximum number of tokens (words, runs of words, parts of words) of all texts together, repeated ones included."""
     depth: int = 8
-    """Most objects inside one another, the record included."""
+    """Maximum depth of nested objects, the record included."""
     fields: int = 50_000
     """Maximum number of fields, those of objects in the record included, and of strings in lists."""

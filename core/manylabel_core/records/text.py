@@ -160,7 +160,7 @@ def _parts(word: str, lengths: Iterable[int]) -> Iterable[str]:
     """Return what a word is made of: ``wor*`` at its begin, ``*ord*`` inside, ``*rds`` at its end."""
     for n in lengths:
         last = len(word) - n
-        if last > 0:  # the whole word is a token by itself
+        if last > 0:  # the whole word is also a token
             yield f"{word[:n]}*"
             for i in range(1, last):
                 yield f"*{word[i : i + n]}*"

@@ -18,8 +18,8 @@ from typing import NamedTuple
 VERSION = 1
 
 MAX_MARKS = 30
-"""Most combining marks in a row that are read, as in the Stream-Safe Text Format (UAX #15, section 13). To sort a
-longer run would take time that grows with its square."""
+"""Maximum number of consecutive combining marks, as in the Stream-Safe Text Format (UAX #15, section 13). Sorting a
+longer run would take quadratic time."""
 
 _MARK_BLOCKS = (
     (0x300, 0x3100),
@@ -31,10 +31,10 @@ _MARK_BLOCKS = (
     (0x1B000, 0x1F000),
     (0xE0100, 0xE01F0),
 )
-"""Where combining marks are; outside stand large scripts that have none."""
+"""Blocks that contain combining marks; the large scripts outside have none."""
 
 _HALF_WIDTH_SOUND_MARKS = "\uff9e\uff9f"
-"""They become combining marks by NFKC, and are none before."""
+"""Marks that NFKC turns into combining marks."""
 
 _ASCII = {code: code if chr(code).isalnum() or chr(code) == "_" else 32 for code in range(128)}
 _beyond_two_bytes = re.compile("[\U00010000-\U0010ffff]").search

@@ -15,8 +15,8 @@ COUNT, MEAN, SQUARES, HAVING = 0, 1, 2, 3
 distances from it (Welford); and how many examples have had it, with any value."""
 
 FAR, EARLY = 10.0, 10.0
-"""After EARLY values, one further from their mean than FAR deviations is taken for one that far: a wild value does not
-spoil the scale for good, and a scale that changes is still followed, by leaps."""
+"""Reach in deviations, and number of values before it applies: a value further from the mean counts as FAR deviations
+away. So an outlier does not spoil the scale permanently, and a changing scale is still followed in steps."""
 
 FEW, FAR_OF_FEW = 10, 5.0
 """Up to FEW dense features keep their magnitude: an example is divided by what its length usually is, not by its own.

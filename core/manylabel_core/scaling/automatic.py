@@ -72,7 +72,7 @@ class AutomaticScaling(Scaling):
 
     def values_after(self, n_features: int, n_samples: int, n_values: int) -> int:
         """Return the number of their values, and as many dense features for each as there can be."""
-        if n_samples == 0:  # asked for many times a second, and what follows looks at all features
+        if n_samples == 0:  # called many times a second, and the code below visits all features
             return n_values
         seen = int(self._moments[: self._n_features, 0].sum()) + n_values
         most_dense = min(n_features, 2 * seen // (int(self._count[0]) + 1) + 1)

@@ -12,7 +12,7 @@ SCALINGS: dict[str, type[Scaling]] = {
 }
 
 MISSING = ("mean", "zero")
-"""Where a quantity that an example lacks may stand."""
+"""Replacements of a missing quantity."""
 
 
 def make_scaling(name: str, missing: str) -> Scaling:

@@ -13,7 +13,7 @@ from manylabel_core.scaling import _scaling
 from manylabel_core.storage import MAX_COUNT, check_range, enlarged
 
 MAX_SCALED_VALUES = 2**20
-"""Most values that a scaling which fills rows up produces at once."""
+"""Maximum number of values that imputation fills in at once."""
 
 
 class Scaling:

@@ -15,7 +15,7 @@ class Access:
     ----------
     key_id : of the key that the caller has shown; None without a key.
     scopes : admin includes all others.
-    models : names of models, data sets and targets of jobs, or their beginnings with ``*`` at the end.
+    models : names of models, datasets and targets of jobs, or their beginnings with ``*`` at the end.
     refusal : raised by `require` instead of the missing scope: for a caller whose key is invalid, for example.
     limits : of what is asked for with the key; None for none.
     standing : returns what to raise if the key does not count any more.
@@ -48,12 +48,12 @@ class Access:
         return scope in self._scopes
 
     def may_see(self, name: str) -> bool:
-        """Return whether the caller may do it with the model, or the data set, of this name."""
+        """Return whether the caller may do it with the model, or the dataset, of this name."""
         return self._names.match(name)
 
     @property
     def sees_all(self) -> bool:
-        """True for a caller who may do it with models and data sets of any name."""
+        """True for a caller who may do it with models and datasets of any name."""
         return self._names.include(ANY)
 
     def require(self, scopes: Iterable[Scope], name: str | None = None) -> None:
@@ -65,7 +65,7 @@ class Access:
             self.require_names(name)
 
     def require_names(self, *names: str) -> None:
-        """Raise ModelNotAllowed for a caller who may not see one of these models or data sets."""
+        """Raise ModelNotAllowed for a caller who may not see one of these models or datasets."""
         for name in names:
             if not self._names.match(name):
                 raise ModelNotAllowed(name)

@@ -73,7 +73,7 @@ _BODIES: tuple[type[BaseModel], ...] = (
     LogLine,
     *PARAMS.values(),
 )
-"""Those that routes do not name as their `response_model`."""
+"""Schemas that no route names as its `response_model`."""
 
 
 _IN_PATHS: dict[str, dict[str, Any]] = {

@@ -1,4 +1,4 @@
-"""A call as a line of the audit: what is told of it, and what is not."""
+"""A call as a line of the audit log: the logged fields."""
 
 import re
 from typing import NamedTuple
@@ -35,10 +35,10 @@ class Call(NamedTuple):
     route: str | None
     """The template of the address; None where nothing is."""
     path: str
-    """The address, or that of the thing that was created; only what `subject` finds there is written."""
+    """Path, or the Location of a created object; only the names found by `subject` are written."""
     status: int
     code: str | None
-    """The code of the error that it was answered."""
+    """Error code of the response."""
     position: str | None = None
     """The position in the log of the model that its change has, or the last of its changes."""
     lines: int | None = None
@@ -46,7 +46,7 @@ class Call(NamedTuple):
     model: str | None = None
     """The model, where the address does not name it."""
     dataset: str | None = None
-    """The data set, where the address does not name it."""
+    """The dataset, where the address does not name it."""
 
     def to_json(self) -> bytes:
         """Return the call as a line of JSON."""
@@ -71,7 +71,7 @@ class Call(NamedTuple):
 
 
 def subject(path: str) -> dict[str, str]:
-    """Return what an address is about: the model or the data set, and the job, key, snapshot or version."""
+    """Return the model or dataset of a path, and its job, key, snapshot or version."""
     _, _, kind, name, part, target, *_ = *path.split("/"), *[""] * 6
     found = {}
     what = _KINDS.get(kind)

@@ -1,4 +1,4 @@
-"""The files of an audit: one that is written to, and those before it, numbered in the order in which they were full.
+"""Files of an audit log: the current one, and the full ones, numbered in order.
 
 Several processes may write to one: each holds a lock for as long as it adds lines or rotates, so lines stay whole, and
 what a full disk cut off is taken back. A reader holds the lock while it opens the files, not while it reads them.
@@ -20,7 +20,7 @@ Keep = Callable[[dict[str, Any]], bool]
 
 
 class Cursor(NamedTuple):
-    """A cursor stands between two lines: in the file with a number, at an offset."""
+    """Cursor between two lines: file number and offset."""
 
     number: int
     offset: int
@@ -30,7 +30,7 @@ class Cursor(NamedTuple):
 
 
 CURSOR = r"^[0-9]{1,15}-[0-9]{1,15}$"
-"""How a cursor is written."""
+"""Pattern of a cursor."""
 
 
 def read_cursor(text: str) -> Cursor:
@@ -42,9 +42,9 @@ def read_cursor(text: str) -> Cursor:
 
 
 class Page(NamedTuple):
-    """A page has lines, and the cursors from which it goes on.
+    """Page of lines with the cursors of the adjacent pages.
 
-    `before` leads to older lines, None if there are none; `after` to what came later than all that was read.
+    `before` leads to older lines, None if there are none; `after` to lines written after all that were read.
     """
 
     lines: list[dict[str, Any]]
@@ -84,7 +84,7 @@ class AuditFiles:
                 os.close(descriptor)
 
     def read_back(self, before: Cursor | None, keep: Keep, limit: int, max_bytes: int) -> Page:
-        """Return the newest lines before a cursor, or before the end, that are to be kept, the newest first.
+        """Return the newest matching lines before a cursor, or before the end, newest first.
 
         Parameters
         ----------
@@ -112,7 +112,7 @@ class AuditFiles:
             return Page(lines, None, end)
 
     def read_on(self, after: Cursor, keep: Keep, limit: int, max_bytes: int) -> Page:
-        """Return the lines after a cursor, the oldest first; one of a file that is gone stands for the oldest line.
+        """Return the lines after a cursor, oldest first; a cursor into a deleted file stands for the oldest line.
 
         Parameters are those of `read_back`.
         """

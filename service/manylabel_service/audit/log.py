@@ -11,11 +11,11 @@ from manylabel_service.audit.files import AuditFiles, Cursor, Keep, Page
 from manylabel_service.audit.output import AuditOutput
 
 WRITE_SECONDS = 0.1
-"""How long a call waits to be written, with those that come meanwhile; a killed process loses those that wait."""
+"""Maximum delay in seconds before calls are written together; a killed process loses the waiting ones."""
 RETRY_SECONDS = 1.0
-"""After an attempt that failed."""
+"""Seconds until the next attempt after a failed one."""
 MAX_WAITING = 50_000
-"""Most calls that wait to be written; beyond it the newest are lost, and counted."""
+"""Maximum number of calls waiting to be written; above it the newest are lost and counted."""
 MAX_READ_BYTES = 1 << 24
 """Approximate maximum bytes searched for one request."""
 
@@ -23,10 +23,10 @@ log = structlog.get_logger()
 
 
 class AuditLog:
-    """An audit log takes calls without making them wait.
+    """Audit log that accepts calls without blocking them.
 
-    If the file cannot be written, requests are still answered: up to `MAX_WAITING` calls wait for free disk space, and
-    further calls are lost and counted.
+    If the file cannot be written, requests continue: up to `MAX_WAITING` calls wait for free disk space, and further
+    calls are lost and counted.
 
     Parameters
     ----------
@@ -46,7 +46,7 @@ class AuditLog:
         self._failing = False
 
     def add(self, call: Call) -> None:
-        """Have a call written soon."""
+        """Queue a call for writing."""
         if len(self._waiting) >= MAX_WAITING:
             self._on_lost(1)
             return
@@ -64,7 +64,7 @@ class AuditLog:
         await asyncio.get_running_loop().run_in_executor(self._thread, self._place.append, b"")
 
     async def flush(self) -> None:
-        """Write all that waits now, also if the caller is cancelled; what cannot be written goes on waiting."""
+        """Write all waiting calls, even if the caller is cancelled; calls that cannot be written keep waiting."""
         await asyncio.shield(asyncio.create_task(self._flush()))
 
     async def _flush(self) -> None:

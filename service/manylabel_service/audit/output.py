@@ -9,7 +9,7 @@ class AuditOutput:
     """Audit lines go to standard output, and cannot be read back."""
 
     def append(self, text: bytes) -> None:
-        """Write whole lines, each by itself: so short ones of several processes do not get into one another.
+        """Write whole lines one by one, so that short lines of several processes do not mix.
 
         Raises OSError.
         """

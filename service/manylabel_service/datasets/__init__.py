@@ -1,4 +1,4 @@
-"""Data sets: uploaded, kept in the store, and fetched by the training processes.
+"""Datasets: uploaded, stored, and fetched by training processes.
 
-This module imports nothing: the processes that read files must start quickly, with little memory.
+This module imports nothing, because the processes that parse files must start quickly and use little memory.
 """

@@ -1,6 +1,6 @@
-"""The data sets of a store: a document for each, and its bytes as a blob.
+"""The datasets of a store: a document for each, and its bytes as a blob.
 
-Blobs are written first, under an id that is never used again, and a data set exists from the moment its document does.
+Blobs are written first, under an id that is never used again, and a dataset exists from the moment its document does.
 The next upload removes the blobs of uploads whose process died in between.
 """
 
@@ -44,22 +44,22 @@ KIND = "datasets"
 PIECE_BYTES = 2**22
 
 UPLOADS = 4
-"""Maximum disk use of uploads in progress, in data sets of the largest size; a snapshot of a model comes on top."""
+"""Maximum disk use of uploads in progress, in datasets of the largest size; a snapshot of a model comes on top."""
 
 COPIES = 6
-"""How often a data set may be in the memory of the process that reads it: as read, sorted, and on its way to bytes."""
+"""Number of copies of a dataset in the memory of its reader: as parsed, sorted, and serialised."""
 
 ORPHANED_SECONDS = 7_200.0
-"""Age in seconds from which a blob without a data set is removed: its upload was cut off, or its data set deleted."""
+"""Age in seconds from which a blob without a dataset is removed: its upload was cut off, or its dataset deleted."""
 
 log = structlog.get_logger()
 
 ClusterVersion = Callable[[str], Awaitable[bool]]
-"""Whether a job that has not ended needs the data set of a name."""
+"""Whether a job that has not ended needs the dataset of a name."""
 
 
 class DatasetStore:
-    """Adds, lists, fetches and deletes data sets; all methods raise `StorageUnavailable`.
+    """Adds, lists, fetches and deletes datasets; all methods raise `StorageUnavailable`.
 
     Parameters
     ----------
@@ -87,7 +87,7 @@ class DatasetStore:
         return scratch_file(self._settings.data_dir)
 
     async def check_free(self, name: str) -> None:
-        """Refuse a name that is taken, or one data set too many, before anything is uploaded.
+        """Reject a name that is taken, or a dataset above the limit, before the upload.
 
         Raises
         ------
@@ -98,7 +98,7 @@ class DatasetStore:
             raise DatasetExists(name)
         n_others = sum(document.name != name for document in documents)
         if n_others >= self._settings.max_datasets:
-            raise LimitExceeded("the number of data sets", n_others + 1, self._settings.max_datasets)
+            raise LimitExceeded("the number of datasets", n_others + 1, self._settings.max_datasets)
 
     async def add(
         self,
@@ -108,11 +108,11 @@ class DatasetStore:
         options: Mapping[str, Any] | None = None,
         parts: Mapping[str, IO[bytes]] = MappingProxyType({}),
     ) -> DatasetMeta:
-        """Read a file and keep it as a data set.
+        """Read a file and keep it as a dataset.
 
         Parameters
         ----------
-        name : of the data set; the caller has checked it.
+        name : of the dataset; the caller has checked it.
         upload : the file, of `scratch_file`.
         format : one of `manylabel_core.datasets.FORMATS`.
         options : of the reader; and ``train_rows``, how many rows, the first, are the split "train" ("test" the
@@ -139,7 +139,7 @@ class DatasetStore:
         return record
 
     async def restore(self, record: DatasetMeta, data: bytes, details: Details) -> None:
-        """Keep a data set that another store had, as it was there; the caller has checked it.
+        """Keep a dataset that another store had, as it was there; the caller has checked it.
 
         Raises
         ------
@@ -205,7 +205,7 @@ class DatasetStore:
         await self._store.documents.put(KIND, stored.record.name, _to_bytes(stored), revision=revision)
 
     async def get(self, name: str) -> DatasetMeta:
-        """Return what is known of a data set; raises DatasetNotFound."""
+        """Return the metadata of a dataset; raises DatasetNotFound."""
         return (await self._find(name))[1].record
 
     async def details(self, name: str) -> Details:
@@ -218,11 +218,11 @@ class DatasetStore:
         return details
 
     async def list(self) -> list[DatasetMeta]:
-        """Return all data sets, by name."""
+        """Return all datasets, by name."""
         return [*(await self.listed())[0]]
 
     async def listed(self) -> tuple[Sequence[DatasetMeta], Sequence[str]]:
-        """Return all data sets, and the names of damaged ones, by name."""
+        """Return all datasets, and the names of damaged ones, by name."""
         records, damaged = [], []
         for document in await self._store.documents.all(KIND):
             try:
@@ -235,7 +235,7 @@ class DatasetStore:
         return sorted(records, key=lambda record: record.name), sorted(damaged)
 
     async def fetch(self, name: str, to: Path) -> DatasetMeta:
-        """Write the data set to a file, as `manylabel_core.datasets.Dataset.from_bytes` reads it.
+        """Write the dataset to a file, as `manylabel_core.datasets.Dataset.from_bytes` reads it.
 
         Raises
         ------
@@ -252,9 +252,9 @@ class DatasetStore:
         return stored.record
 
     async def delete(self, name: str, in_use: ClusterVersion | None = None) -> None:
-        """Delete a data set.
+        """Delete a dataset.
 
-        It is marked first, and `in_use` asked then: a job that is written before it looks for its data set a last
+        It is marked first, and `in_use` asked then: a job that is written before it looks for its dataset a last
         time either finds it, or is found here.
 
         Raises
@@ -278,7 +278,7 @@ class DatasetStore:
         log.info("dataset_deleted", dataset=name)
 
     async def _needed(self, stored: DatasetDocument, revision: int, in_use: ClusterVersion) -> bool:
-        """Return whether the data set is in use; if so, or if that cannot be determined, remove the mark."""
+        """Return whether the dataset is in use; if so, or if that cannot be determined, remove the mark."""
         needed = True
         try:
             needed = await in_use(stored.record.name)

@@ -1,6 +1,6 @@
 """The child process that folds a log into rows.
 
-Files: the frames of the log, and the data set to be written.
+Files: the frames of the log, and the dataset to be written.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ class _Log:
         ]
 
     def played(self, recorder: _Recorder) -> OnlineModel:
-        """Return the model after the last entry; the recorder has been given what it learnt."""
+        """Return the model after the last entry; the recorder receives the learnt examples."""
         model = recorder.put_into(self._model)
         for frame in self._entries:
             recorder.at(frame.position)
@@ -137,7 +137,7 @@ class _Unmeasured(Prequential):
         before: PartialTruth | None = None,
         probabilities: NDArray[np.float64] | None = None,
     ) -> PartialTruth | None:
-        """Measure nothing; what was measured before stays."""
+        """Disable the metrics; earlier values stay."""
         return before
 
 
@@ -163,7 +163,7 @@ class _Recorder(NothingLearnt):
         return model
 
     def at(self, position: str) -> None:
-        """Note that what comes next is from the entry at this position."""
+        """Note the position of the entry that follows."""
         key = position_key(position)
         self._is_forgotten = any(after < key <= through for after, through in self._intervals)
 

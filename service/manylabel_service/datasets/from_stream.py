@@ -1,4 +1,4 @@
-"""A data set made of what an online model has learnt last.
+"""A dataset made of what an online model has learnt last.
 
 Only the log knows the examples; which of them were learnt, and in which columns, follows from folding it: entries that
 are refused, repeated or rolled back leave none. So the log is replayed from a state that the history of the model has,
@@ -36,12 +36,12 @@ BYTES_PER_ROW_BYTE = 4
 
 
 class StreamCounts(NamedTuple):
-    """The counts of the rows of a stream, by whether they were used.
+    """Counts of the rows of a stream by their use.
 
     Attributes
     ----------
     asked : rows, at most.
-    rows : in the data set; fewer than asked for if the log no longer has, or never had, that number.
+    rows : in the dataset; fewer than asked for if the log no longer has, or never had, that number.
     learnt : examples that the model has learnt, and not forgotten by a rollback.
     available : rows that there would be if the log still had all of these.
     partial : examples left out, among the latest, because some of their labels are not known.
@@ -60,7 +60,7 @@ class StreamCounts(NamedTuple):
     all_of_log: bool = False
 
     def to_text(self) -> str:
-        """Return what people are told about the rows."""
+        """Return the description of the rows for people."""
         older = "were learnt before this log began" if self.all_of_log else "are no longer in the log"
         gone = f", older ones {older}" if self.rows < self.available else ""
         left = f"; {self.partial:,} left out, of which a label is not known" if self.partial else ""
@@ -68,7 +68,7 @@ class StreamCounts(NamedTuple):
 
 
 async def rows_of_stream(store: Store, settings: Settings, model: str, last: int, to: Path) -> StreamCounts:
-    """Write the last examples that an online model learnt to a file, as a data set.
+    """Write the last examples that an online model learnt to a file, as a dataset.
 
     Rows are in log order, with the names and columns that features and labels have in the model now. There may be none,
     where the log no longer has any.
@@ -84,7 +84,7 @@ async def rows_of_stream(store: Store, settings: Settings, model: str, last: int
     ------
     ModelNotFound, ModelIsTrained, ModelGone, StorageUnavailable
     InvalidDataset
-        The model has learnt no example with all labels known, or the rows are larger than a data set may be, or
+        The model has learnt no example with all labels known, or the rows are larger than a dataset may be, or
         the model hashes its features: a trained model would not know them by their names.
     LogTrimmed, LogLost, HistoryDamaged
         No state that is intact leads to the end of the log.

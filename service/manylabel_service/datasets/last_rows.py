@@ -21,11 +21,11 @@ EVERY = 2**62
 """Labels known of a row whose list of labels is complete."""
 
 SPARE_ROWS = 1_000
-"""Rows beyond the last ones that may pile up before they are dropped, beside as many again as are kept."""
+"""Number of extra rows buffered before old ones are dropped, in addition to as many as are retained."""
 
 
 class LastRows:
-    """Rows added one by one, of which the last are kept.
+    """Buffer of rows that retains the last ones.
 
     Parameters
     ----------
@@ -45,7 +45,7 @@ class LastRows:
 
     @property
     def n_rows(self) -> int:
-        """The number of rows kept."""
+        """Number of retained rows."""
         return len(self._skipped_before)
 
     @property
@@ -66,7 +66,7 @@ class LastRows:
         n_known: int = EVERY,
         weight: float = 1.0,
     ) -> None:
-        """Add the next row: its features, its relevant labels, None where they are not all known, and what it weighs.
+        """Add a row: its features, its relevant labels (None if some are unknown), and its weight.
 
         `n_known` labels are known of it, the first ones: where there are more in the end, it is left out after all.
 
@@ -169,7 +169,7 @@ def _csr(values: NDArray[Any], columns: NDArray[Any], ends: array[int], width: i
 
 
 def _without_nan(rows: sp.csr_array) -> sp.csr_array:
-    """Return rows that do not store what a dense example lacked."""
+    """Return rows without explicit entries for values that a dense example lacked."""
     known = ~np.isnan(rows.data)
     if known.all():
         return rows

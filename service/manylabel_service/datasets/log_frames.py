@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from typing import IO, NamedTuple
 
 BASE, SNAPSHOT, ENTRY = 0, 1, 2
-"""A frame is the snapshot that a log goes on from, one that a rollback goes back to, or an entry."""
+"""A snapshot that a log starts from, a snapshot that a rollback returns to, or an entry."""
 
 _HEAD = struct.Struct(">BIQ")  # kind, bytes of the position, bytes of what follows
 
 
 class Frame(NamedTuple):
-    """A frame stands somewhere in the file."""
+    """Location of a frame in the file."""
 
     kind: int
     position: str
@@ -49,6 +49,6 @@ def read_frames(file: IO[bytes]) -> Iterator[Frame]:
 
 
 def payload_of(file: IO[bytes], frame: Frame) -> bytes:
-    """Return what is in a frame."""
+    """Return the content of a frame."""
     file.seek(frame.offset)
     return file.read(frame.size)

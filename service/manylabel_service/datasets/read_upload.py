@@ -1,6 +1,6 @@
-"""The child process that reads an uploaded file.
+"""Child process that parses an uploaded file.
 
-Files: the upload, the data set made of it, and further parts, which the request names: the labels of an ARFF file if
+Files: the upload, the dataset made of it, and further parts, which the request names: the labels of an ARFF file if
 they come as XML, and details of labels.
 """
 
@@ -27,7 +27,7 @@ def main(arguments: Sequence[str], fds: Sequence[int]) -> int:
 
 
 def read(request: dict[str, Any], files: list[IO[bytes]]) -> dict[str, Any]:
-    """Turn the upload into a data set; its description."""
+    """Turn the upload into a dataset; its description."""
     upload, result, *others = files
     parts = dict(zip(request["parts"], others, strict=True))
     checksum = _checksum(upload)

@@ -1,4 +1,4 @@
-"""Facts about a data set that are known without reading it."""
+"""Facts about a dataset that are known without reading it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from manylabel_service.online.spec.text import Text
 
 
 class DatasetMeta(BaseModel):
-    """A record describes a data set."""
+    """A record describes a dataset."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
@@ -24,7 +24,7 @@ class DatasetMeta(BaseModel):
     cardinality: float
     """Relevant labels of a labelled row, on average."""
     density: float
-    """That, divided by the number of labels."""
+    """Cardinality divided by the number of labels."""
     views: dict[str, int]
     """Features of each view; a single one is called x."""
     splits: dict[str, int]
@@ -36,13 +36,13 @@ class DatasetMeta(BaseModel):
     checksum: str
     """SHA-256 of the file as it was uploaded, as `sha256:` and hexadecimal digits."""
     bytes: int
-    """Bytes of the data set in the store."""
+    """Bytes of the dataset in the store."""
     created: str
     """RFC 3339."""
 
 
 class DatasetDocument(BaseModel):
-    """The document of a data set has its record; `id` names its blobs, and is never used again.
+    """The document of a dataset has its record; `id` names its blobs, and is never used again.
 
     `deleting` is set while it is being made sure that no job needs it; for everybody else it is gone then.
     """
@@ -55,21 +55,21 @@ class DatasetDocument(BaseModel):
 
     @property
     def data_key(self) -> str:
-        """Return the key of the blob with the data set as `Dataset.to_bytes` gives it."""
+        """Return the key of the blob with the dataset as `Dataset.to_bytes` gives it."""
         return data_key(self.id)
 
     @property
     def details_key(self) -> str:
-        """Return the key of the blob with the details of the data set, JSON."""
+        """Return the key of the blob with the details of the dataset, JSON."""
         return details_key(self.id)
 
 
 PREFIX = "datasets/"
-"""Prefix of the keys of all blobs of data sets."""
+"""Prefix of the keys of all blobs of datasets."""
 
 
 def data_key(id: str) -> str:
-    """Return the key of a data set's blob."""
+    """Return the key of a dataset's blob."""
     return f"{PREFIX}{id}/data"
 
 

@@ -21,10 +21,10 @@ from manylabel_service import forking
 from manylabel_service.errors import InvalidDataset, StorageFull
 
 WORK_SECONDS = 900.0
-"""Longest that a child may take, with all its waiting for a processor."""
+"""Maximum seconds of a child process, including its waits for a processor."""
 
 BASE_BYTES = 2**28
-"""Memory that a child may have beside what its data takes."""
+"""Bytes of memory of a child process besides those for its data."""
 
 TAIL_CHARACTERS = 2_000
 
@@ -51,7 +51,7 @@ def scratch_file(directory: Path) -> IO[bytes]:
 async def run(
     module: str, request: Mapping[str, Any], files: Sequence[IO[bytes]], *, memory_bytes: int, file_bytes: int
 ) -> dict[str, Any]:
-    """Let a child process do something with open files, and return what it reports.
+    """Let a child process work on open files, and return its report.
 
     Parameters
     ----------
@@ -92,14 +92,14 @@ async def run(
             raise _failed(f"the reading process ended with {child.returncode}: {tail}") from None
         log.warning("dataset_sandbox_died", status=child.returncode, output=tail)
         raise InvalidDataset(
-            f"reading it took more memory or time than a data set may (the reading process ended with "
+            f"reading it took more memory or time than a dataset may (the reading process ended with "
             f"{child.returncode}); send less, or have the operator raise max_dataset_bytes"
         ) from None
     return checked(report)
 
 
 def checked(report: dict[str, Any]) -> dict[str, Any]:
-    """Return what a child reports of its success; raise what it reports of a failure."""
+    """Return the report of a successful child; raise the reported failure."""
     if "full" in report:
         raise StorageFull(f"the disk of the data directory is full ({report['full']}); make room there")
     if "bad" in report:

@@ -17,7 +17,7 @@ from manylabel_service.errors import DISK_FULL
 
 NICENESS = 10
 CPU_SECONDS = 600
-"""Most time on a processor."""
+"""Maximum CPU seconds."""
 
 Handler = Callable[[dict[str, Any], list[IO[bytes]]], dict[str, Any]]
 
@@ -39,7 +39,7 @@ def serve_request(handle: Handler, fds: Sequence[int]) -> int:
 
 
 def report_of(handle: Handler, request: dict[str, Any], files: list[IO[bytes]]) -> dict[str, Any]:
-    """Return what `handle` reports, or what to report of its failure."""
+    """Return the result of `handle`, or the report of its failure."""
     try:
         report = handle(request, files)
         for file in files:
@@ -48,7 +48,7 @@ def report_of(handle: Handler, request: dict[str, Any], files: list[IO[bytes]]) 
     except BadDataset as error:
         return {"bad": {"detail": str(error), "line": error.line, "row": error.row, "member": error.member}}
     except MemoryError:
-        return {"bad": {"detail": "reading it takes more memory than a data set may: send less"}}
+        return {"bad": {"detail": "reading it takes more memory than a dataset may: send less"}}
     except OSError as error:
         if error.errno in DISK_FULL:
             return {"full": str(error)}
@@ -58,7 +58,8 @@ def report_of(handle: Handler, request: dict[str, Any], files: list[IO[bytes]]) 
 
 
 def _address_space_bytes() -> int:
-    """Return the bytes that this process has reserved by now; 0 where the system does not tell, and so cannot limit."""
+    """Return the bytes of memory reserved by this process; 0 if the system does not report them, so that they cannot be
+    limited."""
     try:
         pages = Path("/proc/self/statm").read_text().split()[0]
     except OSError:

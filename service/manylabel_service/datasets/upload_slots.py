@@ -1,4 +1,4 @@
-"""Uploads under way share the disk of the data directory; one that stands still gives way to others."""
+"""Disk quota of running uploads in the data directory; an idle upload yields to others."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -48,7 +48,7 @@ class UploadSlots:
 
     @contextmanager
     def upload(self) -> Iterator[Upload]:
-        """Give room to an upload inside; raise NotReady if there is none, and no other stands still."""
+        """Reserve capacity for an upload; raise NotReady if there is none and no other upload is idle."""
         if len(self._uploads) >= MAX_UPLOADS and not self._make_room():
             raise NotReady("as many files are being uploaded as the server takes at a time")
         upload = Upload(self._clock())
@@ -59,7 +59,7 @@ class UploadSlots:
             self._uploads.discard(upload)
 
     def add(self, upload: Upload, n_bytes: int) -> None:
-        """Count bytes that have come; raises NotReady if there is no room for them, and no other stands still."""
+        """Count received bytes; raises NotReady if there is no capacity and no other upload is idle."""
         while sum(one.n_bytes for one in self._uploads) + n_bytes > self._max_bytes:
             if not self._make_room(besides=upload):
                 raise NotReady("the uploads under way take all the room on the disk that there is for them")

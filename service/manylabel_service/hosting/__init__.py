@@ -1,1 +1,1 @@
-"""The hosting of models: what both kinds share, online and trained; it knows neither."""
+"""Hosting of models: code shared by online and trained models, independent of both."""

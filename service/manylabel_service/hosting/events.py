@@ -17,7 +17,7 @@ from manylabel_service.errors import TooManyWatchers
 from manylabel_service.storage import position_key
 
 RECENT_EVENTS = 2_000
-"""Events kept per model: how far back one can resume, and how slow a subscriber may be."""
+"""Number of events stored per model, which bounds how far back a client can resume and how slow it can be."""
 MAX_SUBSCRIBERS = 100
 """Subscribers of one model in one process."""
 WOKEN_AT_ONCE = 5
@@ -55,10 +55,10 @@ class Watched(Protocol):
 
     @property
     def position(self) -> str:
-        """The position of the last entry that it has taken in."""
+        """Position of the last applied entry."""
 
     def measures(self) -> dict[str, Any] | None:
-        """Return what a `metrics` event says beside the position; None where there is nothing to measure."""
+        """Return the fields of a `metrics` event besides the position; None without metrics."""
 
 
 class Events:
@@ -93,7 +93,7 @@ class Events:
         return len(self._subscriptions)
 
     def subscribe(self, after: str | None = None, kinds: Collection[Kind] = ()) -> "Subscription":
-        """Subscribe to events from now on, or to those after the position that a subscriber has seen last.
+        """Subscribe to events from now on, or to those after the last position that the subscriber has received.
 
         Without `kinds` events of all kinds come; `dropped` comes in any case.
 
@@ -130,18 +130,18 @@ class Events:
             self._first += 1
 
     def notify(self) -> None:
-        """Wake the subscribers, some at a time: between them come the requests of others."""
+        """Wake the subscribers in portions, between which other requests run."""
         _wake(list(self._subscriptions))
 
     def gap(self) -> None:
-        """Note that the model went on from another state: what lies between is not known here."""
+        """Note that the model continues from another state; the events in between are unknown here."""
         if not self:
             return
         self.record(Event("dropped", self.position, {"count": None}))
         self.notify()
 
     def close(self) -> None:
-        """End all subscriptions, once they have read what is there."""
+        """End all subscriptions after they have read the stored events."""
         self.closed = True
         self.notify()
 

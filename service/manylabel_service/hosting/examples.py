@@ -1,4 +1,4 @@
-"""Examples as all models take them: checked values, without JSON, without columns."""
+"""Examples in the form that all models accept: validated values, without JSON and columns."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass

@@ -12,14 +12,14 @@ from manylabel_service.errors import InvalidField
 from manylabel_service.hosting.examples import Features
 
 MAX_EXPLAIN = 100
-"""Most features listed for a label, and most against it."""
+"""Maximum number of features listed for a label, and against it."""
 
 Name = str | int
 """A feature has a name, or a number."""
 
 
 class Part(NamedTuple):
-    """A part of a score is what one feature contributes to it; its value is as it came in, None of a vector."""
+    """Contribution of one feature to a score; the value is that of the request, None for a vector."""
 
     feature: Name
     value: float | None
@@ -27,9 +27,9 @@ class Part(NamedTuple):
 
 
 class LabelExplanation(NamedTuple):
-    """The parts of one label's score, from what speaks most for it to what speaks most against it, and the rest.
+    """Contributions to the score of one label, from the largest to the smallest, and the rest.
 
-    `title` is what the words of the label's title add.
+    `title` is the contribution of the words of the label's title.
     """
 
     parts: list[Part]
@@ -38,11 +38,11 @@ class LabelExplanation(NamedTuple):
 
 
 Explanations = dict[str, LabelExplanation]
-"""Those of the labels predicted for one example."""
+"""Explanations of the predicted labels of one example."""
 
 
 class Explainer:
-    """An explainer makes the explanations of one answer, which are bounded together.
+    """Creator of the explanations of one response, which share a limit.
 
     Parameters
     ----------
@@ -99,7 +99,7 @@ class Explainer:
 
 
 def _values(x: Features) -> Callable[[Name], float | None]:
-    """Return what gives the value of a feature of an example, in as few digits as tell it from others."""
+    """Return the shortest decimal value of a feature that distinguishes it from other values."""
     if x.names is not None:
         places = {name: place for place, name in enumerate(x.names)}
 

@@ -34,11 +34,11 @@ log = structlog.get_logger()
 
 
 class ModelEvicted(NotReady):
-    """The model has left the memory; `Registry.ask` asks the one that is loaded in its place."""
+    """The model was evicted; `Registry.ask` retries with the one loaded instead."""
 
 
 class ModelLifecycle(Enum):
-    """The state of a hosted model: it answers requests while SERVING and STOPPING."""
+    """Lifecycle state of a hosted model, which responds to requests in SERVING and STOPPING."""
 
     RESTORING = "it reads its state from the store"
     SERVING = "it answers and takes changes"
@@ -49,7 +49,7 @@ class ModelLifecycle(Enum):
 
 
 class HostedModel(ABC):
-    """A hosted model answers the requests to one model in this process.
+    """Model of this process with its requests.
 
     Parameters
     ----------
@@ -64,7 +64,7 @@ class HostedModel(ABC):
     """
 
     _answered: ClassVar[tuple[type[ServiceError], ...]]
-    """Errors that a request is answered with, and that leave the model as it was."""
+    """Errors of a request that leave the model unchanged."""
 
     def __init__(
         self,
@@ -105,17 +105,17 @@ class HostedModel(ABC):
     @property
     @abstractmethod
     def nbytes(self) -> int:
-        """The bytes of memory that it takes."""
+        """Bytes of memory of the model."""
 
     @property
     @abstractmethod
     def weighed_at(self) -> str:
-        """The position of what is weighed: `nbytes` is the same as long as this is."""
+        """Position at which `nbytes` was measured; it does not change while this position is the same."""
 
     @property
     @abstractmethod
     def records(self) -> RecordEncoder | None:
-        """The encoder of records that it is asked about; None if it takes numbers only."""
+        """Encoder of records; None if the model accepts only numbers."""
 
     @property
     @abstractmethod
@@ -130,23 +130,23 @@ class HostedModel(ABC):
     @property
     @abstractmethod
     def waited_for(self) -> bool:
-        """True while a request waits for what it does."""
+        """True while a request waits for a result."""
 
     @abstractmethod
     def status(self) -> dict[str, Any]:
-        """Return what GET /v1/models/{m} answers; raise NotReady if it is not serving."""
+        """Return the response of GET /v1/models/{m}; raise NotReady unless it is serving."""
 
     @abstractmethod
     def signature(self) -> Signature:
-        """Return what it takes and answers; raise as `status`."""
+        """Return its inputs and outputs; raise as `status`."""
 
     @abstractmethod
     def gauges(self) -> dict[str, float]:
-        """Return what GET /metrics shows of it; raise as `status`."""
+        """Return its gauges for GET /metrics; raise as `status`."""
 
     @abstractmethod
     def measures(self) -> dict[str, Any] | None:
-        """Return the prequential measures; None if there are none at present; raise as `status`."""
+        """Return the prequential metrics; None if there are none now; raise as `status`."""
 
     @abstractmethod
     async def predict(
@@ -157,9 +157,9 @@ class HostedModel(ABC):
         probabilities: bool = False,
         explainer: Explainer | None = None,
     ) -> PredictResult:
-        """Predict examples, in the form that its kind takes; raise NoProbabilities if it has none to answer.
+        """Predict examples in the form of its kind; raise NoProbabilities if it has none.
 
-        An `explainer` says why the labels were predicted, and may raise InvalidField.
+        An `explainer` explains the predicted labels, and may raise InvalidField.
         """
 
     @abstractmethod
@@ -171,18 +171,18 @@ class HostedModel(ABC):
         version: int | None = None,
         records: Sequence[bytes] | None = None,
     ) -> None:
-        """Keep what was answered, each under its id, for labels that come later; `version` as of `PredictResult`.
+        """Store served predictions by id for delayed labels; `version` as in `PredictResult`.
 
-        `records`, of a model that learns online, are the examples as they were posted, in JSON.
+        `records`, for an online model, are the examples as posted, in JSON.
         """
 
     @abstractmethod
     async def sync(self) -> ServiceError | None:
-        """Take in what others have done to the model by now; return what kept it from that, if anything."""
+        """Apply changes of other processes; return the error that prevented it, if any."""
 
     @abstractmethod
     def poll(self) -> None:
-        """Have what others have added to the log read, in the background."""
+        """Read new log entries of other processes in the background."""
 
     @abstractmethod
     async def reach(self, position: str, seconds: float) -> bool:
@@ -190,29 +190,29 @@ class HostedModel(ABC):
 
     @abstractmethod
     async def cover(self) -> bool:
-        """Have the store hold all that is needed to come back; return whether it does."""
+        """Ensure that the store can restore the model; return whether it can."""
 
     @abstractmethod
     def snapshot_soon(self) -> None:
-        """Have a snapshot taken, in the background, if none covers what was learnt."""
+        """Take a snapshot in the background, unless one includes everything learnt."""
 
     # -- life -------------------------------------------------------------------------------------
 
     @abstractmethod
     async def restore(self, ask: Callable[[], bool] | None = None) -> None:
-        """Restore the present state, and answer from then on.
+        """Restore the current state, and serve from then on.
 
-        With `ask`, which has others asked for a snapshot of the model, only if it learns the same bits as they: raises
+        With `ask`, which requests a snapshot from others, only if it learns the same bits as they: raises
         ReplayMismatch.
         """
 
     def start(self) -> None:
-        """Begin to answer."""
+        """Start to serve."""
         self.state, self._refusal = ModelLifecycle.SERVING, None
 
     @property
     def serving(self) -> bool:
-        """True while it answers predictions, and wants to know what others do."""
+        """True while it serves predictions and follows the changes of others."""
         return self._refusal is None
 
     @property
@@ -256,7 +256,7 @@ class HostedModel(ABC):
 
     @abstractmethod
     async def stop(self) -> None:
-        """Finish what waits, and end."""
+        """Finish waiting requests, and stop."""
 
     async def drop(self) -> None:
         """End without a trace, and wait for the end: the model has been deleted."""
@@ -269,25 +269,25 @@ class HostedModel(ABC):
     # -- for its kind -----------------------------------------------------------------------------
 
     def check_serving(self) -> None:
-        """Raise what requests are refused with, unless it is serving."""
+        """Raise the current error unless the model is serving."""
         if self._refusal is not None:
             raise self._refusal()
 
     def check_changeable(self) -> None:
-        """Raise what changes are refused with, unless it takes them."""
+        """Raise the current error unless the model accepts changes."""
         self.check_serving()
         if self.state is ModelLifecycle.STOPPING:
             raise NotReady("the server is stopping")
 
     async def wait_until(self, position: str) -> None:
-        """Wait until the model is at or after a position; raise NotReady if that takes too long."""
+        """Wait until the model is at or after a position; raise NotReady on a timeout."""
         seconds = self._settings.position_wait_seconds
         if not await self.reach(position, seconds):
             self.check_serving()
             raise NotReady(f"position {position} of model {self.name!r} was not reached in {seconds:g} s")
 
     def handle_error(self, error: Exception) -> ServiceError:
-        """Draw the consequence of an error, and return what to answer to those who waited."""
+        """Handle an error, and return the error for the waiting requests."""
         if isinstance(error, ModelGone):
             self._on_deleted(self)
             self.end(ModelLifecycle.DELETED, lambda: ModelGone(self.name, self.record.incarnation))
@@ -304,7 +304,7 @@ class HostedModel(ABC):
         if isinstance(error, IncompatibleRelease):
             self.withhold(error)
             return error
-        # What was being done may have stopped half-way: this state must neither answer nor be kept.
+        # The operation may be incomplete: this state must neither serve nor be stored.
         log.error("model_failed", model=self.name, position=self.position, exc_info=error)
         self.fail(lambda: ModelFailed(f"model {self.name!r} failed; the server must be restarted"))
         return ModelFailed(f"model {self.name!r} failed; the server must be restarted")

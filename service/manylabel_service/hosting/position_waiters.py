@@ -1,4 +1,4 @@
-"""Waiting until a model has come to a position of its log."""
+"""Waiting for a model to reach a position of its log."""
 
 import asyncio
 from collections.abc import Callable
@@ -37,7 +37,7 @@ class PositionWaiters:
             self._awaited.remove(awaited)
 
     def notify(self) -> None:
-        """Let those know who waited for where the model has come to."""
+        """Wake the waiters whose position is reached."""
         if self._awaited:
             here = position_key(self._position())
             self._release(lambda key: key <= here)

@@ -37,7 +37,7 @@ class Prediction:
 
 
 class Predictions(Sequence[Prediction]):
-    """Predictions made from raw scores when they are asked for: a long batch need not be made at once."""
+    """Predictions made lazily from raw scores: a long batch need not be made at once."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""The labels that the answer to a prediction names."""
+"""Labels included in the response to a prediction."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -8,9 +8,9 @@ import numpy as np
 from manylabel_service.hosting.predictions import Prediction
 
 MAX_TOP = 1_000_000
-"""Highest `top` of a request; the size of an answer is bounded beside it."""
+"""Maximum `top` of a request; the size of a response has a separate limit."""
 MAX_NAMES = 1_000
-"""Most names in `only`, and in `except`."""
+"""Maximum number of names in `only`, and in `except`."""
 PREFIX = "*"
 """A name with this at its end is a prefix."""
 

@@ -1,4 +1,4 @@
-"""Signatures of models tell callers, before they send examples, what a model takes and answers at present."""
+"""Signatures of models: the inputs that a model currently accepts, and its outputs."""
 
 from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple

@@ -4,6 +4,6 @@ from manylabel_service.errors import LimitExceeded
 
 
 def check_limit(what: str, size: int, limit: int) -> None:
-    """Raise LimitExceeded for what is larger than it may be."""
+    """Raise LimitExceeded for a size above its limit."""
     if size > limit:
         raise LimitExceeded(what, size, limit)

@@ -1,4 +1,4 @@
-"""How long ago this process last heard from the store: how old what it answers from memory may be."""
+"""Time since this process last reached the store, and so the age of what it predicts from memory."""
 
 import time
 
@@ -8,7 +8,7 @@ whether the store or this process was frozen."""
 
 
 class StoreHealth:
-    """The clock of the last answer."""
+    """Clock at the last response of the store."""
 
     def __init__(self) -> None:
         self._heard_at = time.monotonic()
@@ -16,16 +16,16 @@ class StoreHealth:
 
     @property
     def stale_seconds(self) -> float | None:
-        """The seconds for which others may have changed models unseen; None while the store answers."""
+        """Seconds for which changes of others may be missing; None while the store responds."""
         silence = time.monotonic() - self._heard_at
         return silence if self._lost or silence > SILENCE_SECONDS else None
 
     def heard(self) -> bool:
-        """Note that the store answered; return whether it had been lost, and what happened meanwhile has to be read."""
+        """Note a response of the store; return whether it had been unavailable, so that missed changes must be read."""
         was_lost = self.stale_seconds is not None
         self._heard_at, self._lost = time.monotonic(), False
         return was_lost
 
     def lost(self) -> None:
-        """Note that the store did not do what it was asked."""
+        """Note that a store call failed."""
         self._lost = True

@@ -1,1 +1,1 @@
-"""Jobs: training that takes longer than a request, from its order to a version of a model."""
+"""Training jobs: from the request to a version of a model."""

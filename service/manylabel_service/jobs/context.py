@@ -1,4 +1,4 @@
-"""The store, settings and data sets that jobs need, and the times at which they are looked after."""
+"""The store, settings and datasets that jobs need, and the times at which they are looked after."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ LEASE_SECONDS = 10.0
 VALID_SECONDS = 8.0
 """Seconds after a heartbeat for which the training process may run (self-fencing); less than `LEASE_SECONDS`."""
 HEARTBEAT_SECONDS = 3.0
-"""Between two heartbeats."""
+"""Seconds between two heartbeats."""
 PROGRESS_SECONDS = 1.0
-"""Between two heartbeats when there is progress to report."""
+"""Seconds between two heartbeats with progress to report."""
 POLL_SECONDS = 0.5
 """Poll interval in seconds: a cancelled job stops within this time."""
 RETRY_SECONDS = 1.0
-"""Between two attempts while the store is gone."""
+"""Seconds between two attempts while the store is unavailable."""
 
 
 @dataclass(frozen=True, slots=True)
 class JobContext:
-    """A context holds what all parts of one process need to work at jobs.
+    """Dependencies of everything that works at jobs in one process.
 
     `published` is called in this process with the name of a model that has a new version.
     """

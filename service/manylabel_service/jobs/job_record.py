@@ -1,4 +1,4 @@
-"""A job as the store keeps it: one document, and how it may change.
+"""Job document: a job with all its tasks, and its state changes.
 
 A job is done in tasks: `gather` (only for data from a stream: the examples are taken once, so that every attempt
 sees the same), then the `trial` tasks of a search, at the same time where there are workers, then the `fit` whose
@@ -36,7 +36,7 @@ from manylabel_service.storage import Document
 MAX_LINE = 300
 """Characters of a line of the log."""
 MAX_LINES = 200
-"""Lines kept of the log of a job."""
+"""Number of log lines stored per job."""
 MAX_DETAIL = 2000
 """Characters of the reason of a failure."""
 
@@ -44,11 +44,11 @@ Stage = Literal["gather", "trial", "fit"]
 
 
 class LeaseLost(Exception):
-    """The lease on a task was taken away from who worked at it."""
+    """The lease on a task was revoked."""
 
 
 class NotClaimable(Exception):
-    """The task is not queued (any more)."""
+    """The task is not queued, or no longer."""
 
 
 class Unchanged(Exception):
@@ -97,7 +97,7 @@ class Task(_StoredModel):
 
 
 class Line(_StoredModel):
-    """A line stands in the log of a job; `after` is the revision of the job before it was written."""
+    """Line of a job's log; `after` is the revision of the job before it was written."""
 
     n: int
     time: str
@@ -111,7 +111,7 @@ class JobDocument(_StoredModel):
     Attributes
     ----------
     digest : of the request that came with an idempotency key, in hexadecimal.
-    checksums : of the data sets, by name, as they were when the job was submitted.
+    checksums : of the datasets, by name, as they were when the job was submitted.
     threads, segment_work : of every fit.
     """
 
@@ -156,14 +156,14 @@ class JobDocument(_StoredModel):
     # Changes; `now` is a time in RFC 3339.
 
     def add_log_lines(self, now: str, texts: Iterable[str]) -> None:
-        """Add lines to the log, of which the latest `MAX_LINES` are kept."""
+        """Add lines to the log, which stores the latest `MAX_LINES`."""
         first = self.lines[-1].n + 1 if self.lines else 1
         for n, text in enumerate(texts, first):
             self.lines.append(Line(n=n, time=now, text=text[:MAX_LINE], after=self._revision))
         del self.lines[:-MAX_LINES]
 
     def queue_next(self) -> None:
-        """Queue the tasks that wait for nothing any more."""
+        """Queue the tasks whose prerequisites are done."""
         for stage in ("gather", "trial", "fit"):
             tasks = [task for task in self.tasks if task.stage == stage]
             if all(task.state == "done" for task in tasks):
@@ -176,7 +176,7 @@ class JobDocument(_StoredModel):
             return
 
     def claim(self, number: int, token: str, now: str) -> Task:
-        """Take the lease on a queued task; raises NotClaimable. A second claim with the same token gets the task
+        """Acquire the lease on a queued task; raises NotClaimable. A second claim with the same token gets the task
         again."""
         task = self.tasks[number]
         if not (task.state == "running" and task.lease == token):
@@ -187,19 +187,19 @@ class JobDocument(_StoredModel):
         return task
 
     def leased(self, number: int, token: str) -> Task:
-        """Return the task whose lease this is; raises LeaseLost."""
+        """Return the task of this lease; raises LeaseLost."""
         task = self.tasks[number]
         if self.has_ended or task.lease != token:
             raise LeaseLost(f"task {number} of job {self.id} was taken away")
         return task
 
     def release(self, number: int, token: str) -> None:
-        """Queue a task again, to go on from its checkpoint; raises LeaseLost."""
+        """Queue a task again, to resume from its checkpoint; raises LeaseLost."""
         self._requeue(self.leased(number, token))
         self._update_state()
 
     def requeue_or_fail(self, task: Task, reason: str, max_attempts: int, now: str) -> None:
-        """Queue a task again whose worker or process has died; fail the job if that was the last attempt."""
+        """Queue a task again after a crash of its worker or process; fail the job after the last attempt."""
         if task.attempt >= max_attempts:
             self.fail("worker_died", f"{reason}; attempt {task.attempt} was the last", now)
             return
@@ -208,14 +208,14 @@ class JobDocument(_StoredModel):
         self._update_state()
 
     def finish(self, number: int, token: str, outcome: dict[str, Any]) -> None:
-        """End a task that is done, and queue what waited for it; raises LeaseLost."""
+        """Finish a task, and queue the tasks that waited for it; raises LeaseLost."""
         task = self.leased(number, token)
         task.state, task.lease, task.checkpoint, task.progress = "done", None, None, None
         task.outcome = outcome
         self.queue_next()
 
     def succeed(self, number: int, token: str, result: Result, now: str) -> None:
-        """End the job, whose last task is done and its result published; raises LeaseLost."""
+        """Finish the job after its last task, with its result published; raises LeaseLost."""
         task = self.leased(number, token)
         task.state, task.lease, task.checkpoint = "done", None, None
         self.result = result
@@ -227,7 +227,7 @@ class JobDocument(_StoredModel):
         self._end("failed", now)
 
     def give_up(self, code: str, detail: str, now: str) -> None:
-        """Fail, and drop what takes most room."""
+        """Fail the job, and drop its largest fields."""
         self.lines, self.result = [], None
         for task in self.tasks:
             task.progress = task.outcome = None
@@ -242,7 +242,7 @@ class JobDocument(_StoredModel):
         self._end("cancelled", now)
 
     def retry(self) -> None:
-        """Queue what is not done, from its checkpoints; raises JobNotRetryable."""
+        """Queue the unfinished tasks, from their checkpoints; raises JobNotRetryable."""
         if self.state not in ("failed", "cancelled"):
             raise JobNotRetryable(self.id, self.state)
         self.state, self.error, self.ended, self.started = "queued", None, None, None
@@ -282,12 +282,12 @@ class JobDocument(_StoredModel):
         return best
 
     def sampled(self) -> StreamSample | None:
-        """Return what was taken from a stream; None before that, and for other data."""
+        """Return the sample of a stream; None before sampling, and for other data."""
         outcome = next((task.outcome for task in self.tasks if task.stage == "gather"), None)
         return None if outcome is None else StreamSample.model_validate(outcome)
 
     def progress(self) -> Progress | None:
-        """Return how far the job is; None before it has begun."""
+        """Return the progress of the job; None before the first task has started."""
         if self.started is None:
             return None
         running = next((task for task in self.tasks if task.state == "running"), None)
@@ -322,7 +322,7 @@ class JobDocument(_StoredModel):
 
 
 def queued(jobs: Iterable[JobDocument]) -> list[tuple[JobDocument, int]]:
-    """Return the tasks that wait for a worker: of the oldest job first."""
+    """Return the queued tasks, those of the oldest job first."""
     waiting = sorted((job for job in jobs if not job.has_ended), key=lambda job: (job.created, job.id))
     return [(job, n) for job in waiting for n, task in enumerate(job.tasks) if task.state == "queued"]
 

@@ -28,7 +28,7 @@ MAX_BYTES = 2**19
 """Maximum bytes of a new job in the store. The results of its trials add to it."""
 
 Event = tuple[int, str, dict[str, Any]]
-"""The revision of the job, ``state``, ``progress`` or ``log``, and what it says."""
+"""Revision of the job, the event (``state``, ``progress`` or ``log``), and its data."""
 
 
 class JobService:
@@ -45,7 +45,7 @@ class JobService:
         self._monitoring = asyncio.create_task(self._monitor.run(), name="monitor of jobs")
 
     async def stop(self) -> None:
-        """Release the tasks under way in this process, with their last checkpoints; its processes are killed."""
+        """Release the running tasks of this process, with their last checkpoints; training processes are killed."""
         if self._monitoring is not None:
             self._monitoring.cancel()
             await asyncio.gather(self._monitoring, return_exceptions=True)
@@ -87,7 +87,7 @@ class JobService:
         return record.to_job()
 
     async def _made(self, id: str, spec: JobSpec, key: IdempotencyKey | None) -> JobDocument:
-        """Return the record of a job that can be done, as far as can be known."""
+        """Return the document of a valid job, as far as the request can be checked."""
         await self._limit.check()
         spec = await with_split(self._context, spec)
         checksums = await check(self._context, spec)
@@ -108,7 +108,7 @@ class JobService:
         return record
 
     async def _check_datasets_again(self, record: JobDocument) -> None:
-        """Take a job back whose data set was deleted while it was written; from now on its data sets stay."""
+        """Withdraw a job whose dataset was deleted while the job was written; later, its datasets cannot be deleted."""
         for name in record.checksums:
             try:
                 await self._context.datasets.get(name)
@@ -121,7 +121,7 @@ class JobService:
         return (await self._job_store.get(id)).to_job()
 
     async def log(self, id: str) -> list[LogLine]:
-        """Return what is left of a job's log; raises JobNotFound."""
+        """Return the stored lines of a job's log; raises JobNotFound."""
         return (await self._job_store.get(id)).log()
 
     async def cancel(self, id: str) -> Job:
@@ -131,7 +131,7 @@ class JobService:
         return record.to_job()
 
     async def retry(self, id: str) -> Job:
-        """Queue a job again that failed or was cancelled; it goes on from its checkpoints.
+        """Queue a failed or cancelled job again; it resumes from its checkpoints.
 
         Raises
         ------
@@ -148,14 +148,14 @@ class JobService:
         return record.to_job()
 
     async def uses_dataset(self, name: str) -> bool:
-        """Return whether a job that has not ended needs a data set."""
+        """Return whether an unfinished job needs a dataset."""
         await self._job_store.refresh()
         return any(name in record.checksums for record in self._job_store.jobs.values() if not record.has_ended)
 
     async def watch(self, id: str, after: int | None = None) -> AsyncIterator[Event]:
-        """Yield what happens to a job from now on, or after a revision, until it has ended or is deleted.
+        """Yield the events of a job from now on, or after a revision, until it ends or is deleted.
 
-        The lines of its log come first (behind the revision), then its state. Raises JobNotFound.
+        The lines of its log come first (after the revision), then its state. Raises JobNotFound.
         """
         record = await self._job_store.get(id)
         state: str | None = None
@@ -181,7 +181,7 @@ class JobService:
             record = later
 
     async def _later(self, id: str, revision: int) -> JobDocument | None:
-        """Return the job once it has changed; None if it has been deleted."""
+        """Return the job after its next change; None if it was deleted."""
         while True:
             known = self._job_store.jobs.get(id)
             if known is None:  # deleted, or new: the last refresh was before it

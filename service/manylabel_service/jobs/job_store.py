@@ -33,17 +33,17 @@ def now() -> str:
 
 
 def blobs_of(id: str) -> str:
-    """Return what the keys of a job's blobs begin with."""
+    """Return the prefix of the keys of a job's blobs."""
     return f"{BLOBS}{id}/"
 
 
 def gathered_key(id: str) -> str:
-    """Return the key of the examples that were taken from a stream."""
+    """Return the key of the examples sampled from a stream."""
     return f"{blobs_of(id)}gathered"
 
 
 class JobStore:
-    """A job store reads and changes the jobs of a store, and remembers them as of the last `refresh`.
+    """Reads and changes the jobs of a store, with a cache as of the last `refresh`.
 
     Attributes
     ----------
@@ -72,9 +72,9 @@ class JobStore:
         return JobDocument.from_document(document)
 
     async def change(self, id: str, change: JobChange) -> JobDocument:
-        """Change a job as it is by then, and return it as it is afterwards.
+        """Apply a change to the latest state of a job, and return the job afterwards.
 
-        Where the answer of the store gets lost, `StorageUnavailable` is raised though the change may have been made.
+        If the response of the store is lost, `StorageUnavailable` is raised although the change may have been made.
 
         Raises
         ------
@@ -104,12 +104,12 @@ class JobStore:
         await self.remove_blobs(record.id)
 
     async def remove_blobs(self, id: str, keep: Iterable[str] = ()) -> None:
-        """Remove what is stored for a job beside its document, but for some keys."""
+        """Remove the blobs of a job, except some keys."""
         for key in set(await self._store.blobs.keys(blobs_of(id))) - set(keep):
             await self._store.blobs.delete(key)
 
     async def refresh(self) -> None:
-        """Read what has changed, and wake those that wait for it."""
+        """Read changed jobs, and wake their waiters."""
         async with self._refreshing:
             documents, ids = await self._follower.poll()
             if not documents and ids is None:
@@ -141,7 +141,7 @@ class JobStore:
 
 
 def _fitting(record: JobDocument) -> bytes:
-    """Return the job as a document; one that has grown too large fails, and says so."""
+    """Return the job as a document; a job that has grown too large fails with a reason."""
     value = record.to_bytes()
     if len(value) > MAX_DOCUMENT_BYTES:
         record.give_up("too_large", f"what is to be remembered of the job exceeds {MAX_DOCUMENT_BYTES:,} bytes", now())
@@ -150,7 +150,7 @@ def _fitting(record: JobDocument) -> bytes:
 
 
 def _readable(documents: list[Document]) -> list[JobDocument]:
-    """Return those that this program can read; a newer one may have written others."""
+    """Return the documents that this release can read; a newer release may have written others."""
     records = []
     for document in documents:
         try:

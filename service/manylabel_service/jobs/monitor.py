@@ -25,11 +25,11 @@ from manylabel_service.online.history.catalogue import collect_garbage
 from manylabel_service.trained.version_store import collect_deleted
 
 MAX_ENDED_JOBS = 1_000
-"""Maximum number of ended jobs kept; the oldest are removed. The versions that they published stay."""
+"""Maximum number of finished jobs stored; the oldest are removed. The versions that they published stay."""
 COLLECT_SECONDS = 60.0
-"""Between two searches for what no job needs any more."""
+"""Seconds between two searches for data that no job needs any more."""
 MAX_PASSED_SECONDS = 2.0
-"""Most that counts between two polls: this process itself may have stood still."""
+"""Maximum seconds counted between two polls, in case this process was suspended."""
 
 log = structlog.get_logger()
 
@@ -76,7 +76,7 @@ class JobMonitor:
             await self._collect_garbage()
 
     def _expired(self, passed: float) -> list[tuple[str, int]]:
-        """Return the tasks whose holders have sent no heartbeat for too long."""
+        """Return the tasks whose holders have timed out."""
         heartbeats = {}
         for record in self._context.job_store.jobs.values():
             for number, task in enumerate(() if record.has_ended else record.tasks):
@@ -90,7 +90,7 @@ class JobMonitor:
         return [key for key, heartbeat in heartbeats.items() if heartbeat.age >= LEASE_SECONDS]
 
     async def _expire(self, id: str, number: int) -> None:
-        """Take the lease away, unless its holder has sent a heartbeat after all."""
+        """Revoke the lease, unless its holder has sent a heartbeat in the meantime."""
         last, settings = self._heartbeats.pop((id, number)), self._context.settings
 
         def take_away(record: JobDocument, now: str) -> None:
@@ -109,7 +109,7 @@ class JobMonitor:
         await self._context.job_store.refresh()
 
     async def _collect_garbage(self) -> None:
-        """Forget jobs that ended long ago, and remove what no job needs."""
+        """Delete the oldest finished jobs, and blobs that no job needs."""
         await asyncio.to_thread(remove_stale, self._context.settings.data_dir / "jobs")
         job_store = self._context.job_store
         ended = [record for record in job_store.jobs.values() if record.has_ended]

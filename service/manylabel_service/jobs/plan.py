@@ -1,4 +1,4 @@
-"""From what a client asks for to tasks: all that can be checked is, before anything is queued."""
+"""Translation of a job request to tasks; everything that can be checked is checked before anything is queued."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ async def check(context: JobContext, spec: JobSpec) -> dict[str, str]:
     Returns
     -------
     dict of str to str
-        Checksums of the data sets that it needs, by name.
+        Checksums of the datasets that it needs, by name.
 
     Raises
     ------
@@ -69,7 +69,7 @@ async def check(context: JobContext, spec: JobSpec) -> dict[str, str]:
 
 
 async def with_split(context: JobContext, spec: JobSpec) -> JobSpec:
-    """Return a job that learns from the split train where it names none and the data set has train and test."""
+    """Return the job with the split train if it names none and the dataset has train and test."""
     data = spec.data
     if not isinstance(data, DataOfSet) or data.split is not None:
         return spec
@@ -98,7 +98,7 @@ def _check_learnable(spec: JobSpec, found: DatasetMeta, n_views: int) -> None:
 
 
 def _check_number(spec: JobSpec, n_rows: int, n_labels: int) -> None:
-    """Check that the rows, if all are labelled, suffice for the labels, for what is held out and for folds."""
+    """Check that the rows suffice for the labels, the hold-out and the folds, if all are labelled."""
     if n_rows < n_labels:
         raise InvalidJob(
             ("data", "dataset"), f"must have as many rows as labels, {n_labels:,}, or more; has {n_rows:,}"
@@ -130,7 +130,7 @@ def _check_views(at: Path, spec: JobSpec, other: DatasetMeta, views: Mapping[str
 
 async def _check_stream(context: JobContext, spec: JobSpec, data: DataOfStream) -> None:
     if TRAINERS[spec.trainer].views:
-        raise InvalidJob(("data", "stream"), f"must be a data set with several views for {spec.trainer}")
+        raise InvalidJob(("data", "stream"), f"must be a dataset with several views for {spec.trainer}")
     record = await context.store.models.find(data.stream)
     if record is None:
         raise ModelNotFound(data.stream)

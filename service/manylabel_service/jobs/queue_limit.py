@@ -1,4 +1,4 @@
-"""The limit on jobs that wait or run, which holds however many servers take jobs at once."""
+"""Limit of queued and running jobs, which holds however many servers accept jobs at once."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ KIND = "job-claims"
 NAME = "queue"
 
 CLAIM_SECONDS = 120.0
-"""A claim that is so old was left by a process that died; no job comes of it any more."""
+"""Age in seconds from which a claim counts as left by a dead process."""
 
 _Claims = dict[str, tuple[float, int]]
-"""From the id of a job to when it was claimed (Unix time), and the revision that the job had then; 0 for a new one."""
+"""Claims by job id: when the job was claimed (Unix time), and its revision then; 0 for a new one."""
 
 
 class QueueLimit:
-    """A queue limit lets a job in if there is room, counting those that other servers are just about to let in.
+    """Admission control for jobs, which counts those that other servers are about to admit.
 
-    Who lets one in claims room in a document first, changed by compare-and-set. A claim counts until the job shows.
+    A server first claims capacity in a document with optimistic concurrency. A claim counts until its job is visible.
 
     Parameters
     ----------
@@ -45,7 +45,7 @@ class QueueLimit:
         self._turn = asyncio.Lock()  # claims of one process would only make each other fail
 
     async def check(self) -> None:
-        """Raise `JobsFull` where there is no room now."""
+        """Raise `JobsFull` if the limit is reached."""
         await self._read("")
 
     @asynccontextmanager

@@ -12,13 +12,13 @@ from manylabel_service.idempotency import IdempotencyKey
 from manylabel_service.label_studio.config import LabelConfig, Question
 
 _DIGEST = b"label-studio-key"
-"""The key alone says which annotation it is, as it was at which time."""
+"""Constant digest, because the idempotency key alone identifies an annotation and its update time."""
 
 _STEPS = (1, 2, 5)
 
 
 class AnnotationRefused(ValueError):
-    """The annotation cannot be understood; the message says why, as the end of a sentence."""
+    """The annotation is invalid; the message is the end of a sentence."""
 
 
 def truth(config: LabelConfig, result: Sequence[Any]) -> Labels | None:
@@ -67,7 +67,7 @@ def _chosen(result: Sequence[Any]) -> dict[str, list[str]]:
 
 
 def shown(config: LabelConfig, prediction: Prediction | None, version: str) -> dict[str, Any]:
-    """Return a prediction as Label Studio takes it; None is that of a task that is no record.
+    """Return a prediction in Label Studio's form; None stands for a task that is not a record.
 
     `score` is the certainty, 1 less the uncertainty of the labels asked for that the model knows; 0 if it knows none.
     If the model promises a precision, the certainty is scaled: below 0.5 if the task needs review, 0.5 or more if not.
@@ -125,7 +125,7 @@ def annotation_key(annotation: Mapping[str, Any]) -> IdempotencyKey:
 
 
 def is_number(value: object) -> TypeGuard[int]:
-    """Return whether a value is a number that Label Studio gives to a project, a task or an annotation."""
+    """Return whether a value is a valid number of a project, a task or an annotation."""
     return type(value) is int and 0 <= value < 2**63
 
 
@@ -139,9 +139,9 @@ def milestones(updates: int) -> list[int]:
 
 
 def model_versions(name: str, incarnation: int, updates: int) -> list[str]:
-    """Return what versions of a model are called, from its first to the present one.
+    """Return the names of versions of a model, from the first to the current one.
 
-    Label Studio asks for the prediction of a task again when the version has changed: it changes each time the model
-    has learnt enough to change its predictions.
+    Label Studio requests the prediction of a task again when the version has changed. The version changes when the
+    model has learnt enough to change its predictions.
     """
     return [f"{name}.{incarnation}.{reached}" for reached in milestones(updates)]

@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 from xml.parsers import expat
 
 MAX_CONFIG_BYTES = 2**18
-"""Most bytes of a configuration."""
+"""Maximum bytes of a configuration."""
 
 MAX_CONFIG_DEPTH = 100
-"""Most tags inside one another."""
+"""Maximum depth of nested tags."""
 
 MAX_CONFIG_TAGS = 20_000
 """Maximum number of tags. Objects for more of them cost a whole garbage collection, for which all requests wait."""
@@ -28,11 +28,11 @@ _FIELD = re.compile(r"\$([^\s$]+)")
 
 
 class ConfigRefused(ValueError):
-    """The configuration cannot be used; the message says why, as the end of a sentence."""
+    """The configuration is not supported; the message is the end of a sentence."""
 
 
 class Choice(NamedTuple):
-    """A choice is what Label Studio calls it in its results, and the label that it stands for."""
+    """A choice by its name in Label Studio's results, and its label."""
 
     value: str
     label: str
@@ -58,7 +58,7 @@ class Question(NamedTuple):
 
 
 class LabelConfig(NamedTuple):
-    """A configuration has questions, fields of a task that are texts, and fields that are no features."""
+    """Questions, text fields and ignored fields of a configuration."""
 
     questions: tuple[Question, ...]
     texts: frozenset[str]
@@ -82,7 +82,7 @@ class LabelConfig(NamedTuple):
 
     @property
     def is_complete(self) -> bool:
-        """True if an annotation tells the whole truth: every question may be answered with any number of labels."""
+        """True if an annotation has complete labels: every question allows any number of labels."""
         return all(question.multiple for question in self.questions)
 
 
@@ -94,7 +94,7 @@ class _Tag(NamedTuple):
 
 @lru_cache(maxsize=16)
 def read_config(text: str) -> LabelConfig:
-    """Return what a configuration asks.
+    """Return the questions of a configuration.
 
     Raises
     ------
@@ -179,5 +179,5 @@ def _last(open_tags: list[_Tag | None]) -> _Tag | None:
 
 
 def fields_of(data: Mapping[str, Any], config: LabelConfig) -> Iterator[tuple[str, Any]]:
-    """Yield the fields of a task that are features: all but images and other media."""
+    """Yield the fields of a task that are features: all except images and other media."""
     return ((name, value) for name, value in data.items() if name not in config.media)

@@ -52,7 +52,7 @@ class Connection(NamedTuple):
 
 
 class FetchFailed(Exception):
-    """The annotations cannot be read; the message, for the server's log, says why."""
+    """The annotations cannot be read; the server's log has the message."""
 
 
 class Connections:
@@ -182,8 +182,8 @@ async def _get(client: httpx2.AsyncClient, url: httpx2.URL, address: str, query:
 async def _tasks(raw: bytearray) -> AsyncIterator[dict[str, Any] | None]:
     """Yield the tasks of a page; None for a task that is too large.
 
-    Parsing holds the interpreter, in a thread too. So each task is parsed alone, once its size is known, and other
-    requests are answered in between.
+    Parsing holds the interpreter, in a thread too. So each task is parsed separately after a check of its size, and
+    other requests run in between.
     """
     found = _TASKS.search(raw)
     if found is None:

@@ -1,1 +1,1 @@
-"""The models of this process, of both kinds: which are in memory, and how they come and go."""
+"""Models of this process, of both kinds: loading, listing and eviction."""

@@ -70,7 +70,7 @@ class Eviction:
                 excess = self._staying_bytes() + room_for - self._most_bytes
 
     async def _leaves(self, replica: HostedModel, reason: str) -> bool:
-        """Begin to take a model out; return False if it stays, and True if it has left or its snapshot takes long."""
+        """Start to evict a model; return False if it stays, and True if it is evicted or its snapshot takes long."""
         task = self._leaving[replica] = asyncio.create_task(self._take_out(replica, reason))
         task.add_done_callback(lambda _: self._leaving.pop(replica))
         await asyncio.wait([task], timeout=PATIENCE_SECONDS)
@@ -102,7 +102,7 @@ class Eviction:
         return sum(self._sizes[replica][1] for replica in staying if replica in self._sizes)
 
     async def resident_bytes(self) -> int:
-        """Return the bytes of memory that the models take; each is weighed again only after it has changed."""
+        """Return the bytes of memory of the models; each is measured again only after a change."""
         replicas = self._replicas()
         sizes = {}
         for replica in replicas:

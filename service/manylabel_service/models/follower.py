@@ -1,4 +1,4 @@
-"""Hears from the store what other processes have changed, for all models of this one."""
+"""Watcher of the changes that other processes make to the models of this one."""
 
 import asyncio
 from collections.abc import Callable, Iterable
@@ -13,13 +13,14 @@ from manylabel_service.trained.model import TrainedModel
 from manylabel_service.trained.version_store import KIND
 
 WAIT_SECONDS = 1.0
-"""How long one call waits for a change: also how long a model that came to be here may go unheard of."""
+"""Seconds for which one call waits for a change, and so the maximum delay before a newly loaded model is watched."""
 LEAST_SECONDS = 0.02
-"""Between two calls, so that a stream of changes, our own among them, costs a bounded number of calls."""
+"""Seconds between two calls, which bound the number of calls during a stream of changes."""
 POLL_SECONDS = 0.5
-"""Between two looks for what others have done to the versions of trained models: no store tells of that by itself."""
+"""Poll interval in seconds for versions of trained models changed by other processes; the store sends no
+notification."""
 BACKOFF_SECONDS = (0.1, 2.0)
-"""From, and up to: between two attempts while the store is gone."""
+"""Minimum and maximum seconds between two attempts while the store is unavailable."""
 
 log = structlog.get_logger()
 
@@ -38,7 +39,7 @@ class Follower:
         self._store = store
         self._store_health = store_health
         self._replicas = replicas
-        self._told = False  # whether the log says that the store is gone
+        self._told = False  # whether the log line about the unavailable store was written
 
     async def run(self) -> None:
         """Follow until cancelled."""
@@ -95,12 +96,12 @@ class Follower:
             return
         for record in changed:
             replica = following[record]
-            # One that has moved on, or is at it, hears what it missed next time: most often it was its own append.
+            # A model that has advanced, or is applying, is polled again next time: most often it was its own append.
             if not replica.busy and replica.log_position == positions[record]:
                 replica.poll()
 
     def _poll_everywhere(self) -> None:
-        """Poll all models now that the store is back, busy ones too: only so is it seen what the store has lost."""
+        """Poll all models after the store is back, including busy ones, to detect lost data."""
         if self._told:
             log.info("store_recovered")
         self._told = False

@@ -16,7 +16,7 @@ from manylabel_service.trained.predictor import read_estimator, takes_views
 from manylabel_service.trained.version import Version
 
 GONE_ON_WITH = ("auto", "none")
-"""Scalings of versions that a stream can go on with."""
+"""Scalings of versions that a stream can continue."""
 
 
 def warm_start(
@@ -126,7 +126,7 @@ def _check_limits(limits: ModelLimits, n_features: int, n_labels: int) -> None:
 
 
 def _name_columns(model: OnlineModel, features: tuple[str, ...] | int) -> None:
-    """Settle the form of examples as if those with such columns had been learnt; more may come."""
+    """Set the input kind and columns of examples as if they had been learnt; more columns may follow."""
     arrays, layout = model.features.state()
     if isinstance(features, int):
         layout = {**layout, "kind": "numbered", "size": features}

@@ -11,9 +11,9 @@ from manylabel_service.settings import Settings
 from manylabel_service.storage import ModelMeta, Store
 
 LOOK_UP_SECONDS = 1.0
-"""How long `existing` and `log_lags` wait for the store."""
+"""Timeout in seconds of `existing` and `log_lags`."""
 COUNTED_ENTRIES = 1_000
-"""Most entries that are counted in a log."""
+"""Maximum number of entries counted in a log."""
 
 
 class Listing:
@@ -69,9 +69,9 @@ class Listing:
         return there.union(self._serving()).intersection(names)
 
     async def log_lags(self) -> dict[str, int]:
-        """Return, by model, how many entries of its log are not in it here; about `COUNTED_ENTRIES` stand for more.
+        """Return, by model, the number of log entries not applied here; about `COUNTED_ENTRIES` stands for more.
 
-        Without an answer of the store soon it is empty.
+        Empty if the store does not respond in time.
         """
         following = {hosted.record: hosted.log_position for hosted in self._resident.values() if hosted.serving}
         try:

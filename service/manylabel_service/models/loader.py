@@ -1,4 +1,4 @@
-"""Models into memory: each once, however many ask for it, and few at a time."""
+"""Single-flight loading: concurrent requests for a model share one load, and few loads run at once."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -11,7 +11,7 @@ LOADS_AT_A_TIME = 2
 
 
 class ModelLoader:
-    """A model loader loads models by name, each once, and few at a time.
+    """Loader of models by name, with single-flight loads and limited concurrency.
 
     Parameters
     ----------
@@ -26,7 +26,7 @@ class ModelLoader:
         self.slots = asyncio.Semaphore(LOADS_AT_A_TIME)
 
     async def get(self, name: str) -> HostedModel:
-        """Return the replica, once it is loaded; a load goes on when its callers have left.
+        """Return the loaded replica; a load continues when its callers have left.
 
         Raises
         ------
@@ -54,7 +54,7 @@ class ModelLoader:
             del self._tasks[name]
 
     async def cancel(self) -> None:
-        """Cancel what is under way."""
+        """Cancel running loads."""
         tasks = list(self._tasks.values())
         for task in tasks:
             task.cancel()

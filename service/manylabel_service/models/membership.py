@@ -36,17 +36,17 @@ IN_USE = "in-use"
 HEARTBEAT_SECONDS = 2.0
 EXPIRY_SECONDS = 10.0
 MAX_PASSED_SECONDS = 2 * HEARTBEAT_SECONDS
-"""Most that counts between two looks: this process itself may have stood still."""
+"""Maximum seconds counted between two polls, in case this process was suspended."""
 MAX_MODELS = 1_000
-"""Models whose positions a replica tells."""
+"""Maximum number of models whose positions a replica reports."""
 
 log = structlog.get_logger()
 
 
 class Member(BaseModel):
-    """A member is a process that reads and writes the logs of a store, as it describes itself.
+    """Process that reads and writes the logs of a store, as it describes itself.
 
-    What a later release adds to its description is passed over.
+    Unknown fields of later releases are ignored.
     """
 
     model_config = ConfigDict(extra="ignore")
@@ -64,7 +64,7 @@ class Member(BaseModel):
     models: dict[str, str] = Field(default_factory=dict)
     """The models in memory, and the positions of their logs that they are at."""
     withheld: dict[str, str] = Field(default_factory=dict)
-    """The models that another release has to serve, and the code of the error that says why."""
+    """Models that another release has to serve, with the error code."""
     asks: dict[str, int] = Field(default_factory=dict)
     """The models, and their incarnations, of which it needs a snapshot to compare with."""
 
@@ -127,7 +127,7 @@ class Membership:
 
     @property
     def members(self) -> list[Member]:
-        """This member and the others, in the order in which they started; others as of the latest heartbeat."""
+        """This member and the others, in the order of their start; others as of the latest heartbeat."""
         members = [self._description(), *(seen.member for seen in self._others.values())]
         return sorted(members, key=lambda member: (member.started_at, member.id))
 
@@ -142,7 +142,7 @@ class Membership:
 
     @property
     def must_agree(self) -> bool:
-        """True while a server that computes with another build takes part."""
+        """True while a server with another build takes part."""
         return bool(self._of_other_builds())
 
     # -- coming and going -------------------------------------------------------------------------
@@ -209,9 +209,9 @@ class Membership:
     # -- snapshots to compare with ----------------------------------------------------------------
 
     def ask(self, record: ModelMeta) -> bool:
-        """Ask for a snapshot of a model; return whether a server of another build may have it in memory.
+        """Request a snapshot of a model; return whether a server of another build may have it in memory.
 
-        What such a server told before it was asked says nothing about it.
+        Descriptions that such a server wrote before the request are ignored.
         """
         name = record.name
         if name not in self._own.asks:
@@ -225,7 +225,7 @@ class Membership:
         )
 
     def ask_no_more(self, record: ModelMeta) -> None:
-        """Take back what was asked for."""
+        """Withdraw the request."""
         self._own.asks.pop(record.name, None)
         self._told_before.pop(record.name, None)
 
@@ -235,7 +235,7 @@ class Membership:
         return self._own.model_copy(update=self._describe())
 
     async def _tell(self) -> bool:
-        """Write what this member is; return whether the others may have taken it for dead before."""
+        """Write the description of this member; return whether the others may have considered it dead before."""
         if not self._shared:
             return False
         value, entering = self._description().model_dump_json().encode(), False
@@ -287,7 +287,7 @@ class Membership:
         return Versions(format, replay_version)
 
     async def _look(self) -> None:
-        """Read what the others tell; remove those that have told nothing for too long."""
+        """Read the descriptions of the others; remove those that have timed out."""
         if not self._shared:
             return
         documents = await self._documents.all(KIND)
@@ -323,7 +323,7 @@ class Membership:
 
 
 class _Seen:
-    """Keeps what another member told last, and for how many seconds it has told nothing since."""
+    """Last description of another member, and the seconds since it changed."""
 
     def __init__(self, document: Document) -> None:
         self.revision = document.revision

@@ -160,7 +160,7 @@ class Registry:
             membership.ask_no_more(record)
 
     async def stop(self) -> None:
-        """Finish what waits, and take last snapshots: one after the other, each as large as its model."""
+        """Finish waiting requests, and take last snapshots one after the other, each as large as its model."""
         self.ready = False
         await self._loader.cancel()
         for task in self._tasks:
@@ -187,7 +187,7 @@ class Registry:
 
     @property
     def storage_gone_seconds(self) -> float | None:
-        """The seconds for which the store has not answered; None while it does."""
+        """Seconds for which the store has been unavailable; None while it responds."""
         return self._store_health.stale_seconds if self.ready else None
 
     def check_compatible(self) -> None:
@@ -200,7 +200,7 @@ class Registry:
             raise error(f"another release has to serve {len(codes)} of the models, see the log")
 
     def check_ready(self) -> None:
-        """Raise what a server that must not get requests says: NotReady, or as `check_compatible`."""
+        """Raise NotReady, or as `check_compatible`, if this server must not get requests."""
         self.check_compatible()
         self.require_ready()
 
@@ -213,7 +213,7 @@ class Registry:
         }
 
     def _asked(self, name: str, incarnation: int) -> bool:
-        """Have a snapshot taken soon of a model that another process has to compare with; return whether it is here."""
+        """Take a snapshot soon, of a model that another process has to compare with; return whether it is here."""
         model = self._replicas.get(name)
         if model is None or model.record.incarnation != incarnation or not model.serving:
             return False
@@ -230,7 +230,7 @@ class Registry:
         return [self._replicas[name] for name in sorted(self._replicas)]
 
     async def get(self, name: str) -> HostedModel:
-        """Return a model, which is loaded if it is not in memory.
+        """Return a model, loading it if it is not in memory.
 
         Raises
         ------
@@ -248,7 +248,7 @@ class Registry:
         return replica
 
     async def ask(self, model: H, request: Callable[[H], Awaitable[T]]) -> T:
-        """Return what a model answers; one that is evicted or deleted meanwhile is asked once more by its name.
+        """Return the result of a model; if the model is evicted or deleted meanwhile, retry once by its name.
 
         Raises
         ------
@@ -272,12 +272,12 @@ class Registry:
             model = other
 
     def poll(self, name: str) -> None:
-        """Have read what others, in this process too, have added to the log of a model."""
+        """Read the new log entries of a model, also those of this process."""
         if (model := self._replicas.get(name)) is not None and model.serving:
             model.poll()
 
     async def _still_there(self, replica: HostedModel) -> bool:
-        """Return whether a model that failed still exists: its log is not followed, so that has to be looked up."""
+        """Return whether a failed model still exists, which must be looked up because its log is not followed."""
         record = await self._store.models.find(replica.record.name)
         if record != replica.record:
             self._forget(replica)
@@ -304,9 +304,9 @@ class Registry:
         return await self._listing.existing(names)
 
     async def log_lags(self) -> dict[str, int]:
-        """Return, by model, how many entries of its log are not in it here; about 1,000 stand for more.
+        """Return, by model, the number of log entries not applied here; about 1,000 stands for more.
 
-        Without an answer of the store soon it is empty.
+        Empty if the store does not respond in time.
         """
         return await self._listing.log_lags()
 
@@ -377,14 +377,14 @@ class Registry:
             await replica.drop()
 
     def _readable(self, record: ModelMeta) -> HostedModel:
-        """Return a model that is to be restored; raise `ModelDamaged` for one whose record says nothing."""
+        """Return a model to restore; raise `ModelDamaged` if its metadata is unreadable."""
         try:
             record.check()
             hosted = self._hosted(record)
         except IncompatibleRelease as error:
             log.error("model_withheld", model=record.name, code=error.code, error=str(error))
             raise
-        except Exception as error:  # whatever stands in it, it must not keep the other models from serving
+        except Exception as error:  # whatever it contains, it must not prevent other models from serving
             damaged = error if isinstance(error, ModelDamaged) else ModelDamaged(record.name, f"its spec: {error}")
             log.error("model_damaged", model=record.name, incarnation=record.incarnation, error=str(error))
             self._damaged.add(record.name)
@@ -405,7 +405,7 @@ class Registry:
         return record, self._store, self._settings, store_health, self._forget, room, self.in_use
 
     async def _host(self, replica: HostedModel) -> HostedModel:
-        """Take a replica in; answers the one that is there afterwards: one of a newer model, or an earlier one."""
+        """Register a replica; return the registered one, which can be that of a newer or an earlier model."""
         name = replica.record.name
         other = self._replicas.get(name)
         if other is not None and other.record.incarnation >= replica.record.incarnation:

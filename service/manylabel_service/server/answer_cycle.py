@@ -1,4 +1,4 @@
-"""The answer to one request: a head and a body that come at once are written at once.
+"""Response cycle that writes headers and body at once if they arrive at once.
 
 uvicorn's cycle searches every name and every value for characters that are not allowed in a head, and writes head and
 body by themselves. Most headers are the same in every answer: those are checked once, for all answers.
@@ -17,7 +17,7 @@ _CONSTANT = {header: b"%b: %b\r\n" % header for header in _ALIKE}
 _SANE = frozenset({b"date", b"x-request-id"})
 """Names whose values were made here, or checked."""
 _FOR_UVICORN = frozenset({b"connection", b"transfer-encoding"})
-"""Names that say how the answer and the connection go on."""
+"""Headers about the length of the response and the connection."""
 
 
 class ResponseCycle(RequestResponseCycle):
@@ -48,7 +48,7 @@ class ResponseCycle(RequestResponseCycle):
         await super().send(message)
 
     def _rendered(self, message: Any) -> bytes:
-        """Return the head of an answer; nothing if it is one for uvicorn."""
+        """Return the headers of a response; empty if uvicorn must write them."""
         length, lines = b"", [STATUS_LINE[message["status"]]]
         for header in (*self.default_headers, *message["headers"]):
             line = _CONSTANT.get(header)

@@ -13,24 +13,24 @@ from manylabel_service.telemetry.metrics import Telemetry
 log = structlog.get_logger()
 
 POLL_SECONDS = 0.5
-"""How often every connection is looked at."""
+"""Seconds between two checks of every connection."""
 RESERVED_DESCRIPTORS = 256
-"""Files and sockets that are kept for the server's own: the store, uploads, other processes."""
+"""Number of descriptors reserved for the store, uploads and other processes."""
 MAX_LINGERING = 64
-"""Connections beyond the limit that get an answer; those beyond these are closed without."""
+"""Maximum number of connections above the limit that get a response; further ones are closed without one."""
 
 
 class Connection(Protocol):
     """A connection, as its limits see it."""
 
     def poll(self, now: float) -> int:
-        """End what takes too long; return the bytes of answers that the client has not taken."""
+        """End connections that exceed a timeout; return the unsent response bytes."""
 
     def give_way(self) -> bool:
-        """Close, if nothing has been asked for a while; return whether it did."""
+        """Close the connection if it is idle; return whether it did."""
 
     def cut_off(self) -> None:
-        """End a connection whose client does not take its answers."""
+        """End a connection whose client does not read its responses."""
 
 
 class ConnectionLimits:
@@ -88,7 +88,7 @@ class ConnectionLimits:
         return False
 
     def may_linger(self, n_connections: int) -> bool:
-        """Return whether one too many may get an answer."""
+        """Return whether a connection above the limit may get a response."""
         return n_connections <= self.max_connections + MAX_LINGERING
 
     def _schedule(self) -> None:
@@ -108,7 +108,7 @@ class ConnectionLimits:
 
 
 def _descriptors(wanted: int) -> int:
-    """Return how many connections this process may open, after it has asked for as many as are wanted."""
+    """Return how many connections this process can open, after raising its limit as far as possible."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == resource.RLIM_INFINITY:
         return wanted

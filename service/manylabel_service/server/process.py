@@ -30,10 +30,10 @@ from manylabel_service.telemetry.worker_metrics import WorkerMetrics
 log = structlog.get_logger()
 
 SWITCH_SECONDS = 1e-4
-"""How long one thread may keep the interpreter from another that waits for it."""
+"""Seconds for which a thread may hold the interpreter while another waits for it."""
 
 POLL_SECONDS = 0.02
-"""How often a worker that is not to accept yet looks whether it may."""
+"""Poll interval in seconds of a worker that waits for permission to accept connections."""
 
 _ENDING = (signal.SIGTERM, signal.SIGINT)
 
@@ -168,7 +168,7 @@ class _Server(uvicorn.Server):
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """Stop on a signal, as uvicorn does; a worker leaves SIGINT to its parent."""
-        # Ctrl+C reaches both, and the parent tells the worker too: twice would mean at once.
+        # Ctrl+C reaches both, and the parent signals the worker too; a second signal would stop it at once.
         if not (self._is_worker and sig == signal.SIGINT):
             super().handle_exit(sig, frame)
 
@@ -186,7 +186,7 @@ class _Server(uvicorn.Server):
         self._watching = asyncio.create_task(self._certificate.watch(), name="certificate")
 
     async def _listen(self, listener: socket.socket, certificate: Certificate) -> asyncio.Server:
-        """Accept connections as uvicorn does, but with bounds on how long TLS takes to begin and to end."""
+        """Accept connections like uvicorn, with timeouts for the start and end of TLS."""
         config = self.config
 
         def make() -> asyncio.Protocol:
@@ -206,7 +206,7 @@ class _Server(uvicorn.Server):
         )
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Stop as uvicorn does, which waits for answers under way; those that would go on for ever end now."""
+        """Stop like uvicorn, which waits for running responses; endless ones end now."""
         self._drain()
         await super().shutdown(sockets)
         self._limits.stop()
@@ -215,7 +215,7 @@ class _Server(uvicorn.Server):
 
 
 class _HeldLifespan(LifespanOn):
-    """A lifespan whose startup takes until a condition holds."""
+    """Lifespan whose startup waits for a condition."""
 
     def __init__(self, config: uvicorn.Config, until: Callable[[], bool]) -> None:
         super().__init__(config)

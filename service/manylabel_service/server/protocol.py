@@ -23,15 +23,15 @@ from manylabel_service.server.connections import ConnectionLimits
 MAX_HEAD_BYTES = 2**16
 """Largest request line with its headers; also the most between two portions of a body that is none of it."""
 MAX_PIPELINED = 16
-"""Requests that may have come while an earlier one is being answered; a connection with more ends after these."""
+"""Maximum number of pipelined requests; a connection with more ends after them."""
 LINGER_SECONDS = 2.0
 LINGER_BYTES = 2**20
-"""How long, and how much, a client may still send that was refused. Closed at once, it would lose the answer."""
+"""Seconds and bytes for which a rejected client may continue to send. Closed at once, it would lose the response."""
 BODY_BYTES_PER_SECOND = 2**15
-"""A body may take a second longer for each of these that has come."""
+"""Bytes of a body that extend its timeout by a second."""
 
 _BETWEEN, _HEAD, _BODY, _REFUSED = range(4)
-"""Where a connection stands: before the first byte of a request, in its head, in its body, or at its end."""
+"""States of a connection: before the first byte of a request, in its headers, in its body, or rejected."""
 
 
 def protocol_for(limits: ConnectionLimits) -> Callable[..., "BoundedProtocol"]:
@@ -57,15 +57,15 @@ class BoundedProtocol(HttpToolsProtocol):
         self._limits = limits
         self._stands = _BETWEEN
         self._room = MAX_HEAD_BYTES
-        """Bytes that may come before the head ends, or a body goes on; 0 once the connection is refused."""
+        """Bytes that may arrive before the headers end or a body continues; 0 for a rejected connection."""
         self._received = 0
         """Bytes since the head."""
         self._went_on = False
-        """Whether a portion of the body has come in the bytes that are being parsed."""
+        """Whether the bytes being parsed contain part of the body."""
         self._refusal: Problem | None = None
         """The reason why parsing was broken off."""
         self._number = 0
-        """Requests begun."""
+        """Number of requests begun."""
         self._answering: RequestResponseCycle | None = None
         """The request that the application has; with a chain of them, `cycle` is the last that came."""
         self._seen: tuple[int, int, bool] | None = None
@@ -93,7 +93,7 @@ class BoundedProtocol(HttpToolsProtocol):
             cycle.message_event.set()
 
     def give_way(self) -> bool:
-        """Close, to make room for another connection, if nothing has been asked for a while; return whether it did."""
+        """Close an idle connection to free capacity; return whether it did."""
         waits = self._stands in (_BETWEEN, _HEAD) and self._answered
         if not waits or self.transport.is_closing() or self._seen != self._situation():
             return False
@@ -103,7 +103,7 @@ class BoundedProtocol(HttpToolsProtocol):
     # -- what comes -------------------------------------------------------------------------------
 
     def data_received(self, data: bytes) -> None:
-        """Take what came, in portions that cannot be more than there is room for."""
+        """Receive bytes in chunks within the free capacity."""
         self._unset_keepalive_if_required()
         if len(data) < self._room:
             self._feed(data)
@@ -127,7 +127,7 @@ class BoundedProtocol(HttpToolsProtocol):
         try:
             self.parser.feed_data(data)
         except httptools.HttpParserUpgrade:
-            pass  # to nothing that is spoken here: the request is answered as any other
+            pass  # an upgrade to an unsupported protocol: handle the request like any other
         except httptools.HttpParserError:
             self._refuse("malformed", self._refusal or Problem("malformed_request", "this is not HTTP/1.1"))
         else:
@@ -158,7 +158,7 @@ class BoundedProtocol(HttpToolsProtocol):
         HttpToolsProtocol.on_message_begin(self)
 
     def on_headers_complete(self) -> None:
-        """Have the request answered, unless its head breaks a bound."""
+        """Start the response, unless the headers exceed a limit."""
         if len(self.pipeline) >= MAX_PIPELINED:
             detail = f"at most {MAX_PIPELINED} requests may wait for an earlier answer"
             self._refusal = Problem("malformed_request", detail)
@@ -173,7 +173,7 @@ class BoundedProtocol(HttpToolsProtocol):
             self.pipeline.appendleft((self.cycle, self.app))
 
     def _set_address(self) -> None:
-        """Write what is asked for to the scope."""
+        """Write the request to the scope."""
         url, scope = httptools.parse_url(self.url), self.scope
         path = url.path.decode("ascii")
         scope["method"] = self.parser.get_method().decode("ascii")
@@ -265,14 +265,14 @@ class BoundedProtocol(HttpToolsProtocol):
         return unsent
 
     def cut_off(self) -> None:
-        """End a connection whose client does not take its answers."""
+        """End a connection whose client does not read its responses."""
         self._limits.refused("unread")
         self.transport.abort()
 
     # -- refusals -----------------------------------------------------------------------------------
 
     def _refuse(self, reason: str, problem: Problem) -> None:
-        """Read no further request, answer with the problem if no answer is under way, and end the connection."""
+        """Read no further request, send the problem unless a response is running, and end the connection."""
         if self.transport.is_closing():
             return
         self._limits.refused(reason)

@@ -1,4 +1,4 @@
-"""The sockets that the server answers on."""
+"""Listening sockets of the server."""
 
 import socket
 
@@ -20,7 +20,7 @@ def warn_if_open(settings: Settings) -> None:
 
 
 def listen(settings: Settings) -> socket.socket:
-    """Return a listening socket, as the settings say.
+    """Return a listening socket for the settings.
 
     Raises
     ------
@@ -62,7 +62,7 @@ def reserve(settings: Settings) -> socket.socket:
     OSError
         As `listen`.
     """
-    listen(settings).close()  # sharing would succeed beside another server's workers
+    listen(settings).close()  # sharing would succeed although another server's workers use the port
     return share(settings)
 
 

@@ -1,4 +1,4 @@
-"""The threads for what takes long: copies, files, large examples."""
+"""Threads for long work: copies, files, large examples."""
 
 import os
 import sys
@@ -7,14 +7,14 @@ from concurrent.futures import ThreadPoolExecutor
 
 MAX_THREADS = 6
 NICENESS = 10
-"""How much they give way to the event loop, which only needs the processor for moments, but then at once."""
+"""Niceness of the threads relative to the event loop, which needs the processor briefly but at once."""
 
 
 def background_threads() -> ThreadPoolExecutor:
-    """Return what runs `asyncio.to_thread`; its threads give way to the others of the process where the system can."""
+    """Return the executor of `asyncio.to_thread`; its threads have a lower priority if the system supports it."""
     return ThreadPoolExecutor(MAX_THREADS, "manylabel-background", initializer=_give_way)
 
 
 def _give_way() -> None:
-    if sys.platform == "linux":  # where a thread has a priority of its own
+    if sys.platform == "linux":  # only Linux has a priority per thread
         os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), NICENESS)

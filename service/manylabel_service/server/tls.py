@@ -12,13 +12,13 @@ import structlog
 from manylabel_service.settings import Settings
 
 POLL_SECONDS = 1.0
-"""How often the files are looked at."""
+"""Poll interval in seconds for changed files."""
 
 SHUTDOWN_SECONDS = 2.0
-"""How long a client may take to end TLS, once its connection is closed."""
+"""Timeout in seconds for a client to end TLS on a closed connection."""
 
 HSTS = ("strict-transport-security", "max-age=31536000")
-"""Tells browsers to ask this host by https alone, for a year."""
+"""Header that tells browsers to use only https for this host, for a year."""
 
 _PEM = re.compile("-----BEGIN CERTIFICATE-----.+?-----END CERTIFICATE-----", re.DOTALL)
 _VALIDITY = re.compile(rb"\x30.(?:\x17\x0d\d{12}Z|\x18\x0f\d{14}Z)(?:\x17\x0d(\d{12})Z|\x18\x0f(\d{14})Z)", re.DOTALL)
@@ -82,11 +82,11 @@ class Certificate:
         return context
 
     def _show(self, connection: ssl.SSLObject, name: str | None, context: ssl.SSLContext) -> None:
-        """Have a connection that begins show the certificate that was read last."""
+        """Present the last loaded certificate on new connections."""
         connection.context = self._current
 
     def _stamps(self) -> tuple[tuple[int, int, int] | None, ...]:
-        """Return what changes when the files do, or when a link on the way leads elsewhere."""
+        """Return a fingerprint that changes when the files change, or a symbolic link on the way."""
         return tuple(_stamp(path) for path in (self._cert_file, self._key_file))
 
 
@@ -110,7 +110,8 @@ def _refuse_encrypted() -> NoReturn:
 
 
 def expiry(pem: str) -> float:
-    """Return when the first certificate of a file ends, in seconds since 1970; raise ValueError if there is none."""
+    """Return the expiry of the first certificate of a file, in seconds since 1970; raise ValueError if there is
+    none."""
     first = _PEM.search(pem)
     found = None if first is None else _VALIDITY.search(ssl.PEM_cert_to_DER_cert(first[0]))
     if found is None:

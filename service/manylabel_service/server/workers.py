@@ -79,7 +79,7 @@ class Supervisor:
         self._served = False
         self._status = 0
         self._kill_at: float | None = None
-        """When what is left is killed; None until the server is told to stop."""
+        """Time at which the remaining processes are killed; None until the server stops."""
 
     def run(self) -> int:
         """Start the workers and look after them until all have ended; the exit status."""
@@ -184,7 +184,7 @@ class _Worker:
         ready.close()  # the worker's end: this process must not keep it open
 
     def events(self) -> list[Connection | int]:
-        """Return what to wait for."""
+        """Return the objects to wait for."""
         if self.process is None:
             return []
         return [self.process.sentinel] if self._ready_pipe is None else [self.process.sentinel, self._ready_pipe]

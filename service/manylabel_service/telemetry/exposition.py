@@ -20,7 +20,7 @@ SLICE_LINES = 64
 _MODEL = re.compile(rb'^[^#].*[{,]model="([^"]*)"')
 """A series that is of a model; names of models have no quotes."""
 _KEY = b"manylabel_key_"
-"""How series begin that are of a key."""
+"""Prefix of the series of keys."""
 
 
 async def write(families: Iterable[Metric], labels: Mapping[str, str]) -> bytes:

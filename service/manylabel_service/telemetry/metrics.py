@@ -29,7 +29,7 @@ WAKE_BUCKETS = (1e-3, 2.5e-3, 5e-3, 10e-3, 25e-3, 50e-3, 100e-3, 250e-3, 500e-3,
 """Seconds."""
 
 DELAY_BUCKETS_SECONDS = (1.0, 10.0, 60.0, 600.0, 3600.0, 6 * 3600.0, 86_400.0, 3 * 86_400.0, 7 * 86_400.0)
-"""For what people take their time with."""
+"""Buckets of the delay of labels, which people submit."""
 
 
 class Telemetry:

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 MAX_TRACED_UPDATES = 100
 """Updates of one request that have spans: a stream is one request."""
 EXPORT_SECONDS = 5.0
-"""How long the collector may take to answer; spans wait meanwhile, a bounded number of them."""
+"""Timeout in seconds of the collector; spans wait meanwhile, up to a maximum number."""
 
 _provider: Any = None
 _tracer: Any = None

@@ -15,7 +15,7 @@ import structlog
 log = structlog.get_logger()
 
 ANSWER_SECONDS = 2.0
-"""How long a scrape waits for another worker. A frozen one is then shown as down."""
+"""Timeout in seconds of a scrape for another worker. A frozen worker is then shown as down."""
 MAX_BYTES = 2**28
 """Longest text that is taken from another worker."""
 
@@ -52,7 +52,7 @@ class WorkerMetrics:
                     writer.write(await exposition())
                     await writer.drain()
             except (OSError, TimeoutError):
-                pass  # the other one has gone, or asks again
+                pass  # the other worker has exited, or retries
             except Exception:
                 log.exception("metrics_failed")
             finally:

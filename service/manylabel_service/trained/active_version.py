@@ -28,7 +28,7 @@ from manylabel_service.trained.version import Version
 from manylabel_service.trained.version_store import Change, Promoted, VersionStore
 
 RETRY_SECONDS = 5.0
-"""After which a version is tried again that could not be loaded."""
+"""Seconds until a version that could not be loaded is tried again."""
 
 log = structlog.get_logger()
 
@@ -93,7 +93,7 @@ class ActiveVersion:
         self._due.set()
 
     def lost(self) -> None:
-        """Take in a catalogue that does not follow the one known before: the store came back with older data."""
+        """Replace the known catalogue by an older one, after the store came back with older data."""
         self._unreported.clear()
         self._has_gap = True
         self._due.set()
@@ -107,7 +107,7 @@ class ActiveVersion:
         await self._waiters.wait(position, seconds)
 
     def start(self) -> None:
-        """Begin to follow what the catalogue says."""
+        """Start to follow the catalogue."""
         self._task = asyncio.create_task(self._run(), name=f"active version of {self._name}")
 
     def stop(self) -> None:
@@ -123,7 +123,7 @@ class ActiveVersion:
             await asyncio.gather(self._task, return_exceptions=True)
 
     async def load(self, version: Version) -> Predictor:
-        """Return a version, ready to predict; the one that predicts already is not loaded again.
+        """Return a version that is ready to predict; the current one is not loaded again.
 
         Raises
         ------
@@ -143,7 +143,7 @@ class ActiveVersion:
             raise VersionDamaged(self._name, version.number, str(error)) from error
 
     def is_current(self, loaded: Predictor | None = None) -> bool:
-        """Return whether the version in memory is the one to be served, once `loaded` has been put there if it is."""
+        """Return whether the served version is in memory, after putting `loaded` there if it is that one."""
         catalogue = self._versions.catalogue
         target = catalogue.target
         for serving in (self.serving, loaded):
@@ -153,7 +153,7 @@ class ActiveVersion:
         return False
 
     async def catch_up(self) -> None:
-        """Load the version that is to be served, if there is one that can be.
+        """Load the version to serve, if one can be loaded.
 
         Raises
         ------
@@ -185,7 +185,7 @@ class ActiveVersion:
             self._due.clear()
             try:
                 await self.catch_up()
-            except (StorageUnavailable, ModelGone) as error:  # the model hears of it too, and does what is to be done
+            except (StorageUnavailable, ModelGone) as error:  # the model gets this error too, and handles it
                 log.info("version_load_failed", model=self._name, error=str(error))
             except Exception:  # the version before answers on
                 log.exception("version_load_failed", model=self._name)

@@ -21,7 +21,7 @@ VERSION = 1
 
 @dataclass(frozen=True, slots=True)
 class Convergence:
-    """Convergence says where a fit stood now and then: lists of one length; a gap not known yet is infinite."""
+    """Convergence of a fit, in lists of one length; an unknown gap is infinite."""
 
     iteration: list[int] = field(default_factory=list)
     objective: list[float] = field(default_factory=list)

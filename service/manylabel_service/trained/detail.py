@@ -1,4 +1,4 @@
-"""The detail of a version is what people see of it."""
+"""Details of a version, for people."""
 
 from __future__ import annotations
 

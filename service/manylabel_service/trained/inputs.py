@@ -1,4 +1,4 @@
-"""Examples for trained models, and the matrices that estimators take."""
+"""Examples for trained models, and their matrices for estimators."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,21 +14,22 @@ from manylabel_service.hosting.examples import Features
 
 
 class Views(NamedTuple):
-    """Views hold the features of one example; those of some views may be missing. `path` is where they stand in it."""
+    """Features of one example by view; views may be missing. `path` is their field path."""
 
     features: Mapping[str, Features]
     path: tuple[str, ...] = ("views",)
 
 
 class Record(NamedTuple):
-    """A record or a text, and the features that it stands for by an encoder: that of the version served just then."""
+    """A record or a text, and its features by the encoder of the version served at that time."""
 
     raw: Any
     features: Features
     records: RecordEncoder
 
     def read_by(self, records: RecordEncoder) -> Features:
-        """Return its features by the encoder of a version; raises RecordError where that reads texts otherwise."""
+        """Return the features by the encoder of a version; raises RecordError if the version reads texts
+        differently."""
         return self.features if records.text == self.records.text else as_features(records.read(self.raw))
 
 
@@ -39,7 +40,7 @@ def as_features(record: Encoded) -> Features:
 
 
 Inputs = Features | Views | Record
-"""One example."""
+"""Input of one example."""
 
 
 _NOTHING = np.zeros(0, dtype=np.int32), np.zeros(0, dtype=np.float32)
@@ -65,7 +66,7 @@ class Columns:
         return 0 if self.names is None else self.names.nbytes
 
     def problem(self, x: Features) -> str | None:
-        """Return why an example of this form cannot be used, or None. Names that no column has are left out."""
+        """Return why an example of this input kind cannot be used, or None. Unknown names are ignored."""
         if x.names is not None:
             numbered = self.names is None
             return "features are numbered: send a list, or indices and values" if numbered else None

@@ -106,7 +106,7 @@ class TrainedModel(HostedModel):
 
     @property
     def position(self) -> str:
-        """The position of the catalogue as it is known here; what is served may be behind."""
+        """Position of the known catalogue; the served version may lag behind."""
         return self._versions.catalogue.position
 
     @property
@@ -120,7 +120,7 @@ class TrainedModel(HostedModel):
 
     @property
     def weighed_at(self) -> str:
-        """The position of what is served, that of the labels, and which other versions are in memory."""
+        """Position of the served version, position of the labels, and the other versions in memory."""
         return f"{self._active.position} {self.answers.position} {self._others.ids}"
 
     @property
@@ -136,7 +136,7 @@ class TrainedModel(HostedModel):
         return None if serving.text is None else serving.records
 
     def status(self) -> dict[str, Any]:
-        """Return what GET /v1/models/{m} answers; raises NotReady if it is being restored, or could not be."""
+        """Return the response of GET /v1/models/{m}; raises NotReady if the model is not restored."""
         self.check_serving()
         serving = self._active.serving
         meta = None if serving is None else serving.version.meta
@@ -159,12 +159,13 @@ class TrainedModel(HostedModel):
         }
 
     def signature(self) -> Signature:
-        """Return what the version served takes and answers; raises as `status`, NoVersionServed or VersionDamaged."""
+        """Return the inputs and outputs of the served version; raises as `status`, NoVersionServed or
+        VersionDamaged."""
         self.check_serving()
         return self._active.on()[0].signature(list(self._versions.catalogue.versions))
 
     async def signature_of(self, number: int) -> Signature:
-        """Return what a version takes and answers.
+        """Return the inputs and outputs of a version.
 
         Raises
         ------
@@ -218,7 +219,7 @@ class TrainedModel(HostedModel):
     # -- life -------------------------------------------------------------------------------------
 
     async def restore(self, ask: Callable[[], bool] | None = None) -> None:
-        """Read the catalogue and load the version that is served; answers from then on.
+        """Read the catalogue and load the served version; the model predicts from then on.
 
         Raises
         ------
@@ -246,7 +247,7 @@ class TrainedModel(HostedModel):
             self.answers.fail(lambda: ModelDamaged(self.name, detail))
 
     def _gone(self, answers: HostedModel) -> None:
-        """Take in that the model has been deleted elsewhere."""
+        """Handle the deletion of the model by another server."""
         self.handle_error(ModelGone(self.name, self.record.incarnation))
 
     @property
@@ -392,7 +393,7 @@ class TrainedModel(HostedModel):
         version: int | None = None,
         records: Sequence[bytes] | None = None,
     ) -> None:
-        """Keep what a version answered, for labels that come later, and nothing else; raises as `Replica.keep`."""
+        """Store the prediction of a version for delayed labels, and nothing else; raises as `Replica.keep`."""
         await self.answers.keep(ids, (), predictions, version)
 
     async def _loaded(self, number: int) -> Predictor:
@@ -471,7 +472,7 @@ class TrainedModel(HostedModel):
                 log.warning("version_delete_failed", model=self.name, version=number, error=str(error))
 
     async def _stored(self, call: Awaitable[T]) -> T:
-        """Return what the store answers; draw the consequence of an error that is not about the version."""
+        """Return the result of a store call; handle errors that do not concern the version."""
         try:
             return await call
         except (VersionNotFound, VersionDiffers, VersionServed):

@@ -1,4 +1,4 @@
-"""Versions in memory beside the one served, for requests that name one."""
+"""Versions in memory besides the served one, for requests that name one."""
 
 import asyncio
 from collections import OrderedDict
@@ -9,7 +9,7 @@ from manylabel_service.trained.version import Version
 from manylabel_service.trained.version_store import VersionCatalogue
 
 MAX_OTHER_VERSIONS = 2
-"""Versions of a model in memory beside the one served: those that were asked last."""
+"""Maximum number of versions of a model in memory besides the served one: the most recently used."""
 
 
 class OtherVersions:
@@ -22,12 +22,12 @@ class OtherVersions:
 
     def __init__(self, load: Callable[[Version], Awaitable[Predictor]]) -> None:
         self._load = load
-        self._loaded: OrderedDict[str, Predictor] = OrderedDict()  # by id; the one asked last stands last
+        self._loaded: OrderedDict[str, Predictor] = OrderedDict()  # by id; the most recently used last
         self._loading = asyncio.Lock()
 
     @property
     def nbytes(self) -> int:
-        """The bytes of memory that they take."""
+        """Bytes of memory of these versions."""
         return sum(predictor.nbytes for predictor in self._loaded.values())
 
     @property
@@ -41,7 +41,7 @@ class OtherVersions:
         return self._loading.locked()
 
     def find(self, id: str) -> Predictor | None:
-        """Return a version that is in memory, if it is."""
+        """Return a version if it is in memory."""
         if id in self._loaded:
             self._loaded.move_to_end(id)
         return self._loaded.get(id)

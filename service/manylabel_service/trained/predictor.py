@@ -75,7 +75,7 @@ class Predictor:
         return sum(columns.size for columns in self.views.values())
 
     def signature(self, versions: Sequence[int]) -> Signature:
-        """Return what it takes and answers, being one of these versions."""
+        """Return the inputs and outputs of the model, of which this is one version."""
         sizes = {view: columns.size for view, columns in self.views.items() if columns.names is None}
         inputs: dict[str, int | None] = {EXAMPLE: None}
         if len(sizes) == len(self.views):
@@ -102,7 +102,7 @@ class Predictor:
         return sorted(name for name in columns.names.names if self.text is None or "=" not in name)
 
     def work(self, inputs: Sequence[Inputs]) -> int:
-        """Return how many multiplications a prediction takes, roughly."""
+        """Return the approximate number of multiplications of a prediction."""
         if not self._is_linear:
             return len(inputs) * self._most_work
         features = (x.features if isinstance(x, Record) else x for x in inputs)
@@ -127,7 +127,7 @@ class Predictor:
             self._check(index, each)
         raw = self._scores(examples)
         scores = np.empty((len(inputs), 1 + len(self.labels)))
-        scores[:, 0] = self._shared  # the threshold of all labels stands first
+        scores[:, 0] = self._shared  # the common threshold of all labels comes first
         scores[:, 1:] = raw - self._own
         likely = list(self.estimator.probabilities(raw)) if probabilities else None
         predictions = Predictions(list(scores), self.labels, likely)
@@ -170,7 +170,8 @@ class Predictor:
         return explainer.explain(x, labels, lambda k: self.estimator.explain(matrix, asked, k), name_of)
 
     def _thresholds(self) -> tuple[float, Any]:
-        """Return the threshold of all labels, 0 if each has its own, and what those of labels are above it."""
+        """Return the common threshold of all labels, 0 if each has its own, and the difference of each label's
+        threshold from it."""
         threshold: Any = getattr(self.estimator, "threshold_", None)
         curves: Any = getattr(self.estimator, "curves_", None)
         n_labels = len(self.labels)
@@ -180,7 +181,7 @@ class Predictor:
         return shared, threshold - shared
 
     def _try(self) -> None:
-        """Predict an example of zeros: what does not fit together is found before anybody asks."""
+        """Predict an example of zeros, so that incompatible parts are found before the first request."""
         blank = Features(None, np.zeros(0, dtype=np.int32), np.zeros(0, dtype=np.float32))
         self.predict([Views(dict.fromkeys(self.views, blank)) if self._takes_views else blank])
 
@@ -233,7 +234,7 @@ class Predictor:
 
 
 def takes_views(estimator: Any) -> bool:
-    """Return whether an estimator takes several matrices by name, some rows of which may be missing."""
+    """Return whether an estimator accepts several matrices by name, with rows that may be missing."""
     return hasattr(estimator, "view_names_")
 
 

@@ -1,7 +1,7 @@
-"""A job's result becomes a version of a model.
+"""Publication of a job's result as a version of a model.
 
-Publishing may break off anywhere and be begun again, by this process or another: a job gets one version. It is
-listed only once its artifact and its meta data are stored.
+It can be interrupted anywhere and started again, by this process or another: a job gets one version. A version is
+listed only after its artifact and metadata are stored.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ from manylabel_service.trained.version import Promote, Version, VersionMeta
 from manylabel_service.trained.version_store import VersionCatalogue, VersionStore
 
 ATTEMPTS = 5
-"""How often to begin again when others delete the model at the same time."""
+"""Maximum attempts if others delete the model at the same time."""
 
 log = structlog.get_logger()
 
@@ -97,7 +97,7 @@ async def published_meta(store: Store, name: str, number: int) -> VersionMeta | 
 
 
 def _described(artifact: bytes, meta: VersionMeta) -> VersionMeta:
-    """Return the meta data with what the artifact says; raises DamagedState if it cannot predict."""
+    """Return the metadata with the fields of the artifact; raises DamagedState if the artifact cannot predict."""
     predictor = Predictor(Version(0, START, len(artifact), meta), artifact)
     return replace(meta, scaling=predictor.estimator.scaling, features=predictor.features_digest)
 
@@ -120,7 +120,7 @@ async def _not_promoted_because(versions: VersionStore, meta: VersionMeta) -> st
 async def _published(
     record: ModelMeta, store: Store, settings: Settings, artifact: bytes, meta: VersionMeta, promote: Promote
 ) -> int:
-    """Return the number of the job's version, which is made if there is none; raises ModelGone."""
+    """Return the number of the job's version, created if necessary; raises ModelGone."""
     versions = VersionStore(record, store)
     while meta.job not in (catalogue := await versions.read()).jobs:
         _check_room(record.name, catalogue, settings.max_versions)
@@ -160,7 +160,7 @@ def _add(
     not_promoted_because: str | None,
     compared: list[int | None] | None,
 ) -> bool:
-    """Add the version of a job, unless it has one or the one that it was compared with is no longer served."""
+    """Add the version of a job, unless it exists or the version that it was compared with is no longer served."""
     if job in catalogue.jobs or (compared is not None and catalogue.served not in compared):
         return False
     number = catalogue.add(job, id, size_bytes)
@@ -172,7 +172,7 @@ def _add(
 
 
 async def _record(store: Store, settings: Settings, name: str) -> ModelMeta:
-    """Return the model, which is created if there is none."""
+    """Return the model, created if necessary."""
     record = await store.models.find(name)
     if record is None:
         check_limit("the number of models", len(await store.models.all()) + 1, settings.max_models)

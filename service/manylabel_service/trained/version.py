@@ -30,7 +30,7 @@ class VersionMeta:
     not_promoted_because : the reasons why "if_better" did not serve it; else None.
     baseline : of predicting, for each of the rows held out, the labels frequent in those learnt; None likewise.
     taken : what the job has taken from a stream, where it has; None for other data.
-    data : what it was trained on, as its job has it: a data set, or a stream.
+    data : what it was trained on, as its job has it: a dataset, or a stream.
     measured_on : digest of the rows held out; versions with the same were measured on the same ones. None: not known.
     worse : by how much it measured lower than the version that it replaced under "always"; else None.
     """
@@ -53,7 +53,7 @@ class VersionMeta:
     worse: str | None = None
 
     def differences(self, other: "VersionMeta") -> str:
-        """Return in what an example has to be another one for the other version; empty if in nothing."""
+        """Return how the examples of another version differ from those of this one; empty if they do not."""
         found = [f"its scaling is {self.scaling}, not {other.scaling}"] if self.scaling != other.scaling else []
         found += ["its features are others"] if self.features != other.features else []
         return " and ".join(found)

@@ -58,7 +58,7 @@ MAX_CHANGES = 100
 MAX_REASON = 500
 """Maximum length in characters of the reason in a `NotPromoted`."""
 ORPHANED_SECONDS = 7_200.0
-"""A blob that is so old and belongs to no version never will: its publisher has died."""
+"""Age in seconds from which a blob without a version counts as left by a dead publisher."""
 
 _META = TypeAdapter(VersionMeta)
 
@@ -126,17 +126,17 @@ class VersionCatalogue(BaseModel):
 
     @property
     def revision(self) -> int | None:
-        """The revision of the document; None where there is none."""
+        """Revision of the document; None without one."""
         return self._revision
 
     @property
     def position(self) -> str:
-        """The position of the model: the revision, or `START` where there is no document."""
+        """Position of the model: the revision, or `START` without a document."""
         return START if self._revision is None else str(self._revision)
 
     @property
     def target(self) -> ListedVersion | None:
-        """The version that is to be served; None before the first."""
+        """Version to serve; None before the first."""
         return None if self.served is None else self.versions[self.served]
 
     def to_bytes(self) -> bytes:
@@ -153,7 +153,7 @@ class VersionCatalogue(BaseModel):
         return self.last
 
     def promote(self, number: int) -> None:
-        """Have a version served that is listed."""
+        """Serve a listed version."""
         self._note(Promoted("", number, self.served))
         self.served = number
 
@@ -256,7 +256,7 @@ class VersionStore:
         return versions, catalogue.served, damaged
 
     async def version(self, listed: ListedVersion) -> Version:
-        """Return a version that is listed with its meta data.
+        """Return a listed version with its metadata.
 
         Raises
         ------
@@ -314,7 +314,7 @@ class VersionStore:
                 return Promoted(catalogue.position, number, previous)
 
     async def differences(self, meta: VersionMeta) -> str:
-        """Return in what a version differs from the one served, as read last; empty if in nothing."""
+        """Return how a version differs from the served one, as read last; empty if it does not."""
         target = self.catalogue.target
         if target is None:
             return ""
@@ -375,7 +375,7 @@ class VersionStore:
         return f"{self._prefix}{job}/{id}"
 
     async def collect_garbage(self) -> None:
-        """Remove the blobs of what is no version, and can become none any more; raises StorageUnavailable.
+        """Remove the blobs of failed publications; raises StorageUnavailable.
 
         A job that has made its version makes no other; one that has not may still be publishing.
         """
@@ -400,7 +400,7 @@ class VersionStore:
 
     @property
     def _name(self) -> str:
-        """The name of the document: what is deleted and created again starts with nothing."""
+        """Return the name of the document; a model that is deleted and created again starts with nothing."""
         return str(self._record.incarnation)
 
     @property
@@ -424,7 +424,7 @@ class VersionStore:
 
 
 async def collect_deleted(store: Store) -> None:
-    """Remove what is left of the versions of models that have been deleted; raises StorageUnavailable."""
+    """Remove the remaining versions of deleted models; raises StorageUnavailable."""
     there = {int(key.removeprefix(BLOBS).partition("/")[0]) for key in await store.blobs.keys(BLOBS)}
     if there:
         records = await store.models.all()

@@ -16,7 +16,7 @@ _EPILOG = (
 
 
 def main() -> int:
-    """Write an archive of a store, or make models and data sets of one.
+    """Write an archive of a store, or make models and datasets of one.
 
     Returns
     -------
@@ -32,7 +32,7 @@ def main() -> int:
         sys.stderr.write(f"manylabel {given.direction}: {error}{hint}\n")
         return 1
     done = "exported" if given.direction == "export" else "imported"
-    kinds = {"models": "model", "versions": "version", "datasets": "data set", "keys": "key"}
+    kinds = {"models": "model", "versions": "version", "datasets": "dataset", "keys": "key"}
     moved = [f"{counts[key]} {name}{'' if counts[key] == 1 else 's'}" for key, name in kinds.items()]
     moved = moved if counts["keys"] else moved[:-1]
     what = f"{', '.join(moved[:-1])} and {moved[-1]}"
@@ -74,8 +74,8 @@ async def _moved(given: argparse.Namespace, settings: Settings) -> dict[str, int
 
 
 _DESCRIPTIONS = {
-    "export": "Write models of both kinds, their versions, data sets and keys of a store to an archive.",
-    "import": "Make the models and data sets of an archive in a store; one without keys gets those of the archive.",
+    "export": "Write models of both kinds, their versions, datasets and keys of a store to an archive.",
+    "import": "Make the models and datasets of an archive in a store; one without keys gets those of the archive.",
 }
 
 
@@ -85,9 +85,9 @@ def parser(direction: str = "export") -> Parser:
     made.add_argument("direction", choices=_DESCRIPTIONS, help=argparse.SUPPRESS)
     made.add_argument("archive", type=Path, metavar="ARCHIVE", help="one file if it ends with .zip, else a directory")
     made.add_argument("--model", action="append", metavar="NAME", help="only this model; repeatable")
-    made.add_argument("--dataset", action="append", metavar="NAME", help="only this data set; repeatable")
+    made.add_argument("--dataset", action="append", metavar="NAME", help="only this dataset; repeatable")
     made.add_argument("--no-keys", action="store_false", dest="keys", help="leave the keys out")
-    what = "an archive that is there" if direction == "export" else "models and data sets of the same names"
+    what = "an archive that is there" if direction == "export" else "models and datasets of the same names"
     made.add_argument("--overwrite", action="store_true", help=f"replace {what}")
     return made
 

@@ -25,7 +25,7 @@ VERSION = 1
 
 MAX_MANIFEST_BYTES = 2**26
 _FILE = re.compile(r"(?:[a-z0-9][a-z0-9._-]*/)+[a-z0-9][a-z0-9._-]*")
-"""How files are called: below a folder, and never outside the archive."""
+"""Pattern of file names: below a folder, and never outside the archive."""
 
 
 _UNREADABLE = (zipfile.BadZipFile, EOFError, ValueError, KeyError, FileNotFoundError, RuntimeError)

@@ -1,4 +1,4 @@
-"""Models and data sets of a store are written to an archive."""
+"""Models and datasets of a store are written to an archive."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Selection(NamedTuple):
 
 
 async def export(store: Store, settings: Settings, archive: ArchiveWriter, selection: Selection) -> dict[str, int]:
-    """Write models, with what they have learnt or their versions, data sets and keys; return how many of each.
+    """Write models, with what they have learnt or their versions, datasets and keys; return how many of each.
 
     Raises
     ------

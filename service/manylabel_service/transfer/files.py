@@ -23,10 +23,10 @@ def version_of(model: str, number: int, ending: Literal["safetensors", "json"]) 
 
 
 def rows_of(dataset: str) -> str:
-    """Return the file with the rows of a data set, as `manylabel_core.datasets.Dataset.to_bytes` writes them."""
+    """Return the file with the rows of a dataset, as `manylabel_core.datasets.Dataset.to_bytes` writes them."""
     return f"datasets/{dataset}/rows.safetensors"
 
 
 def details_of(dataset: str) -> str:
-    """Return the file with the label counts of a data set."""
+    """Return the file with the label counts of a dataset."""
     return f"datasets/{dataset}/details.json"

@@ -1,4 +1,4 @@
-"""Models and data sets are made of an archive, which may come from anybody: all of it is checked before it is used."""
+"""Models and datasets are made of an archive, which may come from anybody: all of it is checked before it is used."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ class BadContents(ValueError):
 async def load(
     store: Store, settings: Settings, archive: ArchiveReader, selection: Selection, overwrite: bool
 ) -> dict[str, int]:
-    """Make the models and data sets of an archive; return how many of each.
+    """Make the models and datasets of an archive; return how many of each.
 
-    All files are checked, and all names, before anything is stored. After a later failure, the models and data sets
+    All files are checked, and all names, before anything is stored. After a later failure, the models and datasets
     made before it stay. A store without keys gets the keys of the archive before anything else: it never serves data
     openly that needed a key before.
 
@@ -58,7 +58,7 @@ async def load(
     archive.check()
     try:
         models = _chosen(archive.contents["models"], selection.models, "model")
-        datasets = _chosen(archive.contents["datasets"], selection.datasets, "data set")
+        datasets = _chosen(archive.contents["datasets"], selection.datasets, "dataset")
         keys = await missing_keys(store.documents, archive, selection.keys, settings.max_keys)
     except NeedsKey:
         raise
@@ -95,7 +95,7 @@ def _chosen(entries: list[dict[str, Any]], wanted: tuple[str, ...] | None, kind:
 
 
 class _Importer:
-    """An importer makes models and data sets of the entries of one archive."""
+    """An importer makes models and datasets of the entries of one archive."""
 
     def __init__(self, store: Store, settings: Settings, archive: ArchiveReader) -> None:
         self._store, self._settings, self._archive = store, settings, archive
@@ -115,7 +115,7 @@ class _Importer:
             for name in sorted(self._datasets_to_delete):
                 raise DatasetExists(name)
         check_limit("the number of models", len(records.keys() | set(models)), self._settings.max_models)
-        check_limit("the number of data sets", len(known.union(datasets)), self._settings.max_datasets)
+        check_limit("the number of datasets", len(known.union(datasets)), self._settings.max_datasets)
 
     async def model(self, entry: dict[str, Any]) -> int:
         """Make a model of either kind; return how many versions it has."""
@@ -195,13 +195,13 @@ class _Importer:
             await VersionStore(record, self._store).delete_all()
 
     async def dataset(self, entry: dict[str, Any]) -> None:
-        """Make a data set."""
+        """Make a dataset."""
         record = DatasetMeta.model_validate(entry)
         data, details = (
             self._archive.read(rows_of(record.name)),
             json.loads(self._archive.read(details_of(record.name))),
         )
-        check_limit(f"bytes of data set {record.name!r}", len(data), self._settings.max_dataset_bytes)
+        check_limit(f"bytes of dataset {record.name!r}", len(data), self._settings.max_dataset_bytes)
         rows = await asyncio.to_thread(Dataset.from_bytes, data)
         found = (rows.n_rows, rows.n_features, rows.n_labels, len(data), rows.weights is not None)
         text = None if record.text is None else record.text.settings()
@@ -213,7 +213,7 @@ class _Importer:
             "label_counts",
             "unlabelled",
         }:
-            raise BadContents("its details are not those of a data set")
+            raise BadContents("its details are not those of a dataset")
         if record.name in self._datasets_to_delete:
             await self._datasets.delete(record.name)
         await self._datasets.restore(record, data, details)

@@ -10,7 +10,7 @@ from typing import NamedTuple, Self
 
 STATIC = Path(__file__).parent / "static"
 INDEX = "index.html"
-"""It names the others by way of `{version}`, and is the only one that has an address without a version."""
+"""Page that names the other files with `{version}`, and the only one whose URL has no version."""
 
 MEDIA_TYPES: Mapping[str, str] = {
     ".html": "text/html; charset=utf-8",

@@ -20,7 +20,7 @@ SLOW = ("--param", "C=1e6", "--param", "kernel=rbf", "--param", "tol=1e-9", "--p
 
 @pytest.fixture(scope="module")
 def songs(server: Any, tmp_path_factory: pytest.TempPathFactory) -> str:
-    """Name of a data set on the server: noise, of which much can be learnt and never enough."""
+    """Name of a dataset on the server: noise, of which much can be learnt and never enough."""
     rng = np.random.default_rng(5)
     rows = np.column_stack([rng.normal(size=(400, 6)).round(3), rng.integers(0, 2, size=(400, 2))])
     path = tmp_path_factory.mktemp("songs") / "songs.csv"

@@ -108,7 +108,7 @@ def test_what_is_text_must_be_so_for_the_model(manylabel: Command, client: Clien
 def test_rows_weigh_what_a_column_says(
     manylabel: Command, client: Client, name: str, tmp_path: Path, kind: str
 ) -> None:
-    """Fed and updated from a file as posted one by one; evaluated, and kept as a data set, with the weights."""
+    """Fed and updated from a file as posted one by one; evaluated, and kept as a dataset, with the weights."""
     weights = [(1.0, 0.5, 40.0)[i % 3] for i in range(30)]
     path = tmp_path / f"weighted.{kind}"
     options = ["--labels", "tags", "--separator", ";", "--weight", "price"]

@@ -64,7 +64,7 @@ NAMES = [check.__name__ for check in checks.yield_checks(FALT())]
 
 pytestmark = [
     pytest.mark.usefixtures("music"),
-    # river closes the file of a data set only when it has been read to its end, which a check of 50 rows does not.
+    # river closes the file of a dataset only when it has been read to its end, which a check of 50 rows does not.
     pytest.mark.filterwarnings("ignore:unclosed file .*music.csv:ResourceWarning"),
 ]
 

@@ -1,4 +1,4 @@
-"""Data sets that several tests of batch learners are about, and checks that they share."""
+"""Datasets that several tests of batch learners are about, and checks that they share."""
 
 import numpy as np
 

@@ -25,7 +25,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceW
 
 @cache
 def yeast() -> tuple[Any, Any]:
-    """Some of river's data set: 103 quantities of one size."""
+    """Some of river's dataset: 103 quantities of one size."""
     from river import datasets
 
     stream = list(datasets.Yeast())[:200]

@@ -1,4 +1,4 @@
-"""A data set in the columns of another: by name, by number, dense and sparse; rows held out, once or in folds."""
+"""A dataset in the columns of another: by name, by number, dense and sparse; rows held out, once or in folds."""
 
 from dataclasses import replace
 from typing import Any

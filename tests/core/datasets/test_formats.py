@@ -1,4 +1,4 @@
-"""The same data set in every format, and what each format can say beside."""
+"""The same dataset in every format, and what each format can say beside."""
 
 from __future__ import annotations
 

@@ -73,11 +73,11 @@ def small_npz(compressed: bool = True) -> bytes:
 
 
 def read_or_refuse(data: bytes, format: str, **options: Any) -> None:
-    """Anything else than a data set within the limits, or BadDataset, fails the test."""
+    """Anything else than a dataset within the limits, or BadDataset, fails the test."""
     try:
         dataset = read_dataset(io.BytesIO(data), format, limits=SMALL, **options)
     except BadDataset as error:
-        assert 0 < len(str(error)) < 1_000  # noqa: PT017 (a data set is as good)
+        assert 0 < len(str(error)) < 1_000  # noqa: PT017 (a dataset is as good)
     else:
         assert 0 < dataset.n_rows <= SMALL.rows
         assert 0 < dataset.n_labels <= SMALL.labels

@@ -1,4 +1,4 @@
-"""Data sets as bytes: the same back, and anything else refused, since bytes may come from anybody."""
+"""Datasets as bytes: the same back, and anything else refused, since bytes may come from anybody."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ def test_damage_to_what_is_missing_is_refused(change: Any) -> None:
     arrays, header = State.from_bytes(lacking().to_bytes())
     arrays = {name: array.copy() for name, array in arrays.items()}
     change(arrays, header)
-    with pytest.raises(DamagedState, match="not a data set"):
+    with pytest.raises(DamagedState, match="not a dataset"):
         Dataset.from_bytes(State(arrays, header).to_bytes())
 
 

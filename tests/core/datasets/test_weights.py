@@ -1,4 +1,4 @@
-"""Weights of rows in data sets: in every format that has them, kept as they are, and refused where they are none."""
+"""Weights of rows in datasets: in every format that has them, kept as they are, and refused where they are none."""
 
 from __future__ import annotations
 

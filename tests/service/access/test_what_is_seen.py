@@ -1,4 +1,4 @@
-"""A key sees the models, data sets and jobs that it is for, wherever they are listed or named."""
+"""A key sees the models, datasets and jobs that it is for, wherever they are listed or named."""
 
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple

@@ -1,4 +1,4 @@
-"""Data sets of a store: all or nothing, whoever dies, and never more than allowed."""
+"""Datasets of a store: all or nothing, whoever dies, and never more than allowed."""
 
 import asyncio
 import io
@@ -103,7 +103,7 @@ async def test_a_name_is_taken_once(store: Store, catalogue: Catalogue) -> None:
 async def test_as_many_as_allowed(sqlite_store: Store, catalogue: Catalogue) -> None:
     datasets = catalogue(sqlite_store, max_datasets=1)
     await add(datasets)
-    with pytest.raises(LimitExceeded, match="the number of data sets would reach 2, above the limit of 1"):
+    with pytest.raises(LimitExceeded, match="the number of datasets would reach 2, above the limit of 1"):
         await add(datasets, "more")
     with pytest.raises(DatasetExists):  # says more than that there are too many
         await add(datasets)
@@ -121,7 +121,7 @@ async def test_of_a_bad_file_nothing_is_kept(
     sqlite_store: Store, catalogue: Catalogue, data: bytes, message: str
 ) -> None:
     datasets = catalogue(sqlite_store)
-    with pytest.raises(InvalidDataset, match=f"the data set cannot be read: {message}"):
+    with pytest.raises(InvalidDataset, match=f"the dataset cannot be read: {message}"):
         await add(datasets, data=data)
     assert (await datasets.list(), await blobs(sqlite_store)) == ([], 0)
     await add(datasets)
@@ -158,7 +158,7 @@ async def test_one_in_use_stays(store: Store, catalogue: Catalogue) -> None:
             seen.append(type(error))
         return True
 
-    with pytest.raises(DatasetInUse, match="a job needs the data set 'songs'"):
+    with pytest.raises(DatasetInUse, match="a job needs the dataset 'songs'"):
         await datasets.delete("songs", used)
     assert seen == [DatasetNotFound]
     assert await datasets.get("songs") == record

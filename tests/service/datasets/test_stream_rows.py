@@ -1,4 +1,4 @@
-"""The last examples of an online model, as a data set: what was learnt, in the columns that it was learnt in."""
+"""The last examples of an online model, as a dataset: what was learnt, in the columns that it was learnt in."""
 
 import json
 import random

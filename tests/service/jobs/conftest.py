@@ -1,4 +1,4 @@
-"""Stores, data sets and contexts for jobs; training is done by real processes."""
+"""Stores, datasets and contexts for jobs; training is done by real processes."""
 
 import asyncio
 import json
@@ -42,7 +42,7 @@ SHORT: dict[str, Any] = {"trainer": "m3l", "data": {"dataset": "songs", "split":
 
 
 def songs(n_rows: int = 300, seed: int = 0) -> Dataset:
-    """A data set of five features and three labels that are hard to learn, with its splits."""
+    """A dataset of five features and three labels that are hard to learn, with its splits."""
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n_rows, 5)).astype(np.float32)
     Y = (X @ rng.normal(size=(5, 3)) + 2 * rng.normal(size=(n_rows, 3)) > 0).astype(np.int8)
@@ -84,7 +84,7 @@ async def jobs_of(context_of: Callable[..., JobContext]) -> AsyncIterator[Callab
 
 
 async def add_songs(context: JobContext, name: str = "songs", data: Dataset | None = None) -> None:
-    """Add the data set as a client would."""
+    """Add the dataset as a client would."""
     data = data or songs()
     arrays: dict[str, Any] = {"X": data.X, "Y": data.Y.toarray(), "label_names": np.array(data.label_names)}
     with context.datasets.scratch_file() as file:

@@ -136,7 +136,7 @@ def test_without_room_for_a_checkpoint_a_fit_goes_on(place, monkeypatch):
     again = work(place, **order)
     assert len([1 for event, _ in told if event == "checkpoint"]) >= 2
     assert "checkpoint" not in dict(again)
-    assert {"text": "goes on without a checkpoint: No space left on device"} in [said for _, said in again]
+    assert {"text": "continues without a checkpoint: No space left on device"} in [said for _, said in again]
     assert estimator(place) == expected
 
 

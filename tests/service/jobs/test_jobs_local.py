@@ -132,7 +132,7 @@ async def test_killed_cancelled_and_tried_again_it_ends_bit_identical(sqlite_sto
     done = await ended(jobs, job.id)
     assert (done.state, done.attempt) == ("succeeded", 1)
     assert await estimator_of(context, "songs-long") == undisturbed
-    goes_on = [line.text for line in await jobs.log(job.id) if "goes on from iteration" in line.text]
+    goes_on = [line.text for line in await jobs.log(job.id) if "resumes from iteration" in line.text]
     assert len(goes_on) == 2
     assert int(goes_on[1].split("iteration ")[1].split()[0]) >= iteration > 0
     await context.datasets.delete("songs", jobs.uses_dataset)

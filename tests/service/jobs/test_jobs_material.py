@@ -12,7 +12,7 @@ ALL = Part(file="data", split=None)
 
 
 def numbered(n: int, first: int = 0, **others) -> Dataset:
-    """A data set whose rows can be told apart."""
+    """A dataset whose rows can be told apart."""
     X = np.arange(first, first + n, dtype=np.float32)[:, None]
     Y = others.get("labelled", np.ones(n, bool)).astype(np.int8)[:, None]
     return Dataset.of(X, Y, ("a",), **others)

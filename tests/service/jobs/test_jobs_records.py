@@ -1,4 +1,4 @@
-"""Jobs for data sets of records: a version reads what it is asked by itself, as its data set was read."""
+"""Jobs for datasets of records: a version reads what it is asked by itself, as its dataset was read."""
 
 import json
 from collections.abc import Callable

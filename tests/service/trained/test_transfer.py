@@ -1,4 +1,4 @@
-"""Models of both kinds, versions and data sets between stores: all that they are, or nothing of what is not whole."""
+"""Models of both kinds, versions and datasets between stores: all that they are, or nothing of what is not whole."""
 
 import asyncio
 import json
@@ -69,7 +69,7 @@ def place(tmp_path: Path) -> Callable[[str], Store]:
 
 async def fill(store: Store, settings: Settings, one: Any, two: Any) -> OnlineModel:
     """Two versions of model `m`, the second of records, of which the first is served and one between was deleted;
-    `tags`, which learns; a data set of records. Returns the state of `tags`."""
+    `tags`, which learns; a dataset of records. Returns the state of `tags`."""
     read = two._replace(contents=replace(ModelArtifact.from_bytes(two.contents), text=TEXT).to_bytes())
     for job, version, promote in (("job-1", one, "always"), ("job-x", two, "never"), ("job-2", read, "never")):
         await publish(store, settings, "m", version.contents, meta(job), promote=promote)
@@ -451,7 +451,7 @@ def test_the_command(tmp_path: Path, settings: Settings, one: Any, two: Any, sha
     archive = str(tmp_path / "all.zip")
     done = run("export", archive, "--data-dir", str(tmp_path / "data"))
     assert (done.returncode, done.stderr) == (0, ""), done
-    assert done.stdout == f"exported 2 models, 2 versions and 1 data set to {archive}\n"
+    assert done.stdout == f"exported 2 models, 2 versions and 1 dataset to {archive}\n"
     nowhere = transfer("export", str(tmp_path / "none.zip"), "--data-dir", str(tmp_path / "dta"))
     assert (nowhere.returncode, (tmp_path / "dta").exists()) == (1, False)
     assert f"there is no store in {tmp_path / 'dta'}" in nowhere.stderr

@@ -37,7 +37,7 @@ from manylabel_clients.http.resources.datasets import DatasetInfo
 from manylabel_clients.http.transport.upload import ReportBytes
 from manylabel_clients.progress import ProgressBar
 
-DatasetName = Annotated[str, Argument(metavar="NAME", help="Name of the data set.")]
+DatasetName = Annotated[str, Argument(metavar="NAME", help="Name of the dataset.")]
 
 
 def register(app: Commands) -> None:
@@ -129,8 +129,8 @@ def delete(
 
 def _print_all(found: list[DatasetInfo]) -> None:
     if not found:
-        return click.echo("no data sets; manylabel datasets add NAME FILE makes one")
-    columns = ("data set", "rows", "features", "labels", "labels a row", "size")
+        return click.echo("no datasets; manylabel datasets add NAME FILE makes one")
+    columns = ("dataset", "rows", "features", "labels", "labels a row", "size")
     return print_table(columns, [_row(one) for one in found])
 
 
@@ -141,7 +141,7 @@ def _row(found: DatasetInfo) -> tuple[str, ...]:
 
 def _print(found: DatasetInfo) -> None:
     facts = {
-        "data set": found.name,
+        "dataset": found.name,
         "format": found.format,
         "rows": f"{found.rows:,}",
         "splits": _counted(found.splits) or "none",

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 
 _ALL = 1_000_000
-"""Most labels that a server names the scores of, if it is asked for as many."""
+"""Maximum number of labels in `scores` that a server accepts in a request."""
 
 
 def register(app: Commands) -> None:

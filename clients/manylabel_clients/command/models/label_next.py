@@ -66,7 +66,7 @@ class LabelLoop:
 
     def __init__(self, model: Model, order: str, send_every: int) -> None:
         self._model, self._order, self._send_every = model, order, send_every
-        self._done = set[str]()  # those answered or skipped
+        self._done = set[str]()  # ids labelled or skipped
         self._told = 0
 
     def run(self) -> None:

@@ -59,7 +59,7 @@ def demo(
     else:
         click.echo(f"Starting a server at {server.url} (the very first start compiles its kernels) ...")
         server.start()
-    # A transport of its own: a proxy that the environment names is not for a server next door.
+    # A separate transport: a proxy in the environment is not for a local server.
     with Client(server.url, transport=httpx2.HTTPTransport()) as client:
         client.wait_ready(START_SECONDS)
         x, y = _stream_yeast(_fresh_model(client))

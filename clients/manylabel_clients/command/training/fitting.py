@@ -40,7 +40,7 @@ def fitted(
     Raises
     ------
     Failure
-        For an unknown trainer or parameter, or a data set that it cannot learn from.
+        For an unknown trainer or parameter, or a dataset that it cannot learn from.
     """
     estimator = _estimator(trainer, params, data).set_params(random_state=seed, n_threads=threads)
     with FitBar(visible, getattr(estimator, "tol", 0.0)) as bar, _interruptible() as is_asked_to_stop:

@@ -19,7 +19,7 @@ class AuditedCall:
     """When it ended: RFC 3339, UTC."""
     key_id: str | None
     address: str | None
-    """The network address that it came from, or that a trusted balancer says it came from."""
+    """Network address of the peer, or of the client that a trusted proxy reports."""
     request_id: str
     method: str
     route: str | None
@@ -30,7 +30,7 @@ class AuditedCall:
     """The job, the key, the snapshot or the version that it was about."""
     status: int
     code: str | None
-    """The code of the error that it was answered."""
+    """Error code; None if the call succeeded."""
     position: str | None
     """The position in the log of the model that its change has."""
     lines: int | None
@@ -39,13 +39,13 @@ class AuditedCall:
 
 @dataclass(frozen=True, slots=True)
 class AuditPage:
-    """A part of the audit, with the places where it goes on."""
+    """A page of the audit log, with its cursors."""
 
     calls: list[AuditedCall]
     before: str | None
-    """Leads on to older calls, as `before` of the next request; None if there are none."""
+    """Value of `before` for older calls; None if there are none."""
     after: str
-    """Lists what comes later, as `after` of a later request."""
+    """Value of `after` for later calls."""
 
 
 class AuditRequests(Requests):

@@ -1,4 +1,4 @@
-"""Data sets of a server: upload, list, show, delete."""
+"""Datasets of a server: upload, list, show, delete."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ LabelColumns: TypeAlias = int | str | list[str] | tuple[str, ...]
 """Label columns: a number of first columns (last columns, if negative), or their names."""
 
 UPLOAD_SECONDS = 600.0
-"""How long a server may take to read a file that it has received."""
+"""Timeout in seconds for a server to parse a received file."""
 
 _TYPES = {
     "libsvm": "text/plain",
@@ -43,7 +43,7 @@ _TYPES = {
 
 @dataclass(frozen=True, slots=True)
 class DatasetInfo:
-    """A data set holds labelled rows, on a server, to train from."""
+    """A dataset of labelled rows on a server."""
 
     name: str
     format: str
@@ -54,7 +54,7 @@ class DatasetInfo:
     cardinality: float
     """Mean number of labels of a row."""
     density: float
-    """That, divided by the number of labels."""
+    """Cardinality divided by the number of labels."""
     views: dict[str, int]
     """Number of features of each view; one view has the name ``x``."""
     splits: dict[str, int]
@@ -65,7 +65,7 @@ class DatasetInfo:
     created: str
     """When: RFC 3339, UTC."""
     text: dict[str, Any] | None = None
-    """How texts in records were read, every choice made; None where there are only numbers."""
+    """Text options of records with all defaults; None if there are only numbers."""
     weighted: bool = False
     """Whether rows have weights."""
     details: dict[str, Any] | None = None
@@ -79,7 +79,7 @@ _KNOWN = (
 
 
 def dataset_info(answer: Mapping[str, Any]) -> DatasetInfo:
-    """Return a data set from its JSON."""
+    """Return a dataset from its JSON."""
     details = {name: value for name, value in answer.items() if name not in _KNOWN}
     text = details.pop("text", None)
     weighted = details.pop("weighted", False)
@@ -87,7 +87,7 @@ def dataset_info(answer: Mapping[str, Any]) -> DatasetInfo:
 
 
 class DatasetRequests(Requests):
-    """Requests about the data sets of a server."""
+    """Requests about the datasets of a server."""
 
     def upload_dataset(
         self,
@@ -105,7 +105,7 @@ class DatasetRequests(Requests):
         label_details: Mapping[str, str | Mapping[str, str | None]] | None = None,
         report: ReportBytes | None = None,
     ) -> Exchange[DatasetInfo]:
-        """Send a labelled file to the server, to train from.
+        """Upload a labelled file for training.
 
         Parameters
         ----------
@@ -137,7 +137,7 @@ class DatasetRequests(Requests):
             Number of first rows in the split ``train``; the other rows are the split ``test``.
         label_details : mapping of str, optional
             By label of the data: a title, or a mapping of "title", "description" and "uri". A model that a job trains
-            from the data set has them.
+            from the dataset has them.
         report : callable, optional
             Called with how many bytes have been sent so far.
 
@@ -146,7 +146,7 @@ class DatasetRequests(Requests):
         Invalid
             If the server cannot read the file; the message says where.
         Conflict
-            If the name is taken. After an attempt that got no answer, a data set that was made of the same file
+            If the name is taken. After an attempt that got no answer, a dataset that was made of the same file
             counts as the one sent.
         TooLarge
             If it exceeds a limit of the server.
@@ -182,16 +182,16 @@ class DatasetRequests(Requests):
             return found
 
     def datasets(self) -> Exchange[list[DatasetInfo]]:
-        """Return the data sets of the server."""
+        """Return the datasets of the server."""
         return (yield from self._get("/v1/datasets", list_reader("datasets", dataset_info)))
 
     def dataset(self, name: str, *, details: bool = False) -> Exchange[DatasetInfo]:
-        """Return one of them; with its labels' names and counts, if asked for."""
+        """Return a dataset; with the names and counts of its labels, if requested."""
         path = f"{_path(name)}?details=true" if details else _path(name)
         return (yield from self._get(path, dataset_info))
 
     def delete_dataset(self, name: str) -> Exchange[None]:
-        """Delete a data set that no job needs any more; models trained from it stay.
+        """Delete a dataset; models trained on it stay.
 
         Raises
         ------

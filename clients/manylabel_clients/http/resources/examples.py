@@ -30,20 +30,19 @@ class SparseRow(Protocol):
 
 
 Features: TypeAlias = Mapping[Any, Any] | Sequence[float | None] | Sparse | Array | SparseRow | str
-"""One example: numbers by name, all numbers in order, or numbers by column; or a record, which has strings, lists of
-strings, bools and mappings beside numbers, or a text; or several views of one, each in one of the forms of numbers:
-``{"views": {"text": ..., "image": ...}}``. None, or NaN in an array, is a value that is missing."""
+"""An example: numbers by name, all numbers in order, or numbers by column; or a record, which also has strings, lists
+of strings, bools and mappings."""
 
 Labels: TypeAlias = Collection[str] | Mapping[str, bool]
-"""The truth: names are complete (all others are false), a mapping is partial (all others are unknown)."""
+"""True labels: names are complete (all others are false), a mapping is partial (all others are unknown)."""
 
 Example: TypeAlias = (
     tuple[Features, Labels] | tuple[Features, Labels, float] | tuple[Features, Labels, float | None, str]
 )
-"""An example and its truth, its weight if that is not 1, and the source of the truth if it is no person."""
+"""An example with its true labels, its weight if that is not 1, and the source of the labels if it is not a person."""
 
 Truth: TypeAlias = tuple[str, Labels] | tuple[str, Labels, float] | tuple[str, Labels, float | None, str]
-"""The id of a kept prediction and its truth, its weight if that is not 1, and the source if it is no person."""
+"""Id of a stored prediction with its true labels, the weight if that is not 1, and the source if it is not a person."""
 
 
 def encode_example(

@@ -26,7 +26,7 @@ from manylabel_clients.http.transport.retry import Retry
 from manylabel_clients.http.transport.sse import EventStream
 
 TrainingData: TypeAlias = str | Mapping[str, Any]
-"""The name of a data set, ``{"dataset": name, "split": "train"}``, or ``{"stream": model, "last": n}``."""
+"""Name of a dataset, ``{"dataset": name, "split": "train"}``, or ``{"stream": model, "last": n}``."""
 
 Promote: TypeAlias = Literal["if_better", "always", "never"]
 """When the version that a job makes is served; see `TrainingRequests.train`."""
@@ -37,17 +37,17 @@ ENDED = ("succeeded", "failed", "cancelled")
 
 @dataclass(frozen=True, slots=True)
 class JobProgress:
-    """Progress says how far a job has come."""
+    """Progress of a job."""
 
     iteration: int
     objective: float | None
-    """Value of what is minimised."""
+    """Value of the objective."""
     gap: float | None
     """Relative distance to the best value possible, at most."""
     seconds: float
     """Spent on the fit under way."""
     checkpoint: int | None
-    """Iteration from which it would go on if its worker died now."""
+    """Iteration of the last checkpoint, from which the fit would resume."""
     trials: dict[str, int] | None
     """Trials of a search: how many are ``done``, and the ``total``."""
     best: dict[str, Any] | None
@@ -55,12 +55,12 @@ class JobProgress:
     fold: int | None = None
     """The fit under way leaves out this fold, counted from 1; None for the fit of all rows."""
     folds: int | None = None
-    """How many folds there are, of a trial or for thresholds and probabilities; None for none."""
+    """Number of folds, of a trial or for thresholds and probabilities; None for none."""
 
 
 @dataclass(frozen=True, slots=True)
 class JobError:
-    """An error of a job says why it failed."""
+    """Reason why a job failed."""
 
     code: str
     detail: str
@@ -68,7 +68,7 @@ class JobError:
 
 @dataclass(frozen=True, slots=True)
 class JobResult:
-    """A result says what a job has made."""
+    """Result of a job."""
 
     model: str
     version: int
@@ -77,7 +77,7 @@ class JobResult:
     converged: bool
     """Whether the fit came to its end before it had used up its iterations."""
     gap: float | None
-    """Relative distance from the optimum at its end, at most; None where that is not known."""
+    """Upper bound of the relative distance from the optimum at the end; None if unknown."""
     promoted: bool
     """Whether the version was served at once."""
     not_promoted_because: str | None
@@ -85,17 +85,17 @@ class JobResult:
     held_out: dict[str, Any] | None
     """``rows``, ``measures``, ``baseline``, and ``labels`` with the scores of each, on rows that were not learnt."""
     params: dict[str, Any]
-    """Those of the model: of a search, the best."""
+    """Parameters of the model; of a search, the best."""
     trials: list[dict[str, Any]]
     """Trials of a search: ``params``, ``score``, ``scores`` and ``seconds`` of each."""
     seconds: float
     worse: str | None = None
-    """By how much it measured lower, on the same rows, than the version that it replaced; else None."""
+    """Amount by which the version scored lower than the one it replaced, on the same rows; else None."""
 
 
 @dataclass(frozen=True, slots=True)
 class JobStatus:
-    """A status is all that the server says about a job."""
+    """Status of a job."""
 
     id: str
     state: str
@@ -114,7 +114,7 @@ class JobStatus:
     started: str | None
     ended: str | None
     attempt: int
-    """How often it has been begun."""
+    """Number of attempts."""
     sampled: dict[str, Any] | None
     """Examples from a stream: how many were requested, sampled and left out, and the same in words, ``text``."""
     progress: JobProgress | None
@@ -134,7 +134,7 @@ class JobEvent:
     kind: str
     """``state``, ``progress`` or ``log``."""
     id: str
-    """`events` goes on after it. Opaque."""
+    """Position for `events`, which resume after it. Opaque."""
     data: dict[str, Any]
     """Fields of the server's documentation."""
 
@@ -144,7 +144,7 @@ class LogLine:
     """A log line is one line that a job has written."""
 
     n: int
-    """Its number, from 1."""
+    """Number of the line, from 1."""
     time: str
     """When: RFC 3339, UTC."""
     text: str
@@ -164,9 +164,9 @@ class Trainer:
     search: dict[str, list[float]]
     """The values that a search tries which names no params."""
     weights: bool = True
-    """Whether it takes weights of rows; for one that does not, the data may have none."""
+    """Whether the trainer accepts row weights; if not, the data must have none."""
     rbf_search: dict[str, list[float | str]] = field(default_factory=dict)
-    """The values that it tries too where the kernel is rbf, of parameters that are at their defaults."""
+    """Further values tried if the kernel is rbf, for parameters at their defaults."""
 
 
 class JobFailed(ManyLabelError):
@@ -196,10 +196,10 @@ def job_status(answer: Mapping[str, Any]) -> JobStatus:
 
 
 class TrainingRequests(Requests):
-    """Requests about the jobs of a server, and what can be trained."""
+    """Requests about the jobs and trainers of a server."""
 
     def trainers(self) -> Exchange[list[Trainer]]:
-        """Return what the server can train, with what parameters."""
+        """Return the trainers of the server, with their parameters."""
         return (yield from self._get("/v1/trainers", list_reader("trainers", partial(from_json, Trainer))))
 
     def train(
@@ -215,14 +215,14 @@ class TrainingRequests(Requests):
         promote: Promote = "if_better",
         key: str | None = None,
     ) -> Exchange[str]:
-        """Have a model trained; answers as soon as the job is queued.
+        """Submit a training job; returns as soon as the job is queued.
 
         Parameters
         ----------
         trainer : str
             ``m3l``, ``mlrl``, ...: `trainers` has them all.
         data : str or mapping
-            The name of a data set (of its split train, if it has train and test), ``{"dataset": name, "split":
+            The name of a dataset (of its split train, if it has train and test), ``{"dataset": name, "split":
             "all"}``, or ``{"stream": model, "last": n}``: the last examples that an online model has learnt. The job
             fails if the log no longer has all of these, unless
             a ``"minimum"`` says how many are enough.
@@ -267,7 +267,7 @@ class TrainingRequests(Requests):
         return read((yield from self._post("/v1/jobs", encode(given), new_key(key))), job_status).id
 
     def jobs(self, *, state: str | None = None, limit: int | None = None) -> Exchange[list[JobStatus]]:
-        """Return jobs of the server, the newest first; of one state, if given."""
+        """Return jobs of the server, newest first; with `state`, only those in it."""
         given = {"state": state, "limit": limit}
         query = urlencode({name: value for name, value in given.items() if value is not None})
         path = f"/v1/jobs?{query}" if query else "/v1/jobs"
@@ -283,7 +283,7 @@ class JobRequests(Requests):
         self._clock = clock
 
     def status(self) -> Exchange[JobStatus]:
-        """Return what the server says about the job."""
+        """Return the status of the job."""
         return (yield from self._get(self._path, job_status))
 
     def wait(self, timeout: float | None = None) -> Exchange[JobStatus]:
@@ -309,9 +309,9 @@ class JobRequests(Requests):
         return job
 
     def events(self, *, after: str | None = None) -> EventStream[JobEvent]:
-        """Iterate over what happens to the job until it has ended, from where it stands or after an event seen earlier.
+        """Iterate over the events of the job until it ends, from its current state or after an earlier event.
 
-        A connection that is lost is made again, and the events go on after the last one seen.
+        A lost connection is restored, and the events resume after the last one received.
 
         Raises
         ------
@@ -323,7 +323,7 @@ class JobRequests(Requests):
         return EventStream(self._path, after, self._retry, JobEvent, _is_end)
 
     def log(self) -> Exchange[list[LogLine]]:
-        """Return what it has written so far."""
+        """Return the log of the job."""
         return (yield from self._get(f"{self._path}/log", list_reader("lines", partial(from_json, LogLine))))
 
     def cancel(self) -> Exchange[JobStatus]:
@@ -337,7 +337,7 @@ class JobRequests(Requests):
         return (yield from self._change(Request("DELETE", self._path), lambda job: job.state == "cancelled"))
 
     def retry(self) -> Exchange[JobStatus]:
-        """Queue it again, after it failed or was cancelled; it goes on from its last checkpoint, if it has one.
+        """Queue a failed or cancelled job again; it resumes from its last checkpoint, if it has one.
 
         Raises
         ------

@@ -34,19 +34,19 @@ Expiry = str | datetime | None
 
 @dataclass(frozen=True, slots=True)
 class RateLimits:
-    """Rates limit what is asked for with a key; those that are None do not."""
+    """Rate limits of a key; None for no limit."""
 
     requests_per_second: float | None = None
-    """Requests, on average; as many at once as in one second."""
+    """Maximum average rate of requests, with a burst of one second."""
     examples_per_second: float | None = None
-    """Examples that are predicted or learnt, on average; as many at once as in one second."""
+    """Maximum average rate of predicted or learnt examples, with a burst of one second."""
     max_concurrent_requests: int | None = None
-    """Requests under way at once."""
+    """Maximum number of concurrent requests."""
 
 
 @dataclass(frozen=True, slots=True)
 class ApiKey:
-    """A key of a server says who may do what; its text is shown only once, when it is made."""
+    """A key of a server with its permissions; its text is shown only at its creation."""
 
     id: str
     """The part of the key between its two underscores: no secret."""
@@ -54,7 +54,7 @@ class ApiKey:
     note: str | None
     scopes: list[str]
     models: list[str]
-    """Names of models, data sets and targets of jobs, or how they begin, with ``*`` at the end."""
+    """Names of models, datasets and job targets, or prefixes that end in ``*``."""
     created_at: str
     """RFC 3339, UTC, as the other times."""
     expires_at: str | None
@@ -67,14 +67,14 @@ class ApiKey:
 
 @dataclass(frozen=True, slots=True)
 class NewApiKey(ApiKey):
-    """A key that was just made, with its text."""
+    """A new key with its text."""
 
     key: str = field(repr=False)
-    """The whole key, ``ml_...``: keep it, it is never shown again."""
+    """The whole key, ``ml_...``: store it, it is not shown again."""
 
 
 class KeyRequests(Requests):
-    """Requests about the keys of a server. Each needs a key with the scope ``admin`` where the server has keys."""
+    """Requests about the keys of a server. Each needs a key with the scope ``admin`` if the server has keys."""
 
     def create(
         self,
@@ -86,7 +86,7 @@ class KeyRequests(Requests):
         note: str | None = None,
         rates: RateLimits | Mapping[str, Any] | None = None,
     ) -> Exchange[NewApiKey]:
-        """Make a key, for no more than the one that it is made with. From the first key on, no call goes without.
+        """Create a key, within the permissions of the key that creates it. From the first key on, every call needs one.
 
         Parameters
         ----------
@@ -95,7 +95,7 @@ class KeyRequests(Requests):
         scopes : sequence of str
             Of ``predict``, ``learn``, ``read``, ``train``, ``export`` and ``admin``, which includes all others.
         models : sequence of str
-            Names of models, data sets and targets of jobs, or how they begin, with ``*`` at the end.
+            Names of models, datasets and targets of jobs, or how they begin, with ``*`` at the end.
         expires_at : datetime or str, optional
             Until when it counts, with the offset. None: for ever.
         note : str, optional
@@ -127,11 +127,12 @@ class KeyRequests(Requests):
         )
 
     def list(self) -> Exchange[list[ApiKey]]:
-        """Return the keys that are for no more than the caller's own, the newest first, with those that opened once."""
+        """Return the keys whose permissions do not exceed the caller's, newest first, including expired and revoked
+        ones."""
         return (yield from self._get("/v1/keys", list_reader("keys", api_key)))
 
     def get(self, id: str) -> Exchange[ApiKey]:
-        """Return what a key is for.
+        """Return the permissions of a key.
 
         Raises
         ------
@@ -149,9 +150,9 @@ class KeyRequests(Requests):
         expires_at: Expiry | _Unset = UNCHANGED,
         rates: RateLimits | Mapping[str, Any] | _Unset | None = UNCHANGED,
     ) -> Exchange[ApiKey]:
-        """Change the name, the note, the expiry or the rates of a key; what is left out stays.
+        """Change the name, note, expiry or rates of a key; omitted fields stay.
 
-        What a key is for cannot be changed: make another. `rates` are all of them, None for no limits.
+        Scopes and models cannot be changed: create another key. `rates` are all three, None for no limits.
 
         Raises
         ------
@@ -171,9 +172,9 @@ class KeyRequests(Requests):
         return read((yield from send(Request("PATCH", _path(id), encode(changes), JSON), self._retry)), api_key)
 
     def revoke(self, id: str) -> Exchange[None]:
-        """Have a key open nothing any more, on every server of the store within a second; it stays in the list.
+        """Revoke a key permanently. All servers of the store reject it within 1 s; it stays in the list.
 
-        If the store cannot take that now, the key opens nothing on the server that was asked, which tries again.
+        If the store is unavailable, the server that was called rejects the key and retries.
 
         Raises
         ------

@@ -20,7 +20,7 @@ MAX_DESCRIBED = 1_000
 
 @dataclass(frozen=True, slots=True)
 class LabelMeasures:
-    """Label measures say how well one label was predicted; None where there is nothing to divide by."""
+    """Metrics of one label; None if undefined."""
 
     precision: float | None
     recall: float | None
@@ -37,27 +37,27 @@ class Calibration:
 
 @dataclass(frozen=True, slots=True)
 class LabelStatus:
-    """A label status has what a model knows of one of its labels."""
+    """Status of a label."""
 
     label: str
     retired: bool
-    """It is learnt and predicted no more."""
+    """Whether the label is retired: no longer learnt or predicted."""
     learning: Learning | None
-    """None once there are enough examples, and for a label that is retired or has a title."""
+    """Progress of a new label; None if it has enough examples, is retired or has a title."""
     examples: float
     """Number of learnt examples with this label, weighted by their sample weights."""
     frequency: float | None
-    """The share of those with it among the examples whose truth about it was told."""
+    """Weighted share of examples with the label, among those whose truth about it is known."""
     first_seen: int | None
     """Which of the examples learnt was the first with it, from 1."""
     last_seen: int | None
-    """Likewise the last."""
+    """Number of the last learnt example with the label."""
     cumulative: LabelMeasures
     window: LabelMeasures
     threshold: float | None
-    """It is predicted from this probability on; None of a model that does not calibrate."""
+    """Probability from which the label is predicted; None without calibration."""
     calibration: Calibration | None
-    """Likewise."""
+    """Calibration of the label; None without calibration."""
     drift: Alarms | None
     """None of a model that does not watch for drift."""
     old_names: Sequence[str] = ()
@@ -246,9 +246,9 @@ class LabelRequests(Requests):
         return (yield from self._relabel("retire", {"label": label}, key))
 
     def pause_label(self, label: str, *, key: str | None = None) -> Exchange[Updated]:
-        """Neither learn nor predict a label until it is resumed, on every server that has the model.
+        """Pause a label on every server: the model does not learn or predict it until it is resumed.
 
-        Updates may name it; their truth about it is not learnt, as if it was unknown.
+        Updates can name it; the model treats its truth as unknown.
 
         Raises
         ------
@@ -258,7 +258,7 @@ class LabelRequests(Requests):
         return (yield from self._relabel("pause", {"label": label}, key))
 
     def resume_label(self, label: str, *, key: str | None = None) -> Exchange[Updated]:
-        """Learn and predict a paused label again, from what was learnt about it before, on every server.
+        """Resume a paused label on every server, with what was learnt before the pause.
 
         Raises
         ------

@@ -13,7 +13,7 @@ P = TypeVar("P", bound="Measures | MeasureColumns")
 
 @dataclass(frozen=True, slots=True)
 class BaselineMeasures:
-    """Baseline measures are of predicting, each time, the labels frequent so far; None without examples."""
+    """Metrics of a predictor of the most frequent labels so far; None without examples."""
 
     precision: float | None
     recall: float | None
@@ -40,9 +40,9 @@ class BaselineMeasures:
 
 @dataclass(frozen=True, slots=True)
 class Measures(BaselineMeasures):
-    """Prequential measures count each example as it was predicted before it was learnt; None while there were none.
+    """Prequential metrics; None without examples.
 
-    An example labelled late counts by the answer that was served.
+    An example with delayed labels counts for the prediction that was served.
     """
 
     examples: int
@@ -52,10 +52,10 @@ class Measures(BaselineMeasures):
 
 @dataclass(frozen=True, slots=True)
 class WindowMeasures(Measures):
-    """Window measures count the latest examples only."""
+    """Prequential metrics of the latest examples."""
 
     size: int
-    """Most examples in the window."""
+    """Maximum number of examples in the window."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,12 +72,12 @@ class Drift(Alarms):
     """Drift has the alarms of the detector of all labels together, and of those of single labels."""
 
     labels: dict[str, Alarms]
-    """Those with alarms."""
+    """Alarms of single labels; only labels with an alarm."""
 
 
 @dataclass(frozen=True, slots=True)
 class GroupMeasures:
-    """Group measures are of all decisions on labels that had been seen about as often."""
+    """Metrics of all decisions on labels with about the same number of earlier examples."""
 
     true: float
     """Number of cases in which such a label was true, each counted by the weight of its example."""
@@ -93,18 +93,18 @@ class BySeen:
     never: GroupMeasures
     below_5: GroupMeasures
     below_20: GroupMeasures
-    """In 5 or more, and in fewer than 20."""
+    """Labels with 5 to 19 earlier examples."""
     more: GroupMeasures
 
 
 @dataclass(frozen=True, slots=True)
 class Metrics:
-    """Metrics measure a model over all its updates, and over the latest ones; of one that jobs train, a version."""
+    """Metrics of a model over all its updates, and over the latest ones; of a trained model, those of one version."""
 
     cumulative: Measures
     window: WindowMeasures
     by_seen: BySeen
-    """From the start, by how often a label was seen before."""
+    """Metrics since the start, by the number of earlier examples of a label."""
     drift: Drift | None = None
     """None of a model that does not watch for it."""
     version: int | None = None
@@ -121,7 +121,7 @@ Column: TypeAlias = "list[float | None]"
 
 @dataclass(frozen=True, slots=True)
 class BaselineColumns:
-    """Columns of baseline measures have a number for each point in the past; None while there were no examples."""
+    """Past metrics of the baseline, a number for each point; None without examples."""
 
     precision: Column
     recall: Column
@@ -136,24 +136,24 @@ class BaselineColumns:
 
 @dataclass(frozen=True, slots=True)
 class MeasureColumns(BaselineColumns):
-    """Columns of measures have a number for each point in the past; None while there were no examples."""
+    """Past metrics, a number for each point; None without examples."""
 
     examples: list[int]
-    """How many examples were covered."""
+    """Number of examples covered."""
     baseline: BaselineColumns
 
 
 @dataclass(frozen=True, slots=True)
 class WindowColumns(MeasureColumns):
-    """Columns of window measures count, at each point, the latest examples only."""
+    """Past metrics of the latest examples at each point."""
 
     size: int
-    """Most examples in the window."""
+    """Maximum number of examples in the window."""
 
 
 @dataclass(frozen=True, slots=True)
 class LabelColumns:
-    """Columns of label measures say how well one label was predicted; None where there is nothing to divide by."""
+    """Past metrics of one label; None if undefined."""
 
     precision: Column
     recall: Column
@@ -162,12 +162,12 @@ class LabelColumns:
 
 @dataclass(frozen=True, slots=True)
 class LabelHistory:
-    """A label's history has points of its own, fewer than those of the model."""
+    """History of one label, with its own points, fewer than those of the model."""
 
     stride: int
     """Examples from one point to the next; to the last there may be fewer."""
     examples: list[int]
-    """How many had been learnt at each point."""
+    """Number of examples learnt at each point."""
     cumulative: LabelColumns
     window: LabelColumns
 
@@ -177,23 +177,23 @@ class PastAlarms:
     """Past alarms are the latest ones of drift, oldest first."""
 
     examples: list[int]
-    """How many had been learnt with the one at which it sounded."""
+    """Number of examples learnt at each alarm, including the one at which the detector fired."""
     labels: list[str | None]
     """Whose detector it was; None for the one of all labels."""
 
 
 @dataclass(frozen=True, slots=True)
 class MetricsHistory:
-    """A history of metrics has what they were, in columns: one number for each point, the last for now."""
+    """History of metrics in columns: a number for each point, the last for now."""
 
     stride: int
     """Examples from one point to the next; to the last there may be fewer."""
     examples: list[int]
-    """How many had been learnt at each point."""
+    """Number of examples learnt at each point."""
     cumulative: MeasureColumns
     window: WindowColumns
     labels: dict[str, LabelHistory]
-    """Those asked for."""
+    """Requested labels."""
     position: str
     updates: int
     drift: PastAlarms | None = None
@@ -204,28 +204,28 @@ class MetricsHistory:
 
 @dataclass(frozen=True, slots=True)
 class ReliabilityBin:
-    """A bin counts the labels that were given a probability from one bound to below the other."""
+    """Bin of the reliability diagram."""
 
     from_: float
     to: float
     count: float
-    """Truths of labels, each as often as its example weighs."""
+    """Weighted number of decisions with known truth."""
     mean_probability: float | None
-    """None, as the share, where none was counted."""
+    """Mean probability; None for an empty bin, like the share."""
     share_true: float | None
-    """How many of them turned out true."""
+    """Share of true labels."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reliability:
-    """Reliability compares the probabilities given before each example was learnt with how often they came true."""
+    """Reliability diagram: prequential probabilities compared with the frequency of true labels."""
 
     bins: list[ReliabilityBin]
     """Twenty of equal width."""
     expected_calibration_error: float | None
     """The mean distance of `share_true` from `mean_probability`; None while nothing was counted."""
     brier_score: float | None
-    """The mean squared distance of probabilities from the truth, 0 or 1; None while nothing was counted."""
+    """Mean squared distance between probability and truth (0 or 1); None without examples."""
     position: str
     updates: int
 
@@ -237,7 +237,7 @@ def reliability(answer: Mapping[str, Any]) -> Reliability:
 
 
 def metrics_history(answer: Mapping[str, Any]) -> MetricsHistory:
-    """Return the past of measures from its JSON."""
+    """Return the history of metrics from its JSON."""
     drift = answer.get("drift")
     parts = {
         "cumulative": _part(MeasureColumns, BaselineColumns, answer["cumulative"]),
@@ -257,7 +257,7 @@ _GROUPS = ("never", "below_5", "below_20", "more")
 
 
 def metrics(answer: Mapping[str, Any]) -> Metrics:
-    """Return measures from their JSON."""
+    """Return metrics from their JSON."""
     drift = answer.get("drift")
     return Metrics(
         _part(Measures, BaselineMeasures, answer["cumulative"]),
@@ -271,7 +271,7 @@ def metrics(answer: Mapping[str, Any]) -> Metrics:
 
 
 def _part(kind: type[P], baseline: type[Any], answer: Mapping[str, Any]) -> P:
-    """Return measures with those of their baseline: numbers, or columns of them."""
+    """Return metrics with those of their baseline: numbers, or columns of them."""
     return from_json(kind, {**answer, "baseline": from_json(baseline, answer["baseline"])})
 
 

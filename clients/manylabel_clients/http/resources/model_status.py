@@ -15,7 +15,7 @@ TRAINED = "trained"
 
 @dataclass(frozen=True, slots=True)
 class ModelSummary:
-    """A summary says what a model is. A list of models has no more about those that are not in the server's memory."""
+    """Summary of a model: all that a list has of models that are not in the server's memory."""
 
     name: str
     algorithm: str
@@ -25,22 +25,22 @@ class ModelSummary:
     limits: dict[str, Any] | None = field(default=None, kw_only=True)
     """Limits on features and labels, as set."""
     missing: str | None = field(default=None, kw_only=True)
-    """Where a quantity stands that most examples have and one lacks: ``mean`` or ``zero``."""
+    """Replacement of a missing quantity: ``mean`` or ``zero``."""
     text: dict[str, Any] | None = field(default=None, kw_only=True)
-    """How texts in records are read, every choice made."""
+    """Text options of records with all defaults."""
 
 
 @dataclass(frozen=True, slots=True)
 class ModelStatus(ModelSummary):
-    """A status is all that the server says about a model."""
+    """Status of an online model."""
 
     position: str
     updates: int
     """Examples learnt in all."""
     labels: int
-    """How many labels it knows."""
+    """Number of labels that the model knows."""
     features: int
-    """How many features it knows."""
+    """Number of features that the model knows."""
     bytes: int
     """Size of its state in memory."""
     metrics: Metrics
@@ -53,14 +53,14 @@ class ModelStatus(ModelSummary):
     promise: dict[str, float | None] | None = field(default=None, kw_only=True)
     """The precision promised: "precision", "settled", "missed" and "audit_rate"; None if there is no promise."""
     ignored: dict[str, int] = field(default_factory=dict, kw_only=True)
-    """How many features and labels its limits have left out of examples, each time that one was."""
+    """Number of times that features and labels were ignored because of limits."""
     unseen_words: float | None = field(default=None, kw_only=True)
     """Share of the words in examples 1,001 to 3,000 that no example before had; None if it is not known."""
 
 
 @dataclass(frozen=True, slots=True)
 class TrainedSummary:
-    """A summary of a model that jobs train is all that a list has of one that is not in the server's memory."""
+    """Summary of a trained model: all that a list has of one that is not in the server's memory."""
 
     name: str
     algorithm: str
@@ -69,13 +69,13 @@ class TrainedSummary:
 
 @dataclass(frozen=True, slots=True)
 class TrainedStatus(TrainedSummary):
-    """A status of a model that jobs train is all that the server says about it; its version is the one served."""
+    """Status of a trained model, with the served version."""
 
     position: str
     version: int | None
     """The one served; None, as all about it, while none is."""
     versions: int
-    """How many there are."""
+    """Number of versions."""
     trainer: str | None
     params: dict[str, Any] | None
     measures: dict[str, float] | None
@@ -83,9 +83,9 @@ class TrainedStatus(TrainedSummary):
     converged: bool | None
     """Whether the fit came to its end before it had used up its iterations."""
     labels: int
-    """How many labels it knows."""
+    """Number of labels that the model knows."""
     features: int
-    """How many features it knows, of all views."""
+    """Number of features that the model knows, of all views."""
     bytes: int
     """Size of its state in memory."""
     baseline: dict[str, float] | None = None
@@ -93,7 +93,7 @@ class TrainedStatus(TrainedSummary):
     metrics: Metrics | None = None
     """Metrics of the predictions that the version has served since, from delayed labels."""
     text: dict[str, Any] | None = None
-    """How it reads texts in records; None if it was trained on numbers."""
+    """Text options of records; None if the model was trained on numbers."""
 
 
 AnySummary: TypeAlias = ModelSummary | TrainedSummary

@@ -67,13 +67,13 @@ class Event:
     """``update``, ``drift``, ``label``, ``rollback``, ``promoted``, ``not_promoted``, ``metrics`` or ``dropped`` (some
     are not here)."""
     position: str
-    """Up to where in its log all has been seen with it: `events` goes on after it. Opaque."""
+    """Log position up to which all events are included: `events` resume after it. Opaque."""
     data: dict[str, Any]
     """Fields of the server's documentation."""
 
 
 def model_path(name: str) -> str:
-    """Return where a model is on its server."""
+    """Return the path of a model on its server."""
     return f"/v1/models/{quote(name, safe='')}"
 
 
@@ -198,7 +198,7 @@ class ModelRequests(LabelRequests, SnapshotRequests, VersionRequests):
         key: str | None = None,
         probabilities: bool = False,
     ) -> Exchange[tuple[Prediction, Updated]]:
-        """Learn one example, as by `update`; return what was predicted before."""
+        """Learn one example, like `update`; return its prediction from just before."""
         body = asking(encode_example(x, y, weight, source), {"probabilities": probabilities})
         response = yield from self._post(f"{self._path}/predict-update", body, new_key(key))
         return read(response, _only_prediction), _receipt([response])
@@ -211,7 +211,7 @@ class ModelRequests(LabelRequests, SnapshotRequests, VersionRequests):
         key: str | None = None,
         probabilities: bool = False,
     ) -> Exchange[tuple[list[Prediction], Updated]]:
-        """Learn many examples, in their order; return what was predicted just before each was learnt."""
+        """Learn many examples, in their order; return the prediction of each from just before it was learnt."""
         batches, key = Batches(examples, encode_pair, batch_size), new_key(key, MAX_KEY_OF_MANY)
         wanted = {"probabilities": probabilities}
         responses = yield from self._post_many(f"{self._path}/predict-update", batches, key, wanted)
@@ -219,7 +219,7 @@ class ModelRequests(LabelRequests, SnapshotRequests, VersionRequests):
         return _all_predictions(responses), receipt
 
     def predictions(self, *, order: str = "newest", limit: int = 20) -> Exchange[UnlabelledPage]:
-        """Return kept predictions that wait for their labels, as the model predicts them now.
+        """Return stored predictions without labels, as the model predicts them now.
 
         Parameters
         ----------
@@ -241,10 +241,10 @@ class ModelRequests(LabelRequests, SnapshotRequests, VersionRequests):
         source: str | None = None,
         key: str | None = None,
     ) -> Exchange[Updated]:
-        """Learn an example that was predicted with `keep`, now that its truth is known.
+        """Submit the true labels of an example that was predicted with `keep`.
 
-        Measured is the answer that was served; a model that jobs train is measured, and learns nothing. A mapping of
-        labels may be a part of the truth, and others follow. `weight` and `source` are as in `update`.
+        Metrics count the prediction that was served; a trained model learns nothing. A mapping may have some of the
+        labels, and others follow. `weight` and `source` are as in `update`.
 
         Raises
         ------
@@ -278,10 +278,10 @@ class ModelRequests(LabelRequests, SnapshotRequests, VersionRequests):
         batch_size: int = BATCH_SIZE,
         probabilities: bool = False,
     ) -> ExampleStream:
-        """Learn any number of examples, and yield for each what was predicted before; lazily, batch by batch.
+        """Learn any number of examples, and yield the prediction of each from just before; lazily, batch by batch.
 
-        A batch that breaks off, whatever the reason, is continued where it did: each example is learnt once. One
-        that the server refuses is answered with its `error`, and the others are still learnt.
+        An interrupted batch is resumed: each example is learnt once. A rejected example yields its `error`, and the
+        others are still learnt.
 
         Parameters
         ----------
@@ -309,8 +309,8 @@ class ModelRequests(LabelRequests, SnapshotRequests, VersionRequests):
     ) -> LearningStream:
         """Learn any number of examples, and yield a summary for each request; lazily, batch by batch.
 
-        It is the fastest way to learn: nothing is predicted. A batch that breaks off is continued where it did: each
-        example is learnt once. The first example that the server refuses ends it; all before it are learnt.
+        This is the fastest way to learn, because nothing is predicted. An interrupted batch is resumed: each example is
+        learnt once. The first rejected example ends it; all examples before it are learnt.
 
         Parameters
         ----------
@@ -325,10 +325,10 @@ class ModelRequests(LabelRequests, SnapshotRequests, VersionRequests):
         return LearningStream(self._path, examples, key, first, batch_size, self._retry)
 
     def events(self, *, after: str | None = None, kinds: Collection[str] = ()) -> EventStream[Event]:
-        """Iterate over what happens to the model from now on, or after the position of an event seen earlier.
+        """Iterate over the events of the model from now on, or after the position of an earlier event.
 
-        It does not end. A connection that is lost is made again, and the events go on after the last one seen. With
-        `kinds`, those of these kinds come alone, and ``dropped``.
+        The iteration does not end. A lost connection is restored, and the events resume after the last one received.
+        With `kinds`, only events of these kinds and ``dropped`` are sent.
 
         Raises
         ------
@@ -340,9 +340,9 @@ class ModelRequests(LabelRequests, SnapshotRequests, VersionRequests):
         return EventStream(self._path, after, self._retry, Event, query=urlencode([("kind", kind) for kind in kinds]))
 
     def metrics(self, *, version: int | None = None) -> Exchange[Metrics]:
-        """Return how well the model predicted what it then learnt.
+        """Return the prequential metrics of the model.
 
-        For a trained model, the metrics are of one version: its predictions whose labels came later.
+        For a trained model, the metrics are those of one version, by its delayed labels.
 
         Raises
         ------
@@ -353,9 +353,9 @@ class ModelRequests(LabelRequests, SnapshotRequests, VersionRequests):
         return (yield from self._get(f"{self._path}/metrics{which}", metrics))
 
     def metrics_history(self, *, labels: Iterable[str] = (), version: int | None = None) -> Exchange[MetricsHistory]:
-        """Return how well the model predicted what it then learnt, over its examples so far.
+        """Return the history of the prequential metrics.
 
-        The measures are those that `metrics` gave at each point, exactly: fewer than 256, equally far apart, and now.
+        The values are exactly those that `metrics` had at each point: fewer than 256 equally spaced points, and now.
 
         Parameters
         ----------
@@ -378,9 +378,9 @@ class ModelRequests(LabelRequests, SnapshotRequests, VersionRequests):
         return (yield from self._get(f"{path}?{urlencode(query)}" if query else path, metrics_history))
 
     def reliability(self, label: str | None = None) -> Exchange[Reliability]:
-        """Return how often labels were true among those predicted with about the same probability.
+        """Return the reliability diagram.
 
-        Each example was predicted before it was learnt; it counts with every label whose truth is known.
+        Each example is predicted before it is learnt, and counts with every label whose truth is known.
 
         Parameters
         ----------
@@ -400,7 +400,7 @@ class ModelRequests(LabelRequests, SnapshotRequests, VersionRequests):
         return (yield from self._get(path if label is None else f"{path}?{urlencode({'label': label})}", reliability))
 
     def status(self) -> Exchange[AnyStatus]:
-        """Return what the server says about the model."""
+        """Return the status of the model."""
         return (yield from self._get(self._path, model_status))
 
     def delete(self) -> Exchange[None]:
@@ -418,7 +418,7 @@ class ModelRequests(LabelRequests, SnapshotRequests, VersionRequests):
     def _post_many(
         self, path: str, batches: Batches[Any], key: str | None, wanted: Mapping[str, Any] = MappingProxyType({})
     ) -> Exchange[list[httpx2.Response]]:
-        """Send as many requests as it takes, one after the other: the server learns in the order given."""
+        """Send as many requests as necessary, one after the other: the server learns in the given order."""
         responses: list[httpx2.Response] = []
         while (batch := (yield from batches.draw())) is not None:
             # Fixed by the key of the call and the place: the same call repeated repeats the same keys.
@@ -434,7 +434,7 @@ class ModelRequests(LabelRequests, SnapshotRequests, VersionRequests):
 def _wanted(
     probabilities: bool, explain: int, top: int | None, only: Iterable[str] | None, except_: Iterable[str] | None
 ) -> dict[str, Any]:
-    """Return the fields of a request to predict that stand beside the examples."""
+    """Return the fields of a prediction request besides the examples."""
     return {
         "probabilities": probabilities,
         "explain": explain or None,
@@ -453,7 +453,7 @@ def _only_prediction(answer: Mapping[str, Any]) -> Prediction:
 
 
 def _receipt(responses: list[httpx2.Response]) -> Updated:
-    """Return the last answer, which stands for all: positions and counts only rise."""
+    """Return the last response, which covers all requests: positions and counts only rise."""
     if not responses:
         raise ValueError("there must be at least one example")
     replayed = any(map(is_replay, responses))
@@ -601,7 +601,7 @@ class Model(SyncResource[ModelRequests]):
 
 
 class AsyncModel(AsyncResource[ModelRequests]):
-    """A model of a server has the calls of `Model`, awaited; those with many examples take async iterables too."""
+    """A model of a server with the calls of `Model`, awaited; those with many examples also accept async iterables."""
 
     def __init__(self, connections: AsyncConnections, name: str) -> None:
         super().__init__(connections, ModelRequests(name, connections.retry))

@@ -9,29 +9,29 @@ from typing import Any, Literal
 from manylabel_clients.http.resources.records import from_json
 
 Keep = bool | Literal["record"]
-"""Whether the server keeps what it predicts, for its labels later; with "record" the example as it was posted too."""
+"""Whether the server stores the prediction for delayed labels; with "record", also the example as posted."""
 
 
 @dataclass(frozen=True, slots=True)
 class FeaturePart:
-    """A part of a score is what one feature contributes to it."""
+    """Contribution of one feature to a score."""
 
     feature: Hashable
     """The name of the feature, or its number."""
     value: float | None
-    """Its value as it came in; of a word in a text 1 + log of how often it is there, None of a vector."""
+    """Value of the feature in the request; 1 + log(count) for a word of a text, None for a vector."""
     contribution: float
     """Contribution to the score."""
 
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """An explanation says why a label was predicted: the score is the sum of contributions, of title and of rest."""
+    """Explanation of a predicted label: the score is the sum of contributions, of title and of rest."""
 
     for_: list[FeaturePart]
     """The features that speak most for the label, the one that does so most first."""
     against: list[FeaturePart]
-    """Those that speak most against it."""
+    """Features with the largest negative contributions."""
     rest: float
     """All else: the constant, thresholds, and the other features."""
     title: float = 0.0
@@ -40,7 +40,7 @@ class Explanation:
 
 @dataclass(frozen=True, slots=True)
 class Learning:
-    """Learning says that a label was true in too few examples to be known well."""
+    """Progress of a label that was true in few examples."""
 
     seen: float
     """Number of examples in which it was true, each counted by its weight."""
@@ -49,26 +49,27 @@ class Learning:
 
 @dataclass(frozen=True, slots=True)
 class Prediction:
-    """A prediction says which labels one example has, by a model."""
+    """Prediction of one example."""
 
     labels: list[str]
-    """The labels predicted: those whose score is above 0."""
+    """Predicted labels: those whose score is above 0."""
     scores: dict[str, float]
     """Score minus threshold of every label, or of the best; with `optimise`, half its log-odds above its cut."""
     threshold: float
-    """The raw threshold that was taken off the scores."""
+    """Threshold subtracted from the raw scores."""
     position: str
-    """Where the model stood in its log when it answered. Opaque."""
+    """Log position of the model at the response. Opaque."""
     id: str | None = None
-    """For `label`, if the prediction is kept."""
+    """Id for `label`, if the prediction is stored."""
     expires: str | None = None
-    """Until when it is kept: RFC 3339, UTC."""
+    """Expiry of the stored prediction (RFC 3339, UTC)."""
     stale_seconds: float | None = None
-    """For how long the server has been without its storage, if it is: others may have learnt since."""
+    """Seconds for which the server has been without its store; None if it is reachable. Other servers may have learnt
+    since."""
     probabilities: dict[str, float] | None = None
-    """How likely each label of `scores` is, if it was asked for."""
+    """Probability of each label in `scores`, if requested."""
     explanations: dict[str, Explanation] | None = None
-    """Why each of `labels` was predicted, if it was asked for."""
+    """Explanation of each of `labels`, if requested."""
     scores_of: int | None = None
     """Number of labels of which `scores` has the best; None if it has all."""
     auto: list[str] | None = None
@@ -81,27 +82,27 @@ class Prediction:
 
 @dataclass(frozen=True, slots=True)
 class UnlabelledPrediction:
-    """An unlabelled prediction was kept, and waits for its labels; it is as the model predicts it now."""
+    """Stored prediction without labels, as the model predicts it now."""
 
     id: str
-    """For `label`."""
+    """Id for `label`."""
     uncertainty: float
-    """From 0 to 1: 1 where the model may as well say the opposite of one of its labels."""
+    """Uncertainty, 0 to 1; 1 means that a label is at its decision threshold."""
     labels: list[str]
     """The labels predicted."""
     probabilities: dict[str, float] | None
-    """How likely each label is; None of a model without probabilities."""
+    """Probability of each label; None for a model without probabilities."""
     auto: list[str] | None = None
     """Labels that could be applied unseen when it was predicted; None without a promise of precision."""
     review: bool | None = None
     """Whether it needed review then; None without a promise of precision."""
     record: Any = None
-    """The example as it was posted, if it was predicted with ``keep="record"``."""
+    """The example as posted, if it was stored with ``keep="record"``."""
 
 
 @dataclass(frozen=True, slots=True)
 class UnlabelledPage:
-    """An unlabelled page has some of the kept predictions that wait for their labels."""
+    """A page of stored predictions without labels."""
 
     predictions: list[UnlabelledPrediction]
     candidates: int
@@ -112,16 +113,16 @@ class UnlabelledPage:
 
 @dataclass(frozen=True, slots=True)
 class Updated:
-    """A receipt of an update says where the model stands with it."""
+    """Result of an update, with the position of the model."""
 
     position: str
-    """Where the model stands in its log now. Opaque."""
+    """Current log position of the model. Opaque."""
     updates: int
     """Examples the model has learnt in all, these included."""
     durability: str
     """Durability reached: ``log`` or ``fsync``."""
     replayed: bool = False
-    """True if the server had learnt it in an earlier attempt and has only repeated its answer."""
+    """True if the server learnt it in an earlier attempt and has repeated the response."""
 
 
 def predictions(answer: Mapping[str, Any]) -> list[Prediction]:

@@ -1,4 +1,4 @@
-"""Values made of the JSON objects of answers."""
+"""Values from the JSON objects of responses."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ T = TypeVar("T")
 
 
 def from_json(kind: type[T], answer: Mapping[str, Any]) -> T:
-    """Return a dataclass of the keys it knows: a newer server may say more, an older one less where there is a default.
+    """Return a dataclass from the known keys: a newer server may send more, an older one fewer if there is a default.
 
     Raises
     ------

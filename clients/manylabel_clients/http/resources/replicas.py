@@ -23,7 +23,7 @@ class Replica:
 
     id: str
     this: bool
-    """True of the process that answered."""
+    """True for the process that responded."""
     role: str
     """The role is ``server`` or ``worker``."""
     host: str
@@ -40,7 +40,7 @@ class Replica:
     models: dict[str, str]
     """The models in its memory, and the positions that they are at."""
     withheld: dict[str, str]
-    """The models that it must not serve, and the code that says why."""
+    """Models that the process must not serve, each with the error code."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from manylabel_clients.http.transport.exchange import Exchange, read
 from manylabel_clients.http.transport.json_body import encode
 
 _POSITION = re.compile("[0-9]+(-[0-9]+)*")
-"""How positions are written; no snapshot has a name like that."""
+"""Pattern of positions; names of snapshots never match it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,9 +25,9 @@ class Snapshot:
     """A snapshot is a state as it was, kept on the server."""
 
     position: str
-    """Where the model stood in its log. Opaque."""
+    """Log position of the snapshot. Opaque."""
     bytes: int
-    """Its size."""
+    """Size in bytes."""
     created: str
     """When: RFC 3339, UTC."""
     pinned: bool

@@ -42,7 +42,7 @@ class LineResult:
     replayed: bool
     """True if it was learnt in an earlier attempt."""
     error: ApiError | None
-    """Why it was refused; the others were learnt."""
+    """Reason for the rejection; the other lines were learnt."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class StreamSummary:
     replayed: int
     """Examples that were learnt in an earlier attempt."""
     position: str
-    """Where the model stands in its log. Opaque."""
+    """Log position of the model. Opaque."""
     updates: int
     """Examples the model has learnt in all."""
 

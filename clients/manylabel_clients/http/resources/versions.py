@@ -32,16 +32,16 @@ class Version:
     gap: float | None
     """Relative distance from the optimum at its end, at most; None where that is not known."""
     scaling: str
-    """How features are scaled, in training and in predictions."""
+    """Scaling of the features, in training and in predictions."""
     not_promoted_because: str | None
-    """Why it was not served when it was made; None if it was, or if the job had said so."""
+    """Reasons why the version was not served when it was created; None if it was, or if the job requested it."""
     rows: int
     """Examples learnt from."""
     sampled: dict[str, Any] | None
     """Examples from a stream: how many were requested, sampled and left out, and the same in words, ``text``."""
     bytes: int
     position: str
-    """Where it stands in the model's log. Opaque."""
+    """Position in the model's log. Opaque."""
     baseline: dict[str, float] | None = None
     """On the same rows, of predicting for each the labels that were frequent in training."""
     data: dict[str, Any] | None = None
@@ -59,7 +59,7 @@ class Promoted:
     previous: int | None
     """The version served before: promoting it switches back."""
     position: str
-    """For `predict(at_least=...)`. Opaque."""
+    """Position for `predict(at_least=...)`. Opaque."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,7 @@ class ModelDetail:
     label_correlation: dict[str, Any] | None
     """``labels`` and ``values``, a matrix: how their weights go together (MLRL and SSMLRL)."""
     view_weights: dict[str, float] | None
-    """How much each view counts (LSA-MML)."""
+    """Weight of each view (LSA-MML)."""
     convergence: dict[str, list[float]]
     """``iteration``, ``objective``, ``gap`` and ``seconds`` along the fit."""
     baseline: dict[str, float] | None = None

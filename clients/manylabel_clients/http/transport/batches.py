@@ -23,7 +23,7 @@ class Batch(NamedTuple):
     """A batch holds items that are sent together."""
 
     start: int
-    """How many items of the call came before."""
+    """Number of earlier items of the call."""
     items: list[bytes]
 
     def body(self, wanted: Mapping[str, Any]) -> bytes:

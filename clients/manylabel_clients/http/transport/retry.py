@@ -29,7 +29,7 @@ class Retry:
     """
 
     attempts: int = 7
-    """Most attempts of one call, the first included; 1 never retries."""
+    """Maximum attempts of one call, including the first; 1 never retries."""
     base_seconds: float = 0.1
     """Wait before the second attempt."""
     cap_seconds: float = 5.0
@@ -42,7 +42,7 @@ class Retry:
     on_retry: Callable[[ManyLabelError, float], object] | None = field(default=None, repr=False, compare=False)
     """Called before each wait, with the error of the last attempt and the seconds until the next one."""
     chance: Callable[[], float] = field(default=random.random, repr=False, compare=False)
-    """Where chance comes from: a number in [0, 1) at each call."""
+    """Source of randomness: a number in [0, 1) at each call."""
     clock: Callable[[], float] = field(default=time.monotonic, repr=False, compare=False)
     """The time in seconds, by which patience is measured; a client sets its own."""
 

@@ -69,7 +69,7 @@ class Archive:
     ----------
     url : of paperless, with the path below which it is served.
     token : of one of its users.
-    transport : in place of the network, for tests.
+    transport : replaces the network, for tests.
     """
 
     def __init__(self, url: str, token: str, transport: httpx2.BaseTransport | None = None) -> None:

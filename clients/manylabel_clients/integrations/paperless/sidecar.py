@@ -26,7 +26,7 @@ MAX_CHARACTERS = 90_000
 """Maximum number of characters of a document's text that are sent; a server takes 100,000 by default."""
 TEXT = {"fields": ["title", "content"]}
 LIMITS = {"features": {"most": 100_000, "policy": "ignore"}}
-"""Of a new model: scanned texts have new words without end, most of them misread."""
+"""Settings of a new model; scanned texts never run out of new words, most of them misread."""
 MIN_GROUP = 2
 """Minimum number of labels in a group."""
 BEGINNING = "1970-01-01T00:00:00+00:00"

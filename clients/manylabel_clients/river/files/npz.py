@@ -16,7 +16,7 @@ from manylabel_core.datasets.formats.npz_arrays import Archive, read_names
 MAX_NAMES_BYTES = 2**30
 """The names are read as a whole, so their array has a limit."""
 MAX_WEIGHTS_BYTES = 2**30
-"""So are weights."""
+"""Maximum bytes of the weights, which are read as a whole, too."""
 
 
 class NpzFile(FileStream):

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from manylabel_core.datasets import BadDataset, ReaderLimits
 
 Row: TypeAlias = tuple[dict[str, Any], dict[str, bool]]
-"""One example: features by name (numbers, or a record), and for each label whether it is relevant (a missing label is
+"""An example: features by name (numbers, or a record), and whether each label is relevant (a missing label is
 unknown)."""
 
 LabelledRow: TypeAlias = Row | tuple[dict[str, Any], dict[str, bool], float]

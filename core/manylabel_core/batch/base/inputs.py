@@ -1,4 +1,4 @@
-"""Checks of what the batch learners are given. Every error is a ValueError that names the argument."""
+"""Checks of the input of batch learners. Every error is a ValueError that names the argument."""
 
 from __future__ import annotations
 

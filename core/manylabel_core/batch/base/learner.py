@@ -274,8 +274,7 @@ class BatchLearner(ClassifierMixin, DecidingLearner, Serialisable, metaclass=ABC
     def _start(
         self, signs: NDArray[np.int8], c: float | NDArray[np.float64], *, equality: bool
     ) -> NDArray[np.float64] | None:
-        """Return dual variables of an earlier fit to go on from, made feasible if C, the weights or Y are
-        others now."""
+        """Return dual variables of an earlier fit to resume from, made feasible if C, the weights or Y differ now."""
         alpha = getattr(self, "alpha_", None) if self.warm_start else None
         if alpha is None or alpha.shape != signs.shape:
             return None

@@ -24,7 +24,7 @@ from manylabel_core.scaling.fitted import FITTED_SCALINGS, FittedScaling
 from manylabel_core.state import DamagedState, State
 
 Plain = bool | int | float | str | None
-"""What JSON holds as it is."""
+"""Values that JSON represents directly."""
 
 FITTED_LAST = "duality_gap_"
 """An attribute that is there once a fit has come to its end."""

@@ -20,7 +20,7 @@ def warn_of_convergence(message: str, stacklevel: int) -> None:
 
 @contextmanager
 def silent() -> Iterator[None]:
-    """Have fits of this thread not warn that they have not converged; the filters of `warnings` are of all threads."""
+    """Suppress convergence warnings of fits in this thread; the filters of `warnings` apply to all threads."""
     token = _silent.set(True)
     try:
         yield

@@ -21,7 +21,7 @@ from manylabel_core.solvers.privileged.dual import Variables
 Matrix = NDArray[np.float64]
 
 START_TOL = 0.1
-"""How precisely the machines are solved whose weights are split first."""
+"""Relative gap of the machines whose weights are split first."""
 
 
 class Settings(NamedTuple):

@@ -34,13 +34,13 @@ from manylabel_core.solvers import DualResult, ProgressCallback
 Matrix = NDArray[np.float64]
 
 FIRST_TOL = 1e-2  # of the weights, while the covariance is far off
-PRECISE = 0.2  # of the gap, or of what is hoped for: how precise weights are asked for
+PRECISE = 0.2  # precision of the requested weights, as a share of the gap or of the expected gain
 SHARE = 0.25  # of the gap: how much covariance every direction gets
 LEAST = 1e-6  # covariance of every direction, as a share of the mean
 HOPELESS, PATIENCE = 0.2, 5  # of tol: the end after `PATIENCE` rounds that promise no more, even if the gap is open
 BOUND_EVERY = 3  # rounds: the best bound costs as much as many labels' weights
 MOST = 0.5  # of the gap: weights that make up more of it are found more precisely at once
-FINEST = 1e-2  # of tol: weights are never asked for more precisely
+FINEST = 1e-2  # highest precision of the requested weights, as a share of tol
 FIRST_STEP, LONGEST, SHORTEST = 2.0, 200.0, 0.3  # of the covariance
 LONGER, SHORTER = 1.5, 0.7  # after rounds that count and rounds that do not
 WEIGHTLESS = 1e-14  # of the objective, in weights

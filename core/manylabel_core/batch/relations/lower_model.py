@@ -30,7 +30,7 @@ from manylabel_core.batch.relations.covariance import Matrix, rebuilt
 
 Vector = NDArray[np.float64]
 
-PLANES = 20  # kept; more sharpen the model, and cost an L x L matrix each
+PLANES = 20  # maximum number; more sharpen the model, but each costs an L x L matrix
 PRECISION = 0.1  # of the hoped gain
 NEWTON_STEPS, HALVINGS, PAIRS = 20, 15, 1000  # at most, in the problem of p
 FASTER = 4.0  # from one rate to the next
@@ -52,7 +52,7 @@ class LowerModel:
 
     def add(self, height: float, M: Matrix) -> None:
         """Add the plane of an `a`, given by its sum and its M; of too many, the least used goes."""
-        if not len(self._p):  # the first one stands for the best combination as well
+        if not len(self._p):  # the first one is also the best combination
             self._heights, self._slopes, self._p = np.array([height]), M[np.newaxis], np.ones(1)
         if len(self._p) == PLANES:
             kept = np.arange(PLANES) != 1 + np.argmin(self._p[1:-1])
@@ -74,7 +74,7 @@ class LowerModel:
         """
         n_labels = self._slopes.shape[1]
         anywhere = np.zeros((n_labels, n_labels))
-        # The smooth problem is below the one asked for by log(n_labels) / rate at most.
+        # The smooth problem is at most log(n_labels) / rate below the requested one.
         rate = np.log(n_labels + 1) / (PRECISION * max(reached - known, 1e-6 * abs(reached)))
         at = self._highest(self._p, anywhere, np.eye(n_labels) / n_labels, float(rate), reached)
         p = at.p / at.p.sum()

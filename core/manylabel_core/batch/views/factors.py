@@ -28,7 +28,7 @@ LEAST_VARIANCE = 1e-8
 LEAST_NOISE = 1e-6
 """Noise of a view, as a share of its energy."""
 FIRST_NOISE = 0.1
-"""The same in the first round."""
+"""Noise of a view in the first round, as a share of its energy."""
 
 
 class Factors(NamedTuple):

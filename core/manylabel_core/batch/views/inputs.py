@@ -1,4 +1,4 @@
-"""Checks of what LSA-MML is given: several views of the same rows, some of them missing."""
+"""Checks of the input of LSA-MML: several views of the same rows, some of them missing."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def check_labelled(labelled: Any, n_samples: int) -> Mask:
 
 
 def check_some_labels(Y: Any, labelled: Mask) -> sp.csr_array:
-    """Return the indicator matrix of the labelled rows, 0 elsewhere; what unlabelled rows hold is never looked at."""
+    """Return the indicator matrix of the labelled rows, 0 elsewhere; values of unlabelled rows are ignored."""
     given = sp.csr_array(Y) if is_sparse(Y) else _labelled_rows(Y, labelled)
     numbers = is_sparse(given) or getattr(getattr(given, "dtype", None), "kind", "") in tuple("biuf")
     if numbers and given.ndim == 2 and given.shape[0] == len(labelled):  # else check_labels says what is wrong
@@ -132,7 +132,7 @@ def fitted_block(name: str, X: Any, present: Mask, *, centre: bool) -> Block:
 
 
 def label_block(Y: sp.csr_array, labelled: Mask) -> tuple[Block, float]:
-    """Return the labels less their means over the labelled rows, and their energy per row (1 if there is none)."""
+    """Return the labels minus their means over the labelled rows, and their energy per row (1 if there is none)."""
     n_labelled = int(np.count_nonzero(labelled))
     block = Block(Y, None if labelled.all() else labelled, column_means(Y, n_labelled), 1.0)
     return block, block.energy() / n_labelled or 1.0
@@ -156,7 +156,7 @@ def _check_names(X: Views, known: Sequence[str] | None) -> None:
 
 
 def _matrix(name: str, X: Any) -> Any:
-    """Return a matrix of numbers; whether they are finite is looked at when missing rows are gone."""
+    """Return a matrix of numbers; finiteness is checked after missing rows are removed."""
     try:
         return check_array(X, accept_sparse="csr", dtype=np.float64, order="C", ensure_all_finite=False)
     except ValueError as error:

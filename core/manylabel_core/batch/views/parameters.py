@@ -49,7 +49,7 @@ def check_parameters(learner: Any) -> Prices:
 
 
 def check_components(learner: Any, widths: Mapping[str, int], n_samples: int) -> int:
-    """Return the number of components, within what views and rows allow."""
+    """Return the number of components, within the limits of views and rows."""
     most, why = _limit(learner, widths)
     if n_samples < most:
         most, why = n_samples, f"there are {n_samples} rows"

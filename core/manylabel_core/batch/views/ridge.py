@@ -60,7 +60,7 @@ class Rotated(NamedTuple):
     full: bool
 
     def penalties(self) -> Matrix:
-        """Return the penalties that are tried; those of features that are constant do not matter."""
+        """Return the candidate penalties; those of constant features do not matter."""
         return PENALTIES * (float(self.values.max(initial=0.0)) or 1.0)
 
     def residuals(self, penalty: float) -> Matrix:

@@ -17,11 +17,11 @@ from manylabel_core.datasets.limits import BadDataset, ReaderLimits
 from manylabel_core.rows import MAX_EXAMPLE_WEIGHT
 
 Labels = Source | int | Sequence[str] | None
-"""Which attributes are labels: a Mulan XML file, the first n (n), the last n (-n), names, or as MEKA's option says."""
+"""Label attributes: a Mulan XML file, the first n (n), the last n (-n), names, or MEKA's option in the relation."""
 
 
 def read_arff(source: Source, labels: Labels = None, *, limits: ReaderLimits = ReaderLimits()) -> Dataset:  # noqa: B008
-    """Return a data set from a multi-label ARFF file, dense or sparse.
+    """Return a dataset from a multi-label ARFF file, dense or sparse.
 
     Numeric attributes give their value, nominal ones of 0 and 1 the number, other nominal ones a feature
     ``attribute=value`` of 1. A missing value (``?``) is NaN in a dense row, and not stored in a sparse one. A row whose
@@ -64,9 +64,8 @@ def read_arff(source: Source, labels: Labels = None, *, limits: ReaderLimits = R
 
 
 class ArffRow(NamedTuple):
-    """An ARFF row has its values by column numbers: features with their values, the labels that are relevant and those
-    not known; and what it weighs, None where nothing is said of it.
-    """
+    """ARFF row by column numbers: features with their values, relevant labels, unknown labels, and the weight (None if
+    absent)."""
 
     line: int
     sparse: bool
@@ -192,7 +191,7 @@ def _add(builder: DatasetBuilder, row: ArffRow, columns: ArffColumns) -> None:
 
 
 def _without_weight(text: str) -> tuple[str, float | None]:
-    """Return a row without the weight behind it, and that weight, None if there is none."""
+    """Return a row without its weight, and the weight, None if there is none."""
     start = text.rfind("{") if text[-1] == "}" else 0
     if start == 0:
         return text, None

@@ -34,9 +34,8 @@ class Column:
         return not self.n_features
 
     def read(self, token: str) -> tuple[int, float]:
-        """Return the column and the value of a word of the file; raises ValueError for one that is no value of the
-        attribute.
-        """
+        """Return the column and the value of a word of the file; raises ValueError for a word that is not a value of
+        the attribute."""
         if self.is_label:
             if (truth := _TRUTH.get(token.lower())) is None:
                 raise ValueError(f"label {shown(self.name)} is {shown(token)}: expected 0 or 1")

@@ -1,4 +1,4 @@
-"""A header stands before the rows of an ARFF file: its relation and its attributes, and which of them are labels."""
+"""Header of an ARFF file: its relation, its attributes, and which of them are labels."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Attribute(NamedTuple):
 
 
 class Header(NamedTuple):
-    """A header is what stands before the rows; `last_line` is the number of the line with ``@data``."""
+    """Content of a header; `last_line` is the number of the line with ``@data``."""
 
     relation: str
     attributes: list[Attribute]

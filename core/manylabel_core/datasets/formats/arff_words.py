@@ -1,4 +1,4 @@
-"""The words of an ARFF file: what quotes hold together, and where commas divide."""
+"""Lexer of ARFF files: quotes and commas."""
 
 from __future__ import annotations
 

@@ -78,11 +78,11 @@ class RowParts:
 
     @property
     def settings(self) -> TextSettings | None:
-        """The settings of texts; None where nothing is said of them."""
+        """Text options; None if there are none."""
         return TextSettings.of(self.text)
 
     def listed_in(self, columns: Sequence[str]) -> str | None:
-        """Return the column of a table whose cells list labels; None if there is none."""
+        """Return the column of a table whose cells list labels; None without one."""
         if self.tags is not None or self.separator is None:
             return self.tags
         chosen = self.label_columns

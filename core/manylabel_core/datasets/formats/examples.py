@@ -1,4 +1,4 @@
-"""Examples in any of their forms become a data set, row by row."""
+"""Examples in any of their forms become a dataset, row by row."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def read_examples(
     columns: Sequence[str] | None = None,
     labels: Sequence[str] = (),
 ) -> Dataset:
-    """Return the rows as a data set, which remembers how texts were read if a row is a record.
+    """Return the rows as a dataset, which remembers how texts were read if a row is a record.
 
     Parameters
     ----------
@@ -246,7 +246,7 @@ class _Table(_View):
         return self.columns.add_dense(x.values() if whole else [x.get(name, math.nan) for name in self._columns])
 
     def _turn_to_names(self) -> None:
-        """Take what there is as if each row had been a record."""
+        """Convert the rows so far to records."""
         before, self.columns, self._names = self.columns, Columns(dense=False), {}
         table = np.frombuffer(before.values, dtype=np.float32) if before.values else np.zeros(0, np.float32)
         for values in table.reshape(before.n_rows, len(self._columns)):

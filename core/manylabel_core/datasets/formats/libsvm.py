@@ -28,7 +28,7 @@ class Words(NamedTuple):
 
 
 def read_libsvm(source: Source, *, zero_based: bool | None = None, limits: ReaderLimits = ReaderLimits()) -> Dataset:  # noqa: B008
-    """Return a data set from a multi-label libsvm file.
+    """Return a dataset from a multi-label libsvm file.
 
     A line holds the relevant labels, separated by commas, then ``feature:value`` pairs, separated by blanks. A line
     whose first word has a colon has no relevant label; ``#`` starts a comment; empty lines are skipped. A first line
@@ -143,7 +143,7 @@ def _labels(words: Words, names: dict[str, int], limits: ReaderLimits, sizes: Si
 
 
 def _numbered(builder: DatasetBuilder, names: dict[str, int], width: int, first: int) -> Dataset:
-    """Return the data set with its columns from `first` on, and numeric labels in their order."""
+    """Return the dataset with its columns from `first` on, and numeric labels in their order."""
     dataset = builder.done_single(tuple(names), width)
     X, Y, labels = dataset.X, dataset.Y, dataset.label_names
     if all(label.isascii() and label.isdigit() and len(label) < 20 for label in labels):

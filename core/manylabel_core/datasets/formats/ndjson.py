@@ -27,7 +27,7 @@ def read_ndjson(
     weight: str | None = None,
     limits: ReaderLimits = ReaderLimits(),  # noqa: B008
 ) -> Dataset:
-    """Return a data set from examples ``{"x": ..., "y": [...]}``, one a line; empty lines are skipped.
+    """Return a dataset from examples ``{"x": ..., "y": [...]}``, one a line; empty lines are skipped.
 
     The file may be gzip.
     ``x`` is a list of numbers, ``{"indices": [...], "values": [...]}``, an object of names and numbers or any other
@@ -97,7 +97,7 @@ class JsonLines:
         return ExampleRow(line, x, y, self._weight(item, "weight"))
 
     def _weight(self, item: dict[str, Any], field: str | None) -> float | None:
-        """Take what a row weighs out of an object, if it is there."""
+        """Remove the weight of a row from an object, if it has one, and return it."""
         return None if field is None or field not in item else checked_weight(item.pop(field), field)
 
     def _labels(self, y: Any) -> list[str] | dict[str, bool] | None:

@@ -18,11 +18,11 @@ from manylabel_core.rows import MAX_EXAMPLE_WEIGHT, MAX_MAGNITUDE
 
 MAX_VIEWS = 100
 WEIGHT = "weight"
-"""The array of what each row weighs."""
+"""Name of the array of row weights."""
 
 
 def read_npz(source: Source, *, limits: ReaderLimits = ReaderLimits()) -> Dataset:  # noqa: B008
-    """Return a data set from a NumPy ``.npz`` file.
+    """Return a dataset from a NumPy ``.npz`` file.
 
     The file holds ``X`` (n x d numbers), or ``X_data``, ``X_indices``, ``X_indptr``, ``X_shape`` (CSR); ``Y`` (n x L
     of 0 and 1), or ``Y_indices``, ``Y_indptr``, ``Y_shape`` (CSR whose stored entries are the relevant labels). If it
@@ -219,7 +219,7 @@ class _Reading:
         return labelled
 
     def weights(self, n_rows: int) -> NDArray[np.float64] | None:
-        """Return what each row weighs; None without it."""
+        """Return the weights of rows; None without any."""
         if WEIGHT not in self._archive:
             return None
         return checked_weights(self.array(WEIGHT, 1), n_rows)
@@ -285,7 +285,7 @@ def _check_values(name: str, values: NDArray[Any], row_of: Any, missing: bool = 
 
 
 def _repeats(csr: sp.csr_array) -> NDArray[np.int64]:
-    """Return where a column stands that is also the one before it, in the same row."""
+    """Return the position of a column that equals the one before it, in the same row."""
     first = np.zeros(csr.nnz + 1, dtype=np.bool_)
     first[csr.indptr[:-1]] = True
     return np.flatnonzero((csr.indices[1:] == csr.indices[:-1]) & ~first[1:-1]) + 1

@@ -25,7 +25,7 @@ MAX_DIRECTORY_BYTES = 2**20
 """Largest list of members; it is read as a whole before anything else is known."""
 
 MAX_HEADER_BYTES = 10_000
-"""Largest description of an array; NumPy would read as much as the file says."""
+"""Maximum bytes of the description of an array; NumPy would read as much as the file claims."""
 
 _DAMAGE = (zipfile.BadZipFile, zlib.error, EOFError, OSError, NotImplementedError, struct.error)
 _TYPE = re.compile(r"[<>|=]?[fiubU][0-9]{1,10}")
@@ -120,7 +120,7 @@ class Array:
 
     @property
     def nbytes(self) -> int:
-        """Return bytes of all items, as the header says; there may be fewer."""
+        """Return the bytes of all items according to the header; there may be fewer."""
         return prod(self.shape) * self.dtype.itemsize
 
     def _header(self) -> tuple[tuple[int, ...], bool, str]:
@@ -217,5 +217,5 @@ def _check_directory(file: IO[bytes]) -> None:
 
 
 def _said(error: BaseException) -> str:
-    """Return what an error says; it may quote the file at length."""
+    """Return the message of an error, shortened because it may quote the file at length."""
     return str(error)[:100]

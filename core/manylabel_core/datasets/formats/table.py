@@ -38,7 +38,7 @@ def read_csv(
     delimiter: str | None = None,
     limits: ReaderLimits = ReaderLimits(),  # noqa: B008
 ) -> Dataset:
-    """Return a data set from a CSV file, which may be gzip.
+    """Return a dataset from a CSV file, which may be gzip.
 
     The first line has the names of the columns, every other one a value for each feature and 0 or 1 (or false, true)
     for each label. A cell that is a number is one, a list of numbers in JSON (``[0.1, 0.2]``) is a vector, any other
@@ -82,7 +82,7 @@ def read_csv(
 
 
 def read_tsv(source: Source, label_columns: int | str | Sequence[str] = (), **options: object) -> Dataset:
-    """Return a data set from a table whose cells are separated by tabs; all else is as `read_csv` has it."""
+    """Return a dataset from a table whose cells are separated by tabs; all else is as `read_csv` has it."""
     return read_csv(source, label_columns, delimiter="\t", **options)  # type: ignore[arg-type]
 
 
@@ -156,7 +156,7 @@ class Table:
         return None
 
     def _weighed(self, cell: str, line: int) -> float:
-        """Return what a row weighs."""
+        """Return the weight of a row."""
         try:
             return checked_weight(float(cell))
         except ValueError:
@@ -213,7 +213,7 @@ class _Lines:
 
 
 def _delimiter_of(header: str) -> str:
-    """Return what separates the names in the first line: of equals the comma."""
+    """Return the separator of the names in the first line; in a tie the comma."""
     unquoted = re.sub('"[^"]*"', "", header)
     return max(",;\t", key=unquoted.count)
 

@@ -12,7 +12,7 @@ from typing import IO, Protocol
 from manylabel_core.datasets.limits import MAX_NAME_BYTES, BadDataset
 
 Source = str | PathLike[str] | IO[bytes]
-"""A path, or a binary stream that is read from where it stands."""
+"""A path, or a binary stream at its current position."""
 
 MAX_LINE_BYTES = 16 * 2**20
 """A longer line is refused rather than read: a file without line ends must not fill the memory."""
@@ -116,7 +116,7 @@ def check_name(name: str, what: str, line: int | None = None) -> None:
 
 
 def shown(value: object) -> str:
-    """Return a value from a file in a message: quoted, in ASCII where it is no Unicode, and not longer than a line."""
+    """Return a value from a file for a message: quoted, in ASCII if it is not Unicode, and at most a line long."""
     text = repr(value)
     text = text if text.isprintable() else ascii(value)
     return text if len(text) <= 80 else f"{text[:76]}...{text[-1]}"

@@ -11,7 +11,7 @@ from numpy.typing import DTypeLike, NDArray
 from manylabel_core.rows import row_blocks
 
 SYMMETRY = 1e-3
-"""How far a Gram matrix may be from symmetric, relative to its largest entry: rounding is not refused."""
+"""Maximum asymmetry of a Gram matrix, relative to its largest entry: rounding errors are accepted."""
 CHECKED_ROWS = 64
 """Rows of a Gram matrix that are compared with their columns."""
 PROBED_ROWS = 64

@@ -32,7 +32,8 @@ FEW = 0.2
 VISIT_SWEEPS = 20
 """The most sweeps over the active pairs of a label in a pass."""
 ROUNDS, ROUND_SWEEPS, GROUP = 5, 2, 16
-"""With coupled labels: rounds of a pass over all labels, sweeps at a visit, labels whose weights are made at once."""
+"""Settings for coupled labels: rounds of a pass over all labels, sweeps per visit, labels whose weights are made at
+once."""
 
 
 class LinearSide(Side):

@@ -24,11 +24,11 @@ from numpy.typing import ArrayLike, NDArray
 from manylabel_core.solvers.inputs import check_signs
 
 SYMMETRY = 1e-6
-"""How far S may be from symmetric, relative to its largest entry (single precision rounds it)."""
+"""Maximum asymmetry of S, relative to its largest entry (single precision rounds it)."""
 SEMIDEFINITE = 1e-6
-"""How far below 0 the smallest eigenvalue of S may be, relative to the largest."""
+"""Maximum negative eigenvalue of S, relative to the largest."""
 FEASIBLE = 1e-9
-"""How far a start may be outside of the constraints, relative to c (box) or to n c (equality)."""
+"""Maximum violation of the constraints by a start, relative to c (box) or to n c (equality)."""
 
 
 class Task(NamedTuple):

@@ -25,7 +25,7 @@ SWEEPS, COUPLED_SWEEPS = 20, 3
 ROUNDS = 3
 """Rounds over all coupled labels between two evaluations of all."""
 MANY = 0.3
-"""With this share of the variables not at their bound, there is one round only."""
+"""Share of variables inside their bounds from which there is only one round."""
 
 SAME = 1e-9
 """Weights that differ by less, relatively, belong to the same variables."""

@@ -23,7 +23,7 @@ from manylabel_service.api.web.routes import GuardedRoute, content, json_answer,
 from manylabel_service.api.web.validation import words
 from manylabel_service.online.spec.text import Text, text_to_dict
 
-router = APIRouter(route_class=GuardedRoute, tags=["data sets"])
+router = APIRouter(route_class=GuardedRoute, tags=["datasets"])
 
 _STORED = ("not_ready", "storage_unavailable")
 RECORDS = ("csv", "tsv", "ndjson")
@@ -99,7 +99,9 @@ class Upload(Parameters):
             if self.separator is not None:
                 raise wrong("separator", "is for a field that has labels, which label_columns names")
             if self.weight is not None:
-                raise wrong("weight", "is for records, whose labels label_columns names; beside x and y it is weight")
+                raise wrong(
+                    "weight", "is only for records with label_columns; items with x and y have their weight in weight"
+                )
         lists = self.format == "ndjson" or self.separator is not None
         is_one = columns in (1, -1) and self.format != "ndjson" if isinstance(columns, int) else len(columns or ()) == 1
         if columns is not None and lists and not is_one:

@@ -115,7 +115,7 @@ async def predict(request: Request, name: str) -> Response:
     wanted = read_parameters(request, Predicting)
     hosted = await context.registry.get(name)
     if wanted.keep == "record" and not isinstance(hosted, Replica):
-        raise wrong("keep", "must be true or false for a model that jobs train: of those, answers alone are kept")
+        raise wrong("keep", "must be true or false for a trained model, which stores no records")
     records_of = hosted.records
     if (number := wanted.version) is not None:
         signature = await context.registry.ask(trained(hosted), lambda model: model.signature_of(number))

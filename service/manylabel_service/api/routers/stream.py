@@ -139,7 +139,7 @@ class _StreamAnswer(Response):
             lines.end(problem_of(NotReady("the server is stopping")))
 
         async with beside(lines.run, drain) as (reading, _):
-            await asyncio.sleep(0)  # the body is asked for before the answer begins: some clients wait for that
+            await asyncio.sleep(0)  # request the body before the response begins, because some clients wait for that
             await writer.start(b"application/x-ndjson")
             await self._answer(lines, writer)
             if reading.done():

@@ -163,7 +163,7 @@ class ReadAhead:
         try:
             content: Example | Problem = await self._parse(text)
         except Problem as problem:
-            if problem.headers:  # it says when to retry: the stream can go on with this line then
+            if problem.headers:  # it has a retry time, so the stream can resume with this line
                 self.next_number = number
                 raise
             content = problem

@@ -51,7 +51,7 @@ class Measured(NamedTuple):
     state: OnlineModel | VersionMeasures
     place: dict[str, Any]
     label_details: LabelDetails = MappingProxyType({})
-    """Those of the labels of a trained model."""
+    """Metrics of the labels of a trained model."""
 
 
 HISTORY = ("position_not_found", "before_history", "history_damaged")

@@ -30,7 +30,7 @@ def has_body(request: Request) -> bool:
 
 
 A_LINE = "the line"
-"""In the words of `json_value`."""
+"""Name of a line in error messages of `json_value`."""
 
 
 def json_value(raw: bytes, what: str) -> Any:

@@ -1,1 +1,1 @@
-"""Runners dispatch queued tasks: to this process, or to RQ workers."""
+"""Runners, which dispatch queued tasks to this process or to RQ workers."""

@@ -1,4 +1,4 @@
-"""The runner that does tasks in this process, and what every runner can do."""
+"""Local runner, which runs tasks in this process, and the interface of all runners."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ Queued = Sequence[tuple[JobDocument, int]]
 
 
 class Runner(Protocol):
-    """A runner sees to it that queued tasks are done. Others may do what it is offered meanwhile: the lease decides."""
+    """Dispatcher of queued tasks. Other processes may run an offered task in the meantime: the lease decides."""
 
     async def offer(self, queued: Queued) -> None:
-        """Take what is queued now, or some of it; called again and again. Raises StorageUnavailable."""
+        """Dispatch queued tasks, or some of them; called repeatedly. Raises StorageUnavailable."""
         ...
 
     async def stop(self) -> None:
-        """Release the tasks under way in this process."""
+        """Release the running tasks of this process."""
         ...
 
 
 class LocalRunner:
-    """A local runner does tasks in this process, a bounded number at a time."""
+    """Runner of a bounded number of tasks in this process."""
 
     def __init__(self, context: JobContext, slots: int) -> None:
         self._context = context

@@ -1,6 +1,6 @@
-"""RQ carries tasks to workers, on this machine or on others: its queue, its registry of workers, its `rq info`.
+"""RQ as transport of tasks to workers on any machine, with its queue, registry of workers and `rq info`.
 
-The queue is transport and no more: the state of tasks stands in the store.
+The state of tasks is in the store, not in RQ.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from manylabel_service.storage.opening import redis_address
 
 QUEUE = "manylabel"
 TASK = "manylabel_service.jobs.worker.rq_worker.do_task"
-"""The function that a worker calls, with the id of a job and the number of a task."""
+"""Function that a worker calls, with the id of a job and the number of a task."""
 MAX_OFFERED = 64
-"""Tasks in RQ's queue at a time, roughly; further ones follow as these are taken."""
+"""Approximate number of tasks in RQ's queue; further ones follow as these are claimed."""
 RESEND_SECONDS = 10
-"""Seconds after which a task that is still queued, but not in RQ's queue any more, is put there again."""
+"""Seconds after which a queued task that RQ has lost is put into its queue again."""
 FAILED_SECONDS = 3600
-"""How long RQ keeps what it knows of a task that broke."""
+"""Seconds for which RQ stores the result of a failed task."""
 
 
 def connect(settings: Settings) -> redis.Redis:
@@ -48,9 +48,9 @@ def queue_of(connection: redis.Redis) -> Queue:
 
 
 class RQRunner:
-    """An RQ runner puts queued tasks into RQ's queue, and again whatever RQ has lost.
+    """Runner that puts queued tasks into RQ's queue, and again if RQ has lost them.
 
-    Each server has one; that two put the same task there is rare, and does no harm.
+    Each server has one. Two servers rarely queue the same task, which is harmless.
     """
 
     def __init__(self, context: JobContext) -> None:

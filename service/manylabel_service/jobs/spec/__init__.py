@@ -1,1 +1,1 @@
-"""The specification of jobs: what a client may ask for, and is told."""
+"""Specification of jobs: requests and responses."""

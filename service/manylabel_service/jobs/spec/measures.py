@@ -37,12 +37,13 @@ def measure(name: Measure, Y: Any, scores: NDArray[Any], weights: Weights = None
 
 
 def all_measures(Y: Any, scores: NDArray[Any], weights: Weights = None) -> dict[str, float]:
-    """Compute every measure; parameters as of `measure`."""
+    """Compute every metric; parameters as in `measure`."""
     return {name: measure(name, Y, scores, weights) for name in REPORTED}
 
 
 def baseline_measures(learnt: Any, Y: Any, learnt_weights: Weights = None, weights: Weights = None) -> dict[str, float]:
-    """Compute every measure of predicting for each row of `Y` the labels that are frequent in the rows learnt.
+    """Compute every metric of the baseline that predicts, for each row of `Y`, the labels frequent in the training
+    rows.
 
     Both are ndarrays or CSR arrays of 0 and 1, of shape (n_samples, n_labels), each with its weights as of `measure`.
     """
@@ -56,7 +57,7 @@ def baseline_measures(learnt: Any, Y: Any, learnt_weights: Weights = None, weigh
 def label_measures(
     Y: Any, scores: NDArray[Any], label_names: Sequence[str], weights: Weights = None
 ) -> dict[str, dict[str, float | int]]:
-    """Compute F1, precision, recall (0/0 is 0) and support of each label; parameters as of `measure`.
+    """Compute F1, precision, recall (0/0 is 0) and support of each label; parameters as in `measure`.
 
     The support is a number of rows, whatever they weigh.
     """

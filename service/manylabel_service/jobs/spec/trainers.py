@@ -1,7 +1,7 @@
-"""The parameters of the trainers, as pydantic checks them.
+"""Parameters of the trainers as pydantic models.
 
-The trainers are those of the catalogue of core, where a further one is added. Nothing here loads an estimator: a
-server only checks what is asked for, and the process that trains loads the one that it needs.
+The trainers come from the catalogue of core. Nothing here loads an estimator: a server only validates requests, and the
+training process loads its estimator.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class Params(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     def arguments(self, Y: Any) -> dict[str, Any]:
-        """Return what the estimator gets, for training labels Y: a CSR array of shape (n_samples, n_labels)."""
+        """Return the arguments of the estimator for training labels Y: a CSR array of shape (n_samples, n_labels)."""
         return catalogue.arguments(self.model_dump(), Y)
 
 
@@ -75,6 +75,6 @@ def complete(trainer: str, params: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def needs(trainer: Trainer) -> str:
-    """Return a sentence that says what data a trainer needs."""
-    views = "a data set with several views" if trainer.views else "labelled rows of one view"
+    """Return a sentence about the data that a trainer needs."""
+    views = "a dataset with several views" if trainer.views else "labelled rows of one view"
     return f"{views}; rows in data.unlabelled are learnt from too" if trainer.unlabelled else views

@@ -1,1 +1,1 @@
-"""The supervisor carries out one leased task: lease, child process, files in and out."""
+"""Supervisor of one leased task: lease, child process, files in and out."""

@@ -14,13 +14,13 @@ from typing import Any, Self
 from manylabel_service import forking
 
 LAST_LINES = 20
-"""Lines that the process printed, kept to say why it ended."""
+"""Number of printed lines stored to explain why the process ended."""
 LINE_BYTES = 2**20
 """Longest line that the process may write: the measures of a result have one entry for each label."""
 
 
 class ChildProcess:
-    """A child process trains for one task; `start` makes it.
+    """Child process that trains for one task; `start` creates it.
 
     Attributes
     ----------
@@ -45,7 +45,7 @@ class ChildProcess:
         return self._process.pid
 
     async def events(self) -> AsyncIterator[dict[str, Any]]:
-        """Yield what it reports, to its end."""
+        """Yield its reports until it ends."""
         async for line in self._process.stdout:
             if line.endswith(b"\n"):  # the last one may be cut off
                 yield json.loads(line)
@@ -59,7 +59,7 @@ class ChildProcess:
             self._paused = False
 
     def pause(self) -> None:
-        """Let it stand still until it is allowed to go on."""
+        """Pause it until `resume`."""
         self._process.send_signal(signal.SIGSTOP)
         self._paused = True
 
@@ -71,7 +71,7 @@ class ChildProcess:
         return status
 
     async def kill(self) -> None:
-        """End it at once, if it has not ended, and wait for that."""
+        """Kill it if it is running, and wait for its end."""
         await self._process.kill()
         self._printing.cancel()
         await asyncio.gather(self._printing, return_exceptions=True)

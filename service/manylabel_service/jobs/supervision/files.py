@@ -1,4 +1,4 @@
-"""Files between the store and the directory of a task: data and a checkpoint in, checkpoints and the result out."""
+"""Files between the store and the directory of a task: data and checkpoint in, checkpoints and result out."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ from manylabel_service.trained.publishing import publish, published_meta
 from manylabel_service.trained.version import VersionMeta
 
 TEST_OF = {"train": "test"}
-"""The split to measure on, by the one that is learnt from, where no rows are named."""
+"""Evaluation split by training split, if no rows are named."""
 
 
 class FilesChanged(Exception):
-    """The data are not, or no longer, what they were when the job was submitted."""
+    """The data differ from those at the submission of the job."""
 
 
 class InputFiles:
-    """Input files of a task are fetched into the directory of its training process."""
+    """Fetches the input files of a task into the directory of its training process."""
 
     def __init__(self, context: JobContext, record: JobDocument, number: int, directory: Path) -> None:
         self._context, self._record, self._directory = context, record, directory
         self._task = record.tasks[number]
         self._splits: dict[str, int] = {}
-        """Splits of the data set that the task learns from, with their numbers of rows."""
+        """Splits of the dataset that the task trains on, with their numbers of rows."""
 
     async def fetch(self) -> None:
         """Write all files and the request that names them.
@@ -105,7 +105,7 @@ class InputFiles:
     async def _dataset(self, name: str, file: str) -> dict[str, int]:
         found = await self._context.datasets.fetch(name, self._directory / file)
         if found.checksum != self._record.checksums[name]:
-            raise FilesChanged(f"the data set {name!r} is another one than when the job was submitted")
+            raise FilesChanged(f"the dataset {name!r} is another one than when the job was submitted")
         return found.splits
 
     async def _checkpoint(self) -> None:
@@ -123,7 +123,7 @@ class TooFewExamples(Exception):
 
 
 async def gather(context: JobContext, record: JobDocument, directory: Path) -> StreamSample:
-    """Take the examples of a stream and keep them with the job; return how many there were.
+    """Sample the examples of a stream and store them with the job; return their number.
 
     Raises
     ------
@@ -144,7 +144,7 @@ async def gather(context: JobContext, record: JobDocument, directory: Path) -> S
 
 
 class CheckpointUploads:
-    """An upload stores the checkpoints of one task; of several that wait, the latest.
+    """Uploader of the checkpoints of one task; if several wait, only the latest is stored.
 
     Attributes
     ----------
@@ -163,7 +163,7 @@ class CheckpointUploads:
         self._added.set()
 
     async def store(self) -> None:
-        """Store what comes, without an end; raises LeaseLost."""
+        """Store checkpoints until cancelled; raises LeaseLost."""
         while True:
             await self._added.wait()
             self._added.clear()
@@ -177,7 +177,7 @@ class CheckpointUploads:
                 path.unlink()
 
     async def _upload(self, path: Path, iteration: int) -> None:
-        """Store the blob, then the document that names it; then remove what that named before."""
+        """Store the blob, then the document that names it; then remove the previous blob."""
         key = f"{blobs_of(self._lease.id)}{self._lease.number}/{self._lease.token}/{path.name}"
         new, old = Checkpoint(key=key, iteration=iteration), self.kept
 
@@ -193,7 +193,7 @@ class CheckpointUploads:
 
 
 def _measured_on(record: JobDocument) -> str | None:
-    """Return a digest of the rows that a job holds out; None for those of a stream, which never come again."""
+    """Return a digest of the held-out rows of a job; None for those of a stream, which are never the same again."""
     data, holdout = record.spec.data, record.spec.holdout
     rows: tuple[object, ...]
     if isinstance(holdout, Rows):

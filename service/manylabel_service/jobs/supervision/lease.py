@@ -1,4 +1,4 @@
-"""The lease on a task: renewed by heartbeats, and known to be lost when they fail."""
+"""Lease on a task: renewed by heartbeats, and considered lost when they fail."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from manylabel_service.jobs.supervision.child_process import ChildProcess
 
 Done = TypeVar("Done")
 TaskChange = Callable[[JobDocument, Task, str], None]
-"""Changes a job and its leased task, at a time in RFC 3339."""
+"""Change of a job and its leased task, at a time in RFC 3339."""
 
 MARGIN_SECONDS = 1.0
-"""Before the time of a process is over: to pause it before it ends itself."""
+"""Seconds before the end of a lease at which its process is paused."""
 
 
 class TaskLease:
-    """A lease allows this process, and no other, to work at one task.
+    """Exclusive right of this process to work at one task.
 
     Parameters
     ----------
@@ -54,7 +54,7 @@ class TaskLease:
         self._log_lines.append(text)
 
     async def change(self, change: TaskChange, *, most_seconds: float | None = None) -> JobDocument:
-        """Change the job, if the lease still holds. It is a heartbeat too.
+        """Change the job if the lease is still valid; also counts as a heartbeat.
 
         Raises
         ------
@@ -100,7 +100,7 @@ class TaskLease:
             await asyncio.sleep(RETRY_SECONDS)
 
     async def commit(self, change: TaskChange) -> JobDocument:
-        """Make a change, however long the store is gone or full; raises LeaseLost."""
+        """Make a change, retrying while the store is unavailable or full; raises LeaseLost."""
         while True:
             try:
                 return await self.change(change)
@@ -136,7 +136,7 @@ class TaskLease:
         return self.valid_until - time.monotonic()
 
     async def _poll(self) -> None:
-        """Raise LeaseLost if the lease was taken away."""
+        """Raise LeaseLost if the lease was revoked."""
         try:
             async with asyncio.timeout(self._store_seconds()):
                 (await self._context.job_store.get(self.id)).leased(self.number, self.token)
@@ -148,7 +148,7 @@ class TaskLease:
         return max(POLL_SECONDS, self._valid_seconds() - MARGIN_SECONDS)
 
     def _allow_or_pause(self) -> None:
-        """Let the process compute as long as the lease is valid; then it stands still, with all that it has."""
+        """Let the process compute while the lease is valid; then pause it (self-fencing)."""
         if self.process is None:
             return
         if self._valid_seconds() > MARGIN_SECONDS:

@@ -43,13 +43,13 @@ from manylabel_service.jobs.supervision.workdirs import task_directory
 from manylabel_service.jobs.training.child import ORPHANED
 
 RELEASE_SECONDS = 5.0
-"""How long one who is told to stop tries to give a task back."""
+"""Seconds for which a stopping supervisor tries to release its task."""
 
 log = structlog.get_logger()
 
 
 class TaskFailed(Exception):
-    """A task cannot be done, however often it is tried."""
+    """The task cannot succeed, however often it is tried."""
 
     def __init__(self, code: str, detail: str) -> None:
         super().__init__(detail)
@@ -61,20 +61,20 @@ class ProcessDied(Exception):
 
 
 class ProcessOrphaned(Exception):
-    """The training process ended because it was left alone for too long, and not for its own sake."""
+    """The training process ended because its supervisor did not renew its deadline."""
 
 
 async def supervise(context: JobContext, id: str, number: int) -> None:
-    """Do a task if it is still to be done.
+    """Do a task if it is still queued.
 
-    Returns when it is done, has failed, was taken away, or another worker does it. When cancelled, it gives the task
-    back first, with its last checkpoint.
+    Returns when the task is done, has failed, was revoked, or another worker does it. When cancelled, it first releases
+    the task with its last checkpoint.
     """
     token = secrets.token_hex(8)
 
     def take(record: JobDocument, now: str) -> None:
         task = record.claim(number, token, now)
-        how = f"goes on from iteration {task.checkpoint.iteration}" if task.checkpoint else "begins"
+        how = f"resumes from iteration {task.checkpoint.iteration}" if task.checkpoint else "begins"
         where = f"{socket.gethostname()}, process {os.getpid()}"
         record.add_log_lines(now, [f"{_named(record, number)} {how} on {where}, attempt {task.attempt}"])
 
@@ -87,7 +87,7 @@ async def supervise(context: JobContext, id: str, number: int) -> None:
 
 
 class Supervision:
-    """A supervision carries out one leased task."""
+    """Supervision of one leased task."""
 
     def __init__(self, context: JobContext, record: JobDocument, lease: TaskLease) -> None:
         self._context, self._record, self._lease = context, record, lease
@@ -95,7 +95,7 @@ class Supervision:
         self._log = log.bind(job=record.id, task=lease.number, stage=self._task.stage)
 
     async def run(self) -> None:
-        """Do the task, to an end of any kind."""
+        """Do the task until it ends in any way."""
         self._log.info("task_started", attempt=self._task.attempt)
         try:
             await _while_leased(self._lease.renew_forever(), self._work())
@@ -264,7 +264,7 @@ def _ended(status: int, lines: list[str]) -> Exception:
 
 
 def _named(record: JobDocument, number: int) -> str:
-    """Return what people call a task."""
+    """Return the name of a task for people."""
     stage = record.tasks[number].stage
     trials = [n for n, task in enumerate(record.tasks) if task.stage == "trial"]
     return f"trial {trials.index(number) + 1} of {len(trials)}" if stage == "trial" else f"the {stage}"

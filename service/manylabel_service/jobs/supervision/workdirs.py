@@ -1,4 +1,4 @@
-"""Directories of tasks under way, and the removal of those whose process died."""
+"""Directories of running tasks, and the removal of those left by dead processes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 
 LOCK = "lock"
 NEW_SECONDS = 60.0
-"""A directory that is younger may be about to be locked."""
+"""Age in seconds below which a directory may be about to be locked."""
 
 
 @contextmanager
@@ -29,14 +29,14 @@ def task_directory(root: Path) -> Iterator[Path]:
 
 
 def remove_stale(root: Path) -> None:
-    """Remove the directories of processes that have died; any of them may go at the same time by itself."""
+    """Remove the directories of dead processes; others may remove them at the same time."""
     for directory in root.glob("task-*"):
         with suppress(OSError):
             _remove_if_stale(directory)
 
 
 def _remove_if_stale(directory: Path) -> None:
-    """Remove a directory that is not locked; raises OSError if it is locked, or gone."""
+    """Remove an unlocked directory; raises OSError if it is locked or does not exist."""
     if time.time() - directory.stat().st_mtime < NEW_SECONDS:
         return
     with (directory / LOCK).open("r+") as lock:

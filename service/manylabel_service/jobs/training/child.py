@@ -26,7 +26,7 @@ from manylabel_service import processes
 FAILED = 3
 """Exit status after a failure that was reported."""
 ORPHANED = 4
-"""Exit status if the supervisor has gone, or the deadline has passed."""
+"""Exit status if the supervisor has exited, or the deadline has passed."""
 OOM_SCORE = 800
 """OOM score adjustment: when memory runs out, the kernel should kill this process and not the server."""
 
@@ -91,12 +91,12 @@ def _work(directory: Path, report: Any) -> None:
 
 
 def _limit_memory(most_bytes: int) -> None:
-    """Bound the memory of this process by itself."""
+    """Limit the memory of this process."""
     processes.limit(resource.RLIMIT_DATA, most_bytes, raisable=True)
 
 
 def _watch(told: int, until: float) -> None:
-    """End the process when it is no longer told to go on. Compiled kernels and BLAS let this thread run."""
+    """Exit the process when its deadline is not renewed. Compiled kernels and BLAS let this thread run."""
     rest = b""
     while True:
         # A process that was stopped for a while has to look once more before it believes that its time is over.

@@ -41,7 +41,7 @@ def load(request: FitRequest, directory: Path) -> TrainingData:
     ValueError
         They do not fit together, or there is nothing to learn.
     manylabel_core.state.DamagedState
-        A file is not a data set.
+        A file is not a dataset.
     """
     files = {part.file for part in (request.rows, request.held, request.unlabelled) if isinstance(part, Part)}
     sets = {file: Dataset.from_bytes((directory / file).read_bytes()) for file in files}
@@ -66,7 +66,7 @@ def load(request: FitRequest, directory: Path) -> TrainingData:
 
 
 def stacked(one: Dataset, other: Dataset) -> Dataset:
-    """Return the rows of both, whose columns are the same."""
+    """Return the rows of both datasets, which have the same columns."""
     views = {name: _stacked(view, other.views[name]) for name, view in one.views.items()}
     Y: Any = _stacked(one.Y, other.Y)
     labelled = np.concatenate([one.labelled, other.labelled])

@@ -37,14 +37,14 @@ from manylabel_service.jobs.training.request import CHECKPOINT, RESULT, FitReque
 from manylabel_service.trained.artifact import Convergence, ModelArtifact
 
 TRACE_POINTS = 512
-"""Most points of a convergence trace."""
+"""Maximum number of points of a convergence trace."""
 MAX_LABELS_REPORTED = 200
-"""Most labels whose measures are reported with a result: the most frequent ones."""
+"""Maximum number of labels whose metrics are reported with a result: the most frequent ones."""
 REPORT_SECONDS = 0.25
 """Least time between two reports of progress."""
 
 Report = Callable[[str, dict[str, Any]], None]
-"""Takes the name of an event, as ``progress``, and its facts, as JSON can say them."""
+"""Callback for events such as ``progress``, with JSON data."""
 
 
 @dataclass
@@ -64,7 +64,7 @@ class ConvergenceTrace:
             self.points, self.every = self.points[::2], 2 * self.every
 
     def convergence(self) -> Convergence:
-        """Return the trace as it is kept with a version."""
+        """Return the trace in the form stored with a version."""
         finite = [point for point in self.points if math.isfinite(point[1])]
         iterations, objectives, gaps, seconds = zip(*finite, strict=True) if finite else ((), (), (), ())
         return Convergence([int(i) for i in iterations], list(objectives), list(gaps), list(seconds))
@@ -103,7 +103,7 @@ class FitCheckpoint:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> FitCheckpoint:
-        """Return what `to_bytes` was called on; raises `manylabel_core.state.DamagedState` if it was not."""
+        """Inverse of `to_bytes`; raises `manylabel_core.state.DamagedState` for other bytes."""
         arrays, header = State.from_bytes(data)
         every, seen = header["trace"]
         trace = ConvergenceTrace(every, seen, arrays["points"].tolist())
@@ -141,7 +141,7 @@ class FitRun:
         self._converged = True
 
     def run(self) -> None:
-        """Do what is left to be done, to the result."""
+        """Complete the request and write the result."""
         (self._trial if self.request.kind == "trial" else self._model)()
 
     def _trial(self) -> None:
@@ -161,7 +161,7 @@ class FitRun:
         return measure(self.request.measure, held.Y, scores, held.weights)
 
     def _decided(self, wanted: Any, scores: Sequence[NDArray[np.float64]], parts: Parts) -> NDArray[np.float64]:
-        """Return scores of the folds, in the order of the rows, less thresholds that other folds have chosen."""
+        """Return out-of-fold scores in the order of the rows, minus thresholds tuned on other folds."""
         data = self.data.learnt
         whole = in_order(scores, parts)
         if not wanted.chooses_cuts:
@@ -212,7 +212,7 @@ class FitRun:
         new: Callable[[Dataset], Any],
         score: Callable[[Any, Dataset], NDArray[np.float64]],
     ) -> list[NDArray[np.float64]]:
-        """Return for each fold the scores of its rows, by an estimator that has learnt the others."""
+        """Return for each fold the scores of its rows, by an estimator trained on the others."""
         for number, (rows, held) in enumerate(parts[len(self.checkpoint.scores) :], start=len(self.checkpoint.scores)):
             learnt = data.take(rows)
             estimator = self._fitted(new(learnt), learnt, Fold(number + 1, len(parts)))
@@ -247,7 +247,7 @@ class FitRun:
         return estimator
 
     def _new(self, data: Dataset) -> Any:
-        """Return an estimator with the parameters asked for, those that labels decide taken from the data."""
+        """Return an estimator with the requested parameters; those that depend on labels are computed from the data."""
         arguments = PARAMS[self.request.trainer].model_validate(self.request.params).arguments(data.Y)
         return self.trainer.estimator_class()(
             **arguments, warm_start=True, random_state=self.request.seed, n_threads=self.request.threads
@@ -318,14 +318,14 @@ class FitRun:
             self.report("progress", {**facts, "fold": self._fold.number or None, "folds": self._fold.total or None})
 
     def _checkpoint(self) -> None:
-        """Write a checkpoint beside the one before, then report it; without room for it, go on."""
+        """Write a checkpoint next to the previous one, then report it; continue if the disk is full."""
         name = f"{CHECKPOINT}-{len(self.checkpoint.scores)}-{self.checkpoint.reached.segments}"
         data = self.checkpoint.to_bytes()
         try:
             (self.directory / name).write_bytes(data)
         except OSError as error:
             (self.directory / name).unlink(missing_ok=True)
-            self.report("log", {"text": f"goes on without a checkpoint: {error.strerror}"})
+            self.report("log", {"text": f"continues without a checkpoint: {error.strerror}"})
             return
         self.report("checkpoint", {"file": name, "iteration": self.checkpoint.reached.iterations})
 
@@ -339,7 +339,7 @@ def in_order(scores: Sequence[NDArray[np.float64]], parts: Parts) -> NDArray[np.
 
 
 def _gap_of(estimator: Any) -> float | None:
-    """Return the relative duality gap at the end of a fit, or None if that is not known."""
+    """Return the relative duality gap at the end of a fit; None if unknown."""
     gap = float(getattr(estimator, "duality_gap_", math.inf))
     return gap if math.isfinite(gap) else None
 

@@ -1,4 +1,4 @@
-"""The request to a training process is a file beside its data."""
+"""Request to a training process: a file next to its data."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ DATA: Final = "data"
 HELD: Final = "held"
 UNLABELLED: Final = "unlabelled"
 CHECKPOINT = "checkpoint"
-"""The checkpoint to go on from, if there is one."""
+"""Checkpoint to resume from; None for the beginning."""
 RESULT = "result"
 """The `manylabel_service.trained.artifact.ModelArtifact` of a fit."""
 
@@ -60,10 +60,10 @@ class FitRequest(BaseModel):
     niceness: int
 
     def write(self, directory: Path) -> None:
-        """Write it to where the process reads it."""
+        """Write the request to the file that the process reads."""
         (directory / REQUEST).write_text(self.model_dump_json())
 
     @classmethod
     def read(cls, directory: Path) -> FitRequest:
-        """Return what was written there."""
+        """Read the request from its file."""
         return cls.model_validate_json((directory / REQUEST).read_bytes())

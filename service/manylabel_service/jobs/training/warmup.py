@@ -1,6 +1,6 @@
-"""The program that compiles what trainers need: ``python -m manylabel_service.jobs.training.warmup``.
+"""Compile the functions that trainers need: ``python -m manylabel_service.jobs.training.warmup``.
 
-A worker runs it beside its work: what is compiled is kept on disk, for the training processes that come.
+A worker runs it in the background: the compiled functions are cached on disk for later training processes.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def warm_up() -> None:
 
 
 def _fits() -> Iterator[tuple[Any, bytes]]:
-    """Yield requests, with the data set of each."""
+    """Yield requests, with the dataset of each."""
     from manylabel_core.batch.catalogue import TRAINERS
     from manylabel_service.jobs.spec.trainers import PARAMS, complete
     from manylabel_service.jobs.training.request import DATA, FitRequest, Part
@@ -62,7 +62,7 @@ def _fits() -> Iterator[tuple[Any, bytes]]:
 
 
 def _data(views: bool) -> Iterator[bytes]:
-    """Yield data sets of rows of each form."""
+    """Yield datasets of rows of each form."""
     import numpy as np
     import scipy.sparse as sp
 

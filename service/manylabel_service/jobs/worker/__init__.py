@@ -1,1 +1,1 @@
-"""The RQ worker: a process that does tasks for servers over one Redis."""
+"""RQ worker: a process that does tasks for servers over one Redis."""

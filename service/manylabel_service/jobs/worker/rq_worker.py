@@ -1,4 +1,4 @@
-"""A worker does the tasks that RQ gives it: RQ in the main thread, an event loop beside it.
+"""Worker that does the tasks that RQ delivers: RQ in the main thread, an event loop in another.
 
 RQ takes tasks from its queue, one at a time. The event loop does them as a server would do its own. Which tasks there
 are, and whose worker has died, is looked after by the monitors of the servers.
@@ -39,17 +39,18 @@ from manylabel_service.settings import Settings
 from manylabel_service.storage import open_store, store_address
 
 RQ_HEARTBEAT_SECONDS = 60.0
-"""Between two heartbeats to RQ, which takes a worker for dead after seven minutes."""
+"""Seconds between two heartbeats to RQ, which considers a worker dead after seven minutes."""
 SIGNAL_SECONDS = 0.5
-"""How long a signal may go unheard: the system may give it to another thread, which does not wake the main one."""
+"""Maximum seconds for which a signal may stay unhandled: the system may deliver it to another thread, which does not
+wake the main one."""
 PAUSES_SECONDS = (0.5, 10.0)
-"""From, and up to: between two attempts when Redis is gone."""
+"""Minimum and maximum seconds between two attempts while Redis is unavailable."""
 
 log = structlog.get_logger()
 
 
 class RQWorkerProcess:
-    """A worker process has an event loop in a thread, with all that tasks need."""
+    """Event loop in a thread, with everything that tasks need."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
@@ -65,7 +66,7 @@ class RQWorkerProcess:
         self.stopping = False
 
     def open(self) -> None:
-        """Reach the store, however long that takes; raises StoreUnusable, ReleaseTooOld."""
+        """Wait until the store is reachable; raises StoreUnusable, ReleaseTooOld."""
         self._thread.start()
         pause, is_open = PAUSES_SECONDS[0], False
         while True:
@@ -84,7 +85,7 @@ class RQWorkerProcess:
             pause = min(2 * pause, PAUSES_SECONDS[1])
 
     def work(self) -> None:
-        """Take tasks, one after the other, until told to stop; what trainers need is compiled beside them."""
+        """Do tasks, one after the other, until stopped; compile the functions of trainers in the background."""
         self._warming = subprocess.Popen([sys.executable, "-P", "-m", warmup.__name__], stdin=subprocess.DEVNULL)
         pause = PAUSES_SECONDS[0]
         while not self.stopping:
@@ -103,7 +104,7 @@ class RQWorkerProcess:
                 pause = min(2 * pause, PAUSES_SECONDS[1])
 
     def do(self, id: str, number: int, worker: TaskWorker, job: Job) -> None:
-        """Do a task in the other thread; meanwhile tell RQ that this worker lives."""
+        """Do a task in the other thread; meanwhile send heartbeats to RQ."""
         task, told_at = self._run(self._supervised(id, number)), time.monotonic()
         while True:
             try:
@@ -119,7 +120,7 @@ class RQWorkerProcess:
 
     async def _take_part(self) -> None:
         await self._membership.run()
-        os.kill(os.getpid(), signal.SIGTERM)  # it is too old, and ends as if it was told to
+        os.kill(os.getpid(), signal.SIGTERM)  # its release is too old: end as after a signal
 
     async def _supervised(self, id: str, number: int) -> None:
         self._task = asyncio.current_task()
@@ -128,11 +129,11 @@ class RQWorkerProcess:
         self._task = None
 
     def remove_stale(self) -> None:
-        """Remove what workers that died have left on this disk."""
+        """Remove the files that dead workers left on this disk."""
         remove_stale(self._settings.data_dir / "jobs")
 
     def stop(self) -> None:
-        """Release the task under way and take no other."""
+        """Release the running task and accept no other."""
         self.stopping = True
         if (task := self._task) is not None:
             self._loop.call_soon_threadsafe(task.cancel)
@@ -155,7 +156,7 @@ class RQWorkerProcess:
 
 
 class TaskWorker(SimpleWorker):
-    """RQ's worker runs without a process for each task here: training has a process of its own anyway."""
+    """RQ worker without a process per task, because training has its own process."""
 
     current: TaskWorker
     job: Job
@@ -169,7 +170,7 @@ class TaskWorker(SimpleWorker):
         super().execute_job(job, queue)
 
     def run_maintenance_tasks(self) -> None:
-        """Do what RQ has to do at the start, and every ten minutes."""
+        """Run RQ's maintenance at the start, and every ten minutes."""
         super().run_maintenance_tasks()  # type: ignore[no-untyped-call]
         self.process.remove_stale()
 

@@ -1,4 +1,4 @@
-"""Exchanges about data sets: what is sent, and what one that broke off becomes."""
+"""Exchanges about datasets: what is sent, and what one that broke off becomes."""
 
 import io
 import json

@@ -1,4 +1,4 @@
-"""Data sets over HTTP: what is taken, what is refused, and that nothing is left of what was."""
+"""Datasets over HTTP: what is taken, what is refused, and that nothing is left of what was."""
 
 import contextlib
 import gzip
@@ -57,7 +57,7 @@ def upload(client: TestClient, data: bytes = SVM, headers: dict[str, str] = BYTE
 
 @pytest.fixture
 def none(client: TestClient) -> Iterator[TestClient]:
-    """The client of a server without data sets."""
+    """The client of a server without datasets."""
     yield client
     for one in client.get("/v1/datasets").json()["datasets"]:
         client.delete(f"/v1/datasets/{one['name']}").raise_for_status()

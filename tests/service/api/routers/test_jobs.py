@@ -38,7 +38,7 @@ def upload(client: TestClient, name: str = "songs", split: str = "&split=15") ->
 
 @pytest.fixture(scope="module")
 def idle(serve: Serve) -> Iterator[TestClient]:
-    """A server that queues jobs and does none, with the data set songs, the same in views, and an online model."""
+    """A server that queues jobs and does none, with the dataset songs, the same in views, and an online model."""
     with serve(job_slots=0, max_queued_jobs=1000) as client:
         upload(client)
         headers = {"Content-Type": "application/x-ndjson"}

@@ -12,7 +12,7 @@ PORTION_BYTES = 2**16
 """Unpacked, or packed, at a time: some tenths of a millisecond."""
 
 MAX_WINDOW_BYTES = 2**23
-"""How far back zstd may refer: the memory of a decoder. All encoders for HTTP keep to it (RFC 9659)."""
+"""Maximum zstd window, the memory of a decoder. All encoders for HTTP respect it (RFC 9659)."""
 
 LEVEL = 1
 """Answers are packed quickly rather than small: the next levels take twice as long for a tenth less."""
@@ -110,7 +110,7 @@ CODINGS = _codings()
 """By name; the one preferred stands first."""
 
 SUPPORTED = ", ".join(name.decode() for name in sorted(CODINGS))
-"""For the header Accept-Encoding of an answer to another one."""
+"""Value of the header Accept-Encoding in responses to an unsupported coding."""
 
 
 @lru_cache(maxsize=256)

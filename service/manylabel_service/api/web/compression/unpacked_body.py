@@ -11,7 +11,7 @@ from manylabel_service.api.web.held_bodies import BodyBuffer
 from manylabel_service.api.web.problems import Problem
 
 MAX_RATIO = 250
-"""How many times as long as its packed bytes a body may be, beyond `FREE_BYTES`: examples as JSON reach 50."""
+"""Maximum ratio of a body to its compressed bytes above `FREE_BYTES`; examples as JSON reach 50."""
 FREE_BYTES = 2**22
 
 SLICE_SECONDS = 0.001

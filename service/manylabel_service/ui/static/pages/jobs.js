@@ -20,7 +20,7 @@ export async function render(parameters, { signal }) {
   const state = h('select', { id: 'state', onchange: () => look().catch((error) => replace(said, shown(error))) },
     h('option', { value: '' }, 'in any state'), STATES.map((each) => h('option', { value: each }, each)));
   const none = h('div', { class: 'empty', hidden: true },
-    h('p', {}, 'No job yet. A job trains a model on a data set, or on the latest examples of an online model. ',
+    h('p', {}, 'No job yet. A job trains a model on a dataset, or on the latest examples of an online model. ',
       link('#/jobs/new', 'Order one'), ', or from a shell:'),
     command('manylabel jobs submit --stream demo --trainer m3l --model demo-m3l'));
 

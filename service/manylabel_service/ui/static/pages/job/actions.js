@@ -15,7 +15,7 @@ export function stateTag(state) {
 /** Return what a job learns from, in words. */
 export function source(data) {
   if (data.stream !== undefined) return `the latest ${counted(data.last, 'example')} of ${data.stream}`;
-  return `data set ${data.dataset}${data.split ? `, ${data.split}` : ''}${data.unlabelled ? ` and unlabelled rows of ${data.unlabelled.dataset}` : ''}`;
+  return `dataset ${data.dataset}${data.split ? `, ${data.split}` : ''}${data.unlabelled ? ` and unlabelled rows of ${data.unlabelled.dataset}` : ''}`;
 }
 
 /** Cancel a job, once that is confirmed; then call `done` with what happened. */

@@ -51,7 +51,7 @@ export function archive(signal) {
       h('form', { onsubmit: upload }, h('p', { class: 'row' }, h('label', { for: 'archive-file' }, 'Snapshot'), file,
         h('label', { for: 'archive-name' }, 'New model'), named, h('button', { type: 'submit' }, 'Make a model of it'))),
       said,
-      h('p', { class: 'quiet' }, 'To export a whole store (logs, versions, data sets) to one file, run on the server:'),
+      h('p', { class: 'quiet' }, 'To export a whole store (logs, versions, datasets) to one file, run on the server:'),
       command('manylabel export all.zip'));
   });
 }

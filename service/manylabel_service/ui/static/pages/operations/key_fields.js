@@ -4,7 +4,7 @@ import { h } from '../../core/dom.js';
 import { schemaForm } from '../../parts/form.js';
 
 const SCOPES = {
-  predict: 'predictions', learn: 'updates, labels, streams', read: 'look at everything', train: 'jobs, data sets, promote',
+  predict: 'predictions', learn: 'updates, labels, streams', read: 'look at everything', train: 'jobs, datasets, promote',
   export: 'take snapshots along', admin: 'all of it, and keys',
 };
 const RATE = { anyOf: [{ type: 'number', exclusiveMinimum: 0 }, { type: 'null' }], default: null };
@@ -21,7 +21,7 @@ const NEW_KEY = {
   required: ['name'],
   properties: {
     name: { type: 'string', description: 'Owner or purpose of the key.' },
-    models: { type: 'array', items: { type: 'string' }, default: ['*'], description: 'Names of models, data sets and targets of jobs, or prefixes that end in *; * means all.' },
+    models: { type: 'array', items: { type: 'string' }, default: ['*'], description: 'Names of models, datasets and targets of jobs, or prefixes that end in *; * means all.' },
     ...CHANGEABLE,
   },
 };

@@ -20,7 +20,7 @@ function formAt(at, schema, options) {
 
 function ofDataset(datasets) {
   return {
-    dataset: { type: 'string', enum: datasets, description: 'A data set uploaded with manylabel datasets add, or POST /v1/datasets.' },
+    dataset: { type: 'string', enum: datasets, description: 'A dataset uploaded with manylabel datasets add, or POST /v1/datasets.' },
     split: { anyOf: [{ type: 'string' }, { type: 'null' }], default: null, description: 'One of its splits, or all. Null: train, if it has train and test, else all rows.' },
   };
 }
@@ -43,7 +43,7 @@ export function dataFields({ datasets, online, from, unlabelled }) {
       ...(unlabelled ? { unlabelled: { type: 'object', description: 'Additional rows, whose labels are ignored.', properties: ofDataset(datasets) } } : {}),
     },
   });
-  return choice('Examples', [['the stream of a model', stream], ['a data set', rows]], from || datasets.length === 0 ? 0 : 1);
+  return choice('Examples', [['the stream of a model', stream], ['a dataset', rows]], from || datasets.length === 0 ? 0 : 1);
 }
 
 /** Return the fields of `holdout`. */
@@ -53,8 +53,8 @@ export function holdoutFields(datasets, from) {
   } });
   const rows = formAt('/holdout', { required: ['dataset'], properties: ofDataset(datasets) });
   const ofRows = { ...rows, value: () => ({ holdout: rows.value() }) };
-  const none = { ...EMPTY, element: h('p', { class: 'quiet' }, 'On the split test, if the data are the split train of a data set; otherwise not measured.'), value: () => ({}) };
-  return choice('Held out', [['a share of the rows', share], ['rows of a data set', ofRows], ['nothing more', none]], from ? 0 : 2);
+  const none = { ...EMPTY, element: h('p', { class: 'quiet' }, 'On the split test, if the data are the split train of a dataset; otherwise not measured.'), value: () => ({}) };
+  return choice('Held out', [['a share of the rows', share], ['rows of a dataset', ofRows], ['nothing more', none]], from ? 0 : 2);
 }
 
 /** Return the fields of `search` of a trainer. */
