@@ -98,11 +98,11 @@ class LinearModel(Model):
 
     def learn(self, rows: Rows, targets: Targets, scores: NDArray[np.float64]) -> None:
         dense, sparse = self._table.both
-        settings = self._squares, self._constant, self._update
         if sparse is None:
-            learn_linear(dense, self._n_seen, *settings, *rows, *targets, scores)
+            model = dense, self._n_seen, self._squares
+            learn_linear(*model, self._constant, self._update, *rows, *targets, scores)
             return
-        first = 0
+        first, settings = 0, (self._squares, self._constant, self._update)
         while first < len(scores):
             first, room = learn_sparse(sparse.parts, dense, first, *settings, *rows, *targets, scores)
             sparse.reserve(room)
