@@ -53,8 +53,9 @@ def notices(copy: Path, place: Place) -> bool:
         )
     finally:
         file.write_text(original)
-    assert done.returncode in (0, 1), done.stdout[-2000:]
-    return done.returncode == 1
+    # pytest-xdist may end with 2, interrupted, when a first failure stops it.
+    assert done.returncode in (0, 1) or "stopping after 1 failures" in done.stdout, done.stdout[-2000:]
+    return done.returncode != 0
 
 
 if __name__ == "__main__":
