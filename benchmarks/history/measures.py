@@ -54,7 +54,7 @@ def run(args: argparse.Namespace) -> None:
 
 async def measure(args: argparse.Namespace, name: str, directory: Path) -> None:
     examples = list(named(args.data, name))
-    kept = await filled(args, examples, directory / "kept", history_bytes=2**33)
+    kept = await filled(args, examples, directory / "kept", history_bytes=2**33, snapshot_every_updates=10_000)
     registry, store, replica, seconds = kept
     rate = args.examples / seconds
     catalogue = await HistoryReader(replica.record, store).catalogue()
