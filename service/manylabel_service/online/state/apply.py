@@ -152,7 +152,8 @@ class _Block:
 
     def takes(self, model: OnlineModel, entry: _Entry) -> bool:
         """Return whether the entry's next example can be added: all examples are learnt, or none is."""
-        learns = model.learns(entry.update.examples[entry.taken])
+        example = entry.update.examples[entry.taken]
+        learns = example.source == "human" or model.learns(example)
         if not self.examples:
             self.learns = learns
         return learns == self.learns
@@ -171,10 +172,13 @@ class _Block:
         if entry.update.answered is not None:  # that they are new is no event
             model.labels.add(entry.update.answered[entry.taken - 1].labels)
         self.examples.append(example)
-        self._weighted = self._weighted or example.weight != 1.0 or example.source != "human"
-        self.has_others = self.has_others or example.source != "human"
+        weight = example.weight
+        if example.source != "human":
+            self.has_others = True
+            weight *= model.factor(example.source)
+        self._weighted = self._weighted or weight != 1.0
+        self._weights.append(weight)
         self.learnt_numbers.append(entry.taken - entry.unlearnt)
-        self._weights.append(example.weight * model.factor(example.source))
         self.entries.append(entry)
         self.numbers.append(entry.taken)
         self.n_known.append(len(model.labels))

@@ -275,8 +275,18 @@ def test_a_dense_example_of_another_length_is_refused(
         ("{model}/predict", {"x": {"a": 1}, "keep": True}, "/keep", "parameter of the address: ?keep="),
         ("{model}/predict", {"x": {"a": 1}, "at_least": "1"}, "/at_least", "parameter of the address: ?at_least="),
         ("/v1/models", {"name": "b", "algorithm": "falt", "text": {"field": ["a"]}}, "/text/field", "only fields, "),
-        ("{model}/predict", {"x": {"a": 1}, "probability": True}, "/probability", "only x, y, weight, probabilities, "),
-        ("{model}/predict", {"x": {"a": "b"}, "probability": True}, "/probability", "only x, y, weight, probabilities"),
+        (
+            "{model}/predict",
+            {"x": {"a": 1}, "probability": True},
+            "/probability",
+            "only x, y, weight, source, probabilities, ",
+        ),
+        (
+            "{model}/predict",
+            {"x": {"a": "b"}, "probability": True},
+            "/probability",
+            "only x, y, weight, source, probabilities",
+        ),
         (
             "{model}/predict",
             {"examples": [{"x": {}, "id": 1}]},
@@ -303,7 +313,7 @@ def test_a_dense_example_of_another_length_is_refused(
             "/labels",
             "is not known here, only x, y, weight",
         ),
-        ("{model}/predict-update", {"x": {}, "y": [], "z": 1}, "/z", "only x, y, weight, probabilities"),
+        ("{model}/predict-update", {"x": {}, "y": [], "z": 1}, "/z", "only x, y, weight, source, probabilities"),
         (
             "{model}/labels",
             {"id": "0" * 26, "y": [], "labels": ["b"]},
