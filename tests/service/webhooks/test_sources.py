@@ -91,30 +91,50 @@ async def test_what_nobody_watched_is_read_from_the_log_and_is_the_same(any_flee
             each.id for each in live.state.queue if position_key(json.loads(each.body)["data"]["position"]) > after
         ]
         assert [id for id, _ in again.queued] == later
+        past = await past_events(replica.record, any_fleet.store(registry), position, replica.position)
+        assert all(position_key(event.position) > after for event in past or ())
         assert state.position(replica.record) == live.state.position(replica.record)
     last = await PastStates(replica.record, any_fleet.store(registry)).events(replica.position, replica.position)
     assert last == []
 
 
+class OneAtATime:
+    """Slices of one example: between any two, other tasks run."""
+
+    examples = 1
+
+    def observe(self, examples: int, seconds: float) -> None:
+        pass
+
+
 async def test_no_event_is_passed_over_while_the_model_is_learning(any_fleet: Any) -> None:
-    """Polls in the middle of updates find each label once."""
+    """Polls in the middle of a group of entries find each label once; so do readers that begin there."""
     registry, replica = await hosted(any_fleet)
-    reader, done = Reader(any_fleet, registry), False
+    replica._applier._replayer._slice = OneAtATime()  # type: ignore[assignment]
+    readers, done = [Reader(any_fleet, registry)], False
 
     async def poll() -> None:
         while not done:
-            await reader.poll()
+            for reader in tuple(readers):
+                await reader.poll()
             await asyncio.sleep(0)
 
     polling = asyncio.create_task(poll())
     for number in range(30):
-        await asyncio.gather(*(replica.update([labelled(f"{number}-{i}")]) for i in range(5)))
+        learning = asyncio.gather(*(replica.update([labelled(f"{number}-{i}")]) for i in range(5)))
+        if number in (10, 20):
+            before = replica.position
+            await eventually_async(lambda before=before: replica.position != before)  # type: ignore[misc]
+            readers[-1].sources.close()
+            readers.append(Reader(any_fleet, registry, readers[-1].state.model_copy(deep=True)))
+            del readers[0]
+        await learning
     done = True
     await polling
-    await reader.poll()
-    told = "".join(body for _, body in reader.queued)
+    await readers[-1].poll()
+    told = "".join(body for _, body in readers[-1].queued)
     assert [told.count(f'"{number}-{i}"') for number in range(30) for i in range(5)] == [1] * 150
-    assert len({id for id, _ in reader.queued}) == len(reader.queued)
+    assert len({id for id, _ in readers[-1].queued}) == len(readers[-1].queued)
 
 
 async def test_a_model_that_left_the_memory_is_no_gap(any_fleet: Any) -> None:
