@@ -94,7 +94,7 @@ def decide(memory, settings, probabilities, scores, parents, decision):  # type:
             shift = labels[SHIFT_SUM, column] / (labels[SHIFT_WEIGHT, column] + 1.0)
             shift = min(max(shift, -3.0), 3.0)
             _score.label_inputs(p, shift, total, variance, highest, second, inputs)
-            score = _score.dot(weights, inputs)
+            score = _score.score_of(weights, inputs)
             would = score - max(0.0, labels[BLAME, column] - 1.0) >= bar and scores[1 + column] > scores[0]
             at = HEADER + FIELDS * n
             decision[at + COLUMN] = column
@@ -123,7 +123,7 @@ def decide(memory, settings, probabilities, scores, parents, decision):  # type:
     left = max(left, 0.0)
     example = np.empty(_score.N_EXAMPLE)
     _score.example_inputs(left, left_highest, doubt, n_applied, example)
-    score = _score.dot(memory.example_weights, example)
+    score = _score.score_of(memory.example_weights, example)
     flags = 0
     settled = settings[SETTLED_PRECISION]
     if settled > 0.0 and score >= _gate.threshold(memory.bins[1], memory.gates[1], settled):

@@ -25,7 +25,7 @@ MIN_CURVATURE = 0.01
 
 
 @compiled
-def dot(weights, inputs):  # type: ignore[no-untyped-def]
+def score_of(weights, inputs):  # type: ignore[no-untyped-def]
     """Return the score of inputs, clipped."""
     total = 0.0
     for j in range(len(weights)):
@@ -37,7 +37,7 @@ def dot(weights, inputs):  # type: ignore[no-untyped-def]
 def step(weights, covariance, variances, inputs, outcome, gains):  # type: ignore[no-untyped-def]
     """Update a model with an outcome (0 or 1), in place; `gains` is scratch of at least as many numbers as weights."""
     n = len(weights)
-    expected = sigmoid(dot(weights, inputs))
+    expected = sigmoid(score_of(weights, inputs))
     curvature = max(expected * (1.0 - expected), MIN_CURVATURE)
     spread = 0.0
     for a in range(n):

@@ -363,7 +363,7 @@ def test_a_forged_state_is_refused(name: str) -> None:
     learner = grown(LEARNERS[name], X, vectors, 5)
     learner.learn(rows_of(X, vectors), as_targets(Y))
     state = learner.state()
-    own = [key for key in state if key.startswith(("vectors.", "blocks."))]
+    own = [key for key in state if key.startswith(("vectors.", "blocks.")) and state[key].size]
     assert len(own) == (16 if name == "falt" else 4)
     for key in own:
         arrays = {"short": state[key][:-1], "type": state[key].astype(np.int16)}

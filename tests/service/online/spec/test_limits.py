@@ -1,6 +1,7 @@
 """A model's limits: part of the fold, so that every replica refuses, ignores and hashes alike."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -244,7 +245,8 @@ class FirstCome:
         told = {name: sign for name, sign in truth.items() if self._has(self.labels, name)}
         self.ignored["features"] += sum(value != 0 for name, value in values.items() if name not in kept)
         self.ignored["labels"] += len(truth) - len(told)
-        return Example(named(**kept), Labels(tuple(told), np.array(list(told.values()), dtype=np.int8), y.complete))
+        signs = np.array(list(told.values()), dtype=np.int8)
+        return Example(replace(named(**kept), vectors=x.vectors), Labels(tuple(told), signs, y.complete))
 
     def _has(self, names: list[str], name: str) -> bool:
         if name not in names and len(names) < self.most:
