@@ -473,6 +473,18 @@ class OnlineLearner(Estimator, metaclass=ABCMeta):
         """
         return self._in_use().nbytes_after(n_features, n_labels, n_samples, n_values)
 
+    def nbytes_of_vectors(self, n_values: int, n_features: int, n_labels: int) -> int:
+        """Return the most bytes that new fields of vectors add to `nbytes_after` with `n_values` more features.
+
+        Parameters
+        ----------
+        n_values : int
+            Values of one vector of each new field.
+        n_features, n_labels : int
+            Columns it will then have.
+        """
+        return self._in_use().nbytes_of_vectors(n_values, n_features, n_labels)
+
     def state(self) -> dict[str, NDArray[Any]]:
         """Return copies of the arrays that, with the parameters, are the learner."""
         return {name: np.array(array, order="C") for name, array in self.arrays().items()}

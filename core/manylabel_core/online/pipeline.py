@@ -16,10 +16,13 @@ from manylabel_core.online.drift.detectors import Alarms, Detectors
 from manylabel_core.online.models.model import Model
 from manylabel_core.online.models.stack.model import Stack
 from manylabel_core.online.models.stack.titles import MAX_TITLE_WORDS, NO_WORDS, NewWords
+from manylabel_core.records.bounds import MAX_VECTOR_FIELDS
 from manylabel_core.rows import VECTOR_COLUMNS, Rows, Targets, VectorRows, as_weights
 from manylabel_core.scaling.scaling import Scaling
 from manylabel_core.scaling.vectors import VectorScaling
 
+FIELD_BYTES, FIELD_LABEL_BYTES, VALUE_BYTES = 1024, 64, 64
+"""Bounds of the bytes of a field of vectors: alone, per label, and per value beyond those of a feature."""
 UNCALIBRATED = "calibrate must be True for probabilities"
 """The message where probabilities are asked of a learner that keeps none."""
 
@@ -153,6 +156,13 @@ class Pipeline:
         labels = sum(part.nbytes(n_labels, n_samples) for part in self._of_labels)
         vectors = 0 if self._vectors is None else self._vectors.nbytes
         return model + self._scaling.nbytes(n_features) + vectors + labels
+
+    def nbytes_of_vectors(self, n_values: int, n_features: int, n_labels: int) -> int:
+        """Return the maximum bytes that new fields of vectors add to those of `n_values` more features."""
+        if n_values == 0:
+            return 0
+        of_fields = MAX_VECTOR_FIELDS * (FIELD_BYTES + FIELD_LABEL_BYTES * (1 + n_labels)) + VALUE_BYTES * n_values
+        return of_fields + self.model.nbytes_of_first_vectors(n_features, n_labels)
 
     def learn(self, rows: Rows, targets: Targets, probabilities: bool) -> Learnt:
         """Learn examples in order; see `OnlineLearner.learn`."""

@@ -21,7 +21,7 @@ from manylabel_core._elementary import sigmoid
 from manylabel_core.compiled import compiled
 
 MAX_CANDIDATES = 64
-"""Most candidate labels of an example: the first ones with a probability of at least `LOWEST`."""
+"""Maximum number of candidate labels of an example: the first ones with a probability of at least `LOWEST`."""
 LOWEST = 0.1
 """Lowest probability of a candidate."""
 HEADER, FIELDS = 12, 5

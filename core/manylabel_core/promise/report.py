@@ -15,7 +15,7 @@ from manylabel_core.promise.promise import Promise
 CURVE = (0.8, 0.85, 0.9, 0.925, 0.95, 0.97, 0.98, 0.99)
 """Precisions for which the recall is estimated."""
 MAX_LISTED = 100
-"""Most labels listed."""
+"""Maximum number of labels listed."""
 
 
 def report(promise: Promise, names: Sequence[str]) -> dict[str, Any]:

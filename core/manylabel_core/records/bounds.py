@@ -6,10 +6,10 @@ MAX_NAME_BYTES = 256
 """Longest name of a feature, in bytes of UTF-8."""
 
 MAX_VECTOR_LENGTH = 8_192
-"""Most numbers of a vector."""
+"""Maximum number of values of a vector."""
 
 MAX_VECTOR_FIELDS = 8
-"""Most fields of the records of a model that are vectors."""
+"""Maximum number of vector fields in the records of a model."""
 
 Path = tuple[str | int, ...]
 """A place in a record: keys of objects, positions in lists."""

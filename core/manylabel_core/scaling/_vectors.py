@@ -11,7 +11,7 @@ MEAN, SQUARES = 0, 1
 """Rows of `moments`: the mean of a value, and the sum of its squared distances from it (Welford)."""
 
 FAR, EARLY = 10.0, 10
-"""After EARLY vectors, a value further from its mean than FAR deviations counts as one that far."""
+"""Maximum distance from the mean in standard deviations, and number of vectors after which values are clipped to it."""
 
 WORDS_SHARE = 4.0
 """Squared norm of all other features where that of each vector is 1, for models that learn no gains."""

@@ -73,6 +73,10 @@ class Model(Protocol):
     def nbytes_after(self, n_features: int, n_labels: int, n_samples: int, n_values: int) -> int:
         """Return the maximum bytes of the state with these columns, after this many further examples and values."""
 
+    def nbytes_of_first_vectors(self, n_features: int, n_labels: int) -> int:
+        """Return the maximum bytes that the layout for vectors adds to a model that has none yet."""
+        return 0
+
     def restore(self, arrays: dict[str, NDArray[Any]]) -> tuple[int, int]:
         """Take over a state into an empty model; return the numbers of features and labels.
 

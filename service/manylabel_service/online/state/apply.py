@@ -302,7 +302,10 @@ class ApplyBatch:
         learner, n_columns = model.learner, model.features.n_columns
         grows = n_columns > learner.n_features_ or n_labels > learner.n_labels_
         n_new = model.features.layout.n_vector_values - sum(learner.vectors)
-        return (grows or n_new > 0) and learner.nbytes_after(n_columns + n_new, n_labels, 0, 0) > COPIED_BYTES
+        if not grows and n_new == 0:
+            return False
+        n_bytes = learner.nbytes_after(n_columns + n_new, n_labels, 0, 0)
+        return n_bytes + learner.nbytes_of_vectors(n_new, n_columns, n_labels) > COPIED_BYTES
 
     def learn(self) -> None:
         """Learn what was taken."""

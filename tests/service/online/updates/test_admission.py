@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from tests.service.online.folds import examples, fold, new_model
 from tests.support.cases import for_each
 
+from manylabel_service.errors import InvalidExample
 from manylabel_service.hosting.examples import Example
 from manylabel_service.online.state.apply import LogEntry
 from manylabel_service.online.state.dry_run import DryRun
@@ -32,13 +33,18 @@ SPECS: dict[str, dict[str, Any]] = {
 }
 
 
-def weighed(model: OnlineModel, update: Update) -> int:
-    projection = DryRun(model)
-    for example in update.examples:
-        projection.add(example)
-    growth = projection.checked.growth
+def weighed(model: OnlineModel, update: Update) -> tuple[Update, int]:
+    """Return the update without the examples that are refused, and the most bytes of the model after it."""
+    projection, refused = DryRun(model), []
+    for number, example in enumerate(update.examples):
+        try:
+            projection.add(example)
+        except InvalidExample:  # a vector of another length than those before
+            refused.append(number)
+    growth, learner = projection.checked.growth, model.learner
     n_features, n_labels = len(model.features) + growth.features, len(model.labels) + growth.labels
-    return model.learner.nbytes_after(n_features, n_labels, growth.examples, growth.values)
+    most = learner.nbytes_after(n_features + growth.vectors, n_labels, growth.examples, growth.values)
+    return update.without(refused), most + learner.nbytes_of_vectors(growth.vectors, n_features, n_labels)
 
 
 @pytest.mark.parametrize("spec", SPECS.values(), ids=SPECS)
@@ -48,7 +54,7 @@ def test_a_model_is_no_larger_than_it_was_weighed(spec: dict[str, Any], updates:
     model = new_model(**spec)
     for position, learnt in enumerate(updates, 1):
         update = Update(tuple(learnt), "log")
-        most = weighed(model, update)
+        update, most = weighed(model, update)
         fold(model, [LogEntry(str(position), update)])
         held = sum(array.nbytes for array in model.learner.state().values())
         assert held <= model.learner.nbytes <= most

@@ -85,6 +85,10 @@ class LinearModel(Model):
         """The dense table, the squares of the features, the constant, and the update."""
         return self._table.dense, self._squares, self._constant, self._update
 
+    def nbytes_of_first_vectors(self, n_features: int, n_labels: int) -> int:
+        """Return the bytes of the table that `stay_dense` makes; 0 if it is dense already."""
+        return self._table.nbytes_if_dense(n_features, n_labels)
+
     def stay_dense(self) -> None:
         """Hold all weights in a dense table from now on, which `parts` returns."""
         self._table.stay_dense()

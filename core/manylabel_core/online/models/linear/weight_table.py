@@ -109,6 +109,11 @@ class WeightTable:
             n_values += len(dense) - 1
         return dense.itemsize * (1 + n_labels) + sparse.nbytes_after(n_features, 1 + n_labels, n_values)
 
+    def nbytes_if_dense(self, n_features: int, n_labels: int) -> int:
+        """Return the bytes of a dense table with these columns if it would be sparse, else 0."""
+        sparse = self._is_sparse(n_features, n_labels)
+        return self.dense.itemsize * (1 + n_features) * (1 + n_labels) if sparse else 0
+
     def restore(self, name: str, arrays: dict[str, NDArray[Any]]) -> tuple[int, int]:
         """Take over the first plane of a state into an empty table; return the numbers of features and labels.
 

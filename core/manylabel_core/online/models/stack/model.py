@@ -251,6 +251,10 @@ class Stack(Model):
         own += 0 if self._vectors is None else self._vectors.nbytes(n_labels)
         return own + sum(each.nbytes_after(n_features, n_labels, n_samples, n_values) for each in self._experts)
 
+    def nbytes_of_first_vectors(self, n_features: int, n_labels: int) -> int:
+        """Return the bytes of the dense table of words that vectors need; 0 if there is one."""
+        return self.first.nbytes_of_first_vectors(n_features, n_labels) if self.takes_vectors else 0
+
     def restore(self, arrays: dict[str, NDArray[Any]]) -> tuple[int, int]:
         size = self.first.restore(arrays)
         for name, expert in self._others.items():
