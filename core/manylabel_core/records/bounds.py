@@ -8,6 +8,9 @@ MAX_NAME_BYTES = 256
 MAX_VECTOR_LENGTH = 8_192
 """Maximum number of values of a vector."""
 
+PACKED = ("f32", "f16")
+"""The key of an object that is a vector in base64: little-endian float32 or float16."""
+
 MAX_VECTOR_FIELDS = 8
 """Maximum number of vector fields in the records of a model."""
 

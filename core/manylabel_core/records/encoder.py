@@ -8,7 +8,7 @@ from decimal import Context, Decimal
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
-from manylabel_core.records.bounds import MAX_NAME_BYTES, Path, RecordError, RecordLimits
+from manylabel_core.records.bounds import MAX_NAME_BYTES, PACKED, Path, RecordError, RecordLimits
 from manylabel_core.records.text import TextReader, TextSettings
 from manylabel_core.rows import MAX_MAGNITUDE
 
@@ -46,9 +46,6 @@ class _Weights(dict[int, float]):
 _WEIGHTS = _Weights()
 
 _WANTED = "must be a number, true, false, null, a string, a list of strings, a list of numbers, or an object of these"
-
-PACKED = ("f32", "f16")
-"""The key of an object that is a vector in base64: little-endian float32 or float16."""
 
 
 class RecordEncoder:

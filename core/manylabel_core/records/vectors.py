@@ -7,8 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from manylabel_core.records.bounds import MAX_VECTOR_FIELDS, MAX_VECTOR_LENGTH, Path, RecordError
-from manylabel_core.records.encoder import PACKED
+from manylabel_core.records.bounds import MAX_VECTOR_FIELDS, MAX_VECTOR_LENGTH, PACKED, Path, RecordError
 from manylabel_core.rows import MAX_MAGNITUDE
 
 Vector = NDArray[np.float32]

@@ -91,7 +91,7 @@ async def test_what_nobody_watched_is_read_from_the_log_and_is_the_same(any_flee
             each.id for each in live.state.queue if position_key(json.loads(each.body)["data"]["position"]) > after
         ]
         assert [id for id, _ in again.queued] == later
-        past = await past_events(replica.record, any_fleet.store(registry), position, replica.position)
+        past = await PastStates(replica.record, any_fleet.store(registry)).events(position, replica.position)
         assert all(position_key(event.position) > after for event in past or ())
         assert state.position(replica.record) == live.state.position(replica.record)
     last = await PastStates(replica.record, any_fleet.store(registry)).events(replica.position, replica.position)

@@ -52,6 +52,10 @@ class NothingLearnt:
         """Return 0: it never takes memory."""
         return 0
 
+    def nbytes_of_vectors(self, n_values: int, n_features: int, n_labels: int) -> int:
+        """Return 0: it never takes memory."""
+        return 0
+
     def learn(self, rows: Rows, targets: Targets, probabilities: bool = False) -> Learnt:
         """Learn nothing; return scores of 0."""
         scores = np.zeros((len(rows.indptr) - 1, 1 + int(targets.n_labels.max(initial=0))))

@@ -94,9 +94,7 @@ class WeightTable:
             rows, parts = 1, sparse.pack(n_features)
         elif sparse is not None:  # room was made for a larger one
             dense = np.concatenate([dense[:, 0, : 1 + n_labels], sparse.dense(n_features, 1 + n_labels)])[:, np.newaxis]
-        named = (
-            {f"{name}.{part}": array for part, array in zip(PARTS, parts, strict=True)} if self.can_be_sparse else {}
-        )
+        named = _named(name, parts) if self.can_be_sparse else {}
         return {name: dense[:rows, 0, : 1 + n_labels], **named}
 
     def nbytes_after(self, n_features: int, n_labels: int, n_values: int) -> int:
@@ -153,5 +151,9 @@ def padded_width(n_columns: int) -> int:
 
 def dense_state(name: str, dense: NDArray[Any]) -> dict[str, NDArray[Any]]:
     """Return the state under a name of a table with these weights, shape (1 + n_features, 1 + n_labels)."""
-    parts = zip(PARTS, empty_parts(dense.dtype), strict=True)
-    return {name: dense, **{f"{name}.{part}": array for part, array in parts}}
+    return {name: dense, **_named(name, empty_parts(dense.dtype))}
+
+
+def _named(name: str, parts: tuple[NDArray[Any], ...]) -> dict[str, NDArray[Any]]:
+    """Return the parts of a sparse table under their names in a state."""
+    return {f"{name}.{part}": array for part, array in zip(PARTS, parts, strict=True)}
