@@ -21,7 +21,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, cast
 
 import numpy as np
@@ -46,6 +46,31 @@ class DamagedState(Exception):
 
 class NewerState(DamagedState):
     """The bytes come from a later version of this library; they may be sound, but cannot be read here."""
+
+
+class LateArray:
+    """An array of a state that is not there yet: it is written straight into the bytes of the state.
+
+    So a large array that has to be put together is in memory once.
+
+    Parameters
+    ----------
+    shape : tuple of int
+    dtype : numpy.dtype
+    write : callable
+        Writes the values into an array of this shape and type.
+    """
+
+    def __init__(self, shape: tuple[int, ...], dtype: np.dtype[Any], write: Callable[[NDArray[Any]], None]) -> None:
+        self.shape, self.dtype, self.write = shape, dtype, write
+        self.ndim = len(shape)
+        self.nbytes = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        """Return the array, made now."""
+        array = np.empty(self.shape, self.dtype)
+        self.write(array)
+        return array if dtype is None else array.astype(dtype, copy=False)
 
 
 class State(NamedTuple):
@@ -106,7 +131,10 @@ class State(NamedTuple):
             array = sources[name]
             end = begin + array.nbytes
             packed[name] = buffer[begin:end].view(_plain_type(array)).reshape(array.shape)
-            packed[name][...] = array
+            if isinstance(array, LateArray):
+                array.write(packed[name])
+            else:
+                packed[name][...] = array
             begin = end
         head = _head(sources, names, plain, _checksum(packed, plain))
         buffer[: len(head)] = np.frombuffer(head, dtype=np.uint8)
@@ -171,8 +199,8 @@ def _plain(header: Mapping[str, Any]) -> dict[str, Any]:
         raise ValueError(f"header: {error}") from error
 
 
-def _storable(name: str, array: NDArray[Any]) -> NDArray[Any]:
-    array = np.asarray(array)
+def _storable(name: str, array: Any) -> Any:
+    array = array if isinstance(array, LateArray) else np.asarray(array)
     if array.dtype.kind not in "biuf" or array.dtype.itemsize > 8:
         raise ValueError(f"arrays[{name!r}]: expected booleans, integers or floats, not {array.dtype}")
     return array

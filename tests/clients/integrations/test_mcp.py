@@ -1,8 +1,10 @@
 """The tools for agents, called by the public client of the Model Context Protocol against a real server."""
 
+import gc
 import socket
 import subprocess
 import sys
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,6 +22,17 @@ from tests.support.waiting import eventually
 from manylabel_clients.command.app import app
 
 COMMAND = ["-c", "from manylabel_clients.command import main; main()"]
+
+
+@pytest.fixture(autouse=True)
+def _collected() -> Iterator[None]:
+    """Collect the processes that the SDK has ended without waiting for them: their warnings would fail a later test."""
+    yield
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)
+        gc.collect()
+
+
 TOOLS = {"classify", "teach", "explain", "list_labels", "review_next"}
 FOX, DOG = {"text": "a quick fox runs"}, {"text": "a lazy dog sleeps"}
 

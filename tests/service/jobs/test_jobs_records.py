@@ -92,7 +92,7 @@ def test_a_version_reads_as_its_data_set_was_read(
             assert explained["for"][0]["feature"].startswith("title=")
         assert client.get(TRAINED).json()["text"] == client.get("/v1/datasets/books").json()["text"]
         for x, place in (
-            ({"title": "x", "tags": [1]}, "/x/tags/0"),
+            ({"title": "x", "tags": [[1]]}, "/x/tags/0"),
             ({"title": "x" * 1_001}, "/x"),
             ({"a": {"b": {"c": {"d": {"e": {"f": {"g": {"h": {}}}}}}}}}, "/x/a/b/c/d/e/f/g/h"),
         ):

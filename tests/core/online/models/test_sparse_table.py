@@ -311,7 +311,8 @@ def test_operations_are_those_of_a_dense_table(steps: list[Step]) -> None:
                 divide_column(table.parts, column, 4.0)
                 dense[:, column] /= 4.0
         np.testing.assert_array_equal(table.dense(n_rows, n_columns), dense)
-    packed = table.pack(n_rows)
+    ends, numbers, weights = table.pack(n_rows)
+    packed = ends, numbers, np.asarray(weights)
     assert table.held >= len(packed[1]) == np.count_nonzero(dense.reshape(n_rows, 12, 8).any(axis=2))
     for each in (table, SparseTable.of(packed)):
         scores, expected = np.zeros(n_columns), np.zeros(n_columns)

@@ -269,14 +269,25 @@ def count_blocks(table, ends):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def pack_blocks(table, n_rows, packed_numbers, packed):  # type: ignore[no-untyped-def]
-    """Copy the blocks of the first rows, without those that are all 0, into one run."""
+def pack_numbers(table, n_rows, packed):  # type: ignore[no-untyped-def]
+    """Copy the numbers of the blocks of the first rows, without those that are all 0, into one run."""
     heads, _, numbers, weights = table
     n = 0
     for row in range(n_rows):
         for place in range(heads[row, START], heads[row, START] + heads[row, COUNT]):
             if weights[place].any():
-                packed_numbers[n] = numbers[place]
+                packed[n] = numbers[place]
+                n += 1
+
+
+@compiled
+def pack_weights(table, n_rows, packed):  # type: ignore[no-untyped-def]
+    """Copy the weights of the same blocks as `pack_numbers`."""
+    heads, _, _, weights = table
+    n = 0
+    for row in range(n_rows):
+        for place in range(heads[row, START], heads[row, START] + heads[row, COUNT]):
+            if weights[place].any():
                 packed[n] = weights[place]
                 n += 1
 
@@ -294,7 +305,7 @@ def room_of(ends):  # type: ignore[no-untyped-def]
 
 @compiled
 def unpack_blocks(table, ends, packed_numbers, packed):  # type: ignore[no-untyped-def]
-    """Fill an empty table, which has room, with what `pack_blocks` gave."""
+    """Fill an empty table, which has room, with what `pack_numbers` and `pack_weights` gave."""
     heads, book, numbers, weights = table
     first = 0
     for row in range(len(ends)):

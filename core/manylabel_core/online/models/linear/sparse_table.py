@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,10 +17,12 @@ from manylabel_core.online.models.linear._sparse_table import (
     clear_column,
     count_blocks,
     gather,
-    pack_blocks,
+    pack_numbers,
+    pack_weights,
     room_of,
     unpack_blocks,
 )
+from manylabel_core.state import LateArray
 from manylabel_core.storage import check_range, enlarged
 
 DENSE_BYTES = 1 << 26
@@ -101,7 +104,7 @@ class SparseTable:
         """Return the first rows and columns as a dense table."""
         ends, numbers, weights = self.pack(n_rows)
         table = np.zeros((n_rows, n_blocks(n_columns), BLOCK), self._dtype)
-        table[np.repeat(np.arange(n_rows), np.diff(ends, prepend=0)), numbers] = weights
+        table[np.repeat(np.arange(n_rows), np.diff(ends, prepend=0)), numbers] = np.asarray(weights)
         return table.reshape(n_rows, n_blocks(n_columns) * BLOCK)[:, :n_columns]
 
     @property
@@ -134,14 +137,14 @@ class SparseTable:
         """Set the weights of a column to 0."""
         clear_column(self.parts, column)
 
-    def pack(self, n_rows: int) -> Parts:
-        """Return the state of the first rows, copied; blocks that are all 0 are not in it."""
+    def pack(self, n_rows: int) -> tuple[NDArray[np.int64], NDArray[np.int32], Any]:
+        """Return the state of the first rows; blocks that are all 0 are not in it. The weights are a `LateArray`."""
         ends = np.empty(n_rows, np.int64)
         count_blocks(self.parts, ends)
         size = int(ends[-1]) if n_rows else 0
-        numbers, weights = np.empty(size, np.int32), np.empty((size, BLOCK), self._dtype)
-        pack_blocks(self.parts, n_rows, numbers, weights)
-        return ends, numbers, weights
+        numbers = np.empty(size, np.int32)
+        pack_numbers(self.parts, n_rows, numbers)
+        return ends, numbers, LateArray((size, BLOCK), self._dtype, partial(pack_weights, self.parts, n_rows))
 
     @classmethod
     def of(cls, parts: Parts) -> SparseTable:
