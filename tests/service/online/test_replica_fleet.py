@@ -346,6 +346,7 @@ class TestStoreGone:
         self, durable_fleet: Any, how: str
     ) -> None:
         fleet = durable_fleet
+        fleet.redis_timeout_seconds = 5.0  # a frozen Redis is noticed by it
         registries, (one, other) = await hosted(fleet, 2)
         await one.update([fleet.example(0)])
         await fleet.agreed()

@@ -120,7 +120,8 @@ class RQWorkerProcess:
 
     async def _take_part(self) -> None:
         await self._membership.run()
-        os.kill(os.getpid(), signal.SIGTERM)  # its release is too old: end as after a signal
+        if self._membership.refusal is not None:  # its release is too old: end as after a signal
+            os.kill(os.getpid(), signal.SIGTERM)
 
     async def _supervised(self, id: str, number: int) -> None:
         self._task = asyncio.current_task()
