@@ -109,7 +109,7 @@ def test_a_job_learns_from_a_data_set_in_redis(
     site.client.upload_dataset(f"{name}-rows", tmp_path / "rows.ndjson")
     page = opened(watched, site, "/jobs/new", viewport=PHONE)
     page.get_by_label("a dataset", exact=True).check()
-    section(page, "What it learns from").get_by_label("dataset").select_option(f"{name}-rows")
+    section(page, "What it learns from").get_by_label("dataset (required)").select_option(f"{name}-rows")
     page.get_by_label("nothing more").check()
     page.get_by_role("button", name="Order this job").click()
     expect(page.get_by_label("model (required)")).to_have_attribute("aria-invalid", "true")
