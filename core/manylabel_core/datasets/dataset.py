@@ -182,7 +182,7 @@ class Dataset:
         }
 
     def label_counts(self) -> NDArray[np.int64]:
-        """Return how many rows each label is relevant for, of shape (n_labels,)."""
+        """Return for each label the number of rows that have it, as an array of shape (n_labels,)."""
         return np.bincount(self.Y.indices, minlength=self.n_labels).astype(np.int64)
 
     def to_bytes(self) -> bytes:

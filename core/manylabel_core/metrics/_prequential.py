@@ -305,7 +305,10 @@ def judge_all(frequent, seen, truth, n_labels, existed, found, row):  # type: ig
 
 @compiled
 def judge_part(margins, truth):  # type: ignore[no-untyped-def]
-    """Return the `row` of an example by the labels told alone, and their codes, in which labels are places here."""
+    """Judge an example by the labels with known truth only; return its `row` and its codes.
+
+    A label in a code is its place in `margins`.
+    """
     n = len(margins)
     scores = np.zeros(1 + n, dtype=np.float64)
     scores[1:] = margins

@@ -232,9 +232,9 @@ def _list_dense(at, size, entries, dense):  # type: ignore[no-untyped-def]
 
 @compiled
 def _weigh_rare(n, size, entries):  # type: ignore[no-untyped-def]
-    """Let what is not dense weigh more the rarer it is, as by an inverse document frequency.
+    """Give features that are not dense more weight the rarer they are, like inverse document frequency.
 
-    By a root, which has the same bits on any machine, unlike a logarithm.
+    The weight is a root, which has the same bits on any machine, unlike a logarithm.
     """
     n_values, share, value = entries[COUNT], entries[SHARE], entries[VALUE]
     for p in range(size):

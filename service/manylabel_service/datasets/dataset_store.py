@@ -200,7 +200,7 @@ class DatasetStore:
         found = await self._store.documents.get(KIND, stored.record.name)
         if found is not None and not _stored(found).deleting:
             raise DatasetExists(stored.record.name)
-        # One that is being deleted by a process that died meanwhile makes room.
+        # A dataset marked as being deleted is overwritten: the process that was deleting it may have died.
         revision = None if found is None else found.revision
         await self._store.documents.put(KIND, stored.record.name, _to_bytes(stored), revision=revision)
 

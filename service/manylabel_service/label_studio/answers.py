@@ -125,7 +125,7 @@ def annotation_key(annotation: Mapping[str, Any]) -> IdempotencyKey:
 
 
 def is_number(value: object) -> TypeGuard[int]:
-    """Return whether a value is a valid number of a project, a task or an annotation."""
+    """Return whether a value is a valid id of a project, a task or an annotation."""
     return type(value) is int and 0 <= value < 2**63
 
 

@@ -367,7 +367,7 @@ class Registry:
             raise ModelNotFound(name)
         await self._store.models.delete(record)
         self._damaged.discard(name)
-        with suppress(StorageUnavailable):  # what is left goes later
+        with suppress(StorageUnavailable):  # blobs that are left are deleted later
             await CatalogueStore(record, self._store).delete_all()
             if not record.damaged and is_trained(record.spec):
                 await VersionStore(record, self._store).delete_all()

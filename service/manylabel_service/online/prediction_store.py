@@ -202,7 +202,7 @@ def encode_kept(kept: StoredPrediction) -> bytes:
 
 
 def decode_kept(packed: bytes) -> StoredPrediction:
-    """Return the prediction that `encode_kept` saw.
+    """Return the prediction that was passed to `encode_kept`.
 
     Raises
     ------

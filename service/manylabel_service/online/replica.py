@@ -260,7 +260,7 @@ class Replica(HostedModel):
 
     @property
     def waited_for(self) -> bool:
-        """True while a request waits for what it does, or a snapshot is being stored."""
+        """True while a request waits for this replica's work, or a snapshot is being stored."""
         return bool(self._applier.waited_for or self._keys or self.snapshotter.busy)
 
     def poll(self) -> None:
@@ -395,7 +395,7 @@ class Replica(HostedModel):
         if version is not None:
             await self._prediction_store.put_answers(ids, predictions, version)
             return
-        # Those without all labels stand in the columns by their names.
+        # Predictions that leave out hidden labels are kept with the columns of the labels they have.
         columns_of = self.model.labels.lookup if self.model.hidden else None
         await self._prediction_store.put(ids, xs, predictions, columns_of, records)
 

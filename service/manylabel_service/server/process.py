@@ -93,8 +93,8 @@ def run(
         signal.raise_signal(signal.SIGTERM)
 
     def ready() -> None:
-        # What is loaded by now stays. Left to the collector, every full collection walks all of it, and holds up
-        # requests for a tenth of a second and more.
+        # Objects that are loaded by now stay. If the collector tracked them, every full collection would walk all of
+        # them, and hold up requests for a tenth of a second and more.
         gc.collect()
         gc.freeze()
         on_ready()

@@ -129,7 +129,7 @@ class Supervisor:
 
     def _handle_exit(self, worker: "_Worker", status: int) -> None:
         if self._kill_at is not None:
-            # Told to stop before it could listen to signals, it dies of one: nothing is wrong with that.
+            # A worker that is told to stop before it handles signals is killed by SIGTERM; that is not a failure.
             self._status = self._status if status in (0, -signal.SIGTERM) else 1
         elif status > 0 and not self._served:
             self._status = 1  # it has logged why; the same would happen again
@@ -211,7 +211,7 @@ class _Worker:
         """Decide when to start again; return the seconds until then."""
         if self._ready_at is not None and time.monotonic() - self._ready_at > STABLE_SECONDS:
             self._deaths = 0
-        # Counted up to where the wait no longer grows.
+        # Count deaths only as far as the wait still grows.
         wait_seconds = min(LONGEST_WAIT_SECONDS, FIRST_WAIT_SECONDS * 2 ** (self._deaths - 1)) if self._deaths else 0.0
         self._deaths = min(self._deaths + 1, 16)
         self._ready_at = None

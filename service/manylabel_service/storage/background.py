@@ -29,7 +29,8 @@ class BackgroundTasks:
     async def done(self) -> None:
         """Wait until no task is left."""
         while self._tasks:
-            # Not by `gather`: since Python 3.12 it returns at once where all have ended, before one is taken out.
+            # Not with `gather`: since Python 3.12 it returns without yielding if all tasks have ended, so the callbacks
+            # that remove them would not run.
             await asyncio.wait(self._tasks)
 
     def _ended(self, task: asyncio.Task[Any]) -> None:

@@ -104,7 +104,10 @@ class _Importer:
         self._datasets_to_delete: set[str] = set()
 
     async def make_way(self, models: list[str], datasets: list[str], overwrite: bool) -> None:
-        """Find what stands under these names; refuse it, or have it deleted when its successor has been checked."""
+        """Find the models and datasets that already have these names.
+
+        Refuse them, or note them for deletion once their replacements have been checked.
+        """
         records = {record.name: record for record in await self._store.models.all()}
         known = {record.name for record in await self._datasets.list()}
         self._to_delete = {name: records[name] for name in models if name in records}

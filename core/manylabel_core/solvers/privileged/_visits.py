@@ -201,7 +201,7 @@ def evaluate(  # type: ignore[no-untyped-def]
     if idle or again:  # where it is idle, all candidates are 0
         return best, linear, n_pairs, n_kinds
     lost(task, weights, margins, direction, feasible, slacks)
-    # What misses in one is noise, of which their mean has less.
+    # The errors of `feasible` and `known` are noise, and their mean has less of it.
     for candidate in (feasible, 0.5 * (feasible + known), np.zeros_like(known)):
         cost = lost(task, weights, margins, direction, candidate, slacks)
         if cost < best:

@@ -31,7 +31,7 @@ class Repair(Protocol):
 
 
 class ByConstant:
-    """The constant feature raises all slacks."""
+    """Repair by adding to the weight of the constant feature, which raises all slacks."""
 
     def __init__(self, task: Task) -> None:
         self._direction = np.zeros(len(task.mask) + 1)

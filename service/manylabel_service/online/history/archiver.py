@@ -136,7 +136,7 @@ class Archiver:
         found = await self._found()
         if found.catalogue.state_at(position) is not None:
             return
-        # What rollbacks need cannot be dropped before the log is trimmed past them.
+        # States that rollbacks go back to cannot be dropped before the log is trimmed past the rollbacks.
         limit = 2 * self._limits.size_bytes + TARGETS * len(data)
         check_limit(
             f"bytes of the history of model {self._record.name!r}", found.catalogue.size_bytes + len(data), limit

@@ -98,7 +98,7 @@ class HistoryReader:
         try:
             await self._store.logs.read(self._record, START, 1)
         except LogTrimmed as error:
-            # A history that was turned off ends before the log begins.
+            # If the history was turned off, its segments may end before the log begins: then only the log counts.
             reached = position_key(catalogue.through) >= position_key(error.trimmed)
             return catalogue.begin if reached else error.trimmed
         return START
@@ -127,7 +127,7 @@ class HistoryReader:
             raise BeforeHistory(self._record.name, f"position {at}", begin)
         try:
             await self._store.logs.read(self._record, at, 1)
-        except (LogLost, ValueError):  # of another store
+        except (LogLost, ValueError):  # `at` is a position of another store
             raise PositionNotFound(self._record.name, at) from None
         except LogTrimmed:
             catalogue = await self._catalogue.read()

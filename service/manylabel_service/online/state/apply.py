@@ -262,7 +262,7 @@ class ApplyBatch:
                 break  # for its snapshot, or until what comes before it is finished
             if isinstance(entry, _Relabel):
                 if done:
-                    break  # what comes before it knows the labels by their names of then
+                    break  # the updates before it have the labels' old names
                 self._relabel(entry)
                 continue
             if not entry.begun:
@@ -523,7 +523,7 @@ def _measure(
     Probabilities are those just before in any case: what was served has none in the log.
     """
     n_known = np.array(block.n_known, dtype=np.int64)
-    if hidden := model.hidden_columns:  # what is not answered is not measured
+    if hidden := model.hidden_columns:  # labels that are not answered are not measured
         scores = scores.copy()
         scores[:, [1 + column for column in hidden]] = np.nan
     if not block.has_late and not block.has_others:

@@ -320,7 +320,8 @@ class Applier:
         n_columns, n_labels = grown_columns(model, reduce(SizeDelta.plus, (pending.growth for pending in group)))
         grows = n_columns > model.features.n_columns or n_labels > len(model.labels)
         if grows and model.learner.nbytes_after(n_columns, n_labels, 0, 0) > COPIED_BYTES:
-            # Of hashed features most columns may never be written to: their memory is taken as they are.
+            # With hashed features most columns may never be written to: their memory is not touched now; the system
+            # provides it on the first write.
             touch = not model.limits.hashes
             await asyncio.to_thread(model.learner.reserve, n_columns, n_labels, touch)
 

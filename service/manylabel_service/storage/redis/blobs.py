@@ -48,7 +48,8 @@ return {'ok'}
 """,
 )
 
-# KEYS heads. ARGV token, pieces, seconds. One that is on its way still is not there to be prolonged.
+# KEYS heads. ARGV token, pieces, seconds. A piece that is still being written does not exist yet, so it is not
+# prolonged.
 _PROLONG = Script(
     """
 local base = string.sub(KEYS[1], 1, -6)
@@ -57,7 +58,7 @@ return {'ok'}
 """
 )
 
-# KEYS heads. ARGV key, head. Only where it is not, after all, what the key leads to.
+# KEYS heads. ARGV key, head. The pieces are dropped only if the key does not, after all, lead to this head.
 _DISCARD = Script(
     _DROP,
     """

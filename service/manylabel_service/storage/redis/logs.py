@@ -127,7 +127,7 @@ class RedisLogs(Part):
 
     @gated
     async def trim(self, record: ModelMeta, through: str) -> None:
-        # In one step for readers; the space is given back piece by piece, so that appends get their turn.
+        # Readers see the log trimmed in one step; its space is freed piece by piece, so that appends get their turn.
         keys = Keys.of(record)
         answer = await self._engine.connection.run(TRIM, (keys.head, keys.log), entry_id(through))
         check(answer, record, through)

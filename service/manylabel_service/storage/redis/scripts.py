@@ -89,10 +89,10 @@ class Script:
 
 
 # KEYS head, log. ARGV after, most entries, most bytes in between, first number, CRC-32 of all payloads, payloads...
-# Ids are made here, one millisecond for each append and a number that starts at random within it: a position that was
-# lost (by a Redis restarted with older data, or a failover) is not met again by chance, not even if the clock of the
-# new master is behind. The millisecond is the time of the entry: above that of the append before it, also if the clock
-# is set back. A link is that of `checksums.next_link`.
+# Ids are made here: each append has its own millisecond, and in it numbers that start at a random one. So a position
+# that was lost (because Redis was restarted with older data, or by a failover) is not assigned again by chance, not
+# even if the clock of the new master is behind. The millisecond is the time of the entry; it is above that of the
+# append before it, even if the clock is set back. Links are computed as by `checksums.next_link`.
 APPEND = Script(
     _POSITIONS,
     _PAGE,

@@ -169,7 +169,8 @@ class RedisSnapshots(Part):
         return total
 
     async def _download(self, chunks: Sequence[str]) -> memoryview | None:
-        # Not joined at the end: that would copy all of it at once, and here the last step copies nothing.
+        # The parts are not joined at the end: that would copy all of them at once, and here the last step copies
+        # nothing.
         data = bytearray()
         for key in chunks:
             part = await self._engine.connection.command("GET", key)

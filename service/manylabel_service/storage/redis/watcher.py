@@ -55,7 +55,7 @@ class Watcher:
             changed = await self._check(positions)
             changed |= self._deleted(positions)
             left = max(0.0, deadline - time.monotonic())
-            # A deletion is told at once, with what else there is to tell.
+            # If something has already changed, such as a deletion, report it at once, with any other changes.
             changed |= await wait(positions, 0.0 if changed else left)
             changed |= self._deleted(positions)
             if changed or time.monotonic() >= deadline:

@@ -78,7 +78,7 @@ class Engine:
         try:
             await self.threads.write(self._open)
         except BaseException:
-            # Also reached by a cancelled await, whose thread goes on: `_held` is set once it has ended.
+            # If the await was cancelled, the thread goes on: `_held` is set only when it has ended.
             await self.threads.end(lambda: self._held.close())
             raise
         self.threads.watch = self._watch

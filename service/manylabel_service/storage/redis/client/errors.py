@@ -40,7 +40,7 @@ UNREACHED = (
 
 
 def gone(error: BaseException, address: str) -> StorageUnavailable:
-    """Return what to raise for an error of a store that was open."""
+    """Return the exception to raise for an error from a store that had already been opened."""
     if (refusal := _refusal(error)) is not None:
         advice, heals = refusal
         detail = f"Redis at {address} refused: {_text(error)}; {advice}"

@@ -64,7 +64,7 @@ class DocumentRows:
             self._take(kind, name, revision)
 
     def _take(self, kind: str, name: str, revision: int | None) -> None:
-        """Remove the row of a document that is at a revision; for None there must be none."""
+        """Remove the row of a document, which must be at this revision; if `revision` is None, there must be no row."""
         row = self._connection.execute(
             "SELECT revision FROM documents WHERE kind = ? AND name = ?", (kind, name)
         ).fetchone()

@@ -58,7 +58,8 @@ class PredictionRows:
         if incarnation not in stored:
             self._stored[incarnation] = self._counted(incarnation)
         with self._tables.transaction("log"):
-            # Of every model, and more than are added: what a model that is used no more has left goes too.
+            # Remove expired predictions of all models, and more than are added: those of models that are no longer
+            # used go too.
             oldest = "expires_unix_ms <= ? ORDER BY expires_unix_ms"
             self._remove(stored, oldest, (now_ms,), 2 * len(rows) + MIN_EXPIRED)
             self._remove_ids(stored, incarnation, list(predictions))

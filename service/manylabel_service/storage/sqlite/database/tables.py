@@ -366,7 +366,7 @@ class Tables:
         row = rows[0] if rows else None
         if row is None or row[1] is not None or not isinstance(row[2], int) or row[0] - base - 1 < trimmed:
             raise damaged_entry(record.name, str(trimmed if row is None else row[0] - base))
-        # Of a log that is trimmed through its end, no time is known; the next entry gets that of the clock.
+        # If a log is trimmed through its end, its last time is not known; the next entry gets that of the clock.
         time_ms = rows[1][3] if len(rows) > 1 and isinstance(rows[1][3], int) else 0
         return _Log(trimmed, row[0] - base - 1, row[2], time_ms)
 
