@@ -27,7 +27,7 @@ class PositionWaiters:
         return position_key(self._position()) >= position_key(position)
 
     async def wait(self, position: str, seconds: float) -> None:
-        """Wait until `notify` finds the model at or after the position, or `give_up` is called, but at most `seconds`."""
+        """Wait at most `seconds` until `notify` finds the model at or after the position, or `give_up` is called."""
         arrival: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         awaited = position_key(position), arrival
         self._awaited.append(awaited)

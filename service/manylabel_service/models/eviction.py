@@ -62,7 +62,7 @@ class Eviction:
         for replica in longest_idle_first:
             idle_seconds = time.monotonic() - replica.used_at
             due = bool(self._idle_seconds) and idle_seconds >= self._idle_seconds
-            # To free memory, do not evict the most recently used model, however large: it would be loaded again at once.
+            # Do not evict the most recently used model, however large it is: it would be loaded again at once.
             too_much = excess > 0 and replica is not longest_idle_first[-1]
             if replica is spare or replica in self._leaving or not (too_much or due):
                 continue

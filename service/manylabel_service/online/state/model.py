@@ -543,7 +543,7 @@ class OnlineModel:
         return bytes(self.to_buffer())
 
     def to_buffer(self, format_version: int = FORMAT_VERSIONS[0]) -> memoryview:
-        """Return the state as `to_bytes` does, in one of `FORMAT_VERSIONS`, copied only once; other threads run meanwhile."""
+        """Return the state as `to_bytes` does, in one of `FORMAT_VERSIONS`, copied once; other threads run."""
         return State(*self._state(format_version)).to_buffer()
 
     def checksum(self, format_version: int = FORMAT_VERSIONS[0]) -> str:
