@@ -41,8 +41,8 @@ def main() -> None:
                 truth[answer.id] = labels
                 if not answer.review:  # `answer.auto` is applied, and no person looks at the ticket
                     unseen.append((answer.auto or [], labels))
-            queue = tickets.predictions(order="review", limit=100).predictions
-            tickets.label_many([(one.id, truth[one.id]) for one in queue])
+            queue = {one.id for one in tickets.predictions(order="review", limit=100).predictions}
+            tickets.label_many([(id, labels) for id, labels in truth.items() if id in queue])
 
         wrong = sum(set(applied) != set(labels) for applied, labels in unseen)
         print(f"{len(unseen)} of {len(truth)} tickets went without review, {wrong} of them with a mistake")
