@@ -14,7 +14,7 @@ from typing import NamedTuple, Self
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from manylabel_service import ulid
-from manylabel_service.errors import BlobDamaged, BlobNotFound, DocumentDamaged, ModelGone, RevisionConflict
+from manylabel_service.errors import BlobDamaged, BlobNotFound, DocumentDamaged, RevisionConflict
 from manylabel_service.storage import MAX_DOCUMENT_BYTES, START, ModelMeta, Store, blob_bytes, position_key
 
 KIND = "history"
@@ -209,11 +209,6 @@ class CatalogueStore:
                 await self._store.documents.delete(KIND, self._name, revision=revision)
         for key in await self._store.blobs.keys(self._prefix):
             await self._store.blobs.delete(key)
-
-    async def check_there(self) -> None:
-        """Raise `ModelGone` unless the model is there."""
-        if await self._store.models.find(self._record.name) != self._record:
-            raise ModelGone(self._record.name, self._record.incarnation)
 
     @property
     def _name(self) -> str:

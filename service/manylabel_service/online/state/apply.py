@@ -311,16 +311,13 @@ class ApplyBatch:
         """Learn what was taken."""
         model, block = self._model, self._block
         n_known = model.learner.n_features_
-        if not len(block):
-            if len(model.labels) > model.learner.n_labels_:  # a description, or groups, have declared some
+        if not len(block) or not block.learns:
+            if len(model.labels) > model.learner.n_labels_:  # a description, or groups, may have declared some
                 model.learner.grow(n_known, len(model.labels))
                 model.give_titles(n_known)
-        elif not block.learns:
-            if len(model.labels) > model.learner.n_labels_:
-                model.learner.grow(n_known, len(model.labels))
-                model.give_titles(n_known)
-            xs = [example.x for example in block.examples]
-            self._learnt = Learnt(*model.score_unlearnt(xs, model.learner.calibrate), [])
+            if len(block):
+                xs = [example.x for example in block.examples]
+                self._learnt = Learnt(*model.score_unlearnt(xs, model.learner.calibrate), [])
         else:
             model.learner.grow(model.features.n_columns, len(model.labels))
             model.learner.grow_vectors(model.features.layout.vector_lengths)

@@ -23,6 +23,7 @@ from manylabel_core.online.models.linear._sparse_table import (
     add_products,
     add_to_columns,
     add_to_row,
+    blocks_of,
     divide_column,
     missing_room,
 )
@@ -298,9 +299,10 @@ def test_operations_are_those_of_a_dense_table(steps: list[Step]) -> None:
             dense[row] += value * tau
         elif kind == "columns":
             columns = np.flatnonzero(rng.random(n_columns) < 0.05)
-            changes = rng.normal(size=len(columns))
-            table.reserve(missing_room(table.parts, np.array([row]), len(columns)))
-            add_to_columns(table.parts, row, 0.5, changes, columns)
+            changes, blocks = rng.normal(size=len(columns)), blocks_of(columns)
+            assert blocks.tolist() == np.unique(columns // 8).tolist()
+            table.reserve(missing_room(table.parts, np.array([row]), len(blocks)))
+            add_to_columns(table.parts, row, 0.5, changes, columns, blocks, missing)
             dense[row, columns] += (changes * 0.5).astype(np.float32)
         else:
             column = seed % n_columns
@@ -340,12 +342,26 @@ def test_rows_that_grow_leave_little_room_unused() -> None:
     assert book[0] < 1.6 * table.held
 
 
+def test_an_example_with_many_labels_takes_room_for_its_blocks_alone() -> None:
+    n_features, n_labels = 300, 1000
+    rows = Rows(np.array([0, n_features]), np.arange(n_features, dtype=np.int32), np.ones(n_features, np.float32))
+    listed, signs = np.arange(n_labels, dtype=np.int32), np.ones(n_labels, np.int8)
+    targets = Targets(np.array([0, n_labels]), listed, signs, np.array([True]), np.array([n_labels]), np.empty(0))
+    with larger_than(0):
+        model = FALT()
+        learn(model, rows, targets, n_features, n_labels)
+        (table,) = [table.sparse for table in tables(model) if table.sparse is not None][-1:]
+    n_blocks = 1 + n_labels // 8
+    assert len(table.parts[3]) < 1.6 * n_features * n_blocks
+
+
 def test_who_holds_an_array_of_a_pool_keeps_what_it_had() -> None:
     table = SparseTable("float32")
     table.enlarge(1)
     table.reserve(1)
     held = table.parts[3][:1]
-    add_to_columns(table.parts, 0, 1.0, np.ones(1), np.zeros(1, np.int64))
+    zero = np.zeros(1, np.int64)
+    add_to_columns(table.parts, 0, 1.0, np.ones(1), zero, zero, np.empty(1, np.int64))
     table.reserve(10**6)
     table.clear(0)
     assert held[0, 0] == 1.0

@@ -20,6 +20,7 @@ from manylabel_core.online.models.linear._sparse_table import (
     BLOCK,
     add_products,
     add_to_columns,
+    blocks_of,
     divide_column,
     missing_room,
 )
@@ -133,14 +134,15 @@ def learn_sparse_centroid(  # type: ignore[no-untyped-def]
         scores[i, 1 + now :] = 0.0
         _score_sparse_example(table, labels, seen, features, values[row], z, sums, scores[i, : 1 + now])
         columns = 1 + np.sort(listed[true][listed_signs[true] > 0])
-        room = missing_room(table, features, len(columns))
+        blocks = blocks_of(columns)
+        room = missing_room(table, features, len(blocks))
         if room > 0:
             return i, room
-        norm, shares = _count(seen, features, z), np.empty(len(columns))
+        norm, shares, missing = _count(seen, features, z), np.empty(len(columns)), np.empty(len(blocks), np.int64)
         for at, column in enumerate(columns):
             shares[at] = _grow(labels[:, column - 1], weight, sums[column], norm)
         for p in range(len(features)):
-            add_to_columns(table, features[p], z[p], shares, columns)
+            add_to_columns(table, features[p], z[p], shares, columns, blocks, missing)
         for column in columns:
             if labels[WEIGHT, column - 1] > MAX_WEIGHT:
                 divide_column(table, column, MAX_WEIGHT)

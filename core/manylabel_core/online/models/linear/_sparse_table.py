@@ -146,18 +146,37 @@ def _add_block(weights, value, tau):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def add_to_columns(table, row, value, changes, columns):  # type: ignore[no-untyped-def]
-    """Add value times changes, in the table's type, to a row in columns in ascending order. The pool must have room."""
+def blocks_of(columns):  # type: ignore[no-untyped-def]
+    """Return the numbers of the blocks of columns in ascending order, each once."""
+    blocks, n = np.empty(len(columns), np.int64), 0
+    for column in columns:
+        if n == 0 or blocks[n - 1] != column // BLOCK:
+            blocks[n] = column // BLOCK
+            n += 1
+    return blocks[:n]
+
+
+@compiled
+def add_to_columns(table, row, value, changes, columns, blocks, missing):  # type: ignore[no-untyped-def]
+    """Add value times changes, in the table's type, to a row in columns in ascending order. The pool must have room.
+
+    `blocks` are those of the columns; `missing` is scratch, as long as `blocks`.
+    """
     heads, _, numbers, weights = table
-    first, count, k = np.int64(heads[row, START]), np.int64(heads[row, COUNT]), 0
-    own, block = numbers[first : first + count], np.empty(1, np.int64)
+    first, count, k, n_missing = np.int64(heads[row, START]), np.int64(heads[row, COUNT]), 0, 0
+    own = numbers[first : first + count]
+    for block in blocks:
+        k = seek(own, block, k)
+        if k == count or own[k] != block:
+            missing[n_missing] = block
+            n_missing += 1
+    if n_missing > 0:
+        open_blocks(table, row, missing[:n_missing])
+        first = np.int64(heads[row, START])
+        own = numbers[first : first + heads[row, COUNT]]
+    k = 0
     for p in range(len(columns)):
-        block[0] = columns[p] // BLOCK
-        k = seek(own, block[0], k)
-        if k == count or own[k] != block[0]:
-            open_blocks(table, row, block)
-            first, count = np.int64(heads[row, START]), count + 1
-            own = numbers[first : first + count]
+        k = seek(own, columns[p] // BLOCK, k)
         weights[first + k, columns[p] % BLOCK] += weights.dtype.type(changes[p] * value)
 
 
