@@ -38,18 +38,16 @@ from manylabel_service.api.routers import (
 from manylabel_service.api.routers import jobs as job_calls
 from manylabel_service.api.routers import version_detail as detail
 from manylabel_service.api.web.access import AccessMiddleware
-from manylabel_service.api.web.compression.middleware import CompressionMiddleware
-from manylabel_service.api.web.held_bodies import BodyBuffer
-from manylabel_service.api.web.middleware import RequestMiddleware
+from manylabel_service.api.web.bodies import BodyBuffer
+from manylabel_service.api.web.compression import CompressionMiddleware
+from manylabel_service.api.web.large_json import ParseQueue
+from manylabel_service.api.web.middleware import RequestMiddleware, TracingMiddleware
 from manylabel_service.api.web.origins import OriginMiddleware
 from manylabel_service.api.web.parameters import answer_wrong_parameters
-from manylabel_service.api.web.parse_queue import ParseQueue
 from manylabel_service.api.web.problems import HANDLERS
 from manylabel_service.api.web.routes import check_guarded
-from manylabel_service.api.web.traces import TracingMiddleware
 from manylabel_service.audit.files import AuditFiles
-from manylabel_service.audit.log import AuditLog
-from manylabel_service.audit.output import AuditOutput
+from manylabel_service.audit.log import AuditLog, AuditOutput
 from manylabel_service.datasets.dataset_store import DatasetStore
 from manylabel_service.integrations.annif import router as annif
 from manylabel_service.integrations.annif import schemas as annif_schemas

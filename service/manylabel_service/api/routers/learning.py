@@ -18,9 +18,8 @@ from manylabel_service.api.translation.batches import Items, take_count, take_fl
 from manylabel_service.api.translation.from_json import read_position, to_example, to_features, to_inputs
 from manylabel_service.api.translation.model_access import counting_refusals, online, trained
 from manylabel_service.api.translation.to_json import answer, check_size, posted, receipt
-from manylabel_service.api.web import idempotency
 from manylabel_service.api.web.access import access_of
-from manylabel_service.api.web.bodies import JSON, read_body
+from manylabel_service.api.web.bodies import JSON, REPLAYED, idempotency_key, read_body
 from manylabel_service.api.web.large_json import read_value
 from manylabel_service.api.web.parameters import (
     Number,
@@ -222,7 +221,7 @@ async def _learn_with(replica: Replica, request: Request, operation: str, contex
     )
     async with request.app.state.turns.turn(raw, deadline):
         document = await read_value(raw)
-        key = idempotency.idempotency_key(request, operation, raw)
+        key = idempotency_key(request, operation, raw)
         probabilities = want_predictions and take_flag(document, "probabilities")
         items = await to_items(document, convert, batch, settings.max_batch_examples)
         del document
@@ -235,7 +234,7 @@ async def _learn_with(replica: Replica, request: Request, operation: str, contex
     content = await answer(updated.predictions, items.batch, receipt(updated, request.scope), shown)
     learnt = 0 if updated.replayed else len(items.values)
     context.telemetry.updated(replica.name, learnt, seconds, updated.alarms)
-    return JSONAnswer(content, headers=[idempotency.REPLAYED] if updated.replayed else [])
+    return JSONAnswer(content, headers=[REPLAYED] if updated.replayed else [])
 
 
 async def _update(

@@ -20,8 +20,8 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from manylabel_service.access.scopes import Scope as AccessScope
-from manylabel_service.api.web import idempotency
 from manylabel_service.api.web.access import guarded, needed_by, needs
+from manylabel_service.api.web.bodies import KEY_PARAMETER
 from manylabel_service.api.web.parameters import Parameters, described, each_once_but
 from manylabel_service.api.web.problems import ANYWHERE, MEDIA_TYPE, STATUS_AND_TITLE, ProblemDocument
 
@@ -174,7 +174,7 @@ class Router(APIRouter):
         models = takes if isinstance(takes, tuple) else (takes,)
         extra: dict[str, Any] = {**(body(*models, example=example, required=required) if models else {})}
         if keyed:
-            extra.update(idempotency.PARAMETER)
+            extra.update(KEY_PARAMETER)
         if query is not None:
             extra["parameters"] = [*extra.get("parameters", ()), *described(query)]
         extra.update(description.pop("openapi_extra", {}))

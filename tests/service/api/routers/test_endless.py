@@ -19,7 +19,8 @@ from manylabel_service.access.grant import Access
 from manylabel_service.access.patterns import ANY
 from manylabel_service.access.scopes import SCOPES
 from manylabel_service.api.routers import events
-from manylabel_service.api.web import sse
+from manylabel_service.api.web import streaming
+from manylabel_service.api.web.streaming import EventStream
 from manylabel_service.datasets.upload_slots import MAX_UPLOADS
 from manylabel_service.hosting.events import MAX_SUBSCRIBERS, Events
 from manylabel_service.online.spec.spec import ModelSpec
@@ -449,7 +450,7 @@ def test_a_wrong_last_event_id_is_refused(server: Any, name: str, id: str) -> No
 
 
 def test_a_comment_comes_when_nothing_happens(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sse, "COMMENT_SECONDS", 0.01)
+    monkeypatch.setattr(streaming, "COMMENT_SECONDS", 0.01)
     written: list[bytes] = []
 
     async def run() -> None:
@@ -466,7 +467,7 @@ def test_a_comment_comes_when_nothing_happens(monkeypatch: pytest.MonkeyPatch) -
             if len(written) > 5:
                 gone.set()
 
-        response = sse.EventStream(
+        response = EventStream(
             recent.subscribe(), events._event_bytes, "events follow", asyncio.Event(), idle_seconds=60.0
         )
         await asyncio.wait_for(
