@@ -97,7 +97,7 @@ def create_app(
     on_ready: Callable[[], None] = lambda: None,
     on_failure: Callable[[], None] = lambda: signal.raise_signal(signal.SIGTERM),
 ) -> FastAPI:
-    """Return the application.
+    """Return the application. Raises TypeError.
 
     Parameters
     ----------
@@ -106,11 +106,6 @@ def create_app(
     workers : the workers of this server, if it has several.
     on_ready : called when every model is restored and caught up.
     on_failure : called when the application cannot start; it has to end the server.
-
-    Raises
-    ------
-    TypeError
-        A route does not say which scope its callers need.
     """
     # Routes are tried in order, so the busiest come first. Given like this, and not with include_router,
     # they are found without a second search: 5 us less for each request.

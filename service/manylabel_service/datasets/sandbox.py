@@ -51,7 +51,8 @@ def scratch_file(directory: Path) -> IO[bytes]:
 async def run(
     module: str, request: Mapping[str, Any], files: Sequence[IO[bytes]], *, memory_bytes: int, file_bytes: int
 ) -> dict[str, Any]:
-    """Let a child process work on open files, and return its report.
+    """Let a child process work on open files, and return its report. Raises InvalidDataset, ReaderFailed or
+    StorageFull.
 
     Parameters
     ----------
@@ -59,15 +60,6 @@ async def run(
     request : JSON for it.
     files : may be read and written by it; each from its beginning.
     memory_bytes, file_bytes : most memory for data, and the largest file, that it may have.
-
-    Raises
-    ------
-    InvalidDataset
-        The data is not what it should be, or takes more memory or time than it may.
-    ReaderFailed
-        The child failed otherwise.
-    StorageFull
-        The disk is.
     """
     for file in files:
         file.flush()

@@ -237,6 +237,7 @@ async def start(
     module: str, *arguments: str, threads: int, files: Sequence[int] = (), line_bytes: int = 2**16
 ) -> Child:
     """Start a child that calls ``main(arguments, files)`` of a module and ends with the exit status that it returns.
+    Raises CannotStart.
 
     Parameters
     ----------
@@ -250,11 +251,6 @@ async def start(
         Open file descriptors. The child gets copies of them, and no others.
     line_bytes : int
         Longest line that it may write.
-
-    Raises
-    ------
-    CannotStart
-        There is no process, or the fork server ended twice.
     """
     request = json.dumps({"module": module, "arguments": arguments, "threads": threads}).encode()
     reason = ""

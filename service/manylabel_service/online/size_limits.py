@@ -16,12 +16,8 @@ NAME_BYTES = 200
 
 
 def check_arrays(arrays: Mapping[str, NDArray[Any]], settings: Settings) -> None:
-    """Check the arrays of a state before a model is built of them, which may take much more memory than they do.
-
-    Raises
-    ------
-    LimitExceeded
-    """
+    """Check the arrays of a state before a model is built of them, which may take much more memory than they do. Raises
+    LimitExceeded."""
     sizes = {name: (*array.shape, 0, 0) for name, array in arrays.items()}
     rows, columns = sizes.get("learner.weights", (0, 0))[:2]
     n_features, n_labels = (sizes.get(f"{kind}.offsets", (1,))[0] - 1 for kind in ("features", "labels"))
@@ -39,12 +35,9 @@ def check_arrays(arrays: Mapping[str, NDArray[Any]], settings: Settings) -> None
 
 def check_size(spec: ModelSpec, state: OnlineModel | None, settings: Settings) -> None:
     """Check the columns and the bytes that a model begins with, by its spec or by the state that it goes on from.
+    Raises LimitExceeded.
 
     A model that is given limits has to be able to reach them: it counts as if it had.
-
-    Raises
-    ------
-    LimitExceeded
     """
     n_features, n_labels = max_features(spec) or 0, max_labels(spec) or 0
     nbytes = spec.learner().nbytes_after(n_features, n_labels, 0, 0)

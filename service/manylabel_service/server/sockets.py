@@ -20,26 +20,17 @@ def warn_if_open(settings: Settings) -> None:
 
 
 def listen(settings: Settings) -> socket.socket:
-    """Return a listening socket for the settings.
-
-    Raises
-    ------
-    OSError
-        If the address is taken, or not one of this machine.
+    """Return a listening socket for the settings. Raises OSError if the address is taken, or not one of this machine.
     """
     return socket.create_server((settings.host, settings.port), family=_family(settings), backlog=BACKLOG)
 
 
 def share(settings: Settings) -> socket.socket:
-    """Return a bound socket that does not listen yet; other processes of this user may share its address.
+    """Return a bound socket that does not listen yet; other processes of this user may share its address. Raises
+    OSError like `listen`.
 
     Of several sockets of one address, those that listen share the connections, by a hash of the client's address. Of
     one socket that several processes listen on, nearly all connections go to the process that wakes first.
-
-    Raises
-    ------
-    OSError
-        As `listen`.
     """
     bound = socket.socket(_family(settings), socket.SOCK_STREAM)
     try:
@@ -53,14 +44,9 @@ def share(settings: Settings) -> socket.socket:
 
 
 def reserve(settings: Settings) -> socket.socket:
-    """Return a socket as `share` does, for an address that no other server has.
+    """Return a socket as `share` does, for an address that no other server has. Raises OSError like `listen`.
 
     As long as the socket is open, none can have the address alone.
-
-    Raises
-    ------
-    OSError
-        As `listen`.
     """
     listen(settings).close()  # sharing would succeed although another server's workers use the port
     return share(settings)

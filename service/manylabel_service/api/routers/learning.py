@@ -183,12 +183,8 @@ async def _predict(
 async def _keep(
     context: Context, hosted: HostedModel, xs: Sequence[Any], predicted: PredictResult, records: list[bytes] | None
 ) -> tuple[list[str], str]:
-    """Store the predicted examples with the response; return an id for each, and the expiry.
-
-    Raises
-    ------
-    PredictionsFull, StorageError
-    """
+    """Store the predicted examples with the response; return an id for each, and the expiry. Raises PredictionsFull or
+    StorageError."""
     now_ms = time.time_ns() // 1_000_000
     ids = [prediction_ids.make(now_ms, os.urandom(prediction_ids.N_RANDOM_BYTES)) for _ in xs]
     predictions, version = predicted.predictions, predicted.version

@@ -63,7 +63,7 @@ def read_moment(value: str) -> str | int:
 def to_features(
     item: Any, at: Path, max_features: int, records: RecordEncoder, max_fields: int = MAX_FIELDS
 ) -> Features:
-    """Return the features of an item to predict, which stands at the path `at` of the body.
+    """Return the features of an item to predict, which stands at the path `at` of the body. Raises a Problem.
 
     Parameters
     ----------
@@ -71,11 +71,6 @@ def to_features(
         Maximum number of columns.
     max_fields : int
         Maximum number of numbers of the item, of its labels, and of its views together.
-
-    Raises
-    ------
-    Problem
-        invalid_request, with the place.
     """
     check_fields(item, at, max_fields)
     kind = PredictItem if at else PredictRequest

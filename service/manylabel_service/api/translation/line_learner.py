@@ -109,13 +109,7 @@ class LineLearner:
         """Lines up to the last answer, after the last good one."""
 
     async def answers(self, lines: list[Line]) -> AsyncIterator[bytes]:
-        """Learn a block, and answer its lines in order, in portions.
-
-        Raises
-        ------
-        StreamFailed
-            After the answers to the lines before.
-        """
+        """Learn a block, and answer its lines in order, in portions. Raises StreamFailed."""
         if self._n_refused >= MAX_REFUSED:
             detail = f"{self._n_refused:,} lines in a row were refused: correct them, then continue from this line"
             raise StreamFailed(lines[0].number, Problem("too_many_refused", detail))

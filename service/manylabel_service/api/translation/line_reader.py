@@ -114,13 +114,7 @@ class ReadAhead:
             self._arrived.set()
 
     async def take(self) -> list[Line]:
-        """Return all lines that are there; waits for the first. Empty: the end.
-
-        Raises
-        ------
-        ClientDisconnect
-            The client disconnected.
-        """
+        """Return all lines that are there; waits for the first. Empty: the end. Raises ClientDisconnect."""
         while not (self._lines or self._ended):
             self._arrived.clear()
             await self._arrived.wait()

@@ -65,15 +65,8 @@ MEASURED = (
 
 
 async def measured(context: Context, name: str, number: int | None) -> Measured:
-    """Return what is measured of a model; of a trained one, of a version, or of the one served.
-
-    Raises
-    ------
-    ModelIsOnline
-        A version of it is asked for.
-    ServiceError
-        As `TrainedModel.measured`.
-    """
+    """Return what is measured of a model; of a trained one, of a version, or of the one served. Raises ModelIsOnline or
+    ServiceError."""
     hosted = await context.registry.get(name)
     if isinstance(hosted, TrainedModel):
         version, state, position = await context.registry.ask(hosted, lambda model: model.measured(number))

@@ -25,13 +25,7 @@ from manylabel_service.settings import Settings
 
 
 def boundary_of(content_type: str) -> bytes:
-    """Return the boundary of a Content-Type.
-
-    Raises
-    ------
-    Problem
-        unsupported_media_type: it names none that is allowed.
-    """
+    """Return the boundary of a Content-Type. Raises a Problem unsupported_media_type."""
     boundary = parse_options_header(content_type)[1].get(b"boundary", b"") if content_type.isascii() else b""
     if 1 <= len(boundary) <= 70 and boundary.decode().isprintable():
         return boundary
@@ -72,13 +66,7 @@ class Multipart:
         )
 
     def feed(self, data: bytes) -> list[tuple[str, bytes]]:
-        """Take the next bytes of the body, and return what they are of which part.
-
-        Raises
-        ------
-        Problem
-            invalid_request: a part that is not expected, or is no part.
-        """
+        """Take the next bytes of the body, and return what they are of which part. Raises a Problem invalid_request."""
         self._found = []
         try:
             self._parser.write(data)
@@ -170,18 +158,9 @@ async def receive(
     request: Request, datasets: DatasetStore, settings: Settings, stack: ExitStack
 ) -> dict[str, IO[bytes]]:
     """Return the file of an upload, and its labels and their details if they came along, as files that `stack` closes.
+    Raises NotReady, a Problem, StorageFull or ClientDisconnect.
 
     Until then they count against the space for uploads in progress. An unfinished upload gives way to other uses.
-
-    Raises
-    ------
-    NotReady
-        There is no room, or it gave way.
-    Problem
-        unsupported_media_type, body_too_large, stream_idle, or invalid_request for parts that are not expected.
-    StorageFull
-    ClientDisconnect
-        The client went away before it had sent everything.
     """
     content_type = request.headers.get("content-type", "")
     essence = content_type.partition(";")[0].strip().lower()
@@ -206,18 +185,9 @@ async def receive_file(
     request: Request, media_type: bytes, max_bytes: int, idle_seconds: float, datasets: DatasetStore, stack: ExitStack
 ) -> tuple[IO[bytes], int]:
     """Return the body of a request that says it is of this type as a file, which `stack` closes, and its size in bytes.
+    Raises a Problem, NotReady, StorageFull or ClientDisconnect.
 
     Until then it has its room among the uploads under way; what is still coming gives way when others need it.
-
-    Raises
-    ------
-    Problem
-        unsupported_media_type, body_too_large, or stream_idle.
-    NotReady
-        There is no room, or it gave way.
-    StorageFull
-    ClientDisconnect
-        The client went away before it had sent everything.
     """
     check_headers(request, media_type, max_bytes)
     upload = stack.enter_context(datasets.uploads.upload())
@@ -232,15 +202,8 @@ async def receive_file(
 
 @asynccontextmanager
 async def giving_way(upload: Upload, seconds: float) -> AsyncIterator[None]:
-    """Receive an upload inside, which gives way to others where it stands still.
-
-    Raises
-    ------
-    NotReady
-        It gave way.
-    Problem
-        stream_idle: it took too long.
-    """
+    """Receive an upload inside, which gives way to others where it stands still. Raises NotReady or a Problem
+    stream_idle."""
     try:
         async with asyncio.timeout(seconds) as timeout:
             upload.give_way = partial(timeout.reschedule, 0.0)

@@ -197,13 +197,7 @@ KEY_PARAMETER: dict[str, Any] = {
 
 
 def idempotency_key(request: Request, operation: str, body: bytes) -> IdempotencyKey | None:
-    """Return the key of a request with the digest of its content; None without a key.
-
-    Raises
-    ------
-    Problem
-        The header is not a key.
-    """
+    """Return the key of a request with the digest of its content; None without a key. Raises a Problem."""
     key = key_text(request)
     if key is None:
         return None

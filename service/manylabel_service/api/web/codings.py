@@ -157,13 +157,8 @@ class Unpacker:
         return self._frame is None
 
     def unpack(self, data: bytes) -> Iterator[bytes]:
-        """Yield what the next bytes of the body unfold to, in portions, some of which may be empty.
-
-        Raises
-        ------
-        Problem
-            malformed_request: they are not of this coding.
-        """
+        """Yield what the next bytes of the body unfold to, in portions, some of which may be empty. Raises a Problem
+        malformed_request."""
         while data or self._frame is not None:
             frame = self._frame or self._begin()
             try:

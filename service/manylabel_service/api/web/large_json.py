@@ -108,15 +108,8 @@ MAX_DOCUMENT_BYTES = 2**18
 
 
 async def read_json(request: Request, max_bytes: int) -> tuple[Any, bytes]:
-    """Return the document in the body of a request, which has at most `MAX_DOCUMENT_BYTES`, and the body itself.
-
-    Raises
-    ------
-    Problem
-        unsupported_media_type, body_too_large, malformed_json, invalid_request, queue_full or server_busy.
-    ClientDisconnect
-        The client went away before it had sent everything.
-    """
+    """Return the document in the body of a request, which has at most `MAX_DOCUMENT_BYTES`, and the body itself. Raises
+    a Problem or ClientDisconnect."""
     return await read_large_json(request, min(max_bytes, MAX_DOCUMENT_BYTES))
 
 
@@ -138,13 +131,7 @@ async def read_large_json(request: Request, max_bytes: int) -> tuple[Any, bytes]
 
 
 async def read_value(raw: bytes, what: str = "the body") -> Any:
-    """Parse a body of JSON, or `what` errors name in its place; a large one in pieces.
-
-    Raises
-    ------
-    Problem
-        malformed_json, as `json_value`; body_too_large for more lists and objects than a body may have.
-    """
+    """Parse a body of JSON, or `what` errors name in its place; a large one in pieces. Raises a Problem."""
     if len(raw) < LARGE_BYTES:
         return json_value(raw, what)
     _check_containers(raw, what)

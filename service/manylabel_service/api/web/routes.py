@@ -39,18 +39,13 @@ SECURITY_SCHEMES: dict[str, dict[str, str]] = {
 
 
 class GuardedRoute(APIRoute):
-    """A route whose endpoint has declared the scopes that its callers need.
+    """A route whose endpoint has declared the scopes that its callers need. Raises TypeError.
 
     The name of its endpoint is the id of the operation in OpenAPI, from which programs make names of functions.
 
     Attributes
     ----------
     scopes : all of them are needed; none if everybody may ask.
-
-    Raises
-    ------
-    TypeError
-        The endpoint has declared nothing.
     """
 
     def __init__(self, path: str, endpoint: Endpoint, **description: Any) -> None:

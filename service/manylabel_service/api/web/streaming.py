@@ -46,13 +46,7 @@ class Writer:
         await self._send({"type": "http.response.start", "status": 200, "headers": [*raw, *headers]})
 
     async def write(self, portion: bytes) -> None:
-        """Send the next chunk; wait until the client has received most of the earlier ones.
-
-        Raises
-        ------
-        ClientDisconnect
-            It takes nothing.
-        """
+        """Send the next chunk; wait until the client has received most of the earlier ones. Raises ClientDisconnect."""
         await self._put({"type": "http.response.body", "body": portion, "more_body": True})
 
     async def end(self) -> None:
@@ -266,18 +260,13 @@ def resumable(pattern: str) -> dict[str, Any]:
 
 
 def last_event_id(request: Request, read: Callable[[str], E], allowed: str) -> E | None:
-    """Return the value of the header Last-Event-ID; None without it.
+    """Return the value of the header Last-Event-ID; None without it. Raises a Problem invalid_request.
 
     Parameters
     ----------
     request : that may have it.
     read : raises ValueError for what is no id.
     allowed : what an id is, for the answer to one that is none.
-
-    Raises
-    ------
-    Problem
-        invalid_request.
     """
     values = [value for name, value in request.scope["headers"] if name == b"last-event-id"]
     if not values:

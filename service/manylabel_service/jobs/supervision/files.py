@@ -39,13 +39,7 @@ class InputFiles:
         """Splits of the dataset that the task trains on, with their numbers of rows."""
 
     async def fetch(self) -> None:
-        """Write all files and the request that names them.
-
-        Raises
-        ------
-        DatasetNotFound, FilesChanged
-        StorageUnavailable
-            Call it again.
+        """Write all files and the request that names them. Raises DatasetNotFound, FilesChanged or StorageUnavailable.
         """
         spec, settings = self._record.spec, self._context.settings
         rows = await self._rows()
@@ -123,14 +117,8 @@ class TooFewExamples(Exception):
 
 
 async def gather(context: JobContext, record: JobDocument, directory: Path) -> StreamSample:
-    """Sample the examples of a stream and store them with the job; return their number.
-
-    Raises
-    ------
-    TooFewExamples
-    ServiceError
-        As `rows_of_stream`, and what the store says.
-    """
+    """Sample the examples of a stream and store them with the job; return their number. Raises TooFewExamples or
+    ServiceError."""
     data = record.spec.data
     assert isinstance(data, DataOfStream)
     counts = await rows_of_stream(context.store, context.settings, data.stream, data.last, directory / DATA)

@@ -54,16 +54,8 @@ class TaskLease:
         self._log_lines.append(text)
 
     async def change(self, change: TaskChange, *, most_seconds: float | None = None) -> JobDocument:
-        """Change the job if the lease is still valid; also counts as a heartbeat.
-
-        Raises
-        ------
-        LeaseLost
-        StorageUnavailable
-            The change may have been made.
-        TimeoutError
-            The change may have been made; not known after `most_seconds`.
-        """
+        """Change the job if the lease is still valid; also counts as a heartbeat. Raises LeaseLost, StorageUnavailable
+        or TimeoutError."""
         begun = time.monotonic()
         lines, self._log_lines = self._log_lines, []
 

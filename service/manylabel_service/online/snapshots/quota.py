@@ -55,14 +55,8 @@ class SnapshotQuota:
             on_free()
 
     async def add_stored(self, n_bytes: int) -> None:
-        """Count in bytes about to be stored, less those that will be removed for them.
-
-        Raises
-        ------
-        LimitExceeded
-            There would be too many. They have not been counted in.
-        StorageError
-        """
+        """Count in bytes about to be stored, less those that will be removed for them. Raises LimitExceeded or
+        StorageError."""
         if await self.stored_bytes() + n_bytes > self._max_stored_bytes:
             self._measured_at = None  # some may have been removed
         total = await self.stored_bytes() + n_bytes
