@@ -4,8 +4,6 @@ Blobs are written first, under an id that is never used again, and a dataset exi
 The next upload removes the blobs of uploads whose process died in between.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import secrets

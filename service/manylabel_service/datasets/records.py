@@ -1,7 +1,5 @@
 """Facts about a dataset that are known without reading it."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict

@@ -5,8 +5,6 @@ time and what it writes, at low priority: neither the event loop nor the other p
 open files, which have no names: whatever ends, and however, nothing is left of them.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import signal

@@ -1,7 +1,5 @@
 """Start a child process for a task by way of the fork server of this process, which is started on first use."""
 
-from __future__ import annotations
-
 import asyncio
 import atexit
 import json

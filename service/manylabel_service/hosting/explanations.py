@@ -1,7 +1,5 @@
 """Why labels were predicted: explanations of both kinds of models, by the names that features have."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """The store, settings and datasets that jobs need, and the times at which they are looked after."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Jobs are submitted, listed, watched, cancelled and retried."""
 
-from __future__ import annotations
-
 import asyncio
 import secrets
 import time

@@ -1,7 +1,5 @@
 """Translation of a job request to tasks; everything that can be checked is checked before anything is queued."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Mapping
 from itertools import product

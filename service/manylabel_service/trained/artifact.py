@@ -1,7 +1,5 @@
 """The artifact of a version: a fitted estimator with the names of its columns, and how its fit went."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Self

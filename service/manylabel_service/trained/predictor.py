@@ -1,7 +1,5 @@
 """A version in memory predicts as its estimator does, to the last bit."""
 
-from __future__ import annotations
-
 import json
 import sys
 from collections.abc import Callable, Sequence

@@ -7,8 +7,6 @@ any moment: what it leaves is listed nowhere, and is removed later. A position o
 document.
 """
 
-from __future__ import annotations
-
 import asyncio
 import secrets
 import time

@@ -1,7 +1,5 @@
 """Files without a name on the disk of the data directory, for what is too large to be held in memory."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import IO

@@ -1,7 +1,5 @@
 """Files on their way to the disk: never more of one in memory than a megabyte."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator, Collection
 from contextlib import ExitStack, asynccontextmanager

@@ -4,8 +4,6 @@ The trainers come from the catalogue of core. Nothing here loads an estimator: a
 training process loads its estimator.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, Union
 

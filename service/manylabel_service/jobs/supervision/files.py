@@ -1,7 +1,5 @@
 """Files between the store and the directory of a task: data and checkpoint in, checkpoints and result out."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from contextlib import suppress
@@ -39,8 +37,7 @@ class InputFiles:
         """Splits of the dataset that the task trains on, with their numbers of rows."""
 
     async def fetch(self) -> None:
-        """Write all files and the request that names them. Raises DatasetNotFound, FilesChanged or StorageUnavailable.
-        """
+        """Write all files and the request that names them. Raises DatasetNotFound, FilesChanged or StorageUnavailable."""
         spec, settings = self._record.spec, self._context.settings
         rows = await self._rows()
         request = FitRequest(

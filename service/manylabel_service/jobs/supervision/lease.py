@@ -1,7 +1,5 @@
 """Lease on a task: renewed by heartbeats, and considered lost when they fail."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import Awaitable, Callable

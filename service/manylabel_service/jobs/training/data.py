@@ -1,7 +1,5 @@
 """From the files of a request to the rows that a fit learns from and those that it is measured on."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
