@@ -4,13 +4,14 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
+from manylabel_service.documented import Documented
 from manylabel_service.online.spec.text import Text
 
 
-class DatasetMeta(BaseModel):
+class DatasetMeta(Documented):
     """A record describes a dataset."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+    model_config = ConfigDict(extra="forbid", frozen=True)
 
     name: str
     format: str

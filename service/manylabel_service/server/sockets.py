@@ -20,7 +20,7 @@ def warn_if_open(settings: Settings) -> None:
 
 
 def listen(settings: Settings) -> socket.socket:
-    """Return a listening socket for the settings. Raises OSError if the address is taken, or not one of this machine."""
+    """Return a listening socket. Raises OSError if the address is taken, or not one of this machine."""
     return socket.create_server((settings.host, settings.port), family=_family(settings), backlog=BACKLOG)
 
 

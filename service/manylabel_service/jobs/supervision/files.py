@@ -37,7 +37,7 @@ class InputFiles:
         """Splits of the dataset that the task trains on, with their numbers of rows."""
 
     async def fetch(self) -> None:
-        """Write all files and the request that names them. Raises DatasetNotFound, FilesChanged or StorageUnavailable."""
+        """Write all files and the request that names them. Raises DatasetNotFound, FilesChanged, StorageUnavailable."""
         spec, settings = self._record.spec, self._context.settings
         rows = await self._rows()
         request = FitRequest(
