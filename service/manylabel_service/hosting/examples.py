@@ -12,6 +12,9 @@ from manylabel_core.datasets.vectors import names_of
 Source = Literal["human", "machine", "rule"]
 """Source of the labels of an example: a person, a model whose labels no person has checked, or a rule."""
 
+MAX_REF_BYTES = 128
+"""Maximum bytes of the reference of an example."""
+
 
 @dataclass(frozen=True, slots=True)
 class Features:
@@ -64,9 +67,13 @@ class Labels:
 
 
 class Example(NamedTuple):
-    """An example has features, the truth, a weight, which its loss is multiplied by, and the source of the truth."""
+    """An example has features, the truth, a weight, which its loss is multiplied by, and the source of the truth.
+
+    `ref` is a name that the client has for it, such as the number of a customer: only the log has it.
+    """
 
     x: Features
     y: Labels
     weight: float = 1.0
     source: Source = "human"
+    ref: str | None = None

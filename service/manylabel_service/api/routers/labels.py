@@ -83,12 +83,13 @@ async def list_predictions(request: Request, name: str) -> Response:
 
 
 class _Truth(NamedTuple):
-    """True labels, weight and source of the labels of a stored prediction."""
+    """True labels, weight, source of the labels and reference of a stored prediction."""
 
     id: str
     y: Labels
     weight: float
     source: Source
+    ref: str | None
 
 
 @router.post(
@@ -137,7 +138,7 @@ def _to_truth(item: object, at: Path, max_fields: int) -> _Truth:
         valid = schemas.LabelItem.model_validate(item)
     except ValidationError as error:
         raise invalid_body(error, at, path_in_item, {(): schemas.LabelItem}) from error
-    return _Truth(valid.id, to_labels(valid.y, (*at, "y")), valid.weight, valid.source)
+    return _Truth(valid.id, to_labels(valid.y, (*at, "y")), valid.weight, valid.source, valid.ref)
 
 
 def _check_repeats(items: Items[_Truth]) -> None:
@@ -190,7 +191,7 @@ async def _learn_kept(
             raise
         return earlier
     pairs = zip(kept, truths, strict=True)
-    examples = [Example(one.x, truth.y, truth.weight, truth.source) for one, truth in pairs]
+    examples = [Example(one.x, truth.y, truth.weight, truth.source, truth.ref) for one, truth in pairs]
     answered = [one.answered for one in kept if one.answered is not None]
     return await replica.update(
         examples,

@@ -131,10 +131,10 @@ def to_example(
     if _has_record(item):
         record = _valid(kind, item, kind, at)
         x = record_features(record.x, (*at, "x"), max_features, records)
-        return Example(x, to_labels(record.y, (*at, "y")), record.weight, record.source)
+        return Example(x, to_labels(record.y, (*at, "y")), record.weight, record.source, record.ref)
     valid = _valid(UpdateNumbers, item, kind, at)
     y = to_labels(valid.y, (*at, "y"))
-    return Example(_features(valid.x, (*at, "x"), max_features), y, valid.weight, valid.source)
+    return Example(_features(valid.x, (*at, "x"), max_features), y, valid.weight, valid.source, valid.ref)
 
 
 def check_fields(item: Any, at: Path, max_fields: int) -> None:
