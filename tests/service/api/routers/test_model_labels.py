@@ -239,19 +239,6 @@ def test_labels_have_their_old_names(client: TestClient, create: Callable[..., s
     }
 
 
-def test_old_names_can_be_refused(client: TestClient, create: Callable[..., str], refused: Callable[..., Any]) -> None:
-    address = create(client, "no-old-names", old_names="refuse")
-    client.post(f"{address}/update", json={"x": {"a": 1}, "y": ["petz"]}).raise_for_status()
-    client.post(f"{address}/labels/rename", json={"label": "petz", "to": "pets"}).raise_for_status()
-    refused(client.post(f"{address}/update", json={"x": {"a": 1}, "y": ["petz"]}), 422, "invalid_request", "/y/0")
-    wrong = client.post("/v1/models", json={"name": "wrong", "algorithm": "falt", "old_names": "keep"})
-    refused(wrong, 422, "invalid_request", "/old_names")
-
-
-def test_of_no_model_there_is_no_list(client: TestClient, refused: Callable[..., Any]) -> None:
-    refused(client.get("/v1/models/nobody/labels"), 404, "model_not_found")
-
-
 @pytest.mark.parametrize("declared", [False, True])
 def test_a_new_label_is_an_event(fold_events: Callable[..., list[tuple[str, Any]]], declared: bool) -> None:
     spec = {"labels": ["p", "q", "r"]} if declared else {}
@@ -283,18 +270,6 @@ def fold_events() -> Callable[..., list[tuple[str, Any]]]:
         return [(event.kind, event.data.get("label", event.data["updates"])) for event in events]
 
     return told
-
-
-def test_labels_with_few_examples_are_being_learnt(client: TestClient, create: Callable[..., str]) -> None:
-    address = create(client, "few", labels=["cars", "dogs", "pets", "gone"])
-    for y in (["pets"], ["pets"], ["pets", "dogs"], ["pets"], {"dogs": True, "cars": False}, ["pets", "gone"]):
-        client.post(f"{address}/update", json={"x": {"a": 1}, "y": y}).raise_for_status()
-    client.post(f"{address}/labels/retire", json={"label": "gone"}).raise_for_status()
-    found = {one["label"]: one["learning"] for one in listed(client, address)["labels"]}
-    assert found == {"cars": {"seen": 0, "needed": 5}, "dogs": {"seen": 2, "needed": 5}, "pets": None, "gone": None}
-    client.post(f"{address}/update", json={"x": {"a": 1}, "y": ["dogs"], "weight": 2.5}).raise_for_status()
-    found = {one["label"]: one["learning"] for one in listed(client, address)["labels"]}
-    assert found["dogs"] == {"seen": 4.5, "needed": 5}
 
 
 def test_labels_get_titles_descriptions_and_uris(
@@ -381,18 +356,6 @@ def test_a_label_is_predicted_by_its_title_before_its_first_example(
     assert parts + why["title"] + why["rest"] == pytest.approx(found["scores"]["a4"])
     client.patch(f"{address}/labels", json={"labels": {"a4": {"title": None}}}).raise_for_status()
     assert client.post(f"{address}/predict", json={"x": {"text": "a Kestrel"}}).json()["labels"] != ["a4"]
-
-
-def test_a_model_keeps_the_titles_of_its_labels_when_it_is_downloaded_and_created_again(
-    client: TestClient, create: Callable[..., str]
-) -> None:
-    address = create(client, "downloaded")
-    client.patch(f"{address}/labels", json={"labels": {"p": {"title": "Pigeons"}}}).raise_for_status()
-    position = client.post(f"{address}/snapshots", json={}).json()["position"]
-    state = client.get(f"{address}/snapshots/{position}").content
-    uploaded = client.put("/v1/models/uploaded", content=state, headers={"Content-Type": "application/octet-stream"})
-    uploaded.raise_for_status()
-    assert [one["title"] for one in listed(client, "/v1/models/uploaded")["labels"]] == ["Pigeons"]
 
 
 def test_labels_that_a_server_has_no_room_for_are_not_declared(
