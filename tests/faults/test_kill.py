@@ -174,12 +174,3 @@ async def _replay(data_dir: Path) -> Replayed:
 
 def _newest_snapshot(data_dir: Path) -> Path:
     return max(data_dir.glob("snapshots/*/*.safetensors"), key=lambda path: int(path.stem))
-
-
-def test_a_second_server_on_the_same_directory_is_refused(server_process: Start) -> None:
-    first = server_process().start()
-    second = server_process(data_dir=first.data_dir)
-    second.log = first.data_dir.with_name("second.log")
-    with pytest.raises(AssertionError, match=f"in use by process {first.pid}"):
-        second.start()
-    assert first.is_ready()

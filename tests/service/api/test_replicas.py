@@ -115,15 +115,3 @@ def test_nothing_is_refused_for_what_was_rolled_back_elsewhere(
         one.post(f"{address}/rollback", json={"position": snapshot}).raise_for_status()
         assert other.post(f"{address}/update", json=ITEM).json()["updates"] == 1
         one.post(f"{address}/rollback", json={"position": snapshot}).raise_for_status()
-
-
-def test_a_rollback_to_before_any_feature_frees_their_form_on_every_replica(
-    both: tuple[TestClient, TestClient], address: str, refused: Callable[..., Any]
-) -> None:
-    one, other = both
-    snapshot = one.post(f"{address}/snapshots").json()["position"]
-    other.post(f"{address}/update", json={"x": [1, 2], "y": []}).raise_for_status()
-    one.post(f"{address}/rollback", json={"position": snapshot}).raise_for_status()
-    assert other.post(f"{address}/update", json={"x": [1], "y": []}).json()["updates"] == 1
-    refused(one.post(f"{address}/update", json={"x": [3, 4], "y": []}), 422, "invalid_request", "/x")
-    assert one.post(f"{address}/update", json={"x": [3], "y": []}).json()["updates"] == 2

