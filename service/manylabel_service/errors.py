@@ -240,7 +240,7 @@ class ModelFailed(NotReady):
     """The model cannot be loaded or is inconsistent; retrying does not help."""
 
     message = "{self.detail}"
-    retry_after: float | None = None  # type: ignore[assignment]  # there is none
+    retry_after: float | None = None  # no default
 
 
 class IncompatibleRelease(NotReady):
@@ -470,7 +470,7 @@ class LabelsDeclared(ServiceError, kind="conflict"):
     name: str
 
 
-# Kept predictions
+# Stored predictions
 
 
 class PredictionError(ServiceError):

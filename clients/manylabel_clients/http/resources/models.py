@@ -168,7 +168,7 @@ class ModelRequests(LabelRequests, SnapshotRequests, VersionRequests):
         x, y : Features, Labels
             The example, and its truth.
         weight : float, optional
-            What its loss is multiplied by, above 0 and at most 1,000; 1 if it is left out. In calls with many examples
+            Factor of its loss, above 0 and at most 1,000; 1 if omitted. In calls with many examples
             it stands behind x and y.
         source : str, optional
             Source of the truth: "human" if it is left out, "machine" or "rule". Metrics and a promise of precision
@@ -177,7 +177,7 @@ class ModelRequests(LabelRequests, SnapshotRequests, VersionRequests):
             Your name for the example, such as the number of a customer. Only the log has it. In calls with many
             examples it stands behind the source.
         key : str, optional
-            Of the request, which is learnt once.
+            Idempotency key of the request, which is learnt once.
         """
         body = encode_example(x, y, weight, source, ref)
         return _receipt([(yield from self._post(f"{self._path}/update", body, new_key(key)))])

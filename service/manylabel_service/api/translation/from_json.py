@@ -246,7 +246,7 @@ def _check_count(values: Collection[Any], at: Path, max_features: int) -> None:
 
 
 def _check_bytes(names: Sequence[str] | dict[str, Any], at: Path) -> None:
-    if "".join(names).isascii():  # then characters, which are counted already, are bytes
+    if "".join(names).isascii():  # characters equal bytes, and are already counted
         return
     for place, name in enumerate(names):
         if len(name.encode()) > MAX_NAME_BYTES:
@@ -264,7 +264,7 @@ def path_in_item(location: Sequence[str | int]) -> Path:
     field, form, *place = location
     if form == "several":
         return (field, *path_in_item(place))
-    if form in ("named", "partial"):  # further parts only say that the name itself is wrong
+    if form in ("named", "partial"):  # further parts only repeat that the name is invalid
         return (field, *place[:1])
     return (field, *place)
 
