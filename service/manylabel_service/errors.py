@@ -233,14 +233,14 @@ class NotReady(ServiceError, kind="unavailable"):
     message = "{self.detail}; retry in {self.retry_after:g} s"
     detail: str
     """Reason, as a clause."""
-    retry_after: float = 1.0
+    retry_after: float | None = 1.0
 
 
 class ModelFailed(NotReady):
     """The model cannot be loaded or is inconsistent; retrying does not help."""
 
     message = "{self.detail}"
-    retry_after: float | None = None  # type: ignore[assignment]  # there is none
+    retry_after: float | None = None  # no default
 
 
 class IncompatibleRelease(NotReady):
@@ -470,7 +470,7 @@ class LabelsDeclared(ServiceError, kind="conflict"):
     name: str
 
 
-# Kept predictions
+# Stored predictions
 
 
 class PredictionError(ServiceError):

@@ -54,7 +54,7 @@ async def publish(
         measure lower than that on the same rows; else `not_promoted_because` of its meta data has the reasons.
     """
     check_limit(f"bytes of model {name!r}", len(artifact), settings.max_model_bytes)
-    # None is listed that cannot be served.
+    # A version that cannot be served is not listed.
     meta = await asyncio.to_thread(_described, artifact, meta)
     for _ in range(ATTEMPTS):
         record = await _record(store, settings, name)

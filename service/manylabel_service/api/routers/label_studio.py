@@ -267,7 +267,7 @@ class _Learner:
             updated = await self._update(example, key)
         except InvalidExample as error:
             raise invalid((*at, "result"), f"cannot be learnt: {error.detail}") from error
-        except KeyInFlight:  # another message is about the same
+        except KeyInFlight:  # another message handles the same annotation
             self.known += 1
             return
         self.known += updated.replayed

@@ -72,12 +72,13 @@ async def list_predictions(request: Request, name: str) -> Response:
 
 
 class _Truth(NamedTuple):
-    """True labels, weight and source of the labels of a stored prediction."""
+    """True labels, weight, source of the labels and reference of a stored prediction."""
 
     id: str
     y: Labels
     weight: float
     source: Source
+    ref: str | None
 
 
 @router.endpoint(
@@ -122,7 +123,7 @@ async def label_predictions(request: Request, name: str) -> Response:
 def _to_truth(item: object, at: Path, max_fields: int) -> _Truth:
     check_fields(item, at, max_fields)
     valid = validated(schemas.LabelItem, item, at, path_in_item)
-    return _Truth(valid.id, to_labels(valid.y, (*at, "y")), valid.weight, valid.source)
+    return _Truth(valid.id, to_labels(valid.y, (*at, "y")), valid.weight, valid.source, valid.ref)
 
 
 def _check_repeats(items: Items[_Truth]) -> None:
@@ -174,7 +175,7 @@ async def _learn_kept(
             raise
         return earlier
     pairs = zip(kept, truths, strict=True)
-    examples = [Example(one.x, truth.y, truth.weight, truth.source) for one, truth in pairs]
+    examples = [Example(one.x, truth.y, truth.weight, truth.source, truth.ref) for one, truth in pairs]
     answered = [one.answered for one in kept if one.answered is not None]
     return await replica.update(
         examples,

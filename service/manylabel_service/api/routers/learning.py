@@ -202,7 +202,7 @@ async def _learn(request: Request, name: str, operation: str) -> Response:
 async def _learn_with(replica: Replica, request: Request, operation: str, context: Context) -> Response:
     settings = context.settings
     deadline = time.monotonic() + settings.max_queue_wait_seconds
-    replica.check_wait()  # before anything is read: refusing is cheap then
+    replica.check_wait()  # before the body is read, when rejecting is cheap
     raw = await read_body(request, JSON, settings.max_body_bytes)
     started = time.perf_counter()
     want_predictions = operation == "predict-update"
@@ -221,7 +221,7 @@ async def _learn_with(replica: Replica, request: Request, operation: str, contex
         probabilities = want_predictions and take_flag(document, "probabilities")
         items = await to_items(document, convert, batch, settings.max_batch_examples)
         del document
-    if want_predictions and (key is None or not replica.has_seen(key)):  # a retry gets what it got
+    if want_predictions and (key is None or not replica.has_seen(key)):  # a retry gets the same response
         check_size(items, sum(replica.answer_sizes(items.values)), probabilities, context)
     access_of(request).charge(len(items.values))
     updated = await _update(context, replica, items, key, want_predictions, probabilities, deadline)

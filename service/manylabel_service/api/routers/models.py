@@ -61,7 +61,7 @@ async def create_model(request: Request, context: ContextOf, access: AccessOf) -
     check_all_known({**document, "parents": None} if names_of_clients else document, ())
     _check_count(document, context.settings)
     try:
-        # Names by the hundred thousand hold the interpreter for long.
+        # Parsing hundreds of thousands of names holds the interpreter lock for long.
         large = len(raw) >= LARGE_BYTES
         wanted, spec = await asyncio.to_thread(_validated, document) if large else _validated(document)
     except ValidationError as error:

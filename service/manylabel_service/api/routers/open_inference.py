@@ -173,7 +173,7 @@ async def _infer(request: Request, name: str, version: int | None) -> Response:
     context = context_of(request)
     settings = context.settings
     hosted = await context.registry.get(name)
-    raw = await read_body(request, None, settings.max_body_bytes)  # the protocol names no media type, clients send none
+    raw = await read_body(request, None, settings.max_body_bytes)  # clients send no media type
     started = time.perf_counter()
     signature = await _signature(context, hosted, version)
     convert: Any = to_features if isinstance(hosted, Replica) else to_inputs

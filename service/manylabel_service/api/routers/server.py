@@ -137,7 +137,7 @@ async def scrape_metrics(context: ContextOf, access: AccessOf) -> Response:
 async def exposition(context: Context) -> bytes:
     """Return all series of this process."""
     registry, telemetry = context.registry, context.telemetry
-    # Counters outlive a stay in memory: one that goes and comes back with another value misleads who computes rates.
+    # Keep counters of evicted models: a counter that resets distorts rate().
     telemetry.keep(await registry.existing(telemetry.models))
     replicas = [replica for replica in registry.resident() if replica.serving]
     gauges, is_ready = await _Gauges.of(replicas), False
@@ -185,7 +185,7 @@ class _Gauges:
         """Return the gauges of these models, yielding to other requests between two models."""
         gauges = cls()
         for replica in replicas:
-            if replica.serving:  # it may have ended meanwhile
+            if replica.serving:  # it may have ended in the meantime
                 gauges._add_model(replica)
             await asyncio.sleep(0)
         return gauges

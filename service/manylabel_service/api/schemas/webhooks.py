@@ -41,7 +41,7 @@ def _check_url(url: str) -> str:
 
 
 class WebhookDefinition(Documented):
-    """A webhook that is to be created."""
+    """Webhook to create."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -73,7 +73,7 @@ class WebhookDelivery(ResponseModel):
 
 
 class WebhookStatus(ResponseModel):
-    """A webhook, without its secret."""
+    """Webhook without its secret."""
 
     id: str
     url: str
@@ -96,14 +96,14 @@ class WebhookStatus(ResponseModel):
 
 
 class WebhookDetail(WebhookStatus):
-    """A webhook with its latest deliveries."""
+    """Webhook with its latest deliveries."""
 
     deliveries: list[WebhookDelivery]
     """The latest attempts, the newest first."""
 
 
 class NewWebhook(WebhookStatus):
-    """A webhook that has just been created, with its secret."""
+    """New webhook with its secret."""
 
     secret: str
     """Secret that signs the events; it is shown this once."""

@@ -123,10 +123,10 @@ def to_example(
     if _has_record(item):
         record = _valid(kind, item, kind, at)
         x = record_features(record.x, (*at, "x"), max_features, records)
-        return Example(x, to_labels(record.y, (*at, "y")), record.weight, record.source)
+        return Example(x, to_labels(record.y, (*at, "y")), record.weight, record.source, record.ref)
     valid = _valid(UpdateNumbers, item, kind, at)
     y = to_labels(valid.y, (*at, "y"))
-    return Example(_features(valid.x, (*at, "x"), max_features), y, valid.weight, valid.source)
+    return Example(_features(valid.x, (*at, "x"), max_features), y, valid.weight, valid.source, valid.ref)
 
 
 def check_fields(item: Any, at: Path, max_fields: int) -> None:
@@ -241,7 +241,7 @@ def _check_count(values: Collection[Any], at: Path, max_features: int) -> None:
 
 
 def _check_bytes(names: Sequence[str] | dict[str, Any], at: Path) -> None:
-    if "".join(names).isascii():  # then characters, which are counted already, are bytes
+    if "".join(names).isascii():  # characters equal bytes, and are already counted
         return
     for place, name in enumerate(names):
         if len(name.encode()) > MAX_NAME_BYTES:
@@ -259,7 +259,7 @@ def path_in_item(location: Sequence[str | int]) -> Path:
     field, form, *place = location
     if form == "several":
         return (field, *path_in_item(place))
-    if form in ("named", "partial"):  # further parts only say that the name itself is wrong
+    if form in ("named", "partial"):  # further parts only repeat that the name is invalid
         return (field, *place[:1])
     return (field, *place)
 

@@ -55,7 +55,7 @@ class Examples(NamedTuple):
 
 
 class Output(NamedTuple):
-    """An output that is wanted, as binary data or in the JSON."""
+    """Requested output, as binary data or in the JSON."""
 
     name: str
     binary: bool
@@ -222,7 +222,7 @@ async def to_answer(
     outputs : what it has of each prediction.
     facts : what else it has.
     """
-    # A model that learns meanwhile may know more labels at the end of a long batch than at its beginning.
+    # A model that learns in the meantime may know more labels at the end of a long batch than at its start.
     names = [name for name in predictions[0].scores if name in predictions[-1].scores]
     parts: list[list[bytes]] = [[] for _ in outputs]
     slice_ends = time.perf_counter() + SLICE_SECONDS

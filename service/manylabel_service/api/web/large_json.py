@@ -136,12 +136,12 @@ async def read_value(raw: bytes, what: str = "the body") -> Any:
         return json_value(raw, what)
     _check_containers(raw, what)
     data, stack = np.frombuffer(raw, dtype=np.uint8), np.zeros(_MAX_DEPTH, dtype=np.uint8)
-    document, opened = None, list[Any]()  # the lists and objects that are open, the outermost first
+    document, opened = None, list[Any]()  # open lists and objects, outermost first
     begin = depth = 0
     while True:
         before = stack[:depth].tolist()
         cut, depth, least, _ = next_cut(data, begin, PIECE_BYTES, stack, depth)
-        stays = max(least - 1, 0)  # the innermost that is open from the beginning of the piece to its end
+        stays = max(least - 1, 0)  # the innermost list or object that is open throughout the chunk
         ends = cut == len(raw)
         head = _head(before[stays:])
         piece = _parsed(raw, begin, cut + 1, head, b"" if ends else _tail(stack[stays:depth].tolist()), what)
@@ -160,7 +160,7 @@ async def read_value(raw: bytes, what: str = "the body") -> Any:
 
 def _check_containers(raw: bytes, what: str) -> None:
     allowed = max(MAX_CONTAINERS, len(raw) // BYTES_PER_CONTAINER)
-    if raw.count(b"[") + raw.count(b"{") <= allowed:  # those in strings included
+    if raw.count(b"[") + raw.count(b"{") <= allowed:  # commas in strings included
         return
     stack = np.zeros(_MAX_DEPTH, dtype=np.uint8)
     *_, opened = next_cut(np.frombuffer(raw, dtype=np.uint8), 0, len(raw), stack, 0)

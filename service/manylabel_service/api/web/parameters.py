@@ -62,7 +62,7 @@ async def answer_wrong_parameters(request: Request, error: RequestValidationErro
 def _problem(errors: Sequence[Any], known: Sequence[str]) -> Problem:
     """Return the problem of the first of some errors of pydantic's, of a call with these parameters."""
     first = errors[0]
-    name = next(str(part) for part in first["loc"] if part != "query")  # behind it, of a list, the place in it
+    name = next(str(part) for part in first["loc"] if part != "query")  # followed, for a list, by the index
     if first["type"] == "extra_forbidden":
         return wrong(name[:100], f"is not a parameter of this call, which takes {', '.join(known)}")
     return wrong(name, words(first))

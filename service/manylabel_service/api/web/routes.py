@@ -39,7 +39,7 @@ SECURITY_SCHEMES: dict[str, dict[str, str]] = {
 
 
 class GuardedRoute(APIRoute):
-    """A route whose endpoint has declared the scopes that its callers need. Raises TypeError.
+    """Route whose endpoint has declared the scopes that its callers need. Raises TypeError.
 
     The name of its endpoint is the id of the operation in OpenAPI, from which programs make names of functions.
 
@@ -89,7 +89,7 @@ def check_guarded(routes: Iterable[object]) -> None:
 
 
 class DirectRoute(GuardedRoute):
-    """A route that calls its endpoint as ``await endpoint(request, **path_parameters)``, past FastAPI's parameters."""
+    """Route that calls its endpoint as ``await endpoint(request, **path_parameters)``, without FastAPI's parameters."""
 
     def __init__(self, path: str, endpoint: Endpoint, **description: Any) -> None:
         super().__init__(path, endpoint, **description)

@@ -125,7 +125,7 @@ def _known(described: Mapping[Path, type[BaseModel]], path: Path) -> list[str] |
         return None
     model = described[begin]
     for part in path[len(begin) :]:
-        if isinstance(part, int):  # of a list, whose elements are of one kind
+        if isinstance(part, int):  # a list whose elements are of one kind
             continue
         field = model.model_fields.get(part)
         inside = [] if field is None else list(_models_in(field.annotation))
