@@ -12,6 +12,9 @@ from manylabel_core.datasets.vectors import names_of
 Source = Literal["human", "machine", "rule"]
 """Source of the labels of an example: a person, a model whose labels no person has checked, or a rule."""
 
+MAX_REF_BYTES = 128
+"""Maximum bytes of the reference of an example."""
+
 
 @dataclass(frozen=True, slots=True)
 class Features:
@@ -64,9 +67,10 @@ class Labels:
 
 
 class Example(NamedTuple):
-    """Features, true labels, sample weight and source of the true labels."""
+    """Features, true labels, sample weight, source of the true labels, and the client's reference (log only)."""
 
     x: Features
     y: Labels
     weight: float = 1.0
     source: Source = "human"
+    ref: str | None = None

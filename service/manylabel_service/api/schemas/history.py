@@ -14,6 +14,7 @@ class LoggedExample(ResponseModel):
     y: list[str] | dict[str, bool]
     weight: float = 1.0
     source: Source = "human"
+    ref: str | None = None
 
 
 class LoggedStream(ResponseModel):

@@ -24,7 +24,7 @@ from manylabel_core.promise import Target
 from manylabel_core.records.forms import input_kind, input_kind_of_numbers
 from manylabel_core.rows import MAX_EXAMPLE_WEIGHT, MAX_MAGNITUDE
 from manylabel_service import names, ulid
-from manylabel_service.hosting.examples import Source
+from manylabel_service.hosting.examples import MAX_REF_BYTES, Source
 from manylabel_service.hosting.explanations import MAX_EXPLAIN
 from manylabel_service.hosting.selection import MAX_NAMES, MAX_TOP
 from manylabel_service.online.spec.spec import MAX_NAME_BYTES, LabelName, ModelSpec, no_repeats
@@ -41,6 +41,16 @@ Name = Annotated[str, Field(strict=True, min_length=1, max_length=MAX_NAME_BYTES
 
 Weight = Annotated[float, Field(strict=True, gt=0, le=MAX_EXAMPLE_WEIGHT, allow_inf_nan=False)]
 """Factor of the loss of an example."""
+
+
+def _check_ref(ref: str) -> str:
+    if len(ref.encode(errors="surrogatepass")) > MAX_REF_BYTES:
+        raise ValueError(f"must have at most {MAX_REF_BYTES} bytes")
+    return ref
+
+
+Ref = Annotated[str, Field(strict=True, min_length=1, max_length=MAX_REF_BYTES), AfterValidator(_check_ref)] | None
+"""Reference of an example, a name that the client has for it."""
 
 _UNIQUE: dict[str, JsonValue] = {"uniqueItems": True}
 """Schema only: `translation` checks the value and names its field path."""
@@ -121,6 +131,7 @@ class PredictNumbers(_Request):
     y: Any = None
     weight: Any = None
     source: Any = None
+    ref: Any = None
 
 
 class PredictItem(_Request):
@@ -135,6 +146,8 @@ class PredictItem(_Request):
     weight: Any = None
     """Ignored in a prediction."""
     source: Any = None
+    """Ignored in a prediction."""
+    ref: Any = None
     """Ignored in a prediction."""
 
 
@@ -203,6 +216,7 @@ class TrainedNumbers(_Request):
     y: Any = None
     weight: Any = None
     source: Any = None
+    ref: Any = None
 
 
 def form_of_trained(x: Any) -> str | None:
@@ -235,6 +249,8 @@ class TrainedItem(_Request):
     """Ignored in a prediction."""
     source: Any = None
     """Ignored in a prediction."""
+    ref: Any = None
+    """Ignored in a prediction."""
 
 
 class TrainedRequest(_Explaining, TrainedItem):
@@ -248,6 +264,7 @@ class UpdateNumbers(_Request):
     y: LabelsBody
     weight: Weight = 1.0
     source: Source = "human"
+    ref: Ref = None
 
 
 class UpdateItem(_Request):
@@ -265,6 +282,8 @@ class UpdateItem(_Request):
     source: Source = "human"
     """Source of the labels: a person; a model (`machine`), if no person has checked them; or a rule. Only the labels of
     people count in metrics and for a promise of precision; `sources` of the model sets what it learns from others."""
+    ref: Ref = None
+    """Your name for the example, such as the number of a customer: 1 to 128 bytes. Only the log has it."""
 
 
 class LabelItem(_Request):
@@ -278,6 +297,8 @@ class LabelItem(_Request):
     """Factor of the loss of the example."""
     source: Source = "human"
     """Source of the labels, as in an example to learn."""
+    ref: Ref = None
+    """Your name for the example, as in an example to learn."""
 
 
 def _check_bytes(name: str) -> str:

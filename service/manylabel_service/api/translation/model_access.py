@@ -25,7 +25,7 @@ def online(hosted: HostedModel, refusal: type[ModelIsTrained] = ModelIsTrained) 
 
 
 def labelled(hosted: HostedModel) -> Replica:
-    """Return the replica for the labels of stored predictions; for a trained model, the one of its served predictions."""
+    """Return the replica for labels of stored predictions; for a trained model, that of its served predictions."""
     if isinstance(hosted, TrainedModel):
         return hosted.answers
     return online(hosted)

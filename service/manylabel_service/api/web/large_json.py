@@ -3,7 +3,7 @@
 import asyncio
 import re
 import secrets
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jiter
@@ -14,7 +14,7 @@ from manylabel_core.records._json_pieces import OPEN_LIST, next_cut
 from manylabel_service.api.web.bodies import JSON, json_value, read_body
 from manylabel_service.api.web.parse_queue import LARGE_BYTES
 from manylabel_service.api.web.problems import Problem
-from manylabel_service.api.web.validation import check_known
+from manylabel_service.api.web.validation import M, Path, check_known, validated
 
 PIECE_BYTES = 2**15
 """Minimum bytes of a chunk. Parsing one takes 0.2 to 3 ms."""
@@ -49,6 +49,14 @@ async def read_json(request: Request, max_bytes: int) -> tuple[Any, bytes]:
         The client went away before it had sent everything.
     """
     return await read_large_json(request, min(max_bytes, MAX_DOCUMENT_BYTES))
+
+
+async def read_model(
+    request: Request, max_bytes: int, model: type[M], path_of: Callable[[Path], Path] = tuple
+) -> tuple[M, bytes]:
+    """Return the document in the body of a request as a model, and the body itself; raises as `read_json`."""
+    document, raw = await read_json(request, max_bytes)
+    return validated(model, document, (), path_of), raw
 
 
 async def read_large_json(request: Request, max_bytes: int) -> tuple[Any, bytes]:

@@ -41,7 +41,7 @@ class SnapshotRequests:
         return waiting
 
     async def begin(self, model: OnlineModel) -> None:
-        """Begin one snapshot for all pending requests, which are answered when it is stored. See `Snapshotter.begin`."""
+        """Begin one snapshot for all pending requests, see `Snapshotter.begin`; they resolve when it is stored."""
         n_covered = len(self._waiting)
         storing = await self._snapshots.begin(model)
         if storing is None:
