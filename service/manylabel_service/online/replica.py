@@ -389,7 +389,7 @@ class Replica(HostedModel):
     ) -> None:
         """Keep what was predicted from and what was answered; raises as `PredictionStore.put`.
 
-        Of what a version of a trained model answered, that alone is kept.
+        For a version of a trained model, only its predictions are stored.
         """
         self.check_serving()
         if version is not None:

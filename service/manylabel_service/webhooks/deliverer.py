@@ -190,7 +190,7 @@ class Deliverer:
                 await self._poll()
             except StorageError as error:
                 log.warning("webhooks_waiting", error=str(error))
-            except Exception:  # without it, this process would deliver nothing any more
+            except Exception:  # otherwise this process would stop delivering
                 log.exception("webhooks_failed")
                 self._forget()
             none = self._registry.membership.leads and not self._running

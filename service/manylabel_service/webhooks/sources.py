@@ -137,7 +137,7 @@ class Sources:
             except (ModelGone, ReleaseTooOld, UnreadableEntry):
                 return
             if feed.since != since:
-                return  # more has to be read again
+                return  # the rest must be read again
             if found is None:
                 log.warning("webhook_events_lost", model=record.name, after=oldest, through=since)
             feed.waiting[:0] = filter(_is_wanted, found or ())
