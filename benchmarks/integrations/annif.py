@@ -115,7 +115,7 @@ def _teach(url: str, started: servers.Server, tags: Sequence[str], records: Sequ
         )
     print(f">>> annif = AnnifClient('{url}/annif/v1/')")
     print(
-        f">>> annif.learn('{MODEL['name']}', documents), {BATCH} documents a call, again after Retry-After while the queue is full",
+        f">>> annif.learn('{MODEL['name']}', documents), {BATCH} documents a call; again after 429",
         flush=True,
     )
     client, began, used = AnnifClient(f"{url}/annif/v1/"), time.monotonic(), started.cpu_seconds()
