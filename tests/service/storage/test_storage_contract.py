@@ -345,6 +345,25 @@ async def test_trim_removes_the_beginning_and_says_so(new_store: NewStore) -> No
     await store.close()
 
 
+@pytest.mark.parametrize("reopened", [False, True])
+async def test_positions_go_on_after_the_log_was_trimmed_to_nothing(new_store: NewStore, reopened: bool) -> None:
+    store = new_store()
+    await store.open()
+    record = await store.models.create("m", b"")
+    last = (await append(store, record, b"1", b"2", b"3"))[-1].position
+    await store.logs.trim(record, last)
+    if reopened:
+        await store.close()
+        store = new_store()
+        await store.open()
+    assert await store.logs.read(record, last, 10) == []
+    answer = await append(store, record, b"4", after=last)
+    assert payloads_of(answer) == [b"4"]
+    assert position_key(answer[0].position) > position_key(last)
+    assert await read_all(store, record, last) == answer
+    await store.close()
+
+
 async def test_trim_to_where_it_is_already_changes_nothing(store: Store) -> None:
     record = await store.models.create("m", b"")
     await store.logs.trim(record, START)
@@ -504,6 +523,32 @@ async def test_of_many_creations_with_a_state_at_once_one_succeeds(store: Store)
     assert sum(isinstance(outcome, ModelExists) for outcome in outcomes) == 11
     assert await store.models.all() == created
     assert await store.snapshots.get(record, SEED) == states[outcomes.index(record)]
+
+
+async def test_a_pinned_snapshot_is_not_deleted(new_store: NewStore) -> None:
+    store = new_store()
+    await store.open()
+    record = await store.models.create("m", b"")
+    position = (await append(store, record, b"1"))[-1].position
+    assert not await store.snapshots.pin(record, position, True)
+    await store.snapshots.put(record, START, b"start")
+    await store.snapshots.put(record, position, b"one")
+    assert await store.snapshots.pin(record, position, True)
+    assert await store.snapshots.pin(record, position, True)
+    await store.snapshots.put(record, position, b"replaced")
+    await store.close()
+
+    store = new_store()
+    await store.open()
+    for at in (START, position):
+        await store.snapshots.delete(record, at)
+    assert [(s.position, s.pinned) for s in await store.snapshots.all(record)] == [(position, True)]
+    assert await store.snapshots.get(record, position) == b"replaced"
+    assert await store.snapshots.pin(record, position, False)
+    assert [s.pinned for s in await store.snapshots.all(record)] == [False]
+    await store.snapshots.delete(record, position)
+    assert await store.snapshots.all(record) == []
+    await store.close()
 
 
 async def test_a_position_that_the_log_does_not_have_is_lost(store: Store) -> None:
