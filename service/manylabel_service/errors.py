@@ -209,6 +209,29 @@ class ModelIsTrained(ServiceError):
     name: str
 
 
+class ModelFollows(ServiceError):
+    """A change of a model that learns from another model's log."""
+
+    code = "model_follows"
+    message = "model {self.name!r} learns from the log of {self.leader!r}, and takes no changes; send them there"
+    name: str
+    leader: str
+
+
+class HasFollowers(ServiceError):
+    """The deletion of a model that others follow."""
+
+    code = "model_has_followers"
+    message = "model {self.name!r} is followed by {self.others}: delete them first, or send followers=delete"
+    name: str
+    followers: Collection[str]
+
+    @property
+    def others(self) -> str:
+        """The names of the followers."""
+        return ", ".join(map(repr, self.followers))
+
+
 class NoRollback(ModelIsTrained):
     """A trained model, which has versions instead of snapshots to go back to."""
 

@@ -55,6 +55,8 @@ STATUS_AND_TITLE: Mapping[str, tuple[int, str]] = {
     "snapshot_exists": (409, "Snapshot exists"),
     "snapshot_needed": (409, "Snapshot needed"),
     "model_exists": (409, "Model exists"),
+    "model_follows": (409, "Model follows another"),
+    "model_has_followers": (409, "Model has followers"),
     "model_is_trained": (409, "Model is trained by jobs"),
     "model_is_online": (409, "Model learns online"),
     "version_served": (409, "Version served"),
