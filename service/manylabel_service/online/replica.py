@@ -438,7 +438,7 @@ class Replica(HostedModel):
         Of what a version of a trained model answered, that alone is kept.
         """
         self.check_serving()
-        self._check_leads()
+        self.check_leads()
         if version is not None:
             await self._prediction_store.put_answers(ids, predictions, version)
             return
@@ -452,7 +452,7 @@ class Replica(HostedModel):
         Raises as `PredictionStore.get`, and PredictionLabelled if one has these labels.
         """
         self.check_serving()
-        self._check_leads()
+        self.check_leads()
         current = [self.model.resolve(y) for y in truths]
         self.model.labelled.check(ids, current, self.model.labels.lookup)
         return await self._prediction_store.get(ids)
@@ -533,10 +533,10 @@ class Replica(HostedModel):
 
     def check_changeable(self) -> None:
         """Raise the current error unless the model accepts changes, which a follower never does."""
-        self._check_leads()
+        self.check_leads()
         super().check_changeable()
 
-    def _check_leads(self) -> None:
+    def check_leads(self) -> None:
         """Raise ModelFollows if the model follows another."""
         if self.follow is not None:
             raise ModelFollows(self.name, self.follow.model)
@@ -867,7 +867,7 @@ class Replica(HostedModel):
         PositionNotFound, BeforeHistory, HistoryDamaged, NotReady, StorageError, ModelGone
         """
         self.check_serving()
-        self._check_leads()
+        self.check_leads()
         reader = HistoryReader(self.record, self._store)
         begin = await reader.begin()
         try:

@@ -57,7 +57,8 @@ class WhichEntries(Parameters):
             **content(schemas.HistoryEntry, media_type=MEDIA_TYPE),
         },
         **problems(
-            "model_not_found", "model_is_trained", *HISTORY, "invalid_request", "not_ready", "storage_unavailable"
+            *("model_not_found", "model_is_trained", "model_follows", *HISTORY),
+            *("invalid_request", "not_ready", "storage_unavailable"),
         ),
     },
     dependencies=[Depends(each_once)],

@@ -62,6 +62,7 @@ READING = (
 LEARNING = (
     *READING,
     "model_is_trained",
+    "model_follows",
     "idempotency_in_flight",
     "idempotency_key_reused",
     "limit_exceeded",
@@ -90,6 +91,7 @@ class Predicting(Parameters):
     response_model=schemas.PredictResponse | schemas.PredictBatchResponse,
     responses=problems(
         *READING,
+        "model_follows",
         "no_version_served",
         "predictions_full",
         "version_damaged",
@@ -116,6 +118,8 @@ async def predict(request: Request, name: str) -> Response:
     hosted = await context.registry.get(name)
     if wanted.keep == "record" and not isinstance(hosted, Replica):
         raise wrong("keep", "must be true or false for a trained model, which stores no records")
+    if wanted.keep != "false" and isinstance(hosted, Replica):
+        hosted.check_leads()  # its predictions could not be labelled
     records_of = hosted.records
     if (number := wanted.version) is not None:
         signature = await context.registry.ask(trained(hosted), lambda model: model.signature_of(number))

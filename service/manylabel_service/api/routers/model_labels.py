@@ -74,7 +74,8 @@ _Change = (
 )
 
 _CHANGING = (
-    *("malformed_json", "model_not_found", "label_not_found", "model_is_trained", "idempotency_in_flight"),
+    *("malformed_json", "model_not_found", "label_not_found", "model_is_trained", "model_follows"),
+    "idempotency_in_flight",
     *("body_too_large", "unsupported_media_type", "invalid_request", "idempotency_key_reused", "queue_full"),
     *("not_ready", "storage_unavailable"),
 )

@@ -26,7 +26,8 @@ _EXAMPLE = {"precision": 0.95, "settled": 0.9, "missed": 0.02, "audit_rate": 0.0
     summary="Promise a precision",
     response_model=schemas.UpdateResponse,
     responses=problems(
-        *("malformed_json", "model_not_found", "model_is_trained", "idempotency_in_flight", "body_too_large"),
+        *("malformed_json", "model_not_found", "model_is_trained", "model_follows", "body_too_large"),
+        "idempotency_in_flight",
         *("unsupported_media_type", "invalid_request", "idempotency_key_reused", "queue_full", "not_ready"),
         "storage_unavailable",
     ),

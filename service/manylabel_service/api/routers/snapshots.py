@@ -124,6 +124,7 @@ async def delete_snapshot(context: ContextOf, name: str, position: str) -> Respo
     response_model=schemas.RolledBack,
     responses=problems(
         *_STORED,
+        "model_follows",
         "malformed_json",
         "snapshot_not_found",
         *HISTORY,

@@ -64,6 +64,7 @@ class Streaming(Parameters):
         **problems(
             "model_not_found",
             "model_is_trained",
+            "model_follows",
             "unsupported_media_type",
             "invalid_request",
             "not_ready",
@@ -95,6 +96,7 @@ async def stream(request: Request, name: str) -> Response:
     key = idempotency.key_text(request)
     wanted = read_parameters(request, Streaming)
     replica = online(await context.registry.get(name))
+    replica.check_leads()
     if wanted.probabilities and not replica.has_probabilities:
         raise wrong("probabilities", NoProbabilities().detail)
     errors_only = wanted.answers == "errors"
