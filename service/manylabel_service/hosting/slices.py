@@ -23,7 +23,7 @@ class SliceSize:
 
 
 class HalfPace:
-    """Keeps background work to half of the event loop: after each piece of work nobody begins another for as long.
+    """Keeps background work to half of the event loop: after each piece of work all rest as long as it took.
 
     All who share the work of one process share one of these.
     """

@@ -11,12 +11,12 @@ import structlog
 from manylabel_service.errors import (
     DocumentDamaged,
     DurabilityUnavailable,
-    HasFollowers,
     IncompatibleRelease,
     ModelDamaged,
     ModelExists,
     ModelFailed,
     ModelGone,
+    ModelHasFollowers,
     ModelNotFound,
     NotReady,
     ReleaseTooOld,
@@ -416,7 +416,7 @@ class Registry:
 
         Raises
         ------
-        HasFollowers
+        ModelHasFollowers
             There are some, which are not to be deleted.
         NotReady, ModelNotFound, StorageError
         """
@@ -426,7 +426,7 @@ class Registry:
             raise ModelNotFound(name)
         followers = followers_of(record, await self._store.models.all())
         if followers and not with_followers:
-            raise HasFollowers(name, [each.name for each in followers])
+            raise ModelHasFollowers(name, [each.name for each in followers])
         for follower in followers:
             await self._delete(follower)
         await self._delete(record)

@@ -13,7 +13,6 @@ from tests.support.waiting import eventually_async
 
 from manylabel_core.state import State
 from manylabel_service.errors import (
-    HasFollowers,
     InvalidExample,
     InvalidField,
     LabelExists,
@@ -22,6 +21,7 @@ from manylabel_service.errors import (
     ModelExists,
     ModelFailed,
     ModelFollows,
+    ModelHasFollowers,
     ModelNotFound,
     PositionNotFound,
     PredictionLabelled,
@@ -268,7 +268,7 @@ async def test_what_cannot_be_followed(any_fleet: Any) -> None:
         await follow(registry, leader, f"f{n}")
     with pytest.raises(LimitExceeded):
         await follow(registry, leader, "g")
-    with pytest.raises(HasFollowers):
+    with pytest.raises(ModelHasFollowers):
         await registry.delete("m")
     assert len(registry.resident()) == MAX_FOLLOWERS + 1
     await registry.delete("f")

@@ -45,7 +45,7 @@ from manylabel_service.storage import UNBOUNDED_BYTES, Durability, Entry, ModelM
 from manylabel_service.telemetry import tracing
 
 APPENDS = 3
-"""How often an append is tried, each time after the model was restored."""
+"""Maximum number of attempts to append, each after the model was restored."""
 
 log = structlog.get_logger()
 
@@ -59,7 +59,7 @@ class ApplierStatus(Enum):
 
 
 class Applier:
-    """An applier brings one model up to date with its log, and keeps it there.
+    """Loop that applies the log of one model to the model.
 
     Parameters
     ----------
@@ -70,7 +70,7 @@ class Applier:
     on_error : draws the consequence of an error, and returns what to answer to those who waited.
     on_caught_up : is called each time a follower has reached the end of its part of the log.
     pace : of a follower, shared with the others of this process.
-    max_bytes : a follower that takes more memory fails: nobody checks updates of its leader for it.
+    max_bytes : a follower that takes more memory fails: updates of its leader are not checked against it.
 
     Attributes
     ----------
@@ -241,7 +241,7 @@ class Applier:
                 await self._snapshotter.take_if_due(self.model)
         except ModelGone as error:
             self._handle_error(error)
-        except Exception:  # the model is as good as before, and goes on without
+        except Exception:  # the model is unchanged, and continues without it
             log.exception("snapshot_failed", model=self._record.name, position=self.model.position)
             self._snapshot_requests.refuse(NotReady(f"a snapshot of model {self._record.name!r} could not be taken"))
 
@@ -382,7 +382,7 @@ class Applier:
         n_columns, n_labels = grown_columns(model, reduce(SizeDelta.plus, (pending.growth for pending in group)))
         grows = n_columns > model.features.n_columns or n_labels > len(model.labels)
         if grows and model.learner.nbytes_after(n_columns, n_labels, 0, 0) > COPIED_BYTES:
-            # With hashed features most columns may never be written to: their memory is not touched now; the system
+            # With hashed features most columns may never be written: their memory is not touched now; the system
             # provides it on the first write.
             touch = not model.limits.hashes
             await asyncio.to_thread(model.learner.reserve, n_columns, n_labels, touch)
