@@ -33,7 +33,7 @@ def check_archive(address: str) -> None:
 
 @dataclass(frozen=True)
 class Address:
-    """An address names a Redis server, or any node of a Redis Cluster.
+    """Address of a Redis server, or of any node of a Redis Cluster.
 
     Parameters
     ----------
