@@ -1,6 +1,9 @@
 """Backup and restore: all that a store has, in a store of any kind, or an error that names what is not there."""
 
+import asyncio
 import random
+import shutil
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -9,12 +12,17 @@ import pytest
 from tests.service.fleet import Fleet
 from tests.service.stores import STORES
 
-from manylabel_service.archive import shipping
-from manylabel_service.archive.restoring import restore
-from manylabel_service.archive.shipping import Shipper
+from manylabel_service.access.key import new_key
+from manylabel_service.access.key_store import KeyStore
+from manylabel_service.archive import restoring, shipping
+from manylabel_service.archive.layout import NoCatalogue
+from manylabel_service.archive.mark import check_complete
+from manylabel_service.archive.restoring import RestoreRefused, restore
+from manylabel_service.archive.shipping import OtherStore, Shipper
+from manylabel_service.clock import now_ms
+from manylabel_service.errors import ModelExists, PositionNotFound, ServiceError, StoreUnusable
 from manylabel_service.hosting.examples import Labels
 from manylabel_service.idempotency import IdempotencyKey
-from manylabel_service.models import membership
 from manylabel_service.models.registry import Registry
 from manylabel_service.online.history import archiver as archivers
 from manylabel_service.online.history.reader import HistoryReader
@@ -23,8 +31,9 @@ from manylabel_service.online.state.model import OnlineModel
 from manylabel_service.online.state.outcome import UpdateResult
 from manylabel_service.online.updates.past_states import PastStates
 from manylabel_service.settings import Settings
-from manylabel_service.storage import Store
+from manylabel_service.storage import SQLiteStore, Store
 from manylabel_service.storage.places.files import FilePlace
+from manylabel_service.storage.places.place import ArchiveError, PlaceUnavailable
 
 QUIET = {"snapshot_every_seconds": 1000.0, "snapshot_every_updates": 10_000, "snapshot_retention_count": 2}
 
@@ -38,7 +47,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(archivers, "SEGMENT_BYTES", 500)
     monkeypatch.setattr(archivers, "STATE_EXAMPLES", 10)
     monkeypatch.setattr(archivers, "STATE_SHARE", 0)
-    monkeypatch.setattr(membership, "EXPIRY_SECONDS", 0.1)
+    monkeypatch.setattr(restoring, "EXPIRY_SECONDS", 0.1)
 
 
 @pytest.fixture
@@ -99,6 +108,11 @@ class Origin:
         await (await self.replica(name)).take_snapshot()
 
 
+def _directory(store: Store) -> Path:
+    assert isinstance(store, SQLiteStore)
+    return store.engine.directory
+
+
 async def begun(make: Callable[[], Store], place: FilePlace, **settings: Any) -> Origin:
     fleet = Fleet(make)
     registry = await fleet.start(**QUIET, **settings)
@@ -152,3 +166,308 @@ async def test_a_restored_model_goes_on_bit_for_bit(
         past = await PastStates(copy.record, other.store).at(await reader.find(old))
         assert past.to_bytes() == origin.states[old]
     await other.fleet.end()
+
+
+async def opened(make: Callable[[], Store]) -> Store:
+    store = make()
+    await store.open()
+    return store
+
+
+class Worn:
+    """A place that fails, loses answers, and truncates, as it is told.
+
+    `left` counts the calls that still work; the next one is lost after it was done (`lost`), or before it was.
+    """
+
+    def __init__(self, inner: FilePlace, left: int = 10**9, lost: bool = False) -> None:
+        self.inner, self.left, self.lost = inner, left, lost
+        self.truncates = False
+        self.puts = 0
+
+    async def _called(self, work: Any) -> Any:
+        self.left -= 1
+        if self.left < 0 and not self.lost:
+            work.close()
+            raise PlaceUnavailable("the archive is away")
+        result = await work
+        if self.left < 0:
+            raise PlaceUnavailable("the answer of the archive is lost")
+        return result
+
+    async def put(self, key: str, data: Any) -> bool:
+        self.puts += 1
+        if self.truncates:
+            self.truncates = False
+            raw = data if isinstance(data, bytes) else data.read_bytes()
+            return await self._called(self.inner.put(key, raw[: len(raw) // 2]))
+        return await self._called(self.inner.put(key, data))
+
+    async def get(self, key: str) -> bytes:
+        return await self._called(self.inner.get(key))
+
+    async def fetch(self, key: str, path: Path) -> None:
+        await self._called(self.inner.fetch(key, path))
+
+    async def keys(self, prefix: str) -> list[str]:
+        return await self._called(self.inner.keys(prefix))
+
+    async def delete(self, key: str) -> None:
+        await self._called(self.inner.delete(key))
+
+
+Make = Callable[[str], Callable[[], Store]]
+
+
+@pytest.mark.parametrize("lost", [False, True], ids=["not made", "answer lost"])
+async def test_a_pass_that_ends_at_any_call_leaves_an_archive_that_the_next_one_completes(
+    lost: bool, place: FilePlace, new_store: Make
+) -> None:
+    origin = await begun(new_store("sqlite"), place)
+    await origin.registry.create(Fleet.spec())
+    left = 0
+    while True:  # each pass comes one call further than the one before, in a process of its own
+        await origin.learn(2)
+        if left == 8:
+            await origin.snapshot()
+        worn = Worn(place, left, lost)
+        try:
+            await Shipper(origin.store, worn).ship()
+        except PlaceUnavailable:
+            left += 1
+        else:
+            break
+    assert left > 4
+    replica = await origin.replica()
+    store = await opened(new_store("sqlite"))
+    await restore(place, store, Settings())
+    record = await store.models.find("m")
+    assert record is not None
+    reader = HistoryReader(record, store)
+    positions: list[str] = []
+    while page := await reader.read(positions[-1] if positions else "0", 7):
+        positions += [entry.position for entry in page]
+    assert positions == list(origin.states), "each entry once, in order"
+    (snapshot,) = await store.snapshots.all(record)
+    data = await store.snapshots.get(record, snapshot.position)
+    assert data is not None
+    assert bytes(data) == replica.model.to_bytes()
+    await store.close()
+    await origin.fleet.end()
+
+
+async def test_a_truncated_object_is_written_again(place: FilePlace, new_store: Make) -> None:
+    origin = await begun(new_store("sqlite"), place)
+    await origin.registry.create(Fleet.spec())
+    worn = Worn(place)
+    shipper = Shipper(origin.store, worn)
+    for _ in range(3):
+        await origin.learn(2)
+        worn.truncates = True
+        await shipper.ship()
+    store = await opened(new_store("sqlite"))
+    restored = await restore(place, store, Settings())
+    assert restored.models["m"][0] == list(origin.states)[-1]
+    await store.close()
+    await origin.fleet.end()
+
+
+async def test_idle_models_cost_no_put(place: FilePlace, new_store: Make) -> None:
+    origin = await begun(new_store("sqlite"), place)
+    for name in ("a", "b", "c"):
+        await origin.registry.create(Fleet.spec(name))
+        await origin.learn(2, name)
+    await origin.shipper.ship()
+    assert await origin.shipper.ship() == (0, 0)
+    assert await Shipper(origin.store, place).ship() == (0, 0), "nor after a restart"
+    await origin.learn(1, "b")
+    assert (await origin.shipper.ship()).objects == 1
+    await origin.fleet.end()
+
+
+async def test_two_servers_archive_the_same_log_at_once(place: FilePlace, new_store: Make) -> None:
+    origin = await begun(new_store("redis"), place)
+    await origin.registry.create(Fleet.spec())
+    other = Shipper(origin.store, place)
+    for n in range(12):
+        await origin.learn(1 + n % 3)
+        await (other if n % 3 else origin.shipper).ship()
+        await asyncio.gather(origin.shipper.ship(), other.ship())
+    store = await opened(new_store("redis"))
+    restored = await restore(place, store, Settings())
+    assert restored.models["m"][0] == list(origin.states)[-1]
+    await store.close()
+    await origin.fleet.end()
+
+
+async def test_until_a_time_or_a_position(place: FilePlace, new_store: Make) -> None:
+    origin = await begun(new_store("sqlite"), place)
+    await origin.registry.create(Fleet.spec())
+    await origin.learn(5)
+    await origin.shipper.ship()
+    before = now_ms()
+    await asyncio.sleep(0.005)
+    await origin.learn(5)
+    await origin.registry.create(Fleet.spec("later"))
+    await origin.shipper.ship()
+    positions = list(origin.states)
+
+    async def state(until: Any, model: str | None) -> bytes:
+        store = await opened(new_store("sqlite"))
+        try:
+            await restore(place, store, Settings(), until=until, model=model)
+            assert [record.name for record in await store.models.all()] == ["m"]
+            record = (await store.models.all())[0]
+            snapshot = (await store.snapshots.all(record))[0]
+            data = await store.snapshots.get(record, snapshot.position)
+            assert data is not None
+            return bytes(data)
+        finally:
+            await store.close()
+
+    assert await state(before, None) == origin.states[positions[4]]
+    assert await state(positions[7], "m") == origin.states[positions[7]]
+    with pytest.raises(PositionNotFound):
+        await state("999", "m")
+    with pytest.raises(ArchiveError, match="begins at"):
+        await state(5, None)
+    with pytest.raises(RestoreRefused):
+        await state(None, "unknown")
+    await origin.fleet.end()
+
+
+async def test_what_is_damaged_or_missing_is_named_and_nothing_is_restored(place: FilePlace, new_store: Make) -> None:
+    origin = await begun(new_store("sqlite"), place)
+    await origin.registry.create(Fleet.spec())
+    for _ in range(3):
+        await origin.learn(4)
+        await origin.shipper.ship()
+    keys = [key for key in await place.keys("") if "/log/" in key or "/catalogue/" in key]
+    assert len(keys) > 2
+    for key in keys:
+        whole = await place.get(key)
+        for damaged in (b"", whole[: len(whole) // 2], None):
+            await place.delete(key)
+            if damaged is not None:
+                await place.put(key, damaged)
+            store = await opened(new_store("sqlite"))
+            try:
+                with pytest.raises((ArchiveError, ServiceError)) as told:
+                    await restore(place, store, Settings())
+                assert isinstance(told.value, NoCatalogue) or key.rpartition("/")[2].split("_")[0] in str(told.value)
+                assert not await store.models.all()
+                await check_complete(store)
+            finally:
+                await store.close()
+        await place.delete(key)
+        await place.put(key, whole)
+    await origin.fleet.end()
+
+
+async def test_a_restore_that_is_killed_is_not_served_and_the_next_one_completes(
+    place: FilePlace, new_store: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    origin = await begun(new_store("sqlite"), place)
+    for name in ("a", "b"):
+        await origin.registry.create(Fleet.spec(name))
+        await origin.learn(3, name)
+    key, _ = new_key("first", ("admin",))
+    await KeyStore(origin.store.documents, 10).add(key)
+    await origin.shipper.ship()
+    make, left = new_store("sqlite"), 0
+    monkeypatch.setattr(restoring._Restoring, "wipe", _no_wipe(restoring._Restoring.wipe))
+    while True:
+        store = await opened(make)
+        try:
+            await restore(Worn(place, left), store, Settings())
+        except PlaceUnavailable:
+            left += 1
+            if await store.documents.revisions(restoring.RESTORE):
+                with pytest.raises(StoreUnusable):
+                    await check_complete(store)
+        else:
+            break
+        finally:
+            await store.close()
+    assert left > 4
+    store = await opened(make)
+    await check_complete(store)
+    assert [record.name for record in await store.models.all()] == ["a", "b"]
+    assert [key.name for key in await KeyStore(store.documents, 10).all()] == ["first"]
+    with pytest.raises(RestoreRefused):
+        await restore(place, store, Settings())
+    with pytest.raises(ModelExists):
+        await restore(place, store, Settings(), model="a")
+    await store.close()
+    await origin.fleet.end()
+
+
+def _no_wipe(wipe: Any) -> Any:
+    """`_Restoring.wipe` that does nothing after an error, as if the process had died; a later restore still wipes."""
+
+    async def wiped(self: Any, name: str | None) -> None:
+        if sys.exc_info()[0] is None:
+            await wipe(self, name)
+
+    return wiped
+
+
+async def test_a_store_with_keys_is_never_restored_open(place: FilePlace, new_store: Make) -> None:
+    origin = await begun(new_store("sqlite"), place)
+    await origin.registry.create(Fleet.spec())
+    key, _ = new_key("first", ("admin",))
+    await KeyStore(origin.store.documents, 10).add(key)
+    await origin.shipper.ship()
+    store = await opened(new_store("sqlite"))
+    with pytest.raises(RestoreRefused):
+        await restore(place, store, Settings(), model="m")
+    assert (await restore(place, store, Settings())).keys == 1
+    await store.close()
+    await origin.fleet.end()
+
+
+async def test_an_archive_belongs_to_one_store_and_those_restored_from_it(place: FilePlace, new_store: Make) -> None:
+    origin = await begun(new_store("sqlite"), place)
+    await origin.registry.create(Fleet.spec())
+    await origin.learn(3)
+    await origin.shipper.ship()
+    with pytest.raises(OtherStore):
+        await Shipper(await opened(new_store("sqlite")), place).ship()
+    store = await opened(new_store("sqlite"))
+    await restore(place, store, Settings())
+    await Shipper(store, place).ship()
+    with pytest.raises(OtherStore):
+        await Shipper(origin.store, place).ship()
+    again = await opened(new_store("sqlite"))
+    assert (await restore(place, again, Settings())).models["m"][0] == list(origin.states)[-1]
+    await store.close()
+    await again.close()
+    await origin.fleet.end()
+
+
+async def test_a_log_that_lost_its_end_goes_on_in_a_timeline_of_its_own(place: FilePlace, new_store: Make) -> None:
+    make = new_store("sqlite")
+    origin = await begun(make, place)
+    await origin.registry.create(Fleet.spec())
+    await origin.learn(4)
+    await origin.fleet.kill(origin.registry)
+    copy = place._root.parent / "copy"
+    shutil.copytree(_directory(origin.store), copy)
+    reopened = await begun(make, place)
+    await reopened.learn(4)
+    await reopened.shipper.ship()
+    lost = now_ms()
+    await reopened.fleet.kill(reopened.registry)
+    older = await begun(lambda: SQLiteStore(copy), place)
+    older.rng = random.Random(8)
+    await older.learn(6)
+    await asyncio.sleep(0.005)
+    await older.shipper.ship()
+    for until, states in ((lost, reopened.states), (None, older.states)):
+        store = await opened(new_store("sqlite"))
+        await restore(place, store, Settings(), until=until)
+        record = (await store.models.all())[0]
+        snapshot = (await store.snapshots.all(record))[0]
+        assert bytes(await store.snapshots.get(record, snapshot.position) or b"") == list(states.values())[-1]
+        await store.close()
+    await older.fleet.end()
