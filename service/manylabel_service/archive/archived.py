@@ -46,13 +46,15 @@ class ArchivedLog:
     Attributes
     ----------
     record : the model.
-    through : the end of the log.
+    through : the end of the log, or of what is there without a gap.
+    missing : what is missing after `through`; None if nothing is known to be.
     """
 
     def __init__(self, place: Place, store: str, model: ArchivedModel) -> None:
         self.record = ModelMeta(model.name, model.incarnation, model.spec)
         self.begin = self.through = model.begin
         self.states: list[str] = []
+        self.missing: ObjectMissing | None = None
         self._model = model
         self._place = place
         self._prefix = layout.timeline_prefix(store, model.incarnation, model.timeline)
@@ -60,24 +62,17 @@ class ArchivedLog:
         self._decoded: tuple[LogPart, list[Entry]] | None = None
 
     async def open(self) -> None:
-        """Find what there is.
-
-        Raises
-        ------
-        ObjectMissing
-            The archive had more of the log than it has now.
-        PlaceUnavailable
-        """
+        """Find what there is; raise PlaceUnavailable."""
         keys = await self._place.keys(self._prefix)
-        self._parts = layout.chain(layout.log_parts(keys), self._model.begin)
+        parts = layout.log_parts(keys)
+        self._parts = layout.chain(parts, self._model.begin)
         self.states = layout.state_positions(keys)
         if self._parts:
             self.through = self._parts[-1].through
-        if position_key(self.through) < position_key(self._model.through):
-            raise ObjectMissing(
-                f"the log of model {self._model.name!r} after position {self.through}, up to {self._model.through} or "
-                f"beyond ({self._prefix}log/)"
-            )
+        ends = [self._model.through, *(part.through for part in parts)]
+        if position_key(last := max(ends, key=position_key)) > position_key(self.through):
+            what = f"the log of model {self._model.name!r} after position {self.through}, on the way to {last}"
+            self.missing = ObjectMissing(f"{what} ({self._prefix}log/{self.through}_...)")
 
     @property
     def as_store(self) -> Store:

@@ -23,7 +23,7 @@ from manylabel_service.archive.layout import ArchivedBlob, ArchivedDocument, Arc
 from manylabel_service.archive.mark import RESTORE
 from manylabel_service.archive.shipping import ARCHIVE, BLOBS, KINDS, put_origin
 from manylabel_service.datasets.dataset_store import KIND as DATASETS
-from manylabel_service.errors import BeforeHistory, DurabilityUnavailable, ModelExists
+from manylabel_service.errors import BeforeHistory, DurabilityUnavailable, ModelExists, PositionNotFound
 from manylabel_service.hosting.size_limits import check_limit
 from manylabel_service.models.membership import EXPIRY_SECONDS
 from manylabel_service.models.membership import KIND as MEMBERS
@@ -87,8 +87,7 @@ async def restore(
     try:
         restored = await restoring.all(origin, until) if model is None else await restoring.one(model, until)
     except BaseException:
-        await restoring.wipe(model)
-        await store.documents.delete(RESTORE, RESTORE, revision=mark)
+        await restoring.undo(model, mark)
         raise
     await store.documents.delete(RESTORE, RESTORE, revision=mark)
     return restored
@@ -150,6 +149,11 @@ class _Restoring:
         revision = (await self._store.documents.revisions(RESTORE)).get(RESTORE)
         value = json.dumps({"model": name}).encode()
         return await self._store.documents.put(RESTORE, RESTORE, value, revision=revision)
+
+    async def undo(self, name: str | None, mark: int) -> None:
+        """Remove what this restore has made, and the mark."""
+        await self.wipe(name)
+        await self._store.documents.delete(RESTORE, RESTORE, revision=mark)
 
     async def wipe(self, name: str | None) -> None:
         """Remove what a restore has made."""
@@ -233,14 +237,17 @@ class _Restoring:
 
     async def _position(self, archived: ArchivedLog, until: str | int | None) -> str:
         reader = HistoryReader(archived.record, archived.as_store)
-        if until is None or archived.through == archived.begin:
-            return archived.through
         try:
-            return await reader.find(until)
+            position = archived.through if until is None else await reader.find(until)
         except BeforeHistory:
             if isinstance(until, int):  # the catalogue is of an earlier time, so the model was there, as it began
                 return archived.begin
             raise
+        except PositionNotFound:
+            raise archived.missing or PositionNotFound(archived.record.name, str(until)) from None
+        if archived.missing is not None and position == archived.through:
+            raise archived.missing
+        return position
 
     async def _state(self, archived: ArchivedLog, position: str) -> OnlineModel | None:
         """Return the state at a position, checked as an upload is; None if nothing was learnt yet."""
