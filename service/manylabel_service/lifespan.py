@@ -23,7 +23,7 @@ log = structlog.get_logger()
 async def lifespan(
     context: Context, store: Store, on_ready: Callable[[], None], on_failure: Callable[[], None]
 ) -> AsyncIterator[None]:
-    """Serve inside; the application gets ready meanwhile, so that /livez answers at once.
+    """Serve in the context; the application starts in the background, so that /livez responds at once.
 
     Parameters
     ----------
@@ -71,7 +71,7 @@ async def _start(context: Context, store: Store, on_ready: Callable[[], None], o
 
 
 async def _open(context: Context, store: Store) -> None:
-    """Open the store and start; a store that is not there yet is waited for."""
+    """Open the store, waiting until it is available, and start."""
     pause, is_open = BACKOFF_SECONDS[0], False
     while True:
         try:

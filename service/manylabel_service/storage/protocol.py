@@ -94,7 +94,7 @@ def position_key(position: str) -> tuple[int, ...]:
 
 @dataclass(frozen=True, slots=True)
 class ModelMeta:
-    """A record names a model; `incarnation` tells apart those that had one name in turn.
+    """Identity of a model; `incarnation` distinguishes successive models of one name.
 
     No field of a `damaged` record is reliable, and its spec is empty; the model can only be deleted.
     """
@@ -181,7 +181,7 @@ class Models(Protocol):
         ...
 
     async def find(self, name: str) -> ModelMeta | None:
-        """Return the model that has the name now; None if there is none."""
+        """Return the current model of this name; None if there is none."""
         ...
 
     async def all(self) -> list[ModelMeta]:
@@ -281,7 +281,7 @@ class Snapshots(Protocol):
     """The snapshots of all models: bytes at positions of their logs."""
 
     async def put(self, record: ModelMeta, position: str, data: Bytes, extent: LogExtent = NO_EXTENT) -> None:
-        """Add a snapshot beside the others, or replace the one at the same position.
+        """Add a snapshot, or replace the one at the same position.
 
         It is listed, and can be read, only once all of it is in place, was read again and equals what was passed (or
         `StorageUnavailable` is raised); if it is lost (by a loss of power), so is a `trim` that was requested
@@ -295,7 +295,7 @@ class Snapshots(Protocol):
         ...
 
     async def get(self, record: ModelMeta, position: str) -> memoryview | None:
-        """Return the bytes of a snapshot as they are; whether they are intact, the reader tells by a checksum.
+        """Return the stored bytes of a snapshot; the reader verifies their checksum.
 
         They belong to the caller, who may write to them. None if there is no snapshot at the position, or one whose
         bytes are lost. Raises `ModelGone`.
@@ -360,7 +360,7 @@ class Predictions(Protocol):
         ...
 
     async def get(self, record: ModelMeta, ids: Sequence[str]) -> list[bytes | None]:
-        """Return what is kept under each id; None where there is nothing, or no longer, or nothing intact.
+        """Return the value under each id; None if it is missing, expired or damaged.
 
         Raises `ModelGone`.
         """
@@ -398,7 +398,7 @@ class Documents(Protocol):
         ...
 
     async def get(self, kind: str, name: str) -> Document | None:
-        """Return a document as it is now; None if there is none. Raises `DocumentDamaged`."""
+        """Return the current document; None if there is none. Raises `DocumentDamaged`."""
         ...
 
     async def all(self, kind: str, after: int = 0) -> list[Document]:
@@ -442,7 +442,7 @@ class Blobs(Protocol):
         ...
 
     async def delete(self, key: str) -> None:
-        """Remove a blob, if it is there."""
+        """Delete a blob if it exists."""
         ...
 
     async def keys(self, prefix: str = "") -> list[str]:

@@ -103,7 +103,7 @@ class RedisModels(Part):
         return sorted(records, key=lambda record: record.incarnation)
 
     async def missing(self, records: list[ModelMeta]) -> set[int]:
-        """Return the incarnations among these that are there no more."""
+        """Return the incarnations that no longer exist."""
         pairs = [word for record in records for word in (record.name, record.incarnation)]
         answer = await self._engine.connection.run(MISSING, (MODELS,), *pairs)
         return set(map(int, answer[1]))
@@ -114,7 +114,7 @@ class RedisModels(Part):
         self._engine.background.begin(self._engine.attempt(self.purge(record.name, record.incarnation)))
 
     async def _unpublish(self, record: ModelMeta) -> None:
-        """Free the name, and remove what every call with the record looks for first."""
+        """Release the name, and delete the key that every call with the record reads first."""
         answer = await self._engine.connection.run(
             UNPUBLISH, (MODELS, GONE, DELETIONS), record.name, record.incarnation
         )

@@ -134,15 +134,16 @@ class Tables:
         return [model.record for model in self._models("name IS NOT NULL ORDER BY incarnation")]
 
     def hide_model(self, record: ModelMeta) -> None:
-        """Free the name and let every later call with the record fail; `forget_model` ends what
-        this begins."""
+        """Release the name and make every later call with the record fail (a tombstone); `forget_model` completes the
+        deletion.
+        """
         with self.transaction("fsync"):
             self._find(record)
             self._write_model(record.incarnation, None, b"", LAST_NUMBER)
         self._logs.pop(record.incarnation, None)
 
     def hidden_models(self) -> list[int]:
-        """Return the incarnations that are deleted, but not yet gone."""
+        """Return the incarnations that are deleted but not yet purged."""
         hidden = self._models("name IS NULL")
         return [model.record.incarnation for model in hidden if not model.record.damaged]
 
@@ -151,7 +152,7 @@ class Tables:
         return not any(model.record.damaged for model in self._models("1"))
 
     def forget_model(self, incarnation: int) -> None:
-        """Remove the last traces of a hidden model, once its entries and files are gone."""
+        """Purge the last rows of a deleted model, once its entries and files are gone."""
         with self.transaction("log"):
             self._connection.execute("DELETE FROM snapshots WHERE incarnation = ?", (incarnation,))
             self._connection.execute("DELETE FROM models WHERE incarnation = ?", (incarnation,))
@@ -193,7 +194,7 @@ class Tables:
         return counts
 
     def mark_trimmed(self, record: ModelMeta, through: str) -> int:
-        """Cut the log in one step; return the last number cut. `drop_entries` gives the space back."""
+        """Trim the log in one step; return the last trimmed number. `drop_entries` frees the space."""
         number = number_of(through)
         log = self._log(record)
         trimmed = max(log.trimmed, min(number, log.last))
