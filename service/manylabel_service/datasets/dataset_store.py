@@ -123,7 +123,7 @@ class DatasetStore:
         return record
 
     async def restore(self, record: DatasetMeta, data: bytes, details: Details) -> None:
-        """Keep a dataset that another store had, as it was there; the caller has checked it. Raises DatasetExists,
+        """Store a dataset exactly as another store had it; the caller has checked it. Raises DatasetExists,
         LimitExceeded or StorageFull."""
         await self.check_free(record.name)
         id = ulid.make(time.time_ns() // 1_000_000, secrets.token_bytes(ulid.N_RANDOM_BYTES))

@@ -43,7 +43,7 @@ Convert = Callable[[Any, Path], Any]
 
 
 class Examples(NamedTuple):
-    """Examples of a request; `at` says where one of them stands in its body."""
+    """Examples of a request; `at` returns the path of an example in the body."""
 
     values: list[Any]
     at: Callable[[int], Path]
@@ -124,7 +124,7 @@ def _check_names(names: Sequence[str], signature: Signature) -> None:
 
 
 async def _from_vectors(tensors: Sequence[Tensor], n: int, convert: Convert, max_features: int) -> Examples:
-    """Return records with the rows of other inputs as their vectors; a row of which all is missing is no vector."""
+    """Return records with the rows of other inputs as their vectors; a row without values is omitted."""
     values = [Features((), None, np.zeros(0, dtype=np.float32))] * n
     vectors: list[dict[str, NDArray[np.float32]]] = [{} for _ in range(n)]
     for tensor in tensors:
@@ -184,8 +184,7 @@ def _value(text: str, at: Path) -> Any:
 
 
 def wanted_outputs(asked: schemas.InferRequest, signature: Signature) -> list[Output]:
-    """Return the outputs to answer: those asked for, or all that the model has, each once. Raises a Problem
-    invalid_request."""
+    """Return the requested outputs, or all of the model, without duplicates. Raises a Problem invalid_request."""
     parameters = asked.parameters or {}
     all_binary = _flag(parameters.get("binary_data_output", False), "parameters", "binary_data_output")
     all_likely = not asked.outputs and signature.has_probabilities
@@ -208,7 +207,7 @@ def _flag(value: Any, *at: str | int) -> bool:
 
 
 def n_numbers(outputs: Sequence[Output], n_examples: int, n_labels: int) -> int:
-    """Return how many numbers an answer has, or takes to make."""
+    """Return how many numbers a response contains or needs."""
     return max(1, sum(output.name != "labels" for output in outputs)) * n_examples * n_labels
 
 
@@ -271,7 +270,7 @@ def _row(prediction: Prediction, output: Output, names: Sequence[str]) -> bytes:
 
 
 def metadata(name: str, signature: Signature) -> dict[str, Any]:
-    """Return what the protocol tells of a model."""
+    """Return the metadata of a model in the protocol."""
     inputs = [
         {"name": each, "datatype": "BYTES", "shape": [-1]}
         if n_columns is None
