@@ -133,8 +133,8 @@ class FALT(LinearThresholdingLearner):
         model : FittedLinear
             A fitted M3L, MLRL or SSMLRL with a linear kernel, or anything with such a `coef_` and `intercept_`.
         **parameters
-            Of the constructor; `scaling` is that of the model, or "unit" for one with "none". No other can be gone on
-            with: the statistics of "standard" come from the stream alone.
+            Of the constructor; `scaling` is that of the model, or "unit" for one with "none". No other can be gone
+            on with.
 
         Raises
         ------

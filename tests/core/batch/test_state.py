@@ -25,7 +25,7 @@ MODELS = {
     "rbf": M3L(kernel="rbf", gamma=0.3),
     "mean distance": MLRL(kernel="rbf", warm_start=True),
     "poly": MLRL(kernel="poly", gamma="scale", degree=2, coef0=1.0),
-    "relations": MLRL(lam=0.01, covariance_init=np.diag([1.0, 2.0, 3.0])),
+    "relations": MLRL(lam=0.01),
     "semi": SSMLRL(kernel="rbf"),
     "semi linear": SSMLRL(),
 }

@@ -34,7 +34,7 @@ States = dict[str, bytes]
 
 SPECS: list[dict[str, Any]] = [
     {"algorithm": "falt", "params": {"eta": 0.5}, "text": {"min_length": 1}},  # so that letters are words of titles
-    {"algorithm": "falt", "scaling": "standard", "window": 3},
+    {"algorithm": "falt", "window": 3},
     {"algorithm": "salt", "scaling": "unit"},
     {"algorithm": "kernel_falt", "params": {"budget": 4}, "text": {"min_length": 1}},
 ]

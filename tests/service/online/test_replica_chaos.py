@@ -67,7 +67,7 @@ async def test_rollbacks_among_updates_leave_the_same_bits_as_one_fold_of_the_lo
     """Updates, snapshots and rollbacks from three processes at once, then the log folded by itself, one by one."""
     rng = random.Random(21)
     registries = await fleet.start_several(3, snapshot_retention_count=1000)
-    await registries[0].create(fleet.spec(scaling="standard"))
+    await registries[0].create(fleet.spec())
     replicas = [await registry.get("m") for registry in registries]
     targets: list[str] = []
     n_rollbacks = 0

@@ -35,7 +35,7 @@ from manylabel_service.online.state.log_entries import StreamPart
 async def hosted(fleet: Any, number: int, **settings: Any) -> tuple[list[Any], list[Any]]:
     """So many registries, and the replica of model `m` in each."""
     registries = await fleet.start_several(number, **settings)
-    await registries[0].create(fleet.spec(scaling="standard"))
+    await registries[0].create(fleet.spec())
     return registries, [await registry.get("m") for registry in registries]
 
 

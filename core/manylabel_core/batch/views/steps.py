@@ -134,24 +134,6 @@ def weights(gram: Matrix, cross: Matrix, ridge: float) -> Matrix:
     return representation(gram + ridge * np.eye(len(gram)), cross)
 
 
-def view_weights(residuals: Matrix, shares: Matrix, r: float) -> Matrix:
-    """Return alpha, Eq. (22): proportional to `(1/e_v)^(1/(r-1))`, for e_v the mean squared residual of a row of the
-    view.
-
-    Parameters
-    ----------
-    residuals : ndarray of shape (n_views,), float64
-        Above 0.
-    shares : ndarray of shape (n_views,), float64
-        Of the rows that have the view. The mean weight of a row is 1: `shares @ alpha == 1`.
-    r : float
-        Above 1.
-    """
-    logs = -np.log(residuals) / (r - 1.0)
-    alpha = np.exp(logs - logs.max())
-    return np.asarray(alpha / (shares @ alpha))
-
-
 def _penalty(values: Matrix, least: float) -> float:
     """Return mu, the geometric mean of the ends of the spectrum, where the method is fast; never too small for it."""
     largest = max(float(np.abs(values).max()), np.finfo(np.float64).tiny)

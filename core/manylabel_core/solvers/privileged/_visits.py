@@ -118,7 +118,7 @@ def privileged_weights(task, label, alpha, beta, v):  # type: ignore[no-untyped-
     A = sums[-2]
     for other in range(len(v) - 1):
         v[other] = (2.0 * sums[other] - A) / task.gamma if task.mask[label, other] else 0.0
-    v[-1] = task.constant * A / task.gamma
+    v[-1] = A / task.gamma
 
 
 @compiled
@@ -127,7 +127,7 @@ def slacks_of(task, v, slacks):  # type: ignore[no-untyped-def]
     if not v.any():
         slacks[:] = 0.0
         return
-    base = task.constant * v[-1] - v[:-1].sum()
+    base = v[-1] - v[:-1].sum()
     for k in range(len(slacks)):
         total = 0.0
         for p in range(task.indptr[k], task.indptr[k + 1]):
@@ -136,10 +136,10 @@ def slacks_of(task, v, slacks):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def lost(task, weights, margins, direction, v, slacks):  # type: ignore[no-untyped-def]
+def lost(task, weights, margins, v, slacks):  # type: ignore[no-untyped-def]
     """Return `gamma/2 |v|^2 + C sum slack + rho/2 sum zeta^2` (hinge: `rho sum zeta`), after v has been made feasible.
 
-    That is done by adding some of direction. Margins are `y (z.x + b)`. Slacks are written.
+    That is done by the weight of the constant, which raises all slacks. Margins are `y (z.x + b)`. Slacks are written.
     Weights of examples are empty where all are 1, here and below.
     """
     slacks_of(task, v, slacks)
@@ -148,7 +148,7 @@ def lost(task, weights, margins, direction, v, slacks):  # type: ignore[no-untyp
         for i in range(len(margins)):
             least = max(least, 1.0 - margins[i] - slacks[task.kinds[i]])
     if least > NOTHING:
-        v += least * direction
+        v[-1] += least
         slacks_of(task, v, slacks)
     total = 0.5 * task.gamma * np.sum(v * v) + task.C * np.sum(task.sizes * slacks)
     if task.rho < np.inf:
@@ -163,7 +163,7 @@ def lost(task, weights, margins, direction, v, slacks):  # type: ignore[no-untyp
 
 @compiled
 def evaluate(  # type: ignore[no-untyped-def]
-    task, weights, label, f, alpha, beta, v, feasible, direction, known, again, pairs, kinds
+    task, weights, label, f, alpha, beta, v, known, again, pairs, kinds
 ):
     """Evaluate the objectives of a label, and list its variables that are not at their bound.
 
@@ -174,10 +174,6 @@ def evaluate(  # type: ignore[no-untyped-def]
     alpha, beta : ndarrays of shape (n_samples,) and (n_kinds,), float64
     v : ndarray of shape (n_labels + 1,), float64
         Its w~.
-    feasible : ndarray of shape (n_labels + 1,), float64
-        A w~ that becomes feasible by adding some of `direction` to it; that is done.
-    direction : ndarray of shape (n_labels + 1,), float64
-        Raises the slack of every kind that can have one by at least 1.
     known : ndarray of shape (n_labels + 1,), float64
         A feasible w~; replaced by the best of it, 0, and the new one.
     again : bool
@@ -197,13 +193,14 @@ def evaluate(  # type: ignore[no-untyped-def]
     squared = np.sum(alpha * alpha) if len(weights) == 0 else np.sum(alpha * alpha / weights)
     linear = alpha.sum() - 0.5 * (task.gamma * np.sum(v * v) + task.ridge * squared)
     idle = not (v.any() or known.any())
-    best, chosen = lost(task, weights, margins, direction, known, slacks), known
+    best, chosen = lost(task, weights, margins, known, slacks), known
     if idle or again:  # where it is idle, all candidates are 0
         return best, linear, n_pairs, n_kinds
-    lost(task, weights, margins, direction, feasible, slacks)
+    feasible = v.copy()
+    lost(task, weights, margins, feasible, slacks)
     # The errors of `feasible` and `known` are noise, and their mean has less of it.
     for candidate in (feasible, 0.5 * (feasible + known), np.zeros_like(known)):
-        cost = lost(task, weights, margins, direction, candidate, slacks)
+        cost = lost(task, weights, margins, candidate, slacks)
         if cost < best:
             best, chosen = cost, candidate
     known[:] = chosen
@@ -270,7 +267,7 @@ def visit(X, squares, task, weights, label, pairs, kinds, alpha, beta, s, z, swe
     gained, idle = _visit_idle(X, squares, task, weights, label, pairs, alpha, beta, s, z, sweeps, goal, state)
     if idle:
         return gained
-    mask, length = task.mask[label], task.mask[label].sum() + task.constant
+    mask, length = task.mask[label], task.mask[label].sum() + 1.0
     sums, listed, near = np.empty(len(mask) + 2), np.empty(len(beta)), np.empty(len(beta))
     privileged_sums(task, label, alpha, beta, listed, sums)
     r = np.argmax(beta)

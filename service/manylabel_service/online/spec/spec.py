@@ -99,9 +99,9 @@ class ModelSpec(BaseModel):
     limits: LimitsField = None
     """Limits on the numbers of features and labels, and the policy for further ones. Null: as many as the server
     allows."""
-    scaling: Literal["auto", "none", "unit", "standard"] | None = None
-    """Scaling of features: by what the stream shows of them, none, each example to unit length, or running
-    standardisation. Null takes auto, or none where `passes` are given."""
+    scaling: Literal["auto", "none", "unit"] | None = None
+    """Scaling of features: by what the stream shows of them, none, or each example to unit length. Null takes auto, or
+    none where `passes` are given."""
     missing: Literal["mean", "zero"] | None = None
     """Where a quantity stands that most examples have and an example lacks: at the mean of those that have it (only
     with the scaling auto), or at 0. Null takes mean with the scaling auto, and zero with any other."""

@@ -34,7 +34,7 @@ Arrays = dict[str, NDArray[Any]]
 MAKERS: dict[str, Callable[..., OnlineLearner]] = {
     **LINEAR,
     "falt-double": partial(FALT, dtype="float64"),
-    "falt-macro": partial(FALT, optimise="macro_f1", scaling="standard"),
+    "falt-macro": partial(FALT, optimise="macro_f1"),
     "falt-no-intercept": partial(FALT, fit_intercept=False, scaling="none"),
     "falt-average": partial(FALT, average=True),
     "falt-restart": partial(FALT, drift="adwin", on_drift="restart"),
@@ -211,7 +211,7 @@ def test_sums_of_a_label_that_is_true_again_and_again_are_divided() -> None:
 def test_a_batch_model_can_be_taken_over() -> None:
     rng = np.random.default_rng(0)
     X, Y = rng.normal(size=(30, 20)), rng.integers(0, 2, (30, 9))
-    batch = M3L(scaling="auto").fit(X, Y)
+    batch = M3L().fit(X, Y)
     found = []
     for n_bytes in (NEVER, 0):
         with larger_than(n_bytes):

@@ -65,12 +65,11 @@ MODELS: dict[str, Callable[[], OnlineModel]] = {
     "nystroem": lambda: named_model(algorithm="kernel_salt", params={"budget": 2, "average": True}),
     "aggressive": lambda: named_model(algorithm="passive_aggressive", params={"drift": "adwin"}),
     "kernel-aggressive": lambda: named_model(algorithm="kernel_passive_aggressive", params={"budget": 2}),
-    "kernel-standard": lambda: named_model(algorithm="kernel_falt", scaling="standard"),
     "poly": lambda: named_model(algorithm="kernel_falt", params={"kernel": "poly"}),
     "declared": lambda: named_model(features=list("abcde"), labels=list("xyzqv")),
     "sparse": lambda: numbered_model(sparse(0, 3)),
     "sparse-kernel": lambda: numbered_model(sparse(0, 3), algorithm="kernel_falt"),
-    "dense": lambda: numbered_model(dense(1, 0, 2), algorithm="salt", scaling="standard"),
+    "dense": lambda: numbered_model(dense(1, 0, 2), algorithm="salt", scaling="auto"),
     "declared-number": lambda: numbered_model(sparse(2), features=4),
     "new": new_model,
     "new-declared": lambda: new_model(features=3, labels=["x"]),
@@ -108,7 +107,7 @@ def test_a_state_of_a_newer_version_says_so() -> None:
 
 
 def test_a_seed_has_what_was_learnt_and_nothing_of_requests() -> None:
-    model = named_model(scaling="standard")
+    model = named_model()
     before = model.to_bytes()
     seed = OnlineModel.from_bytes(model.seed("seed"))
     assert (seed.spec.name, seed.position, seed.updates) == ("seed", SEED, model.updates)
@@ -176,7 +175,6 @@ FORGED: list[tuple[str, Change]] = [
     ("falt-auto", saying(more=1)),
     ("falt-auto", saying(scaled_before=1)),
     ("falt-auto", saying(scaled_before=-1)),
-    ("falt-standard", setting("learner.scaling.count", lambda count: count + 1)),
     ("falt-auto", setting("learner.scaling.count", lambda count: count + 1)),
     ("watched", setting("learner.scaling.count", lambda count: count - 1)),
     ("watched", setting("learner.n_seen", lambda n_seen: [n_seen[0] + 1, *n_seen[1:]])),
@@ -185,7 +183,7 @@ FORGED: list[tuple[str, Change]] = [
     ("watched", lambda arrays, header: header["spec"]["params"].update(average=False)),
     ("measured", lambda arrays, header: header["spec"]["params"].update(calibrate=False, optimise="none")),
     ("measured", lambda arrays, header: header["spec"]["params"].update(optimise="micro_f1")),
-    ("unit", lambda arrays, header: header["spec"].update(scaling="auto")),
+    ("unit", lambda arrays, header: header["spec"].update()),
     ("falt-auto", lambda arrays, header: header["spec"].update(scaling="none")),
     ("falt-auto", lambda arrays, header: header["spec"]["params"].update(step="implicit")),
     ("nystroem", lambda arrays, header: header["spec"]["params"].update(budget=1)),
