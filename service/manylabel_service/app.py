@@ -135,9 +135,9 @@ def create_app(
         routes=routes,
         docs_url="/docs",
         redoc_url=None,
-        swagger_ui_parameters={"validatorUrl": None},  # of another server, which would be asked about this one
+        swagger_ui_parameters={"validatorUrl": None},  # a remote validator, to which the description would be sent
         redirect_slashes=False,
-        telemetry={"tracing": False, "metrics": False, "logs": False},  # asked about at every request if left on
+        telemetry={"tracing": False, "metrics": False, "logs": False},  # would otherwise be looked up at every request
         exception_handlers={**HANDLERS, RequestValidationError: answer_wrong_parameters},
         lifespan=lambda _: lifespan(context, store, on_ready, on_failure),
     )

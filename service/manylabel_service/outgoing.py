@@ -53,7 +53,7 @@ async def resolve(url: httpx2.URL, seconds: float) -> list[str]:
     try:
         async with asyncio.timeout(seconds):
             found = await asyncio.get_running_loop().getaddrinfo(url.host, url.port, type=socket.SOCK_STREAM)
-    except (OSError, TimeoutError, UnicodeError) as error:  # the last for a name that cannot be one
+    except (OSError, TimeoutError, UnicodeError) as error:  # UnicodeError for an invalid host name
         raise HostUnknown(type(error).__name__) from error
     return list(dict.fromkeys(str(each[4][0]) for each in found))
 

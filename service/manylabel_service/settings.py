@@ -604,7 +604,7 @@ def _said(error: ErrorDetails, kind: type[Settings]) -> str:
         return "unknown setting" + _nearest(_suffix(name), known, prefix)
     said = error["msg"].removeprefix("Value error, ").replace("Input should be", "must be")
     said = said.partition(", unable to ")[0]
-    secret = name in ("store", "redis_password")  # an address may have a password in it
+    secret = name in ("store", "redis_password")  # an address may contain a password
     return said if secret else f"{said} (got {error['input']!r})"
 
 

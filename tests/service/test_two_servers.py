@@ -91,31 +91,22 @@ def key_of(server: Server, **fields: Any) -> dict[str, Any]:
     return made
 
 
-def test_a_key_that_is_revoked_there(pair: Pair, pause: Callable[[], None]) -> None:
-    lost, other = key_of(pair.here), key_of(pair.here)
-    eventually(lambda: pair.there.opens(lost["key"]) and pair.there.opens(other["key"]))
+def test_keys_that_change_there(pair: Pair, pause: Callable[[], None]) -> None:
+    """One is revoked, one expires and one is made on a server, while the other one changes keys of its own."""
+    lost, short, own = (key_of(pair.here) for _ in range(3))
+    eventually(lambda: all(pair.there.opens(each["key"]) for each in (lost, short, own)))
     pair.there.do("DELETE", f"/v1/keys/{lost['id']}")
     pause()
-    pair.here.do("PATCH", f"/v1/keys/{other['id']}", {"note": "changed here"})
-    eventually(lambda: not pair.here.opens(lost["key"]))
-
-
-def test_a_key_that_is_made_there(pair: Pair, pause: Callable[[], None]) -> None:
+    pair.here.do("PATCH", f"/v1/keys/{own['id']}", {"note": "changed here"})
+    soon = (datetime.now(UTC) + timedelta(seconds=0.5)).isoformat()
+    pair.there.do("PATCH", f"/v1/keys/{short['id']}", {"expires_at": soon})
+    pause()
+    pair.here.do("DELETE", f"/v1/keys/{own['id']}")
     made = key_of(pair.there)
     pause()
-    own = key_of(pair.here)
-    eventually(lambda: pair.here.opens(made["key"]))
-    eventually(lambda: pair.there.opens(own["key"]))
-
-
-def test_a_key_that_is_changed_there(pair: Pair, pause: Callable[[], None]) -> None:
-    changed, other = key_of(pair.here), key_of(pair.here)
-    eventually(lambda: pair.there.opens(changed["key"]))
-    soon = (datetime.now(UTC) + timedelta(seconds=0.5)).isoformat()
-    pair.there.do("PATCH", f"/v1/keys/{changed['id']}", {"expires_at": soon})
-    pause()
-    pair.here.do("DELETE", f"/v1/keys/{other['id']}")
-    eventually(lambda: not pair.here.opens(changed["key"]))
+    mine = key_of(pair.here)
+    eventually(lambda: pair.here.opens(made["key"]) and pair.there.opens(mine["key"]))
+    eventually(lambda: not pair.here.opens(lost["key"]) and not pair.here.opens(short["key"]))
 
 
 @some_pauses

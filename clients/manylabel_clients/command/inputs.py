@@ -36,10 +36,13 @@ class Item(NamedTuple):
     x: Any
     y: Any
     weight: Any = None
+    ref: Any = None
 
     @property
     def labelled(self) -> tuple[Any, ...]:
-        """The example as calls with many take it: with its weight, if it has one."""
+        """The example as calls with many take it: with its weight and its reference, if it has these."""
+        if self.ref is not None:
+            return (self.x, self.y, self.weight, None, self.ref)
         return (self.x, self.y) if self.weight is None else (self.x, self.y, self.weight)
 
 
@@ -65,18 +68,18 @@ def read_items(source: str, labelled: bool, labels: str | None = None, table: Ta
         return
     needed = {"x", "y"} if labelled else {"x"}
     for place, value in _read_values(source, LABELLED_EXAMPLE):
-        if not isinstance(value, dict) or not needed <= value.keys() <= {"x", "y", "weight"}:
+        if not isinstance(value, dict) or not needed <= value.keys() <= {"x", "y", "weight", "ref"}:
             raise Failure(f"{place}: an example looks like {LABELLED_EXAMPLE if labelled else EXAMPLE}")
-        yield Item(place, value["x"], value.get("y"), _weight(place, value))
+        yield Item(place, value["x"], value.get("y"), _weight(place, value), value.get("ref"))
 
 
 def read_truths(source: str) -> Iterator[Item]:
     """Yield the truths of kept predictions of `source`, whose `x` is the id; as `read_items`, which also tells what
     it may raise. A table has none."""
     for place, value in _read_values(source, TRUTH):
-        if not isinstance(value, dict) or not {"id", "y"} <= value.keys() <= {"id", "y", "weight"}:
+        if not isinstance(value, dict) or not {"id", "y"} <= value.keys() <= {"id", "y", "weight", "ref"}:
             raise Failure(f"{place}: labels of a stored prediction look like {TRUTH}")
-        yield Item(place, value["id"], value["y"], _weight(place, value))
+        yield Item(place, value["id"], value["y"], _weight(place, value), value.get("ref"))
 
 
 def _weight(place: str, value: dict[str, Any]) -> Any:
@@ -133,7 +136,7 @@ def _has_rows(source: str, are_parts_named: bool) -> bool:
     if not (source == "-" or _is_json(source)):
         format = record_format(source)
     if are_parts_named and format not in RECORDS:
-        options = "--labels, --tags, --separator, --ignore, --text and --weight"
+        options = "--labels, --tags, --separator, --ignore, --text, --weight and --ref"
         raise Failure(f"{options} are for files that end with .csv, .tsv, .jsonl or .ndjson, or these and .gz")
     return format in TABLES or (format == "ndjson" and (are_parts_named or is_packed))
 
@@ -145,10 +148,10 @@ def _is_json(source: str) -> bool:
 def _rows(path: Path, labelled: bool, labels: str | None, table: TableOptions) -> Iterator[Item]:
     if labelled:
         check_labelled(path, labels, table)
-    for line, x, y, weight in read_rows(path, labels, table):
+    for line, x, y, weight, ref in read_rows(path, labels, table):
         if y is None and labelled:
             raise Failure(f"{path}, line {line}: its labels are not known")
-        yield Item(f"line {line}", x, y, weight)
+        yield Item(f"line {line}", x, y, weight, ref)
 
 
 def _decodable(lines: Iterator[str]) -> Iterator[str]:

@@ -77,7 +77,7 @@ def feed(
 
     Parameters
     ----------
-    stream : iterable of (x, y) or (x, y, weight)
+    stream : iterable of (x, y), (x, y, weight) or (x, y, weight, source, ref)
         A river dataset, a `FileStream`, or any iterable. `x` is a dict of features (numbers or bools), or
         another form that `Model.update` takes. `y` is a dict of labels and bools (labels not in it are
         unknown), or a list or set of the names of all relevant labels (the others are irrelevant).
@@ -156,10 +156,14 @@ def _examples(stream: Iterable[Any], start: int, complete: bool) -> Iterator[Exa
 
 
 def _example(row: Any, complete: bool) -> Example:
-    if len(row) not in (2, 3):
-        raise ValueError(f"a row must be (x, y) or (x, y, weight), not {len(row)} values")
+    if not 2 <= len(row) <= 5:
+        raise ValueError(f"a row must be (x, y), with weight, source and ref behind them, not {len(row)} values")
     x, y, *weight = row
-    if weight and not (isinstance(weight[0], int | float) and 0.0 < weight[0] <= MAX_EXAMPLE_WEIGHT):
+    if (
+        weight
+        and weight[0] is not None
+        and not (isinstance(weight[0], int | float) and 0.0 < weight[0] <= MAX_EXAMPLE_WEIGHT)
+    ):
         raise ValueError(f"a weight must be a number above 0 and at most {MAX_EXAMPLE_WEIGHT:g}, not {weight[0]!r}")
     return (named_values(x) if isinstance(x, Mapping) else x), _labels(y, complete), *weight
 

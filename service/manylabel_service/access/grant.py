@@ -9,7 +9,7 @@ from manylabel_service.errors import ModelNotAllowed, ScopeMissing, ServiceError
 
 
 class Access:
-    """An access says what a caller may do.
+    """Permissions of the caller of a request.
 
     Parameters
     ----------

@@ -33,7 +33,7 @@ NO_RATES = RateLimits()
 
 
 class Key(BaseModel):
-    """A key as the store has it.
+    """Stored key.
 
     Times are milliseconds of Unix time.
     """
@@ -67,7 +67,7 @@ class Key(BaseModel):
         own : Key
             The key of the caller.
         before : Key or None
-            What this key was before a change: what it had stays allowed.
+            This key before a change, whose rights stay allowed.
         """
         if _until(self) > max(_until(own), _until(before) if before else 0):
             assert own.expires_unix_ms is not None, "nothing is later than never"

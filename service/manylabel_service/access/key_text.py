@@ -28,7 +28,7 @@ DIGEST_OF_NONE = bytes(hashlib.sha256().digest_size)
 
 
 class KeyText(NamedTuple):
-    """A key as it is sent has the id by which it is found, and a secret."""
+    """Text of a key: the id by which it is found, and a secret."""
 
     id: str
     secret: str

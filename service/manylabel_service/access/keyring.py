@@ -35,7 +35,7 @@ RETRY_SECONDS = 1.0
 _BACK = "restore the store from a backup, or make a key with `manylabel keys init`"
 
 POLL_SECONDS = 0.25
-"""Between two looks for what other processes have done to the keys: no store tells of that by itself."""
+"""Interval in seconds of polls for keys that other processes changed; no store notifies of these changes."""
 
 MAX_TOKEN_MODELS = 100
 """Models of which it is remembered, for each key, what tokens open."""
@@ -82,7 +82,7 @@ class _Holder:
 
 
 class Keyring:
-    """A keyring tells what the caller of a request may do, by the keys of a store.
+    """Authentication of requests by the keys of a store.
 
     They are known after `start`, and followed from then on: what another process does to them counts here within a
     second. While the store is away, those that are known go on to count.
@@ -149,7 +149,7 @@ class Keyring:
                     await self._store_revocations()
             except StorageError:
                 continue  # the next poll that succeeds reads all keys
-            except Exception:  # without it, this process would never hear of a revocation again
+            except Exception:  # otherwise this process would never see a revocation again
                 log.exception("keys_not_followed")
                 self._key_store.restart()
 
@@ -186,7 +186,7 @@ class Keyring:
             elif known is None or known.revision < revision:
                 self._holders[id] = self._holder(key, revision, known)
         if found:
-            self._open = self._lost = False  # and never open again: keys that are lost must not let in everybody
+            self._open = self._lost = False  # closed for good: if keys are lost, not every client may get in
 
     def _holder(self, key: Key, revision: int, known: _Holder | None) -> _Holder:
         key = self._current(key)

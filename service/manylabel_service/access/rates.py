@@ -11,11 +11,11 @@ from manylabel_service.errors import RateLimited
 MAX_HOLD_SECONDS = 10.0
 """Longest that a stream is held back; one that would have to wait longer ends."""
 BUSY_SECONDS = 1.0
-"""After which another attempt makes sense where too many requests are under way."""
+"""Value in seconds of Retry-After if too many requests are in progress."""
 
 
 class TokenBucket:
-    """A token bucket fills at a rate, up to its size, and is full at first.
+    """Token bucket, full at first.
 
     A request larger than the capacity waits for a full bucket and leaves a deficit, so the average rate holds.
 

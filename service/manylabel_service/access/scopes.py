@@ -7,7 +7,7 @@ Scope = Literal["predict", "learn", "read", "train", "export", "admin"]
 
 SCOPES: frozenset[Scope] = frozenset(get_args(Scope))
 ADMIN: Scope = "admin"
-"""This scope includes all others."""
+"""Scope that includes all others."""
 
 
 def included(scopes: Collection[Scope]) -> frozenset[Scope]:

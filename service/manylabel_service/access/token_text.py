@@ -30,7 +30,7 @@ _TEXT = re.compile(rf"mlt_(([a-z0-9]{{{ID_LENGTH}}})_([0-9]{{1,12}})_([A-Za-z0-9
 
 
 class Token(NamedTuple):
-    """A token as it is sent."""
+    """Signed token of a client."""
 
     key_id: str
     expires_unix_seconds: int

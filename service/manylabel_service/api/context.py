@@ -22,7 +22,7 @@ from manylabel_service.webhooks.deliverer import Deliverer
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """A context holds the parts of one application.
+    """Components of one application.
 
     `draining` is set when the server begins to stop: answers that would go on for ever end then. `uploading` is held
     by the one upload whose model is being read, and has it in memory. `examining` is held by those that have a
@@ -54,7 +54,7 @@ def context_of(request: Request) -> Context:
 
 
 async def _context(request: Request) -> Context:
-    return context_of(request)  # a coroutine, since FastAPI calls others in a thread
+    return context_of(request)  # a coroutine, because FastAPI runs plain functions in a thread
 
 
 ContextOf = Annotated[Context, Depends(_context)]

@@ -96,7 +96,7 @@ async def rows_of_stream(store: Store, settings: Settings, model: str, last: int
         raise ModelNotFound(model)
     record.check()
     if is_trained(record.spec):
-        raise ModelIsTrained(model)  # it has no examples in its log
+        raise ModelIsTrained(model)  # the log has no examples
     limits = ModelSpec.from_bytes(record.spec).limits
     if limits is not None and limits.hashes:
         raise InvalidDataset(f"model {model!r} hashes its features, so that what they are called is not known")
@@ -106,10 +106,10 @@ async def rows_of_stream(store: Store, settings: Settings, model: str, last: int
         for n, begin in enumerate((*first, *earlier, *first, *later)):
             try:
                 counts = await _folded(store, settings, record, begin.position, last, to)
-            except (LogTrimmed, HistoryDamaged) as error:  # it may have been trimmed meanwhile
+            except (LogTrimmed, HistoryDamaged) as error:  # the log may have been trimmed in the meantime
                 failure = error
                 continue
-            # Of rows with partial labels there may be fewer than there are examples.
+            # There may be fewer rows with partial labels than examples.
             if counts is not None and (counts.rows >= last or n > 0 or not earlier):
                 return counts._replace(all_of_log=begin == _Begin(SEED, 0, 0))
         if not isinstance(failure, LogTrimmed):

@@ -9,7 +9,7 @@ from typing import IO, NamedTuple
 BASE, SNAPSHOT, ENTRY = 0, 1, 2
 """A snapshot that a log starts from, a snapshot that a rollback returns to, or an entry."""
 
-_HEAD = struct.Struct(">BIQ")  # kind, bytes of the position, bytes of what follows
+_HEAD = struct.Struct(">BIQ")  # kind, bytes of the position, bytes of the payload
 
 
 class Frame(NamedTuple):

@@ -73,7 +73,7 @@ async def run(
         file.flush()
         file.seek(0)
     line = json.dumps({"memory": memory_bytes, "size": file_bytes, **request})
-    try:  # each further thread would reserve memory
+    try:  # every further thread would reserve memory
         child = await forking.start(module, threads=1, files=[file.fileno() for file in files])
     except forking.CannotStart as error:
         raise _failed(str(error)) from error

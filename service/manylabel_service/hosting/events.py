@@ -102,7 +102,7 @@ class Events:
         TooManyWatchers
             There are as many subscribers as may be.
         ValueError
-            That is not a position.
+            `after` is not a position.
         """
         seen = None if after is None else position_key(after)
         if self.subscribers >= MAX_SUBSCRIBERS:
@@ -260,14 +260,14 @@ class Subscription(AsyncIterator[Event]):
         if event is None:
             return None
         if self._seen is not None and position_key(event.position) < self._seen:
-            return None  # this replica is behind the one that the subscriber comes from
+            return None  # this replica is behind the subscriber's previous replica
         self._measure_at = time.monotonic() + METRICS_SECONDS
         return event
 
     async def _woken(self) -> None:
         timer = None
         if "metrics" not in self._kinds:
-            self._timed = True  # there is nothing to wait for but events
+            self._timed = True  # only events can end the wait
         elif self._measured != self._events.position:
             self._timed = True
             seconds = max(self._measure_at - time.monotonic(), 0.001)

@@ -12,6 +12,9 @@ from manylabel_core.datasets.vectors import names_of
 Source = Literal["human", "machine", "rule"]
 """Source of the labels of an example: a person, a model whose labels no person has checked, or a rule."""
 
+MAX_REF_BYTES = 128
+"""Maximum bytes of the reference of an example."""
+
 
 @dataclass(frozen=True, slots=True)
 class Features:
@@ -21,8 +24,8 @@ class Features:
     sparse   `indices` given: a value per column, ascending and unique
     dense    neither: a value per column, all of them; NaN where it is missing
 
-    What a named or sparse example does not list is missing. `values` is float32, shape (n_values,). A named example may
-    have vectors beside, float32, by the name of their field; one without a value is an empty list.
+    A feature that a named or sparse example does not list is missing. `values` is float32, shape (n_values,). A named
+    example may also have float32 vectors, by the name of their field; a vector without a value is an empty list.
     """
 
     names: tuple[str, ...] | None
@@ -64,9 +67,10 @@ class Labels:
 
 
 class Example(NamedTuple):
-    """An example has features, the truth, a weight, which its loss is multiplied by, and the source of the truth."""
+    """Features, true labels, sample weight, source of the true labels, and the client's reference (log only)."""
 
     x: Features
     y: Labels
     weight: float = 1.0
     source: Source = "human"
+    ref: str | None = None

@@ -293,7 +293,7 @@ class HostedModel(ABC):
             self.end(ModelLifecycle.DELETED, lambda: ModelGone(self.name, self.record.incarnation))
             return error
         if isinstance(error, StorageUnavailable):
-            self._store_health.lost()  # when the store is heard again, this model is polled
+            self._store_health.lost()  # this model is polled again when the store is back
             return error
         if isinstance(error, self._answered):
             return error

@@ -38,7 +38,7 @@ Learning = Callable[[str], dict[str, float] | None]
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """A selection of labels by their names and their scores.
+    """Labels selected by name or score.
 
     Attributes
     ----------

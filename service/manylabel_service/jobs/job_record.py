@@ -60,14 +60,14 @@ class _StoredModel(BaseModel):
 
 
 class Checkpoint(_StoredModel):
-    """A checkpoint is a saved state: the key of its blob, and the iteration of the fit under way."""
+    """Saved state of a fit: the key of its blob, and the iteration."""
 
     key: str
     iteration: int
 
 
 class Task(_StoredModel):
-    """A task is done by one worker at a time.
+    """Unit of work that one worker runs at a time.
 
     Attributes
     ----------
@@ -153,7 +153,7 @@ class JobDocument(_StoredModel):
         """True if the job has succeeded, failed or been cancelled."""
         return self.state in ENDED
 
-    # Changes; `now` is a time in RFC 3339.
+    # Changes; `now` is an RFC 3339 time.
 
     def add_log_lines(self, now: str, texts: Iterable[str]) -> None:
         """Add lines to the log, which stores the latest `MAX_LINES`."""

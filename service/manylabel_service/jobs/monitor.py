@@ -35,7 +35,7 @@ log = structlog.get_logger()
 
 
 class JobMonitor:
-    """A monitor polls the jobs for one server."""
+    """Poller of the jobs for one server."""
 
     def __init__(self, context: JobContext, runner: Runner) -> None:
         self._context, self._runner = context, runner

@@ -50,7 +50,7 @@ def _signs(question: Question, chosen: Sequence[str]) -> dict[str, bool]:
     ticked = set(chosen)
     signs = {choice.label: choice.value in ticked for choice in question.choices}
     known = {choice.value for choice in question.choices}
-    return signs | {value: True for value in chosen if value not in known}  # choices that come with the task
+    return signs | {value: True for value in chosen if value not in known}  # choices that are defined by the task
 
 
 def _chosen(result: Sequence[Any]) -> dict[str, list[str]]:

@@ -32,14 +32,14 @@ class ConfigRefused(ValueError):
 
 
 class Choice(NamedTuple):
-    """A choice by its name in Label Studio's results, and its label."""
+    """Name of a choice in Label Studio's results, and its label."""
 
     value: str
     label: str
 
 
 class Question(NamedTuple):
-    """A question is a tag `<Choices>`.
+    """Tag `<Choices>`.
 
     With `multiple`, each choice is a label; else one of the choices is, and `yes` is that which says that the label
     `name` is true, if it is a question to be answered with yes or no.

@@ -45,7 +45,7 @@ class Eviction:
             await asyncio.sleep(SWEEP_SECONDS)
             try:
                 await self.sweep()
-            except Exception:  # the next sweep may do better, and without any the memory would fill up
+            except Exception:  # the next sweep may succeed, and without sweeps the memory would fill up
                 log.exception("eviction_failed")
 
     async def sweep(self, room_for: int = 0, spare: HostedModel | None = None) -> None:
@@ -83,15 +83,15 @@ class Eviction:
         try:
             covered = await replica.cover()
         except (ModelNotFound, NotReady, LimitExceeded):
-            return False  # it goes another way
+            return False  # it is already being evicted
         except StorageError as error:
             log.warning("model_eviction_failed", model=replica.record.name, error=str(error))
             return False
-        except Exception:  # the others may still leave
+        except Exception:  # the others may still be evicted
             log.exception("model_eviction_failed", model=replica.record.name)
             return False
         if not covered or not replica.evictable or replica.used_at != used_at:
-            return False  # a request has used it meanwhile
+            return False  # a request has used it in the meantime
         self._evict(replica)
         log.info("model_evicted", model=replica.record.name, position=replica.position, reason=reason)
         return True

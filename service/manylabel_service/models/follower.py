@@ -26,7 +26,7 @@ log = structlog.get_logger()
 
 
 class Follower:
-    """A follower wakes the models whose log has grown.
+    """Watcher that wakes the models whose log has grown.
 
     Parameters
     ----------
@@ -39,7 +39,7 @@ class Follower:
         self._store = store
         self._store_health = store_health
         self._replicas = replicas
-        self._told = False  # whether the log line about the unavailable store was written
+        self._told = False  # whether the unavailable store has been logged
 
     async def run(self) -> None:
         """Follow until cancelled."""
@@ -56,7 +56,7 @@ class Follower:
                 await asyncio.sleep(pause)
                 pause = min(2 * pause, BACKOFF_SECONDS[1])
                 continue
-            except Exception:  # without it, this process would never hear of anything again
+            except Exception:  # otherwise this process would never see a change again
                 log.exception("follower_failed")
                 await asyncio.sleep(BACKOFF_SECONDS[1])
                 continue

@@ -51,10 +51,10 @@ class Listing:
                 try:
                     statuses.append(self._described(record))
                 except ReleaseTooOld:
-                    pass  # another release lists it
+                    pass  # another release can read it
                 except Exception:  # a spec that cannot be read must not hide the other models
                     damaged.append(record.name)
-            await asyncio.sleep(0)  # others may be served between two models
+            await asyncio.sleep(0)  # let other requests run between two models
         return statuses, damaged
 
     async def existing(self, names: Set[str]) -> set[str]:

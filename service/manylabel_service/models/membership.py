@@ -70,7 +70,7 @@ class Member(BaseModel):
 
 
 class Membership:
-    """A membership is the part of one process among those that share a store.
+    """Membership of this process in the group of processes that share a store.
 
     Parameters
     ----------
@@ -172,10 +172,10 @@ class Membership:
         while revision is not None:
             try:
                 await self._documents.delete(KIND, self.id, revision=revision)
-            except RevisionConflict as error:  # a heartbeat was cut off
+            except RevisionConflict as error:  # a heartbeat was interrupted
                 revision = error.found
             except StorageError:
-                return  # it goes when it expires
+                return  # it is removed when it expires
             else:
                 return
 
@@ -242,7 +242,7 @@ class Membership:
         while True:
             try:
                 self._revision = await self._documents.put(KIND, self.id, value, revision=self._revision)
-            except RevisionConflict as error:  # it was removed, or an answer got lost
+            except RevisionConflict as error:  # it was removed, or a response was lost
                 self._revision, entering = error.found, True
             else:
                 return entering
@@ -330,5 +330,5 @@ class _Seen:
         self.age = 0.0
         try:
             self.member = Member.model_validate_json(document.value).model_copy(update={"id": document.name})
-        except ValidationError:  # damaged: until it is written again, it may be the oldest there is
+        except ValidationError:  # damaged: until it is written again, it may be of the oldest release
             self.member = Member(id=document.name)

@@ -36,7 +36,7 @@ log = structlog.get_logger()
 
 
 class StoredPrediction(NamedTuple):
-    """A kept prediction has the features that were predicted from, and the scores that were answered.
+    """Features of a prediction, and the scores that were returned.
 
     `scores` (float64) has one for each label that the model knew, in column order: its score minus the threshold. A
     trained model learns nothing from it: then there are no features, and `answered` says which version the scores are

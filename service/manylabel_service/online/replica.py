@@ -389,7 +389,7 @@ class Replica(HostedModel):
     ) -> None:
         """Keep what was predicted from and what was answered; raises as `PredictionStore.put`.
 
-        Of what a version of a trained model answered, that alone is kept.
+        For a version of a trained model, only its predictions are stored.
         """
         self.check_serving()
         if version is not None:
@@ -430,7 +430,7 @@ class Replica(HostedModel):
         ranked: list[tuple[float, str]] = []
         async for page in self._prediction_store.newest(self._waits_for_labels, most):
             if order == "review":
-                page = [(id, one) for id, one in page if one.decision is None or one.decision.review]
+                page = [(id, one) for id, one in page if _needs_review(one)]
             uncertain = await self._in_slices([kept.x for _, kept in page], self._uncertainties)
             ranked += [(-one, id) for one, (id, _) in zip(uncertain, page, strict=True) if not math.isnan(one)]
         if by_uncertainty:
@@ -440,15 +440,16 @@ class Replica(HostedModel):
             chosen = await _without_repeats(chosen, limit)
         return await self._described(chosen[:limit], {id: -one for one, id in ranked})
 
-    async def uncertain(self, since_ms: int, until_ms: int, least: float) -> list[tuple[float, str]]:
-        """Return stored predictions without labels by uncertainty, the most uncertain first, with their ids.
+    async def needing_review(self, since_ms: int, until_ms: int, least: float) -> list[tuple[float, str]]:
+        """Return stored predictions without labels that need review by uncertainty, the most uncertain first, with ids.
 
-        Compared are the newest of a time, `max_ranked_predictions` at most.
+        If the model promises a precision, a prediction needs review by the decision that was served, as in the order
+        "review" of `label_next`. Compared are the newest of a time, `max_ranked_predictions` at most.
 
         Parameters
         ----------
         since_ms, until_ms : of their time, in milliseconds of Unix time; without the first, with the second.
-        least : uncertainty that is listed, 0 to 1.
+        least : uncertainty, 0 to 1, from which a prediction needs review if the model promises no precision.
 
         Raises
         ------
@@ -456,10 +457,12 @@ class Replica(HostedModel):
         """
         self.check_serving()
         found: list[tuple[float, str]] = []
-        most = self._settings.max_ranked_predictions
+        most, promised = self._settings.max_ranked_predictions, self.model.promises.promise is not None
         async for page in self._prediction_store.newest(self._waits_for_labels, most, since_ms, until_ms):
+            if promised:
+                page = [(id, one) for id, one in page if _needs_review(one)]
             ranked = await self._in_slices([kept.x for _, kept in page], self._uncertainties)
-            found += [(one, id) for one, (id, _) in zip(ranked, page, strict=True) if one >= least]
+            found += [(one, id) for one, (id, _) in zip(ranked, page, strict=True) if one >= (0 if promised else least)]
         return sorted(found, reverse=True)
 
     def _waits_for_labels(self, id: str) -> bool:
@@ -873,6 +876,10 @@ class Replica(HostedModel):
     async def copy_snapshot(self, snapshot: str, file: IO[bytes]) -> None:
         """Write a snapshot to a file; raise SnapshotNotFound, StorageUnavailable, ModelGone, OSError."""
         await self._snapshot_reader.copy(snapshot, file)
+
+
+def _needs_review(kept: StoredPrediction) -> bool:
+    return kept.decision is None or kept.decision.review
 
 
 def _served(

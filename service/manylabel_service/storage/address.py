@@ -23,7 +23,7 @@ def is_redis(store: str) -> bool:
 
 @dataclass(frozen=True)
 class Address:
-    """An address names a Redis server, or any node of a Redis Cluster.
+    """Address of a Redis server, or of any node of a Redis Cluster.
 
     Parameters
     ----------

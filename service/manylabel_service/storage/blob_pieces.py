@@ -55,7 +55,7 @@ class BlobManifest:
 
 @dataclass(frozen=True, slots=True)
 class StoredManifest:
-    """A stored head tells of a blob that is whole."""
+    """Manifest of a complete blob."""
 
     token: str
     pieces: int
@@ -155,7 +155,7 @@ async def evenly(pieces: AsyncIterable[bytes], size_bytes: int) -> AsyncGenerato
     held = bytearray()
     async for piece in pieces:
         if len(piece) == size_bytes and not held:
-            yield piece  # as most are: no copies
+            yield piece  # the common case, without copies
             continue
         view = memoryview(piece)
         while view:

@@ -55,7 +55,7 @@ def seal(value: bytes, *context: object) -> bytes:
 
 def unseal(sealed: object, *context: object) -> bytes | None:
     """Return what was sealed with this context; None if it is not, or no longer, what `seal` has returned."""
-    if not isinstance(sealed, bytes):  # SQLite gives what a damaged row says that it has
+    if not isinstance(sealed, bytes):  # SQLite returns whatever type a damaged row states
         return None
     value = sealed[SEAL_BYTES:]
     return value if sealed[:SEAL_BYTES] == _seal_of(value, context) else None

@@ -75,7 +75,7 @@ MAX_DOCUMENT_BYTES = 1 << 20
 """Maximum bytes of the value of one document."""
 
 POSITION = r"^[0-9]+(?:-[0-9]+)*$"
-"""How a position is written."""
+"""Syntax of a position."""
 _POSITION = re.compile(POSITION)
 
 
@@ -96,7 +96,7 @@ def position_key(position: str) -> tuple[int, ...]:
 class ModelMeta:
     """A record names a model; `incarnation` tells apart those that had one name in turn.
 
-    Of a `damaged` one nothing is sure, and the spec is empty; it can only be deleted.
+    No field of a `damaged` record is reliable, and its spec is empty; the model can only be deleted.
     """
 
     name: str
@@ -140,7 +140,7 @@ class ManualSnapshot(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class SnapshotMeta:
-    """A snapshot holds the state after the entry at `position` (at `START` or `SEED`: before any entry).
+    """Metadata of a snapshot of the state after the entry at `position` (`START` or `SEED`: before any entry).
 
     `pinned` snapshots stay until they are unpinned, `kept` (manual) ones until they are deleted.
     """
@@ -154,7 +154,7 @@ class SnapshotMeta:
 
 
 class Document(NamedTuple):
-    """A document has a value at one revision; that of a `damaged` one is empty."""
+    """Value at one revision; empty if the document is `damaged`."""
 
     name: str
     revision: int
@@ -336,7 +336,7 @@ class Snapshots(Protocol):
 
 
 class Predictions(Protocol):
-    """The predictions whose truth may come later: bytes under ids that the caller makes."""
+    """Stored predictions with delayed labels: bytes under ids that the caller makes."""
 
     async def put(
         self,
@@ -442,7 +442,7 @@ class Blobs(Protocol):
 
 
 class Store(Protocol):
-    """A store has six parts; they are there from the beginning, and answer while the store is open.
+    """Store with six parts, which exist from the start and work while the store is open.
 
     Attributes
     ----------

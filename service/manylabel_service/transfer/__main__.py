@@ -51,11 +51,11 @@ async def _moved(given: argparse.Namespace, settings: Settings) -> dict[str, int
     from manylabel_service.transfer.importing import load
 
     selection = Selection(keys=given.keys)
-    if given.model or given.dataset:  # nothing but what is named
+    if given.model or given.dataset:  # include only the named ones
         keys = given.keys and given.direction == "import"
         selection = Selection(tuple(given.model or ()), tuple(given.dataset or ()), keys)
     reader = ArchiveReader(given.archive) if given.direction == "import" else None
-    # To open a store would make one.
+    # Opening a store would create it.
     if reader is None and not is_redis(settings.store) and not (settings.data_dir / DATABASE).exists():
         raise ValueError(f"there is no store in {settings.data_dir}; --data-dir names another directory")
     store = open_store(settings)

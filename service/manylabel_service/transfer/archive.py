@@ -62,7 +62,7 @@ class ArchiveWriter:
         _check_replaceable(path)
         self._files: dict[str, dict[str, Any]] = {}
         path.parent.mkdir(parents=True, exist_ok=True)
-        # A directory that this run has made, with a name that nothing else has, on the same file system.
+        # A directory created by this run, with a unique name, on the same file system.
         self._directory = Path(mkdtemp(prefix=f".{path.name}.", dir=path.parent))
         self._draft = self._directory / path.name
         self._zip = zipfile.ZipFile(self._draft, "x", zipfile.ZIP_STORED) if is_file(path) else None

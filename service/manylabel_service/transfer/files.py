@@ -12,7 +12,7 @@ META = TypeAdapter(VersionMeta)
 def state_of(model: str) -> str:
     """Return the file with the state of an online model: a snapshot, as PUT /v1/models/{m} takes it.
 
-    Of a trained model it has the measures of what its versions answered.
+    The file of a trained model has the metrics of the predictions that its versions served.
     """
     return f"models/{model}/state.safetensors"
 

@@ -95,7 +95,7 @@ def _chosen(entries: list[dict[str, Any]], wanted: tuple[str, ...] | None, kind:
 
 
 class _Importer:
-    """An importer makes models and datasets of the entries of one archive."""
+    """Import of models and datasets from the entries of one archive."""
 
     def __init__(self, store: Store, settings: Settings, archive: ArchiveReader) -> None:
         self._store, self._settings, self._archive = store, settings, archive
@@ -158,7 +158,7 @@ class _Importer:
             raise BadContents(f"it serves version {served}, which is not there")
         check_limit(f"the number of versions of model {name!r}", len(numbers), self._settings.max_versions)
         for number in numbers:
-            await self._version(name, number)  # all can predict, before anything is stored
+            await self._version(name, number)  # check that all can predict before anything is stored
         seed = (await self._state(name, is_trained=True))[1] if entry["labelled"] else None
         await self._delete_model(name)
         record = await self._store.models.create(name, TrainedSpec(name=name).to_bytes(), seed)

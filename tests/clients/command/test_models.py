@@ -29,7 +29,7 @@ def tags(client: Client, name: str) -> str:
 def test_create_show_list_delete(manylabel: Command, client: Client, name: str) -> None:
     made = manylabel(
         "models", "create", name, "--algorithm", "salt", "--param", "eta=0.25", "--param", "passes=3",
-        "--scaling", "standard", "--labels", "a, b", "--features", "7", "--durability", "fsync",
+        "--scaling", "unit", "--labels", "a, b", "--features", "7", "--durability", "fsync",
         "--window", "50", "--json",
     )  # fmt: skip
     assert made.status == 0, made.err

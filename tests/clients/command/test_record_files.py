@@ -157,6 +157,30 @@ def test_rows_weigh_what_a_column_says(
     assert "of rows, in measures too" in manylabel("datasets", "show", dataset).out
 
 
+@pytest.mark.parametrize("kind", ["csv", "jsonl", "pairs.jsonl"])
+def test_rows_have_the_references_of_a_column(
+    manylabel: Command, client: Client, name: str, tmp_path: Path, kind: str
+) -> None:
+    refs = ["c-1", None, "c-3"]
+    path, options = tmp_path / f"named.{kind}", ["--labels", "tags", "--separator", ";", "--ref", "customer"]
+    flat = [{"n": n, "tags": "a;b", **({} if ref is None else {"customer": ref})} for n, ref in enumerate(refs)]
+    if kind == "csv":
+        path.write_text("n,tags,customer\n0,a;b,c-1\n1,a;b,\n2,a;b,c-3\n")
+    elif kind == "jsonl":
+        path.write_text("\n".join(map(json.dumps, flat)))
+    else:
+        options = []
+        pairs = [{"x": {"n": n}, "y": ["a", "b"], "ref": ref} for n, ref in enumerate(refs)]
+        path.write_text("\n".join(map(json.dumps, pairs)))
+    model = client.create_model(name)
+    for command in ("feed", "update"):
+        done = manylabel(command, name, str(path), *options)
+        assert done.status == 0, done.err
+    found = [(example["x"], example.get("ref")) for entry in model.log() for example in entry["examples"]]
+    assert found == 2 * [({"n": float(n)}, ref) for n, ref in enumerate(refs)]
+    assert manylabel("evaluate", name, str(path), *options[:4]).status == 0
+
+
 @pytest.mark.parametrize("weight", ["0", "-1", "1001", "nan", "much", ""])
 def test_a_column_of_weights_has_weights(
     manylabel: Command, client: Client, name: str, tmp_path: Path, weight: str

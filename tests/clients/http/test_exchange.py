@@ -290,7 +290,7 @@ def test_when_a_later_request_fails_the_error_counts_in_the_whole_call() -> None
         (([1.0], "a"), TypeError, "^/examples/2/y must be a list"),
         (({"age": float("nan")}, ["a"]), ValueError, "^/examples/2/x/age must be a finite number"),
         (([object()], ["a"]), TypeError, "^/examples/2/x has <object"),
-        (([1.0],), TypeError, r"^/examples/2 must be \(x, y\), \(x, y, weight\) or .*, not 1 values"),
+        (([1.0],), TypeError, r"^/examples/2 must be \(x, y\), .* not 1 values"),
         (([1.0], ["\ud800"]), ValueError, "^/examples/2/y 'utf-8' codec"),
     ],
 )

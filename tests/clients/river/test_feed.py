@@ -132,7 +132,7 @@ def test_ctrl_c_says_how_to_go_on() -> None:
         (({"a": 1.0}, {"rock": "yes"}), "row 4: label 'rock' is 'yes'"),
         (({"a": 1.0}, {"rock": True}, {"w": 2}), r"row 4: a weight must be a number above 0 and at most 1000, not"),
         (({"a": 1.0}, {"rock": True}, 0.0), r"row 4: a weight must be a number above 0 and at most 1000, not 0.0"),
-        (({"a": 1.0}, {"rock": True}, 1.0, 2), r"row 4: a row must be \(x, y\) or \(x, y, weight\), not 4 values"),
+        (({"a": 1.0}, {"rock": True}, 1.0, None, "r", 2), r"row 4: a row must be \(x, y\), .* not 6 values"),
     ],
 )
 def test_a_bad_row_stops_before_its_batch(row: Any, message: str) -> None:

@@ -411,6 +411,34 @@ async def test_either_step_of_a_checkpoint_keeps_the_write_ahead_log_short(
     assert not log.exists()
 
 
+async def test_a_checkpoint_waits_for_the_disk(
+    directory: Path, database: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(checkpoints, "THRESHOLD_BYTES", 1)
+    synced, fsync = set[str](), os.fsync
+
+    def noting(descriptor: int) -> None:
+        synced.add(os.readlink(f"/proc/self/fd/{descriptor}"))
+        fsync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", noting)
+    async with opened(directory) as store:
+        record = await store.models.create("m", b"")
+        await store.logs.append(record, [b"x"], START, "log")
+        await store.cleaned()
+        assert str(database) in synced
+
+
+async def test_an_append_by_who_knows_the_log_is_one_statement(directory: Path) -> None:
+    async with opened(directory) as store:
+        record = await store.models.create("m", b"")
+        (entry,) = await store.logs.append(record, [b"w"], START, "log")
+        statements: list[str] = []
+        store.engine.tables._connection.set_trace_callback(statements.append)
+        await store.logs.append(record, [b"x", b"y"], entry.position, "log")
+        assert [statement.split()[0] for statement in statements if "synchronous" not in statement] == ["INSERT"]
+
+
 async def test_read_stops_at_many_bytes(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tables, "READ_BYTES", 5000)
     async with opened(directory) as store:
@@ -561,6 +589,15 @@ async def test_a_trim_that_was_interrupted_is_finished_at_the_next_opening(direc
         ]
 
 
+async def test_a_step_of_a_trim_removes_no_more_than_it_may(directory: Path, database: Path) -> None:
+    async with opened(directory) as store:
+        record = await store.models.create("m", b"")
+        await store.logs.append(record, [b"x"] * 10, START, "log")
+        for through, left in ((9, 7), (9, 4), (7, 3)):
+            await store.engine.threads.write(store.engine.tables.drop_entries, record.incarnation, through, 3)
+            assert rows(database, "SELECT count(*) FROM entries WHERE payload NOT NULL") == [(left,)]
+
+
 async def test_a_snapshot_written_while_its_model_is_deleted_leaves_nothing(directory: Path) -> None:
     async with opened(directory) as store:
         record = await store.models.create("m", b"")
@@ -594,20 +631,6 @@ async def test_the_incarnation_of_a_model_that_has_left_the_disk_is_not_used_aga
             await store.models.delete(record)
             await store.cleaned()
     assert incarnations == [1, 2, 3]
-
-
-async def test_many_deletions_at_once_take_turns(directory: Path, database: Path) -> None:
-    async with opened(directory) as store:
-        other = await store.models.create("other", b"")
-        doomed = [await store.models.create(f"m{i}", b"") for i in range(20)]
-        for record in doomed:
-            await store.logs.append(record, [bytes(300)] * 1000, START, "log")
-        await asyncio.gather(*(store.models.delete(record) for record in doomed))
-        await store.logs.append(other, [b"x"], START, "log")
-        assert await store.models.all() == [other]
-        await store.cleaned()
-    assert rows(database, "SELECT count(payload) FROM entries") == [(1,)]
-    assert rows(database, "SELECT count(*) FROM models") == [(1,)]
 
 
 # -- what a killed process leaves of a creation with a state --------------------------------------

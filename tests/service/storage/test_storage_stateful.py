@@ -302,7 +302,8 @@ class StoreMachine(RuleBasedStateMachine):
     @invariant()
     def has_the_documents(self) -> None:
         for kind in ("jobs", "data"):
-            assert self.run(self.store.documents.all(kind)) == self.documents_of(kind)
+            assert self.run(self.store.documents.all(kind)) == (known := self.documents_of(kind))
+            assert self.run(self.store.documents.revisions(kind)) == {d.name: d.revision for d in known}
 
     @invariant()
     def lists_what_is_there(self) -> None:

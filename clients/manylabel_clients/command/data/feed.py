@@ -12,6 +12,7 @@ from manylabel_clients.command.data.files import (
     File,
     Ignore,
     LabelColumns,
+    RefColumn,
     Separator,
     TableOptions,
     Tags,
@@ -60,6 +61,7 @@ def feed(
     ignore: Ignore = None,
     text: Text = None,
     weight: WeightColumn = None,
+    ref: RefColumn = None,
     complete: Annotated[
         bool,
         Option(
@@ -88,7 +90,7 @@ def feed(
     with connect(url, api_key, PATIENT) as client:
         handle = client.model(model)
         checkpoint = _resumed(path, file, handle) if resume else FeedCheckpoint(uuid.uuid4().hex, complete)
-        stream = open_for(handle, file, labels, zero_based, TableOptions(tags, separator, ignore, text, weight))
+        stream = open_for(handle, file, labels, zero_based, TableOptions(tags, separator, ignore, text, weight, ref))
         # Before the first row: if even the first answer is lost, its batch still has to be known again.
         checkpoint.save(path)
         result = _run(handle, stream, checkpoint, path, batch_size, progress=not as_json)

@@ -67,6 +67,15 @@ WeightColumn = Annotated[
         '1,000. JSON items have it in "weight", NPZ in an array "weight", ARFF in braces after a row.',
     ),
 ]
+RefColumn = Annotated[
+    str | None,
+    Option(
+        "--ref",
+        metavar="COLUMN",
+        help="CSV, TSV, JSON lines of records: column or field with your name for each row, such as the number of a "
+        'customer. JSON items have it in "ref".',
+    ),
+]
 ZeroBased = Annotated[bool, Option("--zero-based", help="libsvm: features and labels are numbered from 0, not from 1.")]
 
 
@@ -78,6 +87,7 @@ class TableOptions(NamedTuple):
     ignore: str | None = None
     text: list[str] | None = None
     weight: str | None = None
+    ref: str | None = None
 
     @property
     def texts(self) -> list[str]:
@@ -88,7 +98,7 @@ class TableOptions(NamedTuple):
         """Return the options of the reader."""
         ignore = None if self.ignore is None else [name.strip() for name in self.ignore.split(",")]
         options = {"tags": self.tags, "separator": self.separator, "ignore": ignore, "text": self.texts or None}
-        options["weight"] = self.weight
+        options |= {"weight": self.weight, "ref": self.ref}
         return {name: value for name, value in options.items() if value is not None}
 
 

@@ -136,7 +136,7 @@ def _of_rows(both: Sequence[Compared], stream: "FileStream", batch_size: int) ->
                 told = set(y) if isinstance(y, dict) else None
                 true = {name for name, holds in y.items() if holds} if isinstance(y, dict) else set(y)
                 known.append(len(columns) if told is None else len(told))
-                weights.append(float(weight[0]) if weight else 1.0)
+                weights.append(1.0 if not weight or weight[0] is None else float(weight[0]))
                 for matrix, names in zip(found, (true, *(set(one.labels) for one in answers)), strict=True):
                     kept = names if told is None else names & told
                     matrix.append([columns.setdefault(name, len(columns)) for name in sorted(kept)])

@@ -200,7 +200,7 @@ def _measured(model: Model, stream: "FileStream", batch_size: int) -> dict[str, 
                 columns = {name: column for column, name in enumerate(names)}
                 n_known = sum(name in known for name in names)
             truths = [_truth(y, stream.labels) for _, y, *_ in rows]
-            weights = [float(weight[0]) if weight else 1.0 for _, _, *weight in rows]
+            weights = [1.0 if not weight or weight[0] is None else float(weight[0]) for _, _, *weight in rows]
             _measure(prequential, columns, n_known, predictions, truths, weights)
     measures: dict[str, Any] = prequential.measures()["cumulative"]
     return measures

@@ -6,7 +6,16 @@ from typing import Annotated
 
 import click
 
-from manylabel_clients.command.data.files import Ignore, LabelColumns, Separator, TableOptions, Tags, Text, WeightColumn
+from manylabel_clients.command.data.files import (
+    Ignore,
+    LabelColumns,
+    RefColumn,
+    Separator,
+    TableOptions,
+    Tags,
+    Text,
+    WeightColumn,
+)
 from manylabel_clients.command.declaring import Argument, Commands, Option
 from manylabel_clients.command.failures import Failure
 from manylabel_clients.command.inputs import Item, chunks, placed, read_items, read_truths
@@ -48,18 +57,19 @@ def update(
     ignore: Ignore = None,
     text: Text = None,
     weight: WeightColumn = None,
+    ref: RefColumn = None,
     batch_size: BatchSize = 64,
     key: Key = None,
     as_json: AsJson = False,
     url: Url = DEFAULT_URL,
     api_key: ApiKeyFile = None,
 ) -> None:
-    """Learn examples with their true labels. An example may have a "weight".
+    """Learn examples with their true labels. An example may have a "weight" and a "ref".
 
     Example: `manylabel update tags '{"x": {"word=cat": 1}, "y": ["pets"]}'`
     """
     with connect(url, api_key, PATIENT) as client:
-        items = read_items(source, True, labels, TableOptions(tags, separator, ignore, text, weight))
+        items = read_items(source, True, labels, TableOptions(tags, separator, ignore, text, weight, ref))
         learnt, receipt = _send(client.model(model).update_many, items, batch_size, key or uuid.uuid4().hex)
     print_as(as_json, receipt, lambda receipt: _print(model, learnt, "example", receipt))
 

@@ -37,20 +37,33 @@ Labels: TypeAlias = Collection[str] | Mapping[str, bool]
 """True labels: names are complete (all others are false), a mapping is partial (all others are unknown)."""
 
 Example: TypeAlias = (
-    tuple[Features, Labels] | tuple[Features, Labels, float] | tuple[Features, Labels, float | None, str]
+    tuple[Features, Labels]
+    | tuple[Features, Labels, float]
+    | tuple[Features, Labels, float | None, str]
+    | tuple[Features, Labels, float | None, str | None, str]
 )
-"""An example with its true labels, its weight if that is not 1, and the source of the labels if it is not a person."""
+"""An example with its true labels, its weight if that is not 1, the source of the labels if it is not a person, and a
+name of yours for it (`ref`)."""
 
-Truth: TypeAlias = tuple[str, Labels] | tuple[str, Labels, float] | tuple[str, Labels, float | None, str]
-"""Id of a stored prediction with its true labels, the weight if that is not 1, and the source if it is not a person."""
+Truth: TypeAlias = (
+    tuple[str, Labels]
+    | tuple[str, Labels, float]
+    | tuple[str, Labels, float | None, str]
+    | tuple[str, Labels, float | None, str | None, str]
+)
+"""Id of a stored prediction with its true labels, and what else an example has behind them."""
 
 
 def encode_example(
-    x: Features, y: Labels | None = None, weight: float | None = None, source: str | None = None
+    x: Features,
+    y: Labels | None = None,
+    weight: float | None = None,
+    source: str | None = None,
+    ref: str | None = None,
 ) -> bytes:
     """Return an example in the shape that all calls have in common: ``{"x": ..., "y": ...}``, or with ``"views"``.
 
-    A weight and a source stand beside them, where they are given.
+    A weight, a source and a reference stand beside them, where they are given.
 
     Raises
     ------
@@ -68,26 +81,28 @@ def encode_example(
     if y is None:
         return b"{%b}" % x_bytes
     with located("/y"):
-        return b'{%b,"y":%b%b}' % (x_bytes, encode(_labels(y)), _weight(weight, source))
+        return b'{%b,"y":%b%b}' % (x_bytes, encode(_labels(y)), _others(weight, source, ref))
 
 
 def encode_pair(example: Example) -> bytes:
-    """Return an example with its truth, and its weight and source if it has them, as `encode_example` does."""
-    if len(example) not in (2, 3, 4):
-        raise TypeError(f"must be (x, y), (x, y, weight) or (x, y, weight, source), not {len(example)} values")
+    """Return an example with its truth, and what else it has, as `encode_example` does."""
+    if not 2 <= len(example) <= 5:
+        raise TypeError(f"must be (x, y), with weight, source and ref behind them, not {len(example)} values")
     return encode_example(*example)
 
 
-def encode_truth(id: str, y: Labels, weight: float | None = None, source: str | None = None) -> bytes:
+def encode_truth(
+    id: str, y: Labels, weight: float | None = None, source: str | None = None, ref: str | None = None
+) -> bytes:
     """Return the truth of a kept prediction, ``{"id": ..., "y": ...}``; raise as `encode_example`."""
     if not isinstance(id, str):
         raise TypeError(f"/id must be a string, not {type(id).__name__}")
     with located("/y"):
-        return b'{"id":%b,"y":%b%b}' % (encode(id), encode(_labels(y)), _weight(weight, source))
+        return b'{"id":%b,"y":%b%b}' % (encode(id), encode(_labels(y)), _others(weight, source, ref))
 
 
-def _weight(weight: float | None, source: str | None) -> bytes:
-    """Return the weight and the source as they stand behind the truth; nothing for none."""
+def _others(weight: float | None, source: str | None, ref: str | None) -> bytes:
+    """Return the weight, the source and the reference as they stand behind the truth; nothing for none."""
     written = b""
     if weight is not None:
         with located("/weight"):
@@ -95,6 +110,9 @@ def _weight(weight: float | None, source: str | None) -> bytes:
     if source is not None:
         with located("/source"):
             written += b',"source":%b' % encode(source)
+    if ref is not None:
+        with located("/ref"):
+            written += b',"ref":%b' % encode(ref)
     return written
 
 

@@ -158,6 +158,7 @@ class ModelRequests(LabelRequests, SnapshotRequests, VersionRequests):
         *,
         weight: float | None = None,
         source: str | None = None,
+        ref: str | None = None,
         key: str | None = None,
     ) -> Exchange[Updated]:
         """Learn one example.
@@ -167,21 +168,24 @@ class ModelRequests(LabelRequests, SnapshotRequests, VersionRequests):
         x, y : Features, Labels
             The example, and its truth.
         weight : float, optional
-            What its loss is multiplied by, above 0 and at most 1,000; 1 if it is left out. In calls with many examples
+            Factor of its loss, above 0 and at most 1,000; 1 if omitted. In calls with many examples
             it stands behind x and y.
         source : str, optional
             Source of the truth: "human" if it is left out, "machine" or "rule". Metrics and a promise of precision
             count the labels of people only. In calls with many examples it stands behind the weight.
+        ref : str, optional
+            Your name for the example, such as the number of a customer. Only the log has it. In calls with many
+            examples it stands behind the source.
         key : str, optional
-            Of the request, which is learnt once.
+            Idempotency key of the request, which is learnt once.
         """
-        body = encode_example(x, y, weight, source)
+        body = encode_example(x, y, weight, source, ref)
         return _receipt([(yield from self._post(f"{self._path}/update", body, new_key(key)))])
 
     def update_many(
         self, examples: Items[Example], *, batch_size: int = BATCH_SIZE, key: str | None = None
     ) -> Exchange[Updated]:
-        """Learn many examples, (x, y), (x, y, weight) or (x, y, weight, source), in their order.
+        """Learn many examples in their order: (x, y), with weight, source and ref behind them where needed.
 
         The receipt is that of the last request.
         """
@@ -195,11 +199,12 @@ class ModelRequests(LabelRequests, SnapshotRequests, VersionRequests):
         *,
         weight: float | None = None,
         source: str | None = None,
+        ref: str | None = None,
         key: str | None = None,
         probabilities: bool = False,
     ) -> Exchange[tuple[Prediction, Updated]]:
         """Learn one example, like `update`; return its prediction from just before."""
-        body = asking(encode_example(x, y, weight, source), {"probabilities": probabilities})
+        body = asking(encode_example(x, y, weight, source, ref), {"probabilities": probabilities})
         response = yield from self._post(f"{self._path}/predict-update", body, new_key(key))
         return read(response, _only_prediction), _receipt([response])
 
@@ -239,12 +244,13 @@ class ModelRequests(LabelRequests, SnapshotRequests, VersionRequests):
         *,
         weight: float | None = None,
         source: str | None = None,
+        ref: str | None = None,
         key: str | None = None,
     ) -> Exchange[Updated]:
         """Submit the true labels of an example that was predicted with `keep`.
 
         Metrics count the prediction that was served; a trained model learns nothing. A mapping may have some of the
-        labels, and others follow. `weight` and `source` are as in `update`.
+        labels, and others follow. `weight`, `source` and `ref` are as in `update`.
 
         Raises
         ------
@@ -255,13 +261,13 @@ class ModelRequests(LabelRequests, SnapshotRequests, VersionRequests):
         Expired
             If it was kept no longer.
         """
-        body = encode_truth(id, y, weight, source)
+        body = encode_truth(id, y, weight, source, ref)
         return _receipt([(yield from self._post(f"{self._path}/labels", body, new_key(key)))])
 
     def label_many(
         self, truths: Items[Truth], *, batch_size: int = BATCH_SIZE, key: str | None = None
     ) -> Exchange[Updated]:
-        """Learn many predicted examples, (id, y), (id, y, weight) or (id, y, weight, source), in their order.
+        """Learn many predicted examples in their order: (id, y), with weight, source and ref behind them where needed.
 
         The receipt is that of the last request.
         """
@@ -285,7 +291,7 @@ class ModelRequests(LabelRequests, SnapshotRequests, VersionRequests):
 
         Parameters
         ----------
-        examples : iterable of (x, y), (x, y, weight) or (x, y, weight, source)
+        examples : iterable of (x, y), with weight, source and ref behind them where needed
             Drawn as the answers are. `AsyncModel.stream` takes an asynchronous iterable too.
         key : str, optional
             Names the stream. The same key makes it possible to go on with it from a new process: examples with numbers

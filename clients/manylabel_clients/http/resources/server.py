@@ -74,7 +74,7 @@ class ServerRequests(Requests):
             How texts in records are read, as ``{"fields": ["title", "body"], "ngrams": 2}``. None: bare strings and
             strings of more than 200 characters are texts, other strings are categories.
         durability : str, optional
-            What an update has survived when it is answered: ``log`` or ``fsync``.
+            Durability of an update when the server responds: ``log`` or ``fsync``.
         old_names : str, optional
             Updates that name a label by a name that it had before it was renamed or merged: "follow" learns them under
             the current name, "refuse" refuses them.
@@ -142,7 +142,7 @@ class ServerRequests(Requests):
         Parameters
         ----------
         name : str
-            Of the new model.
+            Name of the new model.
         model : str
             The other model, which learns online.
         at : str, optional

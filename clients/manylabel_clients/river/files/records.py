@@ -29,7 +29,7 @@ class RecordFile(FileStream):
     labels, label_columns : str, int or sequence of str, optional
         Which columns are labels, one or the other; with a separator, the column that lists them; of JSON lines, the
         field that has them.
-    tags, separator, ignore, text, weight
+    tags, separator, ignore, text, weight, ref
         As `manylabel_core.datasets.read_csv` and `read_ndjson` have them. Of `text`, only the names of the fields
         matter here: cells of these columns are no numbers.
 
@@ -76,11 +76,15 @@ class RecordFile(FileStream):
     def examples(self) -> Iterator[Example]:
         """Iterate over (x, y) as they stand in the file: y is a list where a row lists its labels.
 
-        A row that has a weight is (x, y, weight); iterating over the stream itself leaves weights out.
+        A row that has a weight is (x, y, weight), one that has a reference (x, y, weight, None, ref); iterating over
+        the stream itself leaves both out.
         """
         for row in self._rows():
             assert row.y is not None
-            yield (self._x(row), row.y) if row.weight is None else (self._x(row), row.y, row.weight)
+            if row.ref is not None:
+                yield self._x(row), row.y, row.weight, None, row.ref
+            else:
+                yield (self._x(row), row.y) if row.weight is None else (self._x(row), row.y, row.weight)
 
     @cached_property
     def labels(self) -> tuple[str, ...]:  # type: ignore[override]  # computed on first use

@@ -19,9 +19,11 @@ unknown)."""
 LabelledRow: TypeAlias = Row | tuple[dict[str, Any], dict[str, bool], float]
 """A row, with its weight behind it if the file has one."""
 
-Example: TypeAlias = tuple[Any, dict[str, bool] | list[str]] | tuple[Any, dict[str, bool] | list[str], float]
-"""One example as the service takes it: a record or a text may be its features, a list its relevant labels; with its
-weight behind them, if the file has one."""
+_Truth: TypeAlias = dict[str, bool] | list[str]
+
+Example: TypeAlias = tuple[Any, _Truth] | tuple[Any, _Truth, float] | tuple[Any, _Truth, float | None, None, str]
+"""One example as the service takes it: a record or a text may be its features, a list its relevant labels; behind them
+its weight, the source of its labels, and its reference, if the file has these."""
 
 NO_LIMITS = ReaderLimits(rows=2**62, features=2**31 - 1, labels=2**31 - 1, nonzeros=2**62, bytes=2**62)
 """Rows come one by one here; only their columns have to be in memory."""

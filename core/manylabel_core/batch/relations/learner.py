@@ -14,7 +14,7 @@ from manylabel_core.solvers import ProgressCallback
 
 
 class RelationshipLearner(BatchLearner):
-    """A relationship learner finds weights and the relations between labels at once."""
+    """Learner of weights and of the relations between labels."""
 
     label_covariance_: NDArray[np.float64]
 

@@ -16,7 +16,7 @@ Text = TextSettings | Mapping[str, Any] | Sequence[str] | str
 
 
 class ExampleRow(NamedTuple):
-    """A row is one example, as it would come over HTTP.
+    """One example in the format of the HTTP API.
 
     Attributes
     ----------
@@ -24,12 +24,14 @@ class ExampleRow(NamedTuple):
     x : a record, a text, or another form of features.
     y : all labels that are relevant; or which are and which are not, by label; None where nothing is known of them.
     weight : what its loss is multiplied by; None where nothing is said of it.
+    ref : a name for it, which datasets do not keep; None for none.
     """
 
     line: int
     x: Any
     y: list[str] | dict[str, bool] | None
     weight: float | None = None
+    ref: str | None = None
 
 
 @dataclass(frozen=True)
@@ -44,7 +46,7 @@ class RowParts:
     tags : str, optional
         The column or field that lists the relevant labels, instead of `label_columns`.
     separator : str, optional
-        What stands between two labels in a cell or string; spaces around them do not count. None: a space for `tags`
+        Separator of labels in a cell or string; surrounding spaces are ignored. None: a space for `tags`
         of a table; a string of an object is then one label.
     ignore : sequence of str, default=()
         Columns or fields that are neither features nor labels.
@@ -52,6 +54,8 @@ class RowParts:
         The fields that are text, or all settings of how texts are read. A cell of a column that is text is no number.
     weight : str, optional
         The column or field of sample weights. For objects of x and y it is always `weight`.
+    ref : str, optional
+        The column or field of references, names for the rows. For objects of x and y it is always `ref`.
 
     Raises
     ------
@@ -67,6 +71,7 @@ class RowParts:
     ignore: Sequence[str] = ()
     text: Text | None = None
     weight: str | None = None
+    ref: str | None = None
 
     def __post_init__(self) -> None:
         if isinstance(self.label_columns, str):

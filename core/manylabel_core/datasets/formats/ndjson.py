@@ -47,7 +47,7 @@ def read_ndjson(
     tags : str, optional
         Another name for it.
     separator : str, optional
-        What stands between two labels in a string; spaces around them do not count. None: a string is one label.
+        Separator of labels in a string; surrounding spaces are ignored. None: a string is one label.
     ignore : sequence of str
         Fields of an example that are left out.
     text : sequence of str, mapping or TextSettings, optional
@@ -88,13 +88,13 @@ class JsonLines:
     def _row(self, item: dict[str, Any], line: int) -> ExampleRow:
         if self._field is not None:
             y = item.pop(self._field, None)
-            weight = self._weight(item, self.parts.weight)
-            return ExampleRow(line, self.parts.without_ignored(item), self._labels(y), weight)
-        if "x" not in item or set(item) - {"x", "y", "weight"}:
+            weight, ref = self._weight(item, self.parts.weight), _ref(item, self.parts.ref)
+            return ExampleRow(line, self.parts.without_ignored(item), self._labels(y), weight, ref)
+        if "x" not in item or set(item) - {"x", "y", "weight", "ref"}:
             found = ", ".join(shown(key) for key in [*item][:5]) or "nothing"
             raise ValueError(f"an example has x and y, not {found}; of a record, say which field has the labels")
         x, y = self.parts.without_ignored(item["x"]), _checked(item.get("y"), "y")
-        return ExampleRow(line, x, y, self._weight(item, "weight"))
+        return ExampleRow(line, x, y, self._weight(item, "weight"), _ref(item, "ref"))
 
     def _weight(self, item: dict[str, Any], field: str | None) -> float | None:
         """Remove the weight of a row from an object, if it has one, and return it."""
@@ -103,8 +103,16 @@ class JsonLines:
     def _labels(self, y: Any) -> list[str] | dict[str, bool] | None:
         if isinstance(y, str):
             listed = self.parts.split(y) if self.parts.separator is not None else [y.strip()] if y.strip() else []
-            y = listed or None  # as an empty cell of a table
+            y = listed or None  # the same as an empty cell of a table
         return _checked(y, self._field)
+
+
+def _ref(item: dict[str, Any], field: str | None) -> str | None:
+    """Remove the reference of a row from an object, if it has one, and return it."""
+    ref = None if field is None else item.pop(field, None)
+    if not (ref is None or isinstance(ref, str)):
+        raise ValueError(f"{field} must be a string, not {shown(str(ref))}")
+    return ref
 
 
 def _checked(y: Any, name: str | None) -> list[str] | dict[str, bool] | None:

@@ -58,7 +58,7 @@ def read_csv(
         The column whose cells list the relevant labels; they are numbered as they appear. An empty cell is a row whose
         labels are not known.
     separator : str, optional
-        What stands between two labels in such a cell; spaces around them do not count. None is a space.
+        Separator of labels in such a cell; surrounding spaces are ignored. None is a space.
     ignore : sequence of str
         The names of columns that are neither features nor labels.
     text : sequence of str, mapping or TextSettings, optional
@@ -87,7 +87,7 @@ def read_tsv(source: Source, label_columns: int | str | Sequence[str] = (), **op
 
 
 class Table:
-    """A table is iterated over once, row by row: each an `ExampleRow` whose x has numbers and strings by column.
+    """Rows of a table, to be iterated over once: each an `ExampleRow` whose x has numbers and strings by column.
 
     Errors are those of `read_csv`, but that no column need have labels.
 
@@ -121,9 +121,12 @@ class Table:
         self._weight = None if parts.weight is None else _place(names, parts.weight, "column of weights")
         if self._weight is not None and self._weight in left_out | {self._listed, *self._labels}:
             raise BadDataset("the column of weights cannot have labels or be ignored", line=1)
+        self._ref = None if parts.ref is None else _place(names, parts.ref, "column of references")
+        if self._ref is not None and self._ref in left_out | {self._listed, self._weight, *self._labels}:
+            raise BadDataset("the column of references cannot have labels or weights, or be ignored", line=1)
         if left_out & {self._listed, *self._labels}:
             raise BadDataset("a column with labels cannot be ignored", line=1)
-        taken = {*self._labels, *left_out, self._listed, self._weight}
+        taken = {*self._labels, *left_out, self._listed, self._weight, self._ref}
         self._features = [place for place in range(len(names)) if place not in taken]
         self._texts = {_place(names, name, "text column") for name in _fields_of(parts)}
         if self._texts - {*self._features}:
@@ -141,7 +144,8 @@ class Table:
             x, weight = self._numbers(row) or self._record(row, line), None
             if self._weight is not None:
                 weight = self._weighed(row[self._weight], line)
-            yield ExampleRow(line, x, self._truth(row, line), weight)
+            ref = None if self._ref is None else row[self._ref].strip() or None
+            yield ExampleRow(line, x, self._truth(row, line), weight, ref)
 
     def _numbers(self, row: list[str]) -> dict[str, Value] | None:
         """Return the features of a row if all of its cells are numbers that can be used; for others it takes longer."""

@@ -18,30 +18,7 @@ ENOUGH = 0.1
 
 @compiled
 def solve_block(K, T, B, points, task, sweeps, state, moves):  # type: ignore[no-untyped-def]
-    """Solve the dual for some points, all labels, the other points kept.
-
-    Parameters
-    ----------
-    K : ndarray of shape (m, m)
-        Kernel values of the points.
-    T : ndarray of shape (m, n_labels), same dtype as K
-        The gradient Y - F at the points.
-    B : ndarray of shape (n_samples, n_labels), float64
-        Updated at the points.
-    points : ndarray of shape (m,), int64
-    task : Task
-    sweeps : int
-        The most sweeps.
-    state : ndarray of shape (1,), uint64
-        Of the random orders; updated.
-    moves : ndarray of shape (m, n_labels), same dtype as K
-        Result: how far B has moved.
-
-    Returns
-    -------
-    bool
-        Whether anything has moved.
-    """
+    """Solve the dual for some points, all labels, the other points kept."""
     Y, S, c, _, coupled, equality = task
     m, n_labels = T.shape
     t, before = np.empty((n_labels, m), T.dtype), np.empty(m, T.dtype)
@@ -92,7 +69,7 @@ def sweep_points(K, t, b, upper, lower, s, order):  # type: ignore[no-untyped-de
         low, high = lower[i], upper[i]
         if curvature > 0.0:
             new = min(max(b[i] + slope / curvature, low), high)
-        else:  # a point or a label without length: the dual is linear here
+        else:  # a point or label of length 0: the dual is linear here
             new = high if slope > 0.0 else (low if slope < 0.0 else b[i])
         move = new - b[i]
         if move != 0.0:
@@ -126,7 +103,7 @@ def sweep_pairs(K, t, b, upper, lower, s):  # type: ignore[no-untyped-def]
         elif t[i] < middle and b[i] > lower[i]:
             falling[n_falling] = i
             n_falling += 1
-    if n_rising == 0 or n_falling == 0:  # the two extremes are next to each other as floating-point numbers
+    if n_rising == 0 or n_falling == 0:  # the two bounds are adjacent floating-point numbers
         return 0.0
     first, second = np.argsort(-t[rising[:n_rising]]), np.argsort(t[falling[:n_falling]])
     gain = 0.0

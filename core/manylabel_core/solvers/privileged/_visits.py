@@ -139,7 +139,7 @@ def slacks_of(task, v, slacks):  # type: ignore[no-untyped-def]
 def lost(task, weights, margins, v, slacks):  # type: ignore[no-untyped-def]
     """Return `gamma/2 |v|^2 + C sum slack + rho/2 sum zeta^2` (hinge: `rho sum zeta`), after v has been made feasible.
 
-    That is done by the weight of the constant, which raises all slacks. Margins are `y (z.x + b)`. Slacks are written.
+    The weight of the constant, which raises all slacks, is increased. Margins are `y (z.x + b)`. Slacks are updated.
     Weights of examples are empty where all are 1, here and below.
     """
     slacks_of(task, v, slacks)
@@ -165,28 +165,7 @@ def lost(task, weights, margins, v, slacks):  # type: ignore[no-untyped-def]
 def evaluate(  # type: ignore[no-untyped-def]
     task, weights, label, f, alpha, beta, v, known, again, pairs, kinds
 ):
-    """Evaluate the objectives of a label, and list its variables that are not at their bound.
-
-    Parameters
-    ----------
-    f : ndarray of shape (n_samples,), float64
-        Its scores.
-    alpha, beta : ndarrays of shape (n_samples,) and (n_kinds,), float64
-    v : ndarray of shape (n_labels + 1,), float64
-        Its w~.
-    known : ndarray of shape (n_labels + 1,), float64
-        A feasible w~; replaced by the best of it, 0, and the new one.
-    again : bool
-        Whether all of this was looked at before: then `known` stays.
-    pairs, kinds : ndarrays, int32
-        Result: which variables are not at their bound for good.
-
-    Returns
-    -------
-    loss, linear : float
-        What w~ and the slacks cost in the primal, at the best w~ known; the dual without its quadratic part in z.
-    n_pairs, n_kinds : int
-    """
+    """Evaluate the objectives of a label, and list its variables that are not at their bound."""
     slacks, margins = np.empty(len(beta)), f * task.Y[label]
     slacks_of(task, v, slacks)
     n_pairs, n_kinds = list_active(task, weights, margins, alpha, beta, slacks, pairs, kinds)
@@ -194,11 +173,11 @@ def evaluate(  # type: ignore[no-untyped-def]
     linear = alpha.sum() - 0.5 * (task.gamma * np.sum(v * v) + task.ridge * squared)
     idle = not (v.any() or known.any())
     best, chosen = lost(task, weights, margins, known, slacks), known
-    if idle or again:  # where it is idle, all candidates are 0
+    if idle or again:  # if it is idle, all candidates are 0
         return best, linear, n_pairs, n_kinds
     feasible = v.copy()
     lost(task, weights, margins, feasible, slacks)
-    # The errors of `feasible` and `known` are noise, and their mean has less of it.
+    # The errors of `feasible` and `known` are noise, which their mean reduces.
     for candidate in (feasible, 0.5 * (feasible + known), np.zeros_like(known)):
         cost = lost(task, weights, margins, candidate, slacks)
         if cost < best:
@@ -233,37 +212,7 @@ def list_active(task, weights, margins, alpha, beta, slacks, pairs, kinds):  # t
 
 @compiled
 def visit(X, squares, task, weights, label, pairs, kinds, alpha, beta, s, z, sweeps, goal, state):  # type: ignore[no-untyped-def]
-    """Run coordinate descent on the active variables of one label.
-
-    Parameters
-    ----------
-    X : ndarray of shape (n_samples, n_features) or Rows
-    squares : ndarray of shape (n_samples,), float64
-    task : Task
-    weights : ndarray of shape (n_samples,), float64, or empty
-    label : int
-    pairs, kinds : ndarrays, int32
-        Active points and kinds; reordered.
-    alpha : ndarray of shape (n_samples,), float64
-        Updated.
-    beta : ndarray of shape (n_kinds,), float64
-        Updated.
-    s : float
-        S of the label.
-    z : ndarray of shape (n_features,), float64
-        Its weights; updated.
-    sweeps : int
-        The most sweeps.
-    goal : float
-        The gap that would be small enough.
-    state : ndarray of shape (1,), uint64
-        Of the random orders; updated.
-
-    Returns
-    -------
-    float
-        The gain in the dual objective.
-    """
+    """Run coordinate descent on the active variables of one label."""
     gained, idle = _visit_idle(X, squares, task, weights, label, pairs, alpha, beta, s, z, sweeps, goal, state)
     if idle:
         return gained
@@ -272,7 +221,7 @@ def visit(X, squares, task, weights, label, pairs, kinds, alpha, beta, s, z, swe
     privileged_sums(task, label, alpha, beta, listed, sums)
     r = np.argmax(beta)
     _products(task, mask, listed, length, r, near)
-    quiet = QUIET * goal / (task.C * task.sizes.sum())  # all slacks raised by this cost that share of the goal
+    quiet = QUIET * goal / (task.C * task.sizes.sum())  # raising all slacks by this amount costs that share of the goal
     b, total, first = intercept(task, label, alpha), gained, 0.0
     ridge, upper, even = task.ridge, task.upper, len(weights) == 0
     for sweep in range(sweeps):
@@ -336,13 +285,6 @@ def _visit_idle(  # type: ignore[no-untyped-def]
 
     With e = 0, w~ is 0 and so are all its slacks: a step of `_step` changes a alone, unless beta, which is `C - a`
     summed over a kind, has no room for it.
-
-    Returns
-    -------
-    float
-        The gain in the dual objective.
-    bool
-        Whether e stayed 0.
     """
     if not excess(task, alpha, beta)[1]:
         return 0.0, False
@@ -405,7 +347,7 @@ def _step(t, g, g_r, bends, a, upper, beta, beta_r, apart):  # type: ignore[no-u
     curvature, bend, cross = bends
     if apart and bend > 0.0:
         left = bend - cross * cross / bend
-        # Kinds that differ by this label alone have the same features, and what one gives the other can take.
+        # Kinds that differ only in this label have the same features, so one can give what the other can take.
         move, shift = (
             _both(t, g - cross * g_r / bend, curvature, left, a, upper, beta)
             if left > ALIKE * bend

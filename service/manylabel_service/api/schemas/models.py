@@ -179,7 +179,7 @@ class NumbersOfPromise(ResponseModel):
 
 
 class LabelOfPromise(ResponseModel):
-    """A label that was applied unseen."""
+    """Label that was applied without review."""
 
     label: str
     applied: int
@@ -446,7 +446,7 @@ class _Spec(ResponseModel):
 
 
 class GroupOfLabels(ResponseModel):
-    """A group of labels that exclude each other."""
+    """Group of mutually exclusive labels."""
 
     name: str
     labels: list[str]
@@ -482,7 +482,7 @@ class ModelStatus(At, _Spec):
 
 
 class StoredModel(_Spec):
-    """An online model that is not in the memory of this server; it is loaded on its next use."""
+    """Online model that is not in the memory of this server; the next request loads it."""
 
     loaded: Literal[False]
 
@@ -518,7 +518,7 @@ class TrainedStatus(At):
 
 
 class StoredTrained(ResponseModel):
-    """A trained model that is not in the memory of this server; it is loaded on its next use."""
+    """Trained model that is not in the memory of this server; the next request loads it."""
 
     name: str
     algorithm: Literal["trained"]

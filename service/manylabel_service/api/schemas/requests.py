@@ -24,7 +24,7 @@ from manylabel_core.promise import Target
 from manylabel_core.records.forms import input_kind, input_kind_of_numbers
 from manylabel_core.rows import MAX_EXAMPLE_WEIGHT, MAX_MAGNITUDE
 from manylabel_service import names, ulid
-from manylabel_service.hosting.examples import Source
+from manylabel_service.hosting.examples import MAX_REF_BYTES, Source
 from manylabel_service.hosting.explanations import MAX_EXPLAIN
 from manylabel_service.hosting.selection import MAX_NAMES, MAX_TOP
 from manylabel_service.online.spec.spec import MAX_NAME_BYTES, LabelName, ModelSpec, no_repeats
@@ -36,11 +36,21 @@ Number = Annotated[float, Field(strict=True, ge=-MAX_MAGNITUDE, le=MAX_MAGNITUDE
 Value = Number | None
 """A number, or null for a missing value."""
 Index = Annotated[int, Field(strict=True, ge=0, le=2**31 - 2)]
-# A name has at most 256 bytes; counted where it is not plain ASCII, in `convert`.
+# A name has at most 256 bytes; `convert` counts the bytes if it is not plain ASCII.
 Name = Annotated[str, Field(strict=True, min_length=1, max_length=MAX_NAME_BYTES)]
 
 Weight = Annotated[float, Field(strict=True, gt=0, le=MAX_EXAMPLE_WEIGHT, allow_inf_nan=False)]
 """Factor of the loss of an example."""
+
+
+def _check_ref(ref: str) -> str:
+    if len(ref.encode(errors="surrogatepass")) > MAX_REF_BYTES:
+        raise ValueError(f"must have at most {MAX_REF_BYTES} bytes")
+    return ref
+
+
+Ref = Annotated[str, Field(strict=True, min_length=1, max_length=MAX_REF_BYTES), AfterValidator(_check_ref)] | None
+"""Reference of an example, a name that the client has for it."""
 
 _UNIQUE: dict[str, JsonValue] = {"uniqueItems": True}
 """Schema only: `translation` checks the value and names its field path."""
@@ -121,6 +131,7 @@ class PredictNumbers(_Request):
     y: Any = None
     weight: Any = None
     source: Any = None
+    ref: Any = None
 
 
 class PredictItem(_Request):
@@ -135,6 +146,8 @@ class PredictItem(_Request):
     weight: Any = None
     """Ignored in a prediction."""
     source: Any = None
+    """Ignored in a prediction."""
+    ref: Any = None
     """Ignored in a prediction."""
 
 
@@ -203,6 +216,7 @@ class TrainedNumbers(_Request):
     y: Any = None
     weight: Any = None
     source: Any = None
+    ref: Any = None
 
 
 def form_of_trained(x: Any) -> str | None:
@@ -235,6 +249,8 @@ class TrainedItem(_Request):
     """Ignored in a prediction."""
     source: Any = None
     """Ignored in a prediction."""
+    ref: Any = None
+    """Ignored in a prediction."""
 
 
 class TrainedRequest(_Explaining, TrainedItem):
@@ -248,6 +264,7 @@ class UpdateNumbers(_Request):
     y: LabelsBody
     weight: Weight = 1.0
     source: Source = "human"
+    ref: Ref = None
 
 
 class UpdateItem(_Request):
@@ -265,6 +282,8 @@ class UpdateItem(_Request):
     source: Source = "human"
     """Source of the labels: a person; a model (`machine`), if no person has checked them; or a rule. Only the labels of
     people count in metrics and for a promise of precision; `sources` of the model sets what it learns from others."""
+    ref: Ref = None
+    """Your name for the example, such as the number of a customer: 1 to 128 bytes. Only the log has it."""
 
 
 class LabelItem(_Request):
@@ -278,6 +297,8 @@ class LabelItem(_Request):
     """Factor of the loss of the example."""
     source: Source = "human"
     """Source of the labels, as in an example to learn."""
+    ref: Ref = None
+    """Your name for the example, as in an example to learn."""
 
 
 def _check_bytes(name: str) -> str:
@@ -359,14 +380,14 @@ class DescribeRequest(_Request):
 
 
 class DescribedLabel(LabelEdit):
-    """A label with its details."""
+    """Label with its details."""
 
     name: Annotated[Name, AfterValidator(_check_bytes)]
     """Name of the label."""
 
 
 class LabelGroup(_Request):
-    """A group of labels that exclude each other."""
+    """Group of mutually exclusive labels."""
 
     name: Annotated[str, Field(strict=True, min_length=1, max_length=MAX_GROUP_NAME)]
     """Name of the group."""
@@ -446,7 +467,7 @@ class SnapshotRequest(_Request):
 class Batch(_Request):
     """Batch of examples in order, all of them or none."""
 
-    # Not generic: pydantic takes a tenth of a second to parametrise a model whose fields have docstrings.
+    # Not generic: pydantic needs 0.1 s to parametrise a model whose fields have docstrings.
     examples: Annotated[list[Any], Field(min_length=1)]
 
 
@@ -481,7 +502,7 @@ class LinearSource(_Request):
 
 
 class ForkSource(_Request):
-    """A fork begins as another model was at a position or a time."""
+    """Initial state of a fork: another model at a position or a time."""
 
     model: Annotated[str, Field(strict=True, json_schema_extra={"pattern": names.PATTERN})]
     """The other model has this name, and learns online."""
@@ -562,7 +583,7 @@ class ModelRequest(ModelSpec):
     @model_validator(mode="wrap")
     @classmethod
     def _note_scaling(cls, document: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
-        if isinstance(document, dict) and document.get("fork") is not None:  # it has the algorithm of its model
+        if isinstance(document, dict) and document.get("fork") is not None:  # a version has the algorithm of its model
             wanted = handler({"algorithm": "falt", **document})
         else:
             wanted = handler(document)

@@ -5,11 +5,9 @@ import time
 from collections.abc import Callable
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from pydantic import ValidationError
-
 from manylabel_service.api.schemas import Batch
 from manylabel_service.api.web.problems import Problem, invalid, pointer
-from manylabel_service.api.web.validation import Path, check_known, invalid_body
+from manylabel_service.api.web.validation import Path, check_known, validated
 from manylabel_service.errors import InvalidExample
 from manylabel_service.hosting.selection import MAX_NAMES, MAX_TOP, PREFIX, Names, Selection
 from manylabel_service.online.spec.spec import MAX_NAME_BYTES
@@ -103,10 +101,7 @@ def take_count(document: Any, name: str, most: int) -> int:
 
 
 def _examples(document: dict[str, Any], described: type[Batch]) -> list[Any]:
-    try:
-        return Batch.model_validate(document).examples
-    except ValidationError as error:
-        raise invalid_body(error, (), tuple, {(): described}) from error
+    return validated(Batch, document, described={(): described}).examples
 
 
 def _at(index: int, batch: bool) -> Path:

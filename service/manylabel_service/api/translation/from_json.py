@@ -24,7 +24,7 @@ from manylabel_service.api.schemas import (
     form_of_trained,
 )
 from manylabel_service.api.web.problems import invalid
-from manylabel_service.api.web.validation import Path, check_known, invalid_body
+from manylabel_service.api.web.validation import Path, check_known, invalid_body, validated
 from manylabel_service.clock import unix_ms
 from manylabel_service.hosting.examples import Example, Features, Labels
 from manylabel_service.online.spec.spec import MAX_NAME_BYTES
@@ -108,10 +108,7 @@ def to_inputs(
 
 
 def _trained_record(item: Any, at: Path, max_features: int, records: RecordEncoder) -> Record:
-    try:
-        valid = TrainedItem.model_validate(item)
-    except ValidationError as error:
-        raise invalid_body(error, at, path_in_item, {(): TrainedItem if at else TrainedRequest}) from error
+    valid = validated(TrainedItem, item, at, path_in_item, {(): TrainedItem if at else TrainedRequest})
     if valid.views is not None:
         raise invalid(at, "must have either x or views")
     return Record(valid.x, record_features(valid.x, (*at, "x"), max_features, records), records)
@@ -131,10 +128,10 @@ def to_example(
     if _has_record(item):
         record = _valid(kind, item, kind, at)
         x = record_features(record.x, (*at, "x"), max_features, records)
-        return Example(x, to_labels(record.y, (*at, "y")), record.weight, record.source)
+        return Example(x, to_labels(record.y, (*at, "y")), record.weight, record.source, record.ref)
     valid = _valid(UpdateNumbers, item, kind, at)
     y = to_labels(valid.y, (*at, "y"))
-    return Example(_features(valid.x, (*at, "x"), max_features), y, valid.weight, valid.source)
+    return Example(_features(valid.x, (*at, "x"), max_features), y, valid.weight, valid.source, valid.ref)
 
 
 def check_fields(item: Any, at: Path, max_fields: int) -> None:
@@ -172,10 +169,7 @@ def _has_record(item: Any) -> bool:
 
 def _valid(form: type[ItemT], item: Any, kind: type[BaseModel], at: Path) -> ItemT:
     """Return an item in one of the forms of its kind; raise a Problem in terms of the kind."""
-    try:
-        return form.model_validate(item)
-    except ValidationError as error:
-        raise invalid_body(error, at, path_in_item, {(): kind}) from error
+    return validated(form, item, at, path_in_item, {(): kind})
 
 
 def record_features(x: Any, at: Path, max_features: int, records: RecordEncoder) -> Features:
@@ -252,7 +246,7 @@ def _check_count(values: Collection[Any], at: Path, max_features: int) -> None:
 
 
 def _check_bytes(names: Sequence[str] | dict[str, Any], at: Path) -> None:
-    if "".join(names).isascii():  # then characters, which are counted already, are bytes
+    if "".join(names).isascii():  # characters equal bytes, and are already counted
         return
     for place, name in enumerate(names):
         if len(name.encode()) > MAX_NAME_BYTES:
@@ -270,7 +264,7 @@ def path_in_item(location: Sequence[str | int]) -> Path:
     field, form, *place = location
     if form == "several":
         return (field, *path_in_item(place))
-    if form in ("named", "partial"):  # further parts only say that the name itself is wrong
+    if form in ("named", "partial"):  # further parts only repeat that the name is invalid
         return (field, *place[:1])
     return (field, *place)
 

@@ -11,7 +11,6 @@ import jiter
 import numpy as np
 import pydantic_core
 from numpy.typing import NDArray
-from pydantic import ValidationError
 from starlette.requests import Request
 
 from manylabel_service.api import schemas
@@ -20,7 +19,7 @@ from manylabel_service.api.translation.tensors import BINARY_SIZE, Tensor, n_exa
 from manylabel_service.api.web.bodies import length_of
 from manylabel_service.api.web.large_json import read_value
 from manylabel_service.api.web.problems import Problem, invalid, pointer
-from manylabel_service.api.web.validation import Path, invalid_body
+from manylabel_service.api.web.validation import Path, validated
 from manylabel_service.errors import InvalidExample
 from manylabel_service.hosting.examples import Features
 from manylabel_service.hosting.predictions import Prediction
@@ -56,7 +55,7 @@ class Examples(NamedTuple):
 
 
 class Output(NamedTuple):
-    """An output that is wanted, as binary data or in the JSON."""
+    """Requested output, as binary data or in the JSON."""
 
     name: str
     binary: bool
@@ -75,10 +74,7 @@ async def read_request(request: Request, raw: bytes) -> tuple[schemas.InferReque
     if n_json > len(raw):
         raise Problem("malformed_request", f"{HEADER_LENGTH} must be at most {len(raw)}, the bytes of the body")
     document = await read_value(raw[:n_json])
-    try:
-        asked = schemas.InferRequest.model_validate(document)
-    except ValidationError as error:
-        raise invalid_body(error, (), tuple, {(): schemas.InferRequest}) from error
+    asked = validated(schemas.InferRequest, document)
     return asked, split(asked.inputs, memoryview(raw)[n_json:])
 
 
@@ -242,7 +238,7 @@ async def to_answer(
     outputs : what it has of each prediction.
     facts : what else it has.
     """
-    # A model that learns meanwhile may know more labels at the end of a long batch than at its beginning.
+    # A model that learns in the meantime may know more labels at the end of a long batch than at its start.
     names = [name for name in predictions[0].scores if name in predictions[-1].scores]
     parts: list[list[bytes]] = [[] for _ in outputs]
     slice_ends = time.perf_counter() + SLICE_SECONDS

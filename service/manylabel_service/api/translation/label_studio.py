@@ -35,7 +35,7 @@ async def to_config(text: object, at: Path) -> LabelConfig:
 
 
 class TaskReader:
-    """A task reader makes features of tasks as a model reads records; a field that a tag `<Text>` shows is text.
+    """Encoder of tasks as records; a field that a tag `<Text>` shows is text.
 
     Parameters
     ----------

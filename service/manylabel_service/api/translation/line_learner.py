@@ -205,7 +205,7 @@ class LineLearner:
             updated = await self._update(replica, good) if good else None
         except ServiceError as error:
             if self._stop and len(good) > 1 and isinstance(error, InvalidExample | LimitExceeded):
-                for line in good:  # none was learnt, as one of them is refused: those before it are
+                for line in good:  # one of the examples is rejected, so none was learnt; those before it are learnt now
                     async for learnt in self._learn(replica, [line], None):
                         yield learnt
                 return

@@ -20,14 +20,14 @@ Parse = Callable[[bytes], Awaitable[Example]]
 
 
 class Line(NamedTuple):
-    """A line with its number: the example in it, or what is wrong with it."""
+    """Line with its number, and its example or its error."""
 
     number: int
     content: Example | Problem
 
 
 class Splitter:
-    """A splitter cuts chunks of bytes into lines.
+    """Splitter of chunks of bytes into lines.
 
     Parameters
     ----------

@@ -58,7 +58,7 @@ def _line(entry: Entry) -> dict[str, Any]:
 
 def _example(example: Example) -> dict[str, Any]:
     """Return an example in the form in which an update takes it."""
-    x, y, weight, source = example
+    x, y, weight, source, ref = example
     values = x.values.tolist()
     features: Any = values
     if x.names is not None:
@@ -70,4 +70,5 @@ def _example(example: Example) -> dict[str, Any]:
     labels: Any = [name for name, is_true in known.items() if is_true] if y.complete else known
     line = {"x": features, "y": labels}
     line |= {} if weight == 1.0 else {"weight": weight}
-    return line | ({} if source == "human" else {"source": source})
+    line |= {} if source == "human" else {"source": source}
+    return line | ({} if ref is None else {"ref": ref})

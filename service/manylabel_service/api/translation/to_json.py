@@ -7,13 +7,16 @@ from itertools import repeat
 from typing import Any
 
 import pydantic_core
+from starlette.requests import Request
 from starlette.types import Scope
 
 from manylabel_core.metrics.reliability import EDGES, Reliability
 from manylabel_service.api.context import Context
 from manylabel_service.api.translation.batches import SLICE_SECONDS, Items
 from manylabel_service.api.web.audited import note
+from manylabel_service.api.web.idempotency import REPLAYED
 from manylabel_service.api.web.problems import Problem
+from manylabel_service.api.web.routes import JSONAnswer, json_answer
 from manylabel_service.hosting.explanations import LabelExplanation
 from manylabel_service.hosting.predictions import Prediction
 from manylabel_service.hosting.selection import Selection
@@ -94,6 +97,12 @@ def receipt(updated: UpdateResult, scope: Scope) -> dict[str, Any]:
     """Return the facts that every update is answered; the audit of the request gets the position."""
     note(scope, position=updated.position)
     return {"position": updated.position, "updates": updated.updates, "durability": updated.durability}
+
+
+def receipt_answer(updated: UpdateResult, request: Request, **facts: Any) -> JSONAnswer:
+    """Return the response to a change of a model: its receipt, further facts, and whether it was replayed."""
+    document = {**receipt(updated, request.scope), **facts}
+    return json_answer(document, headers=[REPLAYED] if updated.replayed else [])
 
 
 def numbers(scores: int, probabilities: bool) -> int:

@@ -64,7 +64,7 @@ def access_of(request: Request) -> Access:
 
 
 async def _access(request: Request) -> Access:
-    return access_of(request)  # a coroutine, since FastAPI calls others in a thread
+    return access_of(request)  # a coroutine, because FastAPI runs plain functions in a thread
 
 
 AccessOf = Annotated[Access, Depends(_access)]

@@ -82,7 +82,7 @@ async def supervise(context: JobContext, id: str, number: int) -> None:
     try:
         record = await context.job_store.change(id, take)
     except (JobNotFound, NotClaimable, StorageUnavailable):
-        return  # a lease that was taken although the response was lost expires without heartbeats
+        return  # a lease that was acquired although the response was lost expires without heartbeats
     await Supervision(context, record, TaskLease(context, id, number, token, taken_at)).run()
 
 
@@ -155,7 +155,7 @@ class Supervision:
         number, token, old = self._lease.number, self._lease.token, self._task.checkpoint
         await self._lease.commit(lambda record, *_: record.finish(number, token, outcome))
         if old is not None:
-            with suppress(StorageUnavailable):  # else it goes when the job does
+            with suppress(StorageUnavailable):  # otherwise it is deleted with the job
                 await self._context.store.blobs.delete(old.key)
 
     async def _publish(self, directory: Path, result: dict[str, Any]) -> None:
@@ -179,7 +179,7 @@ class Supervision:
             self._lease.add_log_line(f"version {made.version} is served, although {made.worse}")
         number, token = self._lease.number, self._lease.token
         await self._lease.commit(lambda job, _, now: job.succeed(number, token, made, now))
-        with suppress(StorageUnavailable):  # else the monitor does it
+        with suppress(StorageUnavailable):  # otherwise the monitor does so
             await self._context.job_store.remove_blobs(record.id)
 
     async def _trained(self, directory: Path) -> dict[str, Any]:

@@ -22,7 +22,7 @@ def task_directory(root: Path) -> Iterator[Path]:
     directory = Path(tempfile.mkdtemp(prefix="task-", dir=root))
     try:
         with (directory / LOCK).open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)  # the kernel releases it, however this process ends
+            fcntl.flock(lock, fcntl.LOCK_EX)  # the kernel releases the lock however this process ends
             yield directory
     finally:
         shutil.rmtree(directory, ignore_errors=True)

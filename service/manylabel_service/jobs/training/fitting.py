@@ -72,7 +72,7 @@ class ConvergenceTrace:
 
 @dataclass
 class FitCheckpoint:
-    """A checkpoint says how far a request is.
+    """Progress of a request.
 
     Attributes
     ----------
@@ -120,7 +120,7 @@ class Fold(NamedTuple):
 
 
 class FitRun:
-    """A run carries out one request.
+    """Execution of one request.
 
     Parameters
     ----------

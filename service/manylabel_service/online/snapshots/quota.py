@@ -8,10 +8,10 @@ from manylabel_service.errors import LimitExceeded
 from manylabel_service.storage import Store
 
 MAX_BYTES_IN_MEMORY = 2**28
-"""Most bytes of snapshots that are being stored at a time; a larger one is stored alone."""
+"""Maximum bytes of snapshots stored concurrently; a larger snapshot is stored alone."""
 
 MEASURE_SECONDS = 10.0
-"""How long the bytes in the store are taken to be what they were, but for those added here."""
+"""Seconds between measurements of the bytes in the store; between them, bytes stored here are added."""
 
 
 class SnapshotQuota:
@@ -64,7 +64,7 @@ class SnapshotQuota:
         StorageError
         """
         if await self.stored_bytes() + n_bytes > self._max_stored_bytes:
-            self._measured_at = None  # some may have been removed
+            self._measured_at = None  # some may have been deleted
         total = await self.stored_bytes() + n_bytes
         if n_bytes > 0 and total > self._max_stored_bytes:
             raise LimitExceeded("the bytes of all snapshots", total, self._max_stored_bytes)

@@ -93,7 +93,7 @@ class SnapshotReader:
         listed = await self.list()
         try:
             record = at(snapshot, listed)
-        except ValueError:  # not a position at all
+        except ValueError:  # not a position
             record = next((each for each in listed if each.kept and each.kept.name == snapshot), None)
         if record is None:
             raise SnapshotNotFound(self._record.name, snapshot)

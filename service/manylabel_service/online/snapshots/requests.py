@@ -12,7 +12,7 @@ Waiting = asyncio.Future[SnapshotMeta]
 
 
 class SnapshotRequests:
-    """The requests for snapshots of one model; those that come together get the same one.
+    """Requests for snapshots of one model; concurrent requests get the same snapshot.
 
     Parameters
     ----------

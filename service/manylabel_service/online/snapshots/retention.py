@@ -14,7 +14,7 @@ PIN_SECONDS = 60.0
 
 
 class Plan(NamedTuple):
-    """A plan says which snapshots stay, and through which position the log goes; None: no more of it than has gone."""
+    """Snapshots to retain, and the position through which to trim the log; None: do not trim it."""
 
     kept: Sequence[SnapshotMeta]
     trimmed: str | None
@@ -22,7 +22,7 @@ class Plan(NamedTuple):
 
 def plan(snapshots: Sequence[SnapshotMeta], n_kept: int) -> Plan:
     """Plan what stays of these snapshots, the newest of which is the first, and of the log."""
-    # Behind the newest but one at most: some entry stays, which tells a replica that is behind that it is.
+    # At most behind the newest entry but one: a remaining entry shows a lagging replica that it is behind.
     first = max(n_kept, 2) - 1
     trimmed = snapshots[first].position if len(snapshots) > first else None
     return Plan(snapshots[:n_kept], trimmed)

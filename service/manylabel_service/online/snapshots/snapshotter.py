@@ -37,9 +37,9 @@ from manylabel_service.settings import Settings
 from manylabel_service.storage import START, LogExtent, ManualSnapshot, ModelMeta, SnapshotMeta, Store, position_key
 
 STORING_SECONDS = 0.5
-"""How long to leave a snapshot that is being stored before looking again."""
+"""Seconds between checks of a snapshot that another process is storing."""
 SPREAD = 0.25
-"""How much longer than the settings say a replica may wait, for another to be the first."""
+"""Maximum extra wait of a replica before a snapshot, as a share of the configured interval, so one replica is first."""
 
 log = structlog.get_logger()
 
@@ -136,7 +136,7 @@ class Snapshotter:
             try:
                 taken = await self._others_took(model.position, must_cover)
             except StorageError:
-                return  # tried again when it is due again
+                return  # retried when it is due again
             if not taken:
                 await self._begin(model, reservation)
 

@@ -16,7 +16,7 @@ def max_learner_bytes(spec: ModelSpec) -> int:
     nbytes = learner.nbytes_after(n_features, n_labels, _MANY_EXAMPLES, _MANY_EXAMPLES * n_features)
     if nbytes < _MANY_EXAMPLES:
         return nbytes
-    return learner.nbytes_after(n_features, n_labels, 0, 0)  # it takes memory for each example: nothing bounds it
+    return learner.nbytes_after(n_features, n_labels, 0, 0)  # its memory grows with each example, without a bound
 
 
 def max_features(spec: ModelSpec) -> int | None:

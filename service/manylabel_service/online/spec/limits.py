@@ -30,20 +30,20 @@ class _Limit(BaseModel):
 
 
 class FeatureLimit(_Limit):
-    """How many features a model may have."""
+    """Maximum number of features of a model, and the policy for further features."""
 
     most: _Most
-    """Most columns."""
+    """Maximum number of columns."""
     policy: Literal["reject", "ignore", "hash"]
     """Policy for further features: `reject` refuses the update, `ignore` leaves the feature out of the example,
     `hash` lets features share columns from the first example on."""
 
 
 class LabelLimit(_Limit):
-    """How many labels a model may have."""
+    """Maximum number of labels of a model, and the policy for further labels."""
 
     most: _Most
-    """Most labels."""
+    """Maximum number of labels."""
     policy: Annotated[Literal["reject", "ignore"], BeforeValidator(_nameable)]
     """Policy for further labels: `reject` refuses the update, `ignore` leaves the label out of the truth."""
 

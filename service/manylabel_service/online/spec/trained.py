@@ -87,7 +87,7 @@ def read_spec(spec: bytes) -> ModelSpec | TrainedSpec:
         return TrainedSpec.model_validate_json(spec) if is_trained(spec) else ModelSpec.from_bytes(spec)
     except ValidationError as error:
         if any(problem["type"] == "missing" for problem in error.errors()):
-            raise  # a newer release adds to a spec, and leaves nothing out
+            raise  # a newer release adds fields to a spec, and removes none
         problem = error.errors()[0]
         field = ".".join(map(str, problem["loc"])) or "spec"
         raise ReleaseTooOld(f"this release does not know the model's {field}: {problem['msg']}") from error

@@ -14,11 +14,11 @@ from manylabel_core.label_structure import Group, InvalidStructure, LabelStructu
 from manylabel_service.errors import InvalidField
 
 MAX_GROUPS = 1_000
-"""Most groups of a model."""
+"""Maximum number of groups of a model."""
 MAX_GROUPED = 10_000
-"""Most labels in groups, and most labels with a parent."""
+"""Maximum number of labels in groups, and of labels with a parent."""
 MAX_GROUP_NAME = 256
-"""Most characters of the name of a group."""
+"""Maximum length of the name of a group in characters."""
 _LABEL_BYTES = 500
 """Estimated bytes of memory of a label in a group or with a parent."""
 

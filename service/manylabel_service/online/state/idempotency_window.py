@@ -24,7 +24,7 @@ _KEY_BYTES = 400
 
 
 class IdempotencyWindow:
-    """The latest idempotency keys with the digests of their requests and the answers given."""
+    """Latest idempotency keys with the digests of their requests and the responses."""
 
     def __init__(self) -> None:
         self._answers: OrderedDict[str, tuple[bytes, UpdateOutcome]] = OrderedDict()

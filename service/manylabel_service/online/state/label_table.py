@@ -61,7 +61,7 @@ def label_page(facts: LabelFacts, sort: str, descending: bool, offset: int, limi
     if sort == "name":
         order = np.array(sorted(range(len(names)), key=names.__getitem__, reverse=descending), dtype=np.int64)
     else:
-        order = np.argsort(-columns[sort] if descending else columns[sort], kind="stable")  # NaN comes last
+        order = np.argsort(-columns[sort] if descending else columns[sort], kind="stable")  # NaN sorts last
     shown = order[offset : offset + limit]
     rows = {name: _listed(column[shown]) for name, column in columns.items()}
     page = []

@@ -30,7 +30,7 @@ class LabelledIds:
         self.floor = ""
         self.parts = PartialLabels()
         self._ids: set[str] = set()
-        self._oldest: list[str] = []  # a heap of the same ids
+        self._oldest: list[str] = []  # the same ids as a heap
 
     def __len__(self) -> int:
         return len(self._ids)
@@ -78,7 +78,7 @@ class LabelledIds:
         if id not in self.parts:
             raise PredictionLabelled(id)
         repeated = set(self.parts.repeated(id, columns))
-        if repeated or y.complete or not y.names:  # one without labels tells nothing, but may be a repetition
+        if repeated or y.complete or not y.names:  # an id without labels adds nothing, but may be a repetition
             told = [name for name, column in zip(y.names, columns, strict=True) if column in repeated]
             what = ", ".join(map(repr, told)) or "labels"
             raise PredictionLabelled(

@@ -6,8 +6,9 @@ regroup [[[name, labels, choose], ...], {child: parent}], a promise [[precision,
 an update [want_predictions, want_probabilities, origin, examples]. An origin is null or [prediction ids, scores served,
 stream key, stream lines], with [[versions, [version, label names], ...], decisions] behind it, each perhaps null, if
 versions of a trained model have answered or precision was promised. An example is [names, indices, values, label
-names, signs, complete], then its weight, the source of its labels and its vectors, {field: values}, up to the last of
-these that is not 1, "human" or none. The format version is one of `FORMAT_VERSIONS`, which differ in nothing so far.
+names, signs, complete], then its weight, the source of its labels, its vectors, {field: values}, and its reference, up
+to the last of these that is not 1, "human" or none. The format version is one of `FORMAT_VERSIONS`, which differ in
+nothing so far.
 
 Numbers are little-endian float32 (values), int32 (indices) and int8 (signs), so that an entry replays to the
 same bits on every machine. Decoding runs no code and reads only what `encode` writes.
@@ -26,7 +27,7 @@ from manylabel_core.label_structure import Group
 from manylabel_core.promise import Decision, Target
 from manylabel_core.rows import MAX_EXAMPLE_WEIGHT, MAX_MAGNITUDE
 from manylabel_service.errors import InvalidField, ReleaseTooOld, UnreadableEntry
-from manylabel_service.hosting.examples import Example, Features, Labels, Source
+from manylabel_service.hosting.examples import MAX_REF_BYTES, Example, Features, Labels, Source
 from manylabel_service.idempotency import MAX_KEY_BYTES, IdempotencyKey
 from manylabel_service.online.spec.release import FORMAT_VERSIONS
 from manylabel_service.online.state.groups import check_written
@@ -391,7 +392,7 @@ def read_decision(packed: bytes | None) -> Decision | None:
     return None if packed is None else Decision(np.frombuffer(packed, dtype="<f8")).check()
 
 
-def _pack(x: Features, y: Labels, weight: float, source: str) -> list[object]:
+def _pack(x: Features, y: Labels, weight: float, source: str, ref: str | None) -> list[object]:
     fields: list[object] = [
         x.names,
         None if x.indices is None else x.indices.astype("<i4", copy=False).tobytes(),
@@ -400,7 +401,10 @@ def _pack(x: Features, y: Labels, weight: float, source: str) -> list[object]:
         y.signs.tobytes(),
         y.complete,
     ]
-    if (vectors := pack_vectors(x)) is not None:
+    vectors = pack_vectors(x)
+    if ref is not None:
+        return [*fields, weight, source, vectors, ref]
+    if vectors is not None:
         return [*fields, weight, source, vectors]
     if source != "human":
         return [*fields, weight, source]
@@ -435,7 +439,10 @@ def _unpack(
     weight: float = 1.0,
     source: Source = "human",
     vectors: dict[str, bytes] | None = None,
+    ref: str | None = None,
 ) -> Example:
+    if not (ref is None or (isinstance(ref, str) and len(ref.encode()) <= MAX_REF_BYTES)):
+        raise ValueError(f"a reference is a string of at most {MAX_REF_BYTES} bytes")
     if source not in get_args(Source):
         raise ValueError("a source is human, machine or rule")
     if type(weight) is not float or not 0.0 < weight <= MAX_EXAMPLE_WEIGHT:
@@ -446,4 +453,4 @@ def _unpack(
         values=np.frombuffer(values, dtype="<f4"),
         vectors=unpack_vectors(vectors),
     )
-    return Example(x, Labels(tuple(labels), np.frombuffer(signs, dtype=np.int8), complete), weight, source)
+    return Example(x, Labels(tuple(labels), np.frombuffer(signs, dtype=np.int8), complete), weight, source, ref)

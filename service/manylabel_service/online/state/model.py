@@ -46,13 +46,13 @@ from manylabel_service.online.state.unseen_words import UnseenWords
 from manylabel_service.storage import SEED, START, position_key
 
 MAX_ROLLBACKS = 1_000
-"""Rollbacks remembered per model, the latest."""
+"""Maximum number of rollbacks remembered per model; the oldest are dropped."""
 
 MAX_HEADER_BYTES = 2**18
-"""Most bytes of JSON in a state: a spec without names, its arrays, and the rollbacks. Parsing holds the interpreter."""
+"""Maximum bytes of JSON in a state: a spec without names, arrays, and rollbacks. Parsing holds the interpreter lock."""
 
 MAX_UPDATES = 2**53
-"""More examples than any stream has."""
+"""Upper bound of the number of examples of a stream."""
 _EXAMPLES = ("scaling.count", "n_seen", "drift.seen")
 """Parts of a learner, where it has them, that begin with the number of examples it has learnt."""
 _LABELS = "calibration.existing"
@@ -70,9 +70,9 @@ class Truth(NamedTuple):
 class OnlineModel:
     """A learner with the names of its features and labels, its measures, and what is known of requests.
 
-    What was learnt (the learner, the measures, `updates`, what was ignored) goes back with a rollback. The names, and
-    with them the columns, do not, unless it goes back to before any feature. Nor does what is known of requests
-    (`keys`, `labelled`, `streams`, `rollbacks`): a request is done once, also if what it did is undone later. (Only
+    A rollback restores the learner, the metrics, `updates` and the count of ignored features. It keeps the names, and
+    with them the columns, unless it goes back to before any feature. It also keeps the state of requests (`keys`,
+    `labelled`, `streams`, `rollbacks`): a request is applied once, even if its effect is undone later. (Only
     what is measured of a truth in parts goes with the measures.)
 
     Attributes
@@ -237,7 +237,7 @@ class OnlineModel:
                 self.groups.shown.decide(scores)
             seen = self.prequential.labels().relevant
             examples = np.zeros(scores.shape[1] - 1, dtype=np.int64)
-            examples[: len(seen)] = seen  # labels that were only declared have not been
+            examples[: len(seen)] = seen  # labels that were only declared have not been seen
             columns = counting(examples, self.hidden_columns)
             found[fitting] = uncertainty(scores[:, 1 + columns] - scores[:, :1])
         listed: list[float] = found.tolist()
@@ -527,7 +527,7 @@ class OnlineModel:
             The name is not allowed.
         """
         seed = OnlineModel(type(self.spec).model_validate({**self.spec.model_dump(mode="json"), "name": name}))
-        # Shared for as long as it takes to write them.
+        # Shared until they are written.
         seed.learner, seed.prequential, seed.answers = self.learner, self.prequential, self.answers
         seed.features, seed.labels, seed.words = self.features, self.labels, self.words
         seed.ignored_labels, seed.updates = self.ignored_labels, self.updates
@@ -572,7 +572,7 @@ class OnlineModel:
         }
         if self.answers is not None:
             arrays["answers"] = self.answers.to_array()
-        # The names that a spec declares are those of the arrays.
+        # The names that a spec declares equal those of the arrays.
         declared = {kind for kind in ("features", "labels") if isinstance(getattr(self.spec, kind), list)}
         header = {
             "version": format_version,
@@ -669,7 +669,7 @@ class OnlineModel:
 def as_rows(columns: Sequence[Columns]) -> Rows:
     """Return examples, by their columns, as CSR arrays."""
     indptr = np.zeros(len(columns) + 1, dtype=np.int64)
-    if len(columns) == 1:  # the usual request; saves two copies
+    if len(columns) == 1:  # the common case, without two copies
         indices, values = columns[0]
         indptr[1] = len(indices)
         return Rows(indptr, indices, values)

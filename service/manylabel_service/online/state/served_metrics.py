@@ -90,7 +90,7 @@ class NothingLearnt:
 
 
 class VersionMeasures:
-    """The measures of the answers of one version, and detectors of drift in them.
+    """Metrics of the served predictions of one version, with drift detectors.
 
     Attributes
     ----------
@@ -195,7 +195,7 @@ class ServedMetrics:
         targets = Targets(
             indptr=np.array([0, len(columns)], dtype=np.int64),
             indices=np.array(columns, dtype=np.int32),
-            signs=y.signs.copy(),  # compiled functions are compiled for arrays that may be written
+            signs=y.signs.copy(),  # compiled functions expect writable arrays
             complete=np.array([y.complete]),
             n_labels=np.array([len(names)], dtype=np.int64),
             weights=NO_WEIGHTS if example.weight == 1.0 else np.array([example.weight]),

@@ -36,7 +36,7 @@ class UnseenWords:
         self._examples += 1
         if self._examples < FIRST or names is None:
             return
-        # A token with a space is a run of words.
+        # A token with a space is an n-gram.
         parts = ((name, *name.partition("=")) for name in names)
         words = [name for name, field, equals, token in parts if equals and field in self._fields and " " not in token]
         self._words += len(words)

@@ -40,7 +40,7 @@ from manylabel_service.storage import Durability, Entry, ModelMeta, SnapshotMeta
 from manylabel_service.telemetry import tracing
 
 APPENDS = 3
-"""How often an append is tried, each time after the model was restored."""
+"""Maximum number of attempts to append, each after the model was restored."""
 
 log = structlog.get_logger()
 
@@ -54,7 +54,7 @@ class ApplierStatus(Enum):
 
 
 class Applier:
-    """An applier brings one model up to date with its log, and keeps it there.
+    """Loop that applies the log of one model to the model.
 
     Parameters
     ----------
@@ -211,7 +211,7 @@ class Applier:
                 await self._snapshotter.take_if_due(self.model)
         except ModelGone as error:
             self._handle_error(error)
-        except Exception:  # the model is as good as before, and goes on without
+        except Exception:  # the model is unchanged, and continues without it
             log.exception("snapshot_failed", model=self._record.name, position=self.model.position)
             self._snapshot_requests.refuse(NotReady(f"a snapshot of model {self._record.name!r} could not be taken"))
 
@@ -224,7 +224,7 @@ class Applier:
                 error = await self._commit(group)
             elif self._must_read or waiters:
                 error = await self._catch_up()
-            if error is None and self._state is ApplierStatus.DIVERGED:  # nothing is known before it is restored
+            if error is None and self._state is ApplierStatus.DIVERGED:  # unknown until restored
                 self._sync_waiters, waiters = waiters + self._sync_waiters, []
         finally:
             _answer(waiters, error)
@@ -320,7 +320,7 @@ class Applier:
         n_columns, n_labels = grown_columns(model, reduce(SizeDelta.plus, (pending.growth for pending in group)))
         grows = n_columns > model.features.n_columns or n_labels > len(model.labels)
         if grows and model.learner.nbytes_after(n_columns, n_labels, 0, 0) > COPIED_BYTES:
-            # With hashed features most columns may never be written to: their memory is not touched now; the system
+            # With hashed features most columns may never be written: their memory is not touched now; the system
             # provides it on the first write.
             touch = not model.limits.hashes
             await asyncio.to_thread(model.learner.reserve, n_columns, n_labels, touch)

@@ -133,7 +133,7 @@ class PastStates:
                     yield result
         except Interrupted as error:
             raise error.error from error
-        except LogTrimmed as error:  # meanwhile
+        except LogTrimmed as error:  # in the meantime
             raise BeforeHistory(self._record.name, f"position {begin}", error.trimmed) from error
         except (LogLost, TargetLost) as error:
             raise HistoryDamaged(self._record.name, begin, position, str(error)) from error

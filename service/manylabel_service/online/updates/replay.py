@@ -32,7 +32,7 @@ class TargetLost(Exception):
 
 
 HOPELESS = (LogTrimmed, LogLost, HistoryDamaged, TargetLost, UnreadableEntry)
-"""Why a model cannot be restored, now or later."""
+"""Permanent errors: the model cannot be restored."""
 
 
 class Interrupted(Exception):
@@ -63,7 +63,7 @@ class Restored(NamedTuple):
 
 
 class LogReplayer:
-    """A log replayer decodes the log of one model, and folds it into states of the model.
+    """Decoder of the log of one model, which applies it to states of the model.
 
     Parameters
     ----------
@@ -110,7 +110,7 @@ class LogReplayer:
         for _ in range(RESTORES):
             try:
                 return await self._from_newest()
-            except LogTrimmed as error:  # others have taken newer snapshots while this one was read
+            except LogTrimmed as error:  # other replicas have stored newer snapshots in the meantime
                 trimmed = error
         raise trimmed
 
@@ -138,7 +138,7 @@ class LogReplayer:
         raise failure
 
     async def _snapshot(self, snapshot: SnapshotMeta | None) -> OnlineModel:
-        if snapshot is None:  # a spec may declare names by the hundred thousand
+        if snapshot is None:  # a spec may declare hundreds of thousands of names
             return await asyncio.to_thread(OnlineModel, self._spec)
         return await self._snapshot_reader.load(snapshot.position)
 
@@ -155,7 +155,7 @@ class LogReplayer:
         ------
         LogTrimmed, LogLost, TargetLost, UnreadableEntry, ModelGone
         Interrupted, StorageUnavailable
-            What had been folded in before stays.
+            Entries applied before stay applied.
         """
         entries = await self._read(model.position, READ_ENTRIES)
         if through is not None:

@@ -24,7 +24,7 @@ from manylabel_service.storage import START, ModelMeta, SnapshotMeta, Store, pos
 ENOUGH_EXAMPLES = 1_000
 """Number of examples replayed for the comparison, if the log has them: it starts at an older snapshot for it."""
 ASKED_SECONDS = 120.0
-"""How long another replica may take to store the first snapshot of a model."""
+"""Timeout in seconds for another replica to store the first snapshot of a model."""
 POLL_SECONDS = 0.2
 
 Ask = Callable[[], bool]
@@ -73,7 +73,7 @@ class ReplayVerifier:
                 if await self._compare(snapshots) or not await self._entries_after(snapshots):
                     return
             except (LogTrimmed, LogLost, TargetLost) as error:
-                lost += 1  # others have dropped what was being read
+                lost += 1  # other replicas have deleted the snapshot while it was read
                 if lost == RESTORES:
                     raise ReplayMismatch(f"model {self._record.name!r} could not be compared: {error}") from error
                 continue

@@ -26,9 +26,9 @@ local found = redis.call('ZSCORE', KEYS[2], ARGV[1])
 if tonumber(found or '') ~= tonumber(ARGV[2]) then return {'changed', found or ''} end
 """
 
-# KEYS values, order, last. ARGV name, the revision it has to be at or nothing, value, '1' if it is urgent. A revision
-# is the time in microseconds, or one more than the last: so none is given twice even by a Redis that lost its data. A
-# Redis at its maxmemory refuses the first write of a script if it needs memory, but no later one: an urgent put deletes
+# KEYS values, order, last. ARGV name, expected revision or nothing, value, '1' if urgent. A revision is the time in
+# microseconds, or one more than the last, so no revision is used twice even if Redis lost its data. Redis at its
+# maxmemory refuses the first write of a script if it needs memory, but no later write, so an urgent put deletes
 # first.
 _PUT = Script(
     _FOUND,
@@ -54,7 +54,7 @@ return {'ok'}
 """,
 )
 
-# KEYS values, order. ARGV after, most documents, most bytes. Names and values in turn; '1' when those are all.
+# KEYS values, order. ARGV after, maximum documents, maximum bytes. Names and values in turn; '1' if they are the last.
 _LIST = Script(
     """
 local names = redis.call('ZRANGEBYSCORE', KEYS[2], '(' .. ARGV[1], '+inf', 'LIMIT', 0, ARGV[2])

@@ -93,7 +93,7 @@ def piece_key(token: str, number: int) -> str:
     return f"ml:{{blobs}}:{token}.{number}"
 
 
-@lru_cache(8192)  # one for each model that is watched
+@lru_cache(8192)  # one per watched model
 def entry_id(position: str) -> str:
     """Return the id in the stream that a position stands for; ValueError if it is none of this store's."""
     key = position_key(position)

@@ -114,7 +114,7 @@ class RedisModels(Part):
         answer = await self._engine.connection.run(
             UNPUBLISH, (MODELS, GONE, DELETIONS), record.name, record.incarnation
         )
-        if answer[0] == "gone" and record.damaged:  # even its incarnation cannot be read
+        if answer[0] == "gone" and record.damaged:  # not even its incarnation can be read
             await self._engine.connection.command("HDEL", MODELS, record.name)
             return
         await self._purge_head(Keys.of(record))

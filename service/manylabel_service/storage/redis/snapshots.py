@@ -52,7 +52,7 @@ KEPT = b"kept:"
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """A stored snapshot says where its chunks are. It has a token, because one at the same position may replace it."""
+    """Location of the chunks of a snapshot. The token distinguishes it from a replacement at the same position."""
 
     token: str
     chunks: int
@@ -121,7 +121,7 @@ class RedisSnapshots(Part):
             if name.startswith(FIELD):
                 try:
                     found.append(_listed(name, value, fields.get(KEPT + name.removeprefix(FIELD))))
-                except (ValueError, TypeError) as error:  # it cannot be restored, and must not hide the others
+                except (ValueError, TypeError) as error:  # damaged: it cannot be restored, and must not hide the others
                     log.error("snapshot_damaged", model=record.name, snapshot=repr(name), error=str(error))
         return sorted(found, key=lambda snapshot: position_key(snapshot.position), reverse=True)
 
@@ -132,7 +132,7 @@ class RedisSnapshots(Part):
         while stored is not None:
             if (data := await self._download(stored.keys(keys, id))) is not None:
                 return data
-            # Removed, or replaced, meanwhile; or lost.
+            # Deleted or replaced in the meantime, or lost.
             before, stored = stored, await self._find(record, keys, id)
             if stored is not None and stored.token == before.token:
                 return None
@@ -148,7 +148,7 @@ class RedisSnapshots(Part):
             with self.gate:
                 piece = await self._engine.connection.command("GET", keys.chunk(id, stored.token, number))
                 if piece is None:
-                    # Another process has put equal bytes at this position, or it was removed; or it is lost.
+                    # Another process has stored equal bytes at this position, or the snapshot was deleted or lost.
                     before, stored = stored, await self._find(record, keys, id)
                     if stored is not None and (stored.token == before.token or stored.size_bytes != before.size_bytes):
                         return
@@ -169,7 +169,7 @@ class RedisSnapshots(Part):
         return total
 
     async def _download(self, chunks: Sequence[str]) -> memoryview | None:
-        # The parts are not joined at the end: that would copy all of them at once, and here the last step copies
+        # The parts are not joined at the end: that would copy all of them at once, while this last step copies
         # nothing.
         data = bytearray()
         for key in chunks:

@@ -28,7 +28,7 @@ from manylabel_service.storage.redis.watcher import Watcher
 T = TypeVar("T")
 
 UPKEEP_SECONDS = 60.0
-"""Between two searches for what processes that died have left half created or half deleted."""
+"""Interval in seconds of searches for models that a dead process left partly created or partly deleted."""
 
 log = structlog.get_logger()
 

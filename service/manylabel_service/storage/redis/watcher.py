@@ -18,7 +18,7 @@ CHECK_SECONDS = 5.0
 """Deletions are told by a stream; this often it is looked anyway."""
 
 POLL_SECONDS = 0.1
-"""Between two looks on a Redis Cluster, where no command waits for keys of several nodes."""
+"""Interval in seconds of polls on a Redis Cluster, where no command waits for keys of several nodes."""
 
 ASKED_AT_ONCE = 100
 """Logs that are asked about at the same time: all of a thousand would hold up others."""
@@ -31,7 +31,7 @@ REMEMBERED = 10_000
 
 
 class Watcher:
-    """A watcher tells which models have changed, over the connection of one store."""
+    """Watcher of changed models, over the connection of one store."""
 
     def __init__(self, engine: Engine, models: RedisModels) -> None:
         self._engine = engine

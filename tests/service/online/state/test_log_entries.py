@@ -55,7 +55,10 @@ durabilities = st.sampled_from(["log", "fsync"])
 @st.composite
 def updates(draw: st.DrawFn) -> Update:
     weights = st.just(1.0) | st.floats(0.0, 1000.0, exclude_min=True)
-    examples = draw(st.lists(st.builds(Example, features(), labels(), weights), min_size=1, max_size=4))
+    refs = st.none() | st.text(min_size=1, max_size=32)
+    examples = draw(
+        st.lists(st.builds(Example, features(), labels(), weights, st.just("human"), refs), min_size=1, max_size=4)
+    )
     size = len(examples)
     want_predictions = draw(st.booleans())
     ids = st.lists(st.text(max_size=30), min_size=size, max_size=size)

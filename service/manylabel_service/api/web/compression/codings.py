@@ -140,7 +140,7 @@ def _weights(header: bytes) -> Iterator[tuple[bytes, float]]:
 
 
 class Unpacker:
-    """An unpacker unfolds one body, which may be of several frames.
+    """Decompressor of one body, which may have several frames.
 
     Attributes
     ----------

@@ -10,7 +10,7 @@ LONGEST_WAIT_SECONDS = 1.0
 
 
 class CircuitBreaker:
-    """A circuit breaker lets one call at a time try after a failure, at growing intervals; the others fail at once.
+    """Circuit breaker: after a failure one call at a time is tried, with exponential backoff; the others fail at once.
 
     So the calls of a busy server neither pile up in front of a Redis that does not answer, nor fall upon it together
     when it is back.

@@ -48,7 +48,7 @@ class DocumentRows:
             "SELECT name, revision, value FROM documents WHERE kind = ? AND revision > ? ORDER BY revision LIMIT ?",
             (kind, after, PAGE_DOCUMENTS),
         )
-        with closing(cursor):  # one left half-way would hold up checkpoints
+        with closing(cursor):  # an open read transaction would block checkpoints
             for row in cursor:
                 documents.append(sealed_document(kind, *row))
                 size_bytes += len(documents[-1].value)

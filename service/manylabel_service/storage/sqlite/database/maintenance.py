@@ -18,7 +18,7 @@ from manylabel_service.storage.sqlite.database.wal_checkpointer import WalCheckp
 from manylabel_service.storage.sqlite.files.snapshot_files import SnapshotFiles
 
 PIECE_SECONDS = 0.002
-"""How long cleaning may keep the writer from appends at a time, about; then it rests as long."""
+"""Approximate maximum of seconds that cleaning keeps the writer from appends at a time; it then pauses as long."""
 
 MAX_PIECE_ROWS = 1 << 14
 
@@ -28,7 +28,7 @@ log = structlog.get_logger()
 class Maintenance:
     """Maintenance runs background tasks over the tables and files of one store.
 
-    What they leave undone, the next opening ends.
+    Unfinished work continues when the store is opened next.
     """
 
     def __init__(

@@ -59,7 +59,7 @@ READ_BYTES = 8 << 20
 
 @dataclass(slots=True)
 class _Log:
-    """A log begins after the number of the last entry trimmed, and ends with the last entry: number, link and time."""
+    """Bounds of a log: the number of the last trimmed entry; number, link and time of the last entry."""
 
     trimmed: int
     last: int
@@ -172,7 +172,7 @@ class Tables:
                 entries = self._select(record, log.last, known, -1) if known < log.last else []
                 link = self._insert(record.incarnation, log.last + 1, payloads, log.link, now_ms)
         except sqlite3.Error:
-            self._logs.pop(record.incarnation, None)  # whatever became of it, the file knows
+            self._logs.pop(record.incarnation, None)  # the file shows whether the write succeeded
             raise
         first, log.last, log.link, log.time_ms = log.last + 1, log.last + len(payloads), link, now_ms
         entries += [Entry(str(number), payload, now_ms) for number, payload in enumerate(payloads, first)]
@@ -366,7 +366,7 @@ class Tables:
         row = rows[0] if rows else None
         if row is None or row[1] is not None or not isinstance(row[2], int) or row[0] - base - 1 < trimmed:
             raise damaged_entry(record.name, str(trimmed if row is None else row[0] - base))
-        # If a log is trimmed through its end, its last time is not known; the next entry gets that of the clock.
+        # If a log is trimmed through its end, its last time is unknown; the next entry gets the time of the clock.
         time_ms = rows[1][3] if len(rows) > 1 and isinstance(rows[1][3], int) else 0
         return _Log(trimmed, row[0] - base - 1, row[2], time_ms)
 
@@ -406,8 +406,8 @@ class Tables:
             "SELECT key, payload, link, time_ms FROM entries WHERE key > ? AND key <= ? ORDER BY key LIMIT ?",
             (base + after, base + LAST_NUMBER, limit + 1 if limit >= 0 else -1),
         )
-        with closing(cursor):  # one left half-way would hold up checkpoints
-            # The link of a row is that before its entry, so each row vouches for the one before it.
+        with closing(cursor):  # an open read transaction would block checkpoints
+            # A row has the link before its entry, so each row authenticates the one before it.
             for number, (key, payload, before, time_ms) in enumerate(cursor, after + 1):
                 if key != base + number or link not in (None, before):
                     break
