@@ -220,15 +220,3 @@ def test_entries_of_sparse_labels_may_stand_in_parts(learner):
 @for_each("given", [True, np.bool_(True), 1, np.int64(1), 1.0])
 def test_a_flag_may_be_any_number_that_is_a_truth_value(given):
     assert M3L(optimise="none", fit_intercept=given).fit(X, Y).intercept_.any()
-
-
-@pytest.mark.parametrize("learner", LEARNERS)
-def test_input_is_left_as_it_was(learner):
-    for parameters in ({},) if learner in PRIVILEGED else ({"kernel": "linear"}, {"kernel": "rbf"}):
-        examples, labels = X.copy(), Y.copy()
-        expected = learner(**parameters).fit(examples, labels).decision_function(examples)
-        np.testing.assert_array_equal(examples, X)
-        np.testing.assert_array_equal(labels, Y)
-        examples.flags.writeable = labels.flags.writeable = False
-        found = learner(**parameters).fit(examples, labels).decision_function(examples)
-        np.testing.assert_array_equal(found, expected)

@@ -438,26 +438,6 @@ def test_progress_tells_every_iteration():
     assert told[-1].gap == model.relative_change_ <= model.tol < told[-2].gap
 
 
-def test_too_few_iterations_are_a_warning():
-    X, Y, _ = planted()
-    with pytest.warns(ConvergenceWarning, match="max_iter=2 iterations: the last one lowered the objective by"):
-        model = LSAMML(3, max_iter=2).fit(X, Y)
-    assert model.n_iter_ == 2
-
-
-def test_a_model_comes_back_as_it_was():
-    X, Y, _ = planted()
-    model = LSAMML(3, warm_start=True, random_state=7).fit(X, Y, label_names=["a", "ö", "", "d", "e", "f" * 300])
-    back = LSAMML.from_bytes(model.to_bytes())
-    assert back.to_bytes() == model.to_bytes()
-    assert back.get_params() == model.get_params()
-    assert [*back.view_names_] == [*WIDTHS]
-    assert [*back.label_names_] == ["a", "ö", "", "d", "e", "f" * 300]
-    np.testing.assert_array_equal(back.decision_function(X), model.decision_function(X))
-    for name, B in model.bases_.items():
-        np.testing.assert_array_equal(back.bases_[name], B)
-
-
 def test_input_is_left_as_it_was():
     X, Y, _ = planted()
     X["text"] = sp.csr_array(X["text"])

@@ -259,14 +259,6 @@ def test_views_may_be_of_any_type():
     np.testing.assert_array_equal(quick().fit(given, Y).decision_function(given), expected)
 
 
-def test_names_of_labels_are_kept_as_long_as_they_are_given():
-    named = Frame(Y, ["rock", "jazz"])
-    model = quick().fit(X, named, HALF)
-    assert [*model.label_names_] == ["rock", "jazz"]
-    assert [*model.fit(X, named, HALF, label_names=["r", "j"]).label_names_] == ["r", "j"]
-    assert not hasattr(model.fit(X, Y), "label_names_")
-
-
 def test_parameters_are_those_of_scikit_learn():
     model = LSAMML(2, r=3.0, gamma=0.5)
     assert clone(model).get_params() == model.get_params()

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from sklearn.exceptions import ConvergenceWarning
 from tests.core.batch.support import check_relations_trace, related
 from tests.support.lazy import lazy
 
@@ -189,13 +188,6 @@ def test_progress_tells_the_whole_problem():
     assert told[-1].iteration <= model.n_iter_
 
 
-def test_too_few_rounds_are_a_warning_with_the_gap():
-    X, Y = data()
-    with pytest.warns(ConvergenceWarning, match="max_iter=2 iterations: the relative duality gap is"):
-        model = MLRL(optimise="none", lam=0.01, max_iter=2).fit(X, Y)
-    assert model.n_iter_ == 2
-
-
 def test_the_relations_found_are_a_prior_for_m3l():
     X, Y = data()
     found = MLRL(optimise="none", lam=0.01).fit(X, Y)
@@ -203,11 +195,3 @@ def test_the_relations_found_are_a_prior_for_m3l():
     assert np.trace(prior.R) - prior.eps * 5 == pytest.approx(5)
     np.testing.assert_allclose(prior.R - prior.eps * np.eye(5), 5 * found.label_covariance_)
     assert M3L(optimise="none", R=prior).fit(X, Y).prior_eps_ == prior.eps
-
-
-def test_the_same_parameters_give_the_same_bits():
-    X, Y = data()
-    for kernel in ("linear", "rbf"):
-        models = [MLRL(optimise="none", lam=0.01, kernel=kernel, random_state=7).fit(X, Y) for _ in range(2)]
-        np.testing.assert_array_equal(*(model.decision_function(X) for model in models))
-        np.testing.assert_array_equal(*(model.label_covariance_ for model in models))

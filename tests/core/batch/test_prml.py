@@ -2,8 +2,6 @@
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import LinearSVC
 from tests.core.batch.support import related
 from tests.support.cases import for_each
@@ -14,7 +12,6 @@ from manylabel_core.batch import PrBR, PrML
 from manylabel_core.batch.privileged import factors as factors_module
 from manylabel_core.batch.privileged.factors import leading
 from manylabel_core.batch.privileged.learner import nearest
-from manylabel_core.batch.segments import fit_in_segments
 from manylabel_core.metrics import hamming_loss
 from manylabel_core.solvers.privileged.dual import LOSSES
 
@@ -204,18 +201,6 @@ def test_prbr_reports_its_objectives():
 
 
 @pytest.mark.parametrize("learner", BOTH)
-def test_sparse_and_dense_rows_give_the_same_model(learner):
-    thin = np.where(np.abs(X) < 0.4, 0, X)
-    thin[5] = 0  # an empty row
-    dense, sparse = (
-        learner(optimise="none", tol=1e-4, max_iter=10_000).fit(form, Y) for form in (thin, sp.csr_matrix(thin))
-    )
-    scores = dense.decision_function(thin)
-    np.testing.assert_allclose(sparse.decision_function(sp.csr_array(thin)), scores, atol=0.1)
-    assert (dense.predict(thin) == sparse.predict(thin)).mean() > 0.99
-
-
-@pytest.mark.parametrize("learner", BOTH)
 def test_privileged_labels_can_be_few(learner):
     few = learner(optimise="none", privileged=2).fit(X, Y)
     mask = nearest(2 * Y - 1, 2)
@@ -319,13 +304,6 @@ def test_stopped_anywhere_it_goes_on_bit_by_bit(call, loss):
     same(resumed(part), whole)
 
 
-def test_stopped_by_max_iter_it_goes_on_bit_by_bit():
-    part, whole = PrML(optimise="none", **LONG, max_iter=3), PrML(optimise="none", **LONG).fit(X, Y)
-    with pytest.warns(ConvergenceWarning, match="max_iter=3 "):
-        part.fit(X, Y)
-    same(resumed(part, max_iter=1000), whole)
-
-
 def test_before_the_first_round_it_is_prbr():
     part = PrML(optimise="none", rank=2, **LONG)
     part.fit(X, Y, progress=lambda now: now.iteration == 1)
@@ -339,26 +317,6 @@ def test_further_rounds_go_on_from_where_it_ended():
     model = PrML(optimise="none", **{**LONG, "rounds": 1}).fit(X, Y)
     model.set_params(rounds=3).fit(X, Y)
     same(model, PrML(optimise="none", **LONG).fit(X, Y))
-
-
-@pytest.mark.parametrize("learner", BOTH)
-def test_segments_end_where_one_fit_does(learner):
-    whole, parts = (learner(optimise="none", tol=1e-4, C=0.1, rho=0.4, warm_start=True) for _ in range(2))
-    whole.fit(X, Y)
-    reached = fit_in_segments(parts, lambda progress: parts.fit(X, Y, progress=progress), 1)
-    assert reached.segments > 1
-    assert reached.iterations == parts.n_iter_ == whole.n_iter_
-    np.testing.assert_array_equal(parts.coef_, whole.coef_)
-    np.testing.assert_array_equal(parts.correcting_coef_, whole.correcting_coef_)
-
-
-def test_a_stopped_prbr_goes_on_bit_by_bit():
-    whole = PrBR(optimise="none", tol=1e-5, C=0.1, rho=0.4, warm_start=True).fit(X, Y)
-    part = PrBR(optimise="none", tol=1e-5, C=0.1, rho=0.4, warm_start=True).fit(
-        X, Y, progress=lambda now: now.iteration == 3
-    )
-    assert part.n_iter_ == 3 < whole.n_iter_
-    same(resumed(part), whole)
 
 
 def resumed(part, **parameters):
@@ -441,16 +399,6 @@ def test_variables_are_kept_only_to_go_on(learner):
 
 
 @pytest.mark.parametrize("learner", BOTH)
-def test_bytes_hold_all_of_it(learner):
-    model = learner(optimise="none", privileged=3).fit(X, Y, label_names=[f"name {k}" for k in range(6)])
-    again = learner.from_bytes(model.to_bytes())
-    same(again, model)
-    assert again.get_params() == model.get_params()
-    assert learner.from_bytes(learner(optimise="none", rho=np.inf).fit(X, Y).to_bytes()).rho == np.inf
-    np.testing.assert_array_equal(again.predict(X), model.predict(X))
-
-
-@pytest.mark.parametrize("learner", BOTH)
 def test_an_online_model_starts_from_it(learner):
     model = learner(optimise="none", C=1.0, rho=1.0).fit(X, Y)
     linear = model.to_linear()
@@ -477,9 +425,3 @@ def test_progress_tells_where_it_is():
     assert told[-1].gap == model.duality_gap_ < told[0].gap == 1
     W = np.sum(model.label_factors_**2) / 2  # what the round's problem does not have
     assert told[-1].objective == pytest.approx((model.objective_ - W) * (1 - model.duality_gap_))
-
-
-@pytest.mark.parametrize("learner", BOTH)
-def test_a_fit_that_ends_too_early_says_so(learner):
-    with pytest.warns(ConvergenceWarning, match="max_iter=1 "):
-        learner(optimise="none", tol=1e-7, max_iter=1).fit(X, Y)

@@ -54,13 +54,6 @@ def test_a_model_comes_back_as_it_was(name, kind):
         assert equal(value, getattr(back, attribute)), attribute
 
 
-def test_a_restored_model_goes_on_where_it_was():
-    model = M3L(C=10.0, kernel="rbf", tol=1e-6, max_iter=10_000, warm_start=True)
-    model.fit(X, Y, progress=lambda progress: progress.iteration == 1)
-    back = M3L.from_bytes(model.to_bytes())
-    np.testing.assert_array_equal(back.fit(X, Y).decision_function(X), model.fit(X, Y).decision_function(X))
-
-
 def test_names_of_features_are_kept():
     model = M3L().fit(X, Y)
     model.feature_names_in_ = np.array(["a", "b", "c", "d"], dtype=object)
