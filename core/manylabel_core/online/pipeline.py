@@ -388,13 +388,7 @@ class Pipeline:
         return arrays
 
     def restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
-        """Take over the `arrays` of another pipeline into this empty one, which is of no use if that raises.
-
-        Raises
-        ------
-        ValueError
-            If an array is missing, does not fit to the parts, or holds what no pipeline does.
-        """
+        """Take over the `arrays` of another pipeline into this empty one, which is of no use if that raises."""
         lengths = arrays.get("vectors.lengths")
         if lengths is None and "vectors.moments" in arrays:
             raise ValueError("state must hold vectors.lengths")

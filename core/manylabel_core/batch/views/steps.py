@@ -115,13 +115,7 @@ def basis(problem: Quadratic, start: Matrix, *, precision: float = PRECISION, mo
 
 
 def representation(normal: Matrix, right: Matrix) -> Matrix:
-    """Return rows of P for one normal matrix, Eqs. (12) and (14): `P normal = right`.
-
-    Raises
-    ------
-    ValueError
-        If rounding has left the matrix singular.
-    """
+    """Return rows of P for one normal matrix, Eqs. (12) and (14): `P normal = right`."""
     try:
         factor = cho_factor(normal, lower=True)
     except LinAlgError as error:
