@@ -298,7 +298,7 @@ def _indicator(matrix: Matrix, name: str) -> tuple[tuple[NDArray[np.int64], NDAr
         csr = _as_csr(given)
         csr.eliminate_zeros()
         check_zero_one(name, csr)
-        return _index_arrays(csr), given.shape
+        return _index_arrays(csr), csr.shape
     check_zero_one(name, given)
     rows, columns = np.nonzero(given)
     indptr = np.searchsorted(rows, np.arange(len(given) + 1))

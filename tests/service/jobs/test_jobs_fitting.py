@@ -305,7 +305,7 @@ def weighted(place):
 @pytest.mark.parametrize("trainer", [name for name, trainer in TRAINERS.items() if trainer.weights])
 def test_a_fit_with_weights_is_that_of_the_estimator(weighted, trainer):
     """To the bit, with its thresholds and probabilities."""
-    expected = TRAINERS[trainer].estimator_class()()
+    expected = TRAINERS[trainer].estimator_class()(scaling="auto")
     expected.fit(DATA.X, DATA.Y, label_names=DATA.label_names, sample_weight=WEIGHTS)
     work(weighted, trainer=trainer, rows=ALL, segment_work=1e9)
     expected.n_iter_ = type(expected).from_bytes(estimator(weighted)).n_iter_  # the last that it has told of
@@ -350,7 +350,7 @@ def test_rows_held_out_count_by_their_weights(weighted, held):
         (weighted / "data").write_bytes(replace(DATA, weights=weights.astype(float)).take(learnt).to_bytes())
         (weighted / "held").write_bytes(replace(DATA, weights=weights.astype(float)).take(kept).to_bytes())
     measured = dict(work(weighted, rows=ALL, held=held, segment_work=1e9))["result"]["held_out"]
-    model = M3L().fit(DATA.X[learnt], DATA.Y[learnt], sample_weight=weights[learnt])
+    model = M3L(scaling="auto").fit(DATA.X[learnt], DATA.Y[learnt], sample_weight=weights[learnt])
     often = np.repeat(kept, weights[kept])
     scores, Y = model.decision_function(DATA.X[often]), DATA.Y[often]
     assert measured["rows"] == 30
@@ -369,7 +369,7 @@ def test_unlabelled_rows_have_no_weights(weighted):
     (weighted / "data").write_bytes(replace(DATA, weights=WEIGHTS).take(np.arange(90)).to_bytes())
     more = Part(file="unlabelled", split=None)
     work(weighted, trainer="ssmlrl", rows=ALL, unlabelled=more, segment_work=1e9)
-    expected = SSMLRL()
+    expected = SSMLRL(scaling="auto")
     expected.fit(DATA.X[:90], DATA.Y[:90], DATA.X[90:], label_names=DATA.label_names, sample_weight=WEIGHTS[:90])
     assert estimator(weighted) == expected.to_bytes()
 

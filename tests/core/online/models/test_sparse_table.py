@@ -210,7 +210,7 @@ def test_sums_of_a_label_that_is_true_again_and_again_are_divided() -> None:
 def test_a_batch_model_can_be_taken_over() -> None:
     rng = np.random.default_rng(0)
     X, Y = rng.normal(size=(30, 20)), rng.integers(0, 2, (30, 9))
-    batch = M3L().fit(X, Y)
+    batch = M3L(scaling="auto").fit(X, Y)
     found = []
     for n_bytes in (NEVER, 0):
         with larger_than(n_bytes):

@@ -183,7 +183,7 @@ FORGED: list[tuple[str, Change]] = [
     ("watched", lambda arrays, header: header["spec"]["params"].update(average=False)),
     ("measured", lambda arrays, header: header["spec"]["params"].update(calibrate=False, optimise="none")),
     ("measured", lambda arrays, header: header["spec"]["params"].update(optimise="micro_f1")),
-    ("unit", lambda arrays, header: header["spec"].update()),
+    ("unit", lambda arrays, header: header["spec"].update(scaling="auto")),
     ("falt-auto", lambda arrays, header: header["spec"].update(scaling="none")),
     ("falt-auto", lambda arrays, header: header["spec"]["params"].update(step="implicit")),
     ("nystroem", lambda arrays, header: header["spec"]["params"].update(budget=1)),
