@@ -72,7 +72,9 @@ def test_labels_of_one_class_are_predicted_as_that_class(name):
 def test_sparse_and_dense_rows_give_the_same_model(name):
     thin = np.where(np.abs(X) < 0.4, 0.0, X)
     thin[5] = 0.0  # an empty row
-    model = learner(name).set_params(max_iter=10_000)
+    model = learner(name)
+    if name != "lsa_mml":  # which goes the same way with both, to no proven optimum
+        model.set_params(max_iter=10_000)
     dense = clone(model).fit(given(name, thin), Y).decision_function(given(name, thin))
     sparse = model.fit(given(name, thin, sp.csr_array), sp.csc_array(Y))
     np.testing.assert_allclose(sparse.decision_function(given(name, thin, sp.csr_array)), dense, atol=2e-3)
