@@ -126,18 +126,18 @@ def portable_trained(model: str, version: int, data: bytes) -> Portable:
 def _online_scaling(learner: OnlineLearner, arrays: Mapping[str, NDArray[Any]], n_features: int) -> dict[str, Any]:
     params = learner.resolved_params()
     kind = params["scaling"]
-    if kind not in ("auto", "standard"):
+    if kind != "auto":
         return {"kind": kind}
-    return _statistics(kind, params["missing"], int(arrays["scaling.count"][0]), arrays["scaling.moments"], n_features)
+    return _statistics(params["missing"], int(arrays["scaling.count"][0]), arrays["scaling.moments"], n_features)
 
 
-def _statistics(kind: str, missing: str, count: int, moments: NDArray[np.float64], n_features: int) -> dict[str, Any]:
+def _statistics(missing: str, count: int, moments: NDArray[np.float64], n_features: int) -> dict[str, Any]:
     """Return the statistics of a stream; features that came after the last example have none yet."""
     whole = np.zeros((n_features, moments.shape[1]))
     whole[: len(moments)] = moments[:n_features]
-    names = ("mean", "squares") if kind == "standard" else ("values", "mean", "squares", "having")
+    names = ("values", "mean", "squares", "having")
     columns = {name: whole[:, column].tolist() for column, name in enumerate(names)}
-    return {"kind": kind, "missing": missing, "count": count, **columns}
+    return {"kind": "auto", "missing": missing, "count": count, **columns}
 
 
 def _trained_scaling(
@@ -151,7 +151,7 @@ def _trained_scaling(
         weights = weights / arrays["scale"][:, np.newaxis]
         return {"kind": "none"}, weights, intercept - arrays["centre"] @ weights
     moments = arrays["scaling.moments"]
-    return _statistics("auto", "mean", int(arrays["scaling.count"][0]), moments, len(weights)), weights, intercept
+    return _statistics("mean", int(arrays["scaling.count"][0]), moments, len(weights)), weights, intercept
 
 
 def _weights(weights: Any, intercept: Any, slope: Any, offset: Any, bend: float = 1.0) -> dict[str, Any]:

@@ -172,7 +172,7 @@ async def test_hashed_features_are_no_rows(sqlite_stream: Stream) -> None:
 
 @here
 async def test_the_last_rows_in_the_order_of_the_log(stream: Stream) -> None:
-    await stream.create(scaling="standard")
+    await stream.create()
     await stream.learn((named(a=1, b=2), ["x"]), (named(c=3), ["y", "x"]))
     await stream.snapshot()
     last = await stream.learn((named(b=-1, d=0.5), []), (named(a=4, b=0), ["z"]))

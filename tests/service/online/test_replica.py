@@ -220,7 +220,7 @@ async def test_updates_that_wait_together_share_an_append(hosting: Hosting) -> N
 @pytest.mark.parametrize("kill", [False, True], ids=["stopped", "killed"])
 async def test_restart_is_exact(hosting: Hosting, kill: bool) -> None:
     async with hosting(kill=kill, snapshot_every_updates=20) as registry:
-        replica = await registry.create(spec(scaling="standard"))
+        replica = await registry.create(spec())
         for start in range(0, 60, 15):
             await learn(replica, 15, start)
         before = replica.model.to_bytes()

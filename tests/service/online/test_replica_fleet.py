@@ -33,7 +33,7 @@ from manylabel_service.models import follower
 async def hosted(fleet: Any, number: int, **settings: Any) -> tuple[list[Any], list[Any]]:
     """So many registries, and the replica of model `m` in each."""
     registries = await fleet.start_several(number, **settings)
-    await registries[0].create(fleet.spec(scaling="standard"))
+    await registries[0].create(fleet.spec())
     return registries, [await registry.get("m") for registry in registries]
 
 
