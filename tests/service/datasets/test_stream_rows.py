@@ -300,21 +300,6 @@ async def test_what_was_refused_or_repeated_is_no_row(sqlite_stream: Stream) -> 
 
 
 @here
-async def test_what_was_rolled_back_is_no_row(stream: Stream) -> None:
-    await stream.create()
-    await stream.learn((named(a=1), ["x"]))
-    back = await stream.snapshot()
-    await stream.learn((named(b=2), ["y"]), (named(c=2), ["y"]))
-    await stream.append(Rollback(back, "log"))
-    await stream.learn((named(d=3), ["z"]))
-    counts, dataset = await stream.rows(10)
-    assert told(dataset) == [({"a": 1}, {"x"}), ({"d": 3}, {"z"})]
-    columns = (("a", "b", "c", "d"), ("x", "y", "z"))
-    assert (dataset.names, dataset.label_names) == columns, "those of the model, where a rollback keeps the names"
-    assert counts.rolled_back == 2
-
-
-@here
 async def test_what_was_of_another_form_before_a_rollback_is_no_row(stream: Stream) -> None:
     await stream.create()
     back = await stream.snapshot()

@@ -315,17 +315,6 @@ def test_a_fit_with_weights_is_that_of_the_estimator(weighted, trainer):
     assert estimator(weighted) != expected.to_bytes()
 
 
-def test_a_fit_with_weights_goes_on_from_its_checkpoints(weighted):
-    order = {"params": {"C": 100.0, "kernel": "rbf", "tol": 1e-6}, "rows": ALL}
-    told = work(weighted, **order)
-    expected = estimator(weighted)
-    for file in [said["file"] for event, said in told if event == "checkpoint"][::7]:
-        (weighted / "checkpoint").write_bytes((weighted / file).read_bytes())
-        work(weighted, **order)
-        assert estimator(weighted) == expected
-        (weighted / "checkpoint").unlink()
-
-
 @pytest.mark.parametrize("optimise", ["none", "micro_f1"])
 def test_a_trial_counts_rows_by_their_weights(weighted, optimise):
     told = work(weighted, kind="trial", params={"C": 2.0, "optimise": optimise}, rows=ALL, segment_work=1e9)

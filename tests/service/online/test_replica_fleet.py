@@ -203,12 +203,6 @@ class TestDeletedElsewhere:
         with pytest.raises(ModelExists):
             await registries[0].create(fleet.spec())
 
-    async def test_deleted_twice(self, fleet: Any) -> None:
-        (one, other), _ = await hosted(fleet, 2)
-        await one.delete("m")
-        with pytest.raises(ModelNotFound):
-            await other.delete("m")
-
     async def test_all_are_listed_everywhere_in_memory_or_not(self, fleet: Any) -> None:
         one, other = await fleet.start_several(2)
         replica = await one.create(fleet.spec("a"))
