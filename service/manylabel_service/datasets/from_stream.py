@@ -203,7 +203,7 @@ async def _gather(store: Store, record: ModelMeta, base: str, file: IO[bytes]) -
 
 
 async def _put_state(store: Store, record: ModelMeta, at: str, file: IO[bytes], kind: int) -> None:
-    """Write down a state as it is stored; one that is not is computed."""
+    """Store a state; compute it first if it is not stored."""
     catalogue = CatalogueStore(record, store)
     if (snapshot := next((s for s in await store.snapshots.all(record) if s.position == at), None)) is not None:
         due, stored = snapshot.size_bytes, store.snapshots.read(record, at)

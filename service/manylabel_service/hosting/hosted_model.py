@@ -99,7 +99,7 @@ class HostedModel(ABC):
 
     @property
     def log_position(self) -> str:
-        """The position up to which its log is known here, for those who follow it."""
+        """Position up to which this process knows the log."""
         return self.position
 
     @property
@@ -250,7 +250,7 @@ class HostedModel(ABC):
 
     @property
     def impaired(self) -> bool:
-        """True if it cannot serve what it should."""
+        """Whether the model cannot serve all requests."""
         return self.failed
 
     @property
@@ -286,7 +286,7 @@ class HostedModel(ABC):
         self.end(ModelLifecycle.DELETED, lambda: ModelNotFound(self.name))
 
     def end(self, state: ModelLifecycle, refusal: ErrorFactory) -> None:
-        """Answer every request, those that wait included, with such an error from now on."""
+        """Fail every pending and future request with this error."""
         self.state, self._refusal = state, refusal
 
     # -- for its kind -----------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Slices: how many examples may be worked on before the event loop gets its turn."""
+"""Time slices: the number of examples to process before the event loop runs other tasks."""
 
 import asyncio
 import time

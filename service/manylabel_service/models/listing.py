@@ -1,4 +1,4 @@
-"""Which models there are: those in the memory of this process, and those that only the store has."""
+"""List of models: those in the memory of this process, and those only in the store."""
 
 import asyncio
 from collections.abc import Callable, Mapping, Set
@@ -31,7 +31,7 @@ class Listing:
         self._resident = resident
 
     async def statuses(self, of_interest: Callable[[str], bool]) -> tuple[list[dict[str, Any]], list[str]]:
-        """List the models of interest by name, with what there is to know; of those not in memory, what they are.
+        """List the selected models by name with their status; for models not in memory, with their spec.
 
         Returns the names of damaged ones too.
 
@@ -59,7 +59,7 @@ class Listing:
         return statuses, damaged
 
     async def existing(self, names: Set[str]) -> set[str]:
-        """Return those of these names that models have; where the store does not answer soon, all of them."""
+        """Return the names that belong to existing models; all names if the store does not respond soon."""
         if names <= self._serving():
             return set(names)
         try:
@@ -70,7 +70,7 @@ class Listing:
         return there.union(self._serving()).intersection(names)
 
     async def log_lags(self) -> dict[str, int]:
-        """Return, by model, the number of log entries not applied here; about `COUNTED_ENTRIES` stands for more.
+        """Return, by model, the number of log entries not applied here, up to about `COUNTED_ENTRIES`.
 
         Empty if the store does not respond in time.
         """

@@ -73,14 +73,20 @@ class HistoryReader:
             return entries
         if (found := await self._segment_after(after)) is None:
             # Another server may have trimmed the log after the segment was looked for.
-            return await self._store.logs.read(self._record, after, limit)
+            return await self._store.logs.read(self._record, await self._in_log(after), limit)
         segment, entries = found
-        if after == segment.after:
+        if position_key(after) <= position_key(segment.after):
             return entries[:limit]
         at = _index(entries, after)
         if at is None:
             raise LogLost(self._record.name, after) from trimmed
         return entries[at + 1 : at + 1 + limit]
+
+    async def _in_log(self, position: str) -> str:
+        """Return the position that stands in the log for the end of the last segment, if this is that end."""
+        catalogue = await self._catalogue.read()
+        ended = catalogue.segments[-1].through if catalogue.segments else None
+        return catalogue.moved_to or position if position == ended else position
 
     async def _segment_after(self, position: str) -> tuple[Segment, list[Entry]] | None:
         key = position_key(position)

@@ -35,7 +35,7 @@ def _total(snapshots: Sequence[SnapshotMeta]) -> int:
 
 
 class Retention:
-    """Keeps the newest snapshots of one model, the manual ones, and those that the log still needs.
+    """Retention of the snapshots of one model: the newest, the manual ones, and those that the log needs.
 
     A rollback in the log can be replayed only with the snapshot that it goes back to. The replica that
     appends a rollback pins that snapshot first; the pin is removed once the log is trimmed past the rollback.
@@ -84,7 +84,7 @@ class Retention:
         return snapshots
 
     async def drop_old(self) -> None:
-        """Drop what is old, as `apply`; the log stays as it is."""
+        """Delete old snapshots like `apply`, without trimming the log."""
         snapshots = await self._store.snapshots.all(self._record)
         await self._drop(snapshots, await self._plan(snapshots))
 

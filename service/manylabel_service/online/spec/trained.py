@@ -1,4 +1,4 @@
-"""The spec of a trained model says that it is one; all else is known of its versions.
+"""Spec of a trained model: its kind; everything else depends on its versions.
 
 It is also the spec of the log of its labels, whose replay measures and learns nothing.
 """

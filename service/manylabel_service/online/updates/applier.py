@@ -168,7 +168,7 @@ class Applier:
         return await synced
 
     def poll(self) -> None:
-        """Have what others have added read, unless an append does so anyway."""
+        """Read new entries of other processes, unless an append is about to do so."""
         self._must_read = True
         self._queue.wake()
 
@@ -191,7 +191,7 @@ class Applier:
         return await requested
 
     def end(self, error: ServiceError) -> None:
-        """Fold in no more; those who wait for a snapshot to be begun get the error."""
+        """Stop applying entries; pending requests for snapshots get the error."""
         self._state = ApplierStatus.ENDED
         self._snapshot_requests.refuse(error)
         self._queue.wake()
@@ -246,7 +246,7 @@ class Applier:
             self._snapshot_requests.refuse(NotReady(f"a snapshot of model {self._record.name!r} could not be taken"))
 
     async def _apply(self) -> None:
-        """Append what waits, else read; then those who wait for a sync know what others had done."""
+        """Append pending changes, or read the log; then resolve the pending syncs."""
         waiters, self._sync_waiters = self._sync_waiters, []
         error: ServiceError | None = None
         try:
@@ -276,7 +276,7 @@ class Applier:
         return failure
 
     async def _append_and_fold(self, group: list[Pending]) -> tuple[list[ApplyResult], ServiceError | None]:
-        """Append the group; fold in what others appended before it, then the group, as far as that goes."""
+        """Append the group; apply the entries of other processes before it, then the group."""
         stages = tracing.stages((pending.mark for pending in group), self._record.name)
         stored = await self._append([pending.payload for pending in group])
         if stages is not None:
@@ -309,7 +309,7 @@ class Applier:
         raise AssertionError("unreachable")
 
     async def _catch_up(self) -> ServiceError | None:
-        """Read what others have added; return what kept it from that."""
+        """Read new entries of other processes; return the error that stopped it, if any."""
         self._must_read = False
         try:
             if self._state is ApplierStatus.DIVERGED:
@@ -368,7 +368,7 @@ class Applier:
         return results
 
     def _publish(self, results: Sequence[ApplyResult]) -> None:
-        """Count what has been learnt, and let those know who wait for a position, or for events."""
+        """Count the learnt examples, and notify those who wait for a position or for events."""
         self._snapshotter.learnt += sum(result.learnt for result in results)
         self._position_waiters.notify()
         if self.events:
@@ -377,7 +377,7 @@ class Applier:
             self.events.notify()
 
     async def _reserve_capacity(self, group: list[Pending]) -> None:
-        """Reserve the memory that the group's new columns need, if copying the model there takes a while."""
+        """Reserve memory for the group's new columns if the copy of the model takes long."""
         model = self.model
         n_columns, n_labels = grown_columns(model, reduce(SizeDelta.plus, (pending.growth for pending in group)))
         grows = n_columns > model.features.n_columns or n_labels > len(model.labels)
@@ -405,7 +405,7 @@ class Applier:
         log.info("model_restored", model=self._record.name, position=self.model.position, updates=self.model.updates)
 
     def _handle_error(self, error: Exception) -> ServiceError:
-        """Draw the consequence of an error, and return what to answer to those who waited."""
+        """Handle an error, and return the error for the pending requests."""
         if isinstance(error, TargetLost):
             self._mark_diverged(error)
             return NotReady(f"model {self._record.name!r} is being restored")

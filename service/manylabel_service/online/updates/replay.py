@@ -36,7 +36,7 @@ log = structlog.get_logger()
 
 
 class TargetLost(Exception):
-    """The log goes back to a snapshot that is not there, or not whole."""
+    """The log rolls back to a snapshot that is missing or incomplete."""
 
 
 HOPELESS = (LogTrimmed, LogLost, HistoryDamaged, TargetLost, UnreadableEntry)
@@ -59,7 +59,7 @@ class Interrupted(Exception):
 
 
 class Restored(NamedTuple):
-    """A model as of the end of its log, the snapshot that it was read from, and what the log has had since.
+    """Model at the end of its log, the snapshot it was restored from, and the log since then.
 
     `learnt` examples, and `size_bytes` of payloads.
     """
@@ -206,7 +206,7 @@ class LogReplayer:
         return list(zip(entries, results, strict=True))
 
     async def decoded(self, entries: Sequence[Entry]) -> list[LogEntry]:
-        """Decode entries; other tasks may go on between two."""
+        """Decode entries; other tasks may run between two entries."""
         decoded: list[LogEntry] = []
         slice_ends = time.perf_counter() + SLICE_SECONDS
         for entry in entries:

@@ -1,4 +1,4 @@
-"""The snapshots of a Redis store: chunks of bytes, and a field of the model's head that says they are there."""
+"""Snapshots in Redis: chunks of bytes, and a field of the model's head that lists them."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ class RedisSnapshots(Part):
         check(answer, record, position)
 
     async def upload(self, keys: Keys, id: str, data: Bytes, extent: LogExtent = NO_EXTENT) -> Stored:
-        """Write the chunks, to be claimed within `ORPHAN_SECONDS`, and see that they are there as they were given."""
+        """Write the chunks, to be claimed within `ORPHAN_SECONDS`, and verify them."""
         size, view = len(data), memoryview(data)
         now_ms = time.time_ns() // 1_000_000
         stored = Stored(secrets.token_hex(8), -(-size // CHUNK_BYTES), size, now_ms, extent)
