@@ -11,5 +11,5 @@ ADMIN: Scope = "admin"
 
 
 def included(scopes: Collection[Scope]) -> frozenset[Scope]:
-    """Return some scopes with those that they include."""
+    """Return scopes with the scopes that they include."""
     return SCOPES if ADMIN in scopes else frozenset(scopes)

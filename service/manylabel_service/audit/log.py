@@ -121,7 +121,7 @@ class AuditLog:
         return True
 
     def _write(self, calls: list[Call]) -> None:
-        """Write calls; remove from the list, and count as lost, those that cannot be turned into a line."""
+        """Write calls; remove from the list, and count as lost, those that cannot be serialised."""
         lines = []
         for call in list(calls):
             try:

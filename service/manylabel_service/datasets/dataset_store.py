@@ -139,7 +139,7 @@ class DatasetStore:
         return record
 
     async def restore(self, record: DatasetMeta, data: bytes, details: Details) -> None:
-        """Keep a dataset that another store had, as it was there; the caller has checked it.
+        """Store a dataset exactly as another store had it; the caller has checked it.
 
         Raises
         ------

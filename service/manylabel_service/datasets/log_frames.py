@@ -34,7 +34,7 @@ def write_head(file: IO[bytes], kind: int, position: str, size: int) -> None:
 
 
 def read_frames(file: IO[bytes]) -> Iterator[Frame]:
-    """Yield all frames, in order; between two of them the file may be read elsewhere."""
+    """Yield all frames in order; the file may be read elsewhere between two frames."""
     at = 0
     while True:
         file.seek(at)

@@ -223,7 +223,7 @@ class Child:
         self.pid = answer["pid"]
 
     def _unanswered(self, reason: str) -> _Unanswered:
-        """End the fork server, and return the error that says so."""
+        """Stop the fork server, and return the error to raise."""
         self._owner.end(self._process)
         return _Unanswered(reason)
 

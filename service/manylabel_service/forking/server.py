@@ -58,7 +58,7 @@ def preload() -> None:
 
 
 def serve(control: socket.socket) -> None:
-    """Fork a child for each request until the other end of the socket is closed, then kill those that are left."""
+    """Fork a child per request until the other end of the socket is closed, then kill the remaining children."""
     processes.name("manylabel-forks")
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl+C reaches all processes; the parent decides
     woken, wake = os.pipe()

@@ -24,7 +24,7 @@ class Names:
 
     @classmethod
     def of(cls, given: Sequence[str]) -> "Names":
-        """Return the names as they are given."""
+        """Return the names unchanged."""
         prefixes = tuple(name.removesuffix(PREFIX) for name in given if name.endswith(PREFIX))
         return cls(frozenset(name for name in given if not name.endswith(PREFIX)), prefixes)
 

@@ -52,7 +52,7 @@ class NotClaimable(Exception):
 
 
 class Unchanged(Exception):
-    """A change finds that there is nothing to change."""
+    """The change has no effect."""
 
 
 class _StoredModel(BaseModel):
@@ -312,7 +312,7 @@ class JobDocument(_StoredModel):
         return [LogLine(n=line.n, time=line.time, text=line.text) for line in self.lines if line.after >= after]
 
     def to_job(self) -> Job:
-        """Return the job as a client sees it."""
+        """Return the job as clients see it."""
         facts = {
             name: getattr(self, name) for name in ("id", "state", "created", "started", "ended", "result", "error")
         }

@@ -252,6 +252,6 @@ def _now_ms() -> int:
 
 
 def _id_of(key: IdempotencyKey) -> str:
-    """Return the id of the job that a key makes: so the store itself sees to it that there is one."""
+    """Return the id that an idempotency key gives to a job, so the store itself prevents duplicates."""
     digest = blake2b(key.key.encode(), digest_size=16, person=b"jobs").digest()
     return ulid.make(int.from_bytes(digest[:6]), digest[6:]).lower()

@@ -1,4 +1,4 @@
-"""The monitor of a server looks after all jobs of a store.
+"""Monitor of all jobs of a store.
 
 It detects dead workers: a running task sends heartbeats, and the monitor revokes the lease of a task that sent none for
 `LEASE_SECONDS`. It does not use the clock of another machine, and counts only the time during which it could read the

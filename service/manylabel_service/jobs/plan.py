@@ -119,7 +119,7 @@ def _check_number(spec: JobSpec, n_rows: int, n_labels: int) -> None:
 
 
 def _check_views(at: Path, spec: JobSpec, other: DatasetMeta, views: Mapping[str, int]) -> None:
-    """Check that other rows have the views that are learnt from; for a trainer of views, none but those."""
+    """Check that other rows have the views of the training rows; for a multi-view trainer, exactly those."""
     lacking_allowed = TRAINERS[spec.trainer].views
     if other.views.keys() - views.keys() or (views.keys() - other.views.keys() and not lacking_allowed):
         of = "some of the views" if lacking_allowed else "the views"

@@ -49,7 +49,7 @@ class Eviction:
                 log.exception("eviction_failed")
 
     async def sweep(self, room_for: int = 0, spare: HostedModel | None = None) -> None:
-        """Evict what has been idle for long, and the least recently used while there is too much.
+        """Evict idle models, and the least recently used ones while the memory limit is exceeded.
 
         Parameters
         ----------
@@ -97,7 +97,7 @@ class Eviction:
         return True
 
     def _staying_bytes(self) -> int:
-        """Return the bytes of the models in memory that are not about to leave, as they were last weighed."""
+        """Return the bytes of the models in memory that are not being evicted, as last measured."""
         staying = (replica for replica in self._replicas() if replica not in self._leaving)
         return sum(self._sizes[replica][1] for replica in staying if replica in self._sizes)
 

@@ -68,7 +68,7 @@ def uncertainty(margins: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def counting(examples: NDArray[np.int64], retired: Sequence[int]) -> NDArray[np.int64]:
-    """Return the columns of the labels that count: those seen often enough, else all; without those retired.
+    """Return the columns of the labels to consider: those seen often enough, or all if none is; never retired ones.
 
     Parameters
     ----------
@@ -102,7 +102,7 @@ def unit_row(x: Features, columns_of: dict[Any, int]) -> UnitRow:
 
 
 def spread(rows: Sequence[UnitRow]) -> Iterator[int]:
-    """Yield the places of examples in their order, those last that are much like one that came before."""
+    """Yield the indices of examples in their order, with near-duplicates of earlier ones last."""
     if not rows:
         return
     late: list[int] = []

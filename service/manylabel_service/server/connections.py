@@ -1,4 +1,4 @@
-"""The connections of a process: how many there may be, and who looks after their time."""
+"""Connections of a process: their maximum number, and their timeouts."""
 
 import asyncio
 import resource

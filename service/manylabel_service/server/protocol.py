@@ -1,4 +1,4 @@
-"""HTTP on one connection, and what its client may hold of the server before the application sees a request.
+"""HTTP on one connection, and limits on resources before the application sees a request.
 
 uvicorn's protocol parses and answers. It accepts heads, trailers and pipelined requests of any size, and waits for a
 head or a body without a timeout. This protocol limits the bytes and the time of a head, the time of a body, the number
@@ -75,7 +75,7 @@ class BoundedProtocol(HttpToolsProtocol):
     # -- connections ------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Begin, unless there are as many connections as there may be."""
+        """Accept the connection, unless the limit is reached."""
         super().connection_made(transport)
         if not self._limits.admits(len(self.connections)):
             if self._limits.may_linger(len(self.connections)):
@@ -215,7 +215,7 @@ class BoundedProtocol(HttpToolsProtocol):
     # -- time ---------------------------------------------------------------------------------------
 
     def poll(self, now: float) -> int:
-        """End what takes too long; return the bytes of answers that the client has not taken.
+        """Enforce the timeouts; return the bytes of responses that the client has not read.
 
         Parameters
         ----------

@@ -13,7 +13,7 @@ log = structlog.get_logger()
 
 
 def warn_if_open(settings: Settings) -> None:
-    """Write a line to the log if everybody who can reach the server may be let in."""
+    """Log a warning if the server accepts requests from other hosts without keys."""
     if settings.insecure and not settings.is_local:
         action = "make a key, or let a firewall keep others out; 127.0.0.1 is this machine alone"
         log.warning("open_to_others", host=settings.host, reason="it is insecure: it needs no key", action=action)

@@ -1,4 +1,4 @@
-"""Tasks of a store that come to their end, also where their callers give up."""
+"""Tasks of a store that run to completion even if their callers are cancelled."""
 
 from __future__ import annotations
 

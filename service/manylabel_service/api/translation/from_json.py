@@ -39,7 +39,7 @@ ItemT = TypeVar("ItemT", bound=BaseModel)
 
 
 def read_position(value: str) -> str:
-    """Return a position as an answer of this server had it; raises ValueError if it is none."""
+    """Return a position that this server has returned; raises ValueError for other text."""
     try:
         if len(value) <= MAX_POSITION_CHARACTERS:
             position_key(value)
@@ -50,7 +50,7 @@ def read_position(value: str) -> str:
 
 
 def read_moment(value: str) -> str | int:
-    """Return a position as it is, and a time as milliseconds of Unix time; raises ValueError for what is neither."""
+    """Return a position unchanged, or a time as milliseconds of Unix time; raises ValueError for other text."""
     with suppress(ValueError):
         return read_position(value)
     with suppress(ValueError, OverflowError):
@@ -63,7 +63,7 @@ def read_moment(value: str) -> str | int:
 def to_features(
     item: Any, at: Path, max_features: int, records: RecordEncoder, max_fields: int = MAX_FIELDS
 ) -> Features:
-    """Return the features of an item to predict, which stands at the path `at` of the body.
+    """Return the features of an item to predict at the path `at` of the body.
 
     Parameters
     ----------
@@ -150,7 +150,7 @@ def check_count(value: Any, at: Path, max_fields: int) -> None:
 
 
 def _n_fields(value: Any) -> int:
-    """Return how many elements an object or a list has, together with those of the objects and lists in it."""
+    """Return the number of elements of an object or a list, nested ones included."""
     if not isinstance(value, list | dict):
         return 0
     count = len(value)
@@ -173,7 +173,7 @@ def _valid(form: type[ItemT], item: Any, kind: type[BaseModel], at: Path) -> Ite
 
 
 def record_features(x: Any, at: Path, max_features: int, records: RecordEncoder) -> Features:
-    """Return the features of a record, which stands at the path `at` of the body; raises as `to_features`."""
+    """Return the features of a record at the path `at` of the body; raises like `to_features`."""
     try:
         record = records.read(x)
     except RecordError as error:
@@ -227,7 +227,7 @@ def _lacks_some(values: NDArray[np.float32]) -> bool:
 
 
 def to_labels(y: list[str] | dict[str, bool], at: Path) -> Labels:
-    """Return labels, which stand at the path `at` of the body; raise a Problem for one that is repeated."""
+    """Return the labels at the path `at` of the body; raise a Problem for a repeated label."""
     if isinstance(y, dict):
         _check_bytes(y, at)
         signs = np.array([1 if relevant else -1 for relevant in y.values()], dtype=np.int8)

@@ -43,7 +43,7 @@ Convert = Callable[[Any, Path], Any]
 
 
 class Examples(NamedTuple):
-    """Examples of a request; `at` says where one of them stands in its body."""
+    """Examples of a request; `at` returns the path of an example in the body."""
 
     values: list[Any]
     at: Callable[[int], Path]
@@ -135,7 +135,7 @@ def _check_names(names: Sequence[str], signature: Signature) -> None:
 
 
 async def _from_vectors(tensors: Sequence[Tensor], n: int, convert: Convert, max_features: int) -> Examples:
-    """Return records with the rows of other inputs as their vectors; a row of which all is missing is no vector."""
+    """Return records with the rows of other inputs as their vectors; a row without values is omitted."""
     values = [Features((), None, np.zeros(0, dtype=np.float32))] * n
     vectors: list[dict[str, NDArray[np.float32]]] = [{} for _ in range(n)]
     for tensor in tensors:
@@ -195,7 +195,7 @@ def _value(text: str, at: Path) -> Any:
 
 
 def wanted_outputs(asked: schemas.InferRequest, signature: Signature) -> list[Output]:
-    """Return the outputs to answer: those asked for, or all that the model has, each once.
+    """Return the requested outputs, or all outputs of the model, without duplicates.
 
     Raises
     ------
@@ -224,7 +224,7 @@ def _flag(value: Any, *at: str | int) -> bool:
 
 
 def n_numbers(outputs: Sequence[Output], n_examples: int, n_labels: int) -> int:
-    """Return how many numbers an answer has, or takes to make."""
+    """Return how many numbers a response contains or needs."""
     return max(1, sum(output.name != "labels" for output in outputs)) * n_examples * n_labels
 
 
@@ -287,7 +287,7 @@ def _row(prediction: Prediction, output: Output, names: Sequence[str]) -> bytes:
 
 
 def metadata(name: str, signature: Signature) -> dict[str, Any]:
-    """Return what the protocol tells of a model."""
+    """Return the metadata of a model in the protocol."""
     inputs = [
         {"name": each, "datatype": "BYTES", "shape": [-1]}
         if n_columns is None

@@ -36,7 +36,7 @@ def path_in_job(location: Sequence[str | int]) -> Path:
 
 
 def _without_forms(location: Sequence[str | int]) -> Path:
-    """Return a path without the parts that only say which type of value was tried."""
+    """Return a path without the parts that only name the tried type of value."""
     if location[:2] == ("search", "params"):
         return tuple(location[:3]) + tuple(part for part in location[3:] if isinstance(part, int) or part in _RANGE)
     if location[:1] == ("params",):

@@ -36,7 +36,7 @@ MAX_LISTED = 1_000
 
 
 class StreamFailed(Exception):
-    """Learning cannot go on: nothing of the line with this number, or of those after it, was learnt."""
+    """Error that ends the stream: this line and the lines after it were not learnt."""
 
     def __init__(self, number: int, problem: Problem) -> None:
         super().__init__(problem.detail)
@@ -136,14 +136,14 @@ class LineLearner:
             raise failed
 
     async def _hosted(self) -> Replica:
-        """Return the model, which may have left the memory and come back since the last block."""
+        """Return the model, which may have been evicted and reloaded since the last block."""
         replica = await self._context.registry.get(self._record.name)
         if replica.record != self._record:
             raise ModelGone(self._record.name, self._record.incarnation)
         return online(replica)
 
     def refusal(self, number: int, problem: Problem, last: bool = False) -> dict[str, Any]:
-        """Return the answer to a line of which nothing was learnt; the last one says when to go on."""
+        """Return the response to a line that was not learnt; that of the last line says when to resume."""
         answer = {"line": number, "error": problem_document(problem, self._scope)}
         seconds = (problem.headers or {}).get("Retry-After")
         if last and seconds is not None:
@@ -195,7 +195,7 @@ class LineLearner:
             yield part
 
     async def _learn(self, replica: Replica, lines: list[Line], limits: RateLimiter | None) -> AsyncIterator[_Learnt]:
-        """Learn the good lines as one update; those of them that are refused get what is wrong with them."""
+        """Learn the valid lines as one update; attach errors to the rejected lines."""
         good = [line for line in lines if isinstance(line.content, Example)]
         started = time.perf_counter()
         try:

@@ -113,13 +113,13 @@ def _check_containers(raw: bytes, what: str) -> None:
 
 
 def _head(brackets: Sequence[int]) -> bytes:
-    """Return the beginning of a piece within open brackets: an element stands for all that came before."""
+    """Return the start of a piece within open brackets, with a placeholder for everything before."""
     opening = [b"[" if bracket == OPEN_LIST else b"{" + _BEGIN + b":" for bracket in brackets]
     return b"".join(opening) + b"0," if opening else b""
 
 
 def _tail(brackets: Sequence[int]) -> bytes:
-    """Return the end of a piece within open brackets, after its comma: an element stands for all that comes after."""
+    """Return the end of a piece within open brackets, after its comma, with a placeholder for everything after."""
     last = b"0" if brackets[-1] == OPEN_LIST else _END + b":0"
     return last + b"".join(b"]" if bracket == OPEN_LIST else b"}" for bracket in reversed(brackets))
 
@@ -147,7 +147,7 @@ def _in_the_body(message: str, raw: bytes, begin: int, n_head: int) -> str:
 
 
 def _spine(piece: Any, n: int) -> list[Any]:
-    """Return the lists and objects that are open at the end of a piece, without what stands for the rest."""
+    """Return the lists and objects that are open at the end of a piece, without the placeholders."""
     spine = [piece]
     for _ in range(n - 1):
         last = spine[-1]
@@ -161,7 +161,7 @@ def _spine(piece: Any, n: int) -> list[Any]:
 
 
 def _join(piece: Any, opened: Sequence[Any], what: str) -> None:
-    """Add a piece to what was open at its beginning, the outermost first."""
+    """Merge a piece into the lists and objects that were open at its start, outermost first."""
     for container in opened:
         if isinstance(container, list):
             before = piece[0]

@@ -57,7 +57,7 @@ def check_known(document: Any, at: Path) -> None:
 
 
 def check_all_known(document: Any, at: Path) -> None:
-    """Refuse as `check_known`, also objects in the fields of an object, none of which has names of the client's."""
+    """Raise like `check_known`, also for nested objects, whose names are never chosen by the client."""
     check_known(document, at)
     if isinstance(document, dict):
         for name, value in document.items():

@@ -193,7 +193,7 @@ class CheckpointUploads:
 
 
 def _measured_on(record: JobDocument) -> str | None:
-    """Return a digest of the held-out rows of a job; None for those of a stream, which are never the same again."""
+    """Return a digest of the held-out rows of a job; None for a stream, whose rows always differ."""
     data, holdout = record.spec.data, record.spec.holdout
     rows: tuple[object, ...]
     if isinstance(holdout, Rows):

@@ -1,4 +1,4 @@
-"""One task is supervised from its lease to its end, in the same way for every runner.
+"""Supervision of one task from its lease to its end, the same for every runner.
 
 The lease decides. Its holder may work, and writes the result to the job's document; a holder that loses it stops at
 once and leaves no trace. Training runs in a separate process, which can be killed at any time.
@@ -117,7 +117,7 @@ class Supervision:
             await self._end(lambda record, _, now: record.fail(code, detail, now))
 
     async def _end(self, change: TaskChange) -> None:
-        """Write how it ended; nothing if the lease was lost meanwhile."""
+        """Store the outcome, unless the lease was lost in the meantime."""
         with suppress(LeaseLost):
             await self._lease.commit(change)
 
@@ -264,7 +264,7 @@ def _ended(status: int, lines: list[str]) -> Exception:
 
 
 def _named(record: JobDocument, number: int) -> str:
-    """Return the name of a task for people."""
+    """Return the name of a task for messages."""
     stage = record.tasks[number].stage
     trials = [n for n, task in enumerate(record.tasks) if task.stage == "trial"]
     return f"trial {trials.index(number) + 1} of {len(trials)}" if stage == "trial" else f"the {stage}"

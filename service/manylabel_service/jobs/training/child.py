@@ -32,7 +32,7 @@ OOM_SCORE = 800
 
 
 def main(arguments: Sequence[str], files: Sequence[int]) -> int:
-    """Do what the request in a directory says, and return the exit status.
+    """Run the request in a directory; return the exit status.
 
     Parameters
     ----------
@@ -96,7 +96,7 @@ def _limit_memory(most_bytes: int) -> None:
 
 
 def _watch(told: int, until: float) -> None:
-    """Exit the process when its deadline is not renewed. Compiled kernels and BLAS let this thread run."""
+    """Exit the process if its deadline is not renewed. Compiled functions and BLAS release the interpreter lock."""
     rest = b""
     while True:
         # A process that was suspended must check again before it concludes that its deadline has passed.

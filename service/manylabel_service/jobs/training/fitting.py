@@ -345,7 +345,7 @@ def _gap_of(estimator: Any) -> float | None:
 
 
 def _most_frequent(labels: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
-    """Return those that are reported, in their order; the version has them all."""
+    """Return the labels to report, in their order; the version has all labels."""
     if len(labels) <= MAX_LABELS_REPORTED:
         return labels
     chosen = set(sorted(labels, key=lambda name: -labels[name]["support"])[:MAX_LABELS_REPORTED])

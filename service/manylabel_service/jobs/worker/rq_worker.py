@@ -104,7 +104,7 @@ class RQWorkerProcess:
                 pause = min(2 * pause, PAUSES_SECONDS[1])
 
     def do(self, id: str, number: int, worker: TaskWorker, job: Job) -> None:
-        """Do a task in the other thread; meanwhile send heartbeats to RQ."""
+        """Run a task in the other thread, with heartbeats to RQ."""
         task, told_at = self._run(self._supervised(id, number)), time.monotonic()
         while True:
             try:

@@ -36,7 +36,7 @@ class SnapshotQuota:
         self.bytes_in_memory = 0
 
     def reserve(self, n_bytes: int, on_free: Callable[[], None]) -> ExitStack | None:
-        """Reserve memory; closing the stack that is returned gives the memory back, once.
+        """Reserve memory, which is released once, when the returned stack is closed.
 
         If there is not enough memory, return None, and call `on_free` once when it is worth trying again.
         """
@@ -55,7 +55,7 @@ class SnapshotQuota:
             on_free()
 
     async def add_stored(self, n_bytes: int) -> None:
-        """Count in bytes about to be stored, less those that will be removed for them.
+        """Add bytes about to be stored, less the bytes that are removed for them.
 
         Raises
         ------

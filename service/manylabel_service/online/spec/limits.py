@@ -85,7 +85,7 @@ UNLIMITED = ModelLimits()
 
 
 def limits_to_dict(limits: ModelLimits | None) -> dict[str, Any] | None:
-    """Return limits as they were given."""
+    """Return the limits as they were set."""
     return None if limits is None else limits.model_dump(mode="json")
 
 
@@ -95,7 +95,7 @@ def most_of(limit: FeatureLimit | LabelLimit | None, policy: str) -> int | None:
 
 
 def take_labels(labels: Vocabulary, y: Labels, limit: LabelLimit | None) -> tuple[list[int], NDArray[np.int8]]:
-    """Return columns and signs of an example's labels, without those that are ignored; new ones get their columns."""
+    """Return columns and signs of the labels of an example, without ignored ones; new labels get columns."""
     if limit is None or limit.policy != "ignore":
         return labels.add(y.names), y.signs
     columns = labels.lookup(y.names)
@@ -108,7 +108,7 @@ def take_labels(labels: Vocabulary, y: Labels, limit: LabelLimit | None) -> tupl
 
 
 def check_ignored(count: Any, n_columns: int, limit: FeatureLimit | LabelLimit | None) -> int:
-    """Return a count of what was ignored, from the state of a model that may come from anybody.
+    """Return the validated count of ignored features or labels of an untrusted state.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""The parameters of each learner: what a client may give, and a store keeps.
+"""Parameters of the learners, as clients set them and the store keeps them.
 
 The bounds here are those of a service, where one example must not hold up all others. The learner decides which
 parameters go together: `ModelSpec` asks it.
@@ -24,7 +24,7 @@ _PassesPerLabel = Annotated[float, Field(strict=True, gt=0, le=4, allow_inf_nan=
 
 
 def _one_of(names: Iterable[str]) -> Any:
-    """Return a field whose choices are those of core; the learner itself refuses others."""
+    """Return a field with the choices of core; the learner itself rejects others."""
     return Field(default=None, strict=True, json_schema_extra={"enum": [*names, None]})
 
 
@@ -49,7 +49,7 @@ class Params(BaseModel):
 
     @classmethod
     def choices(cls, name: str) -> list[str]:
-        """Return the choices of a parameter of which the core keeps the list; none where there is no such one."""
+        """Return the choices of a parameter whose list is in core; an empty list for others."""
         extra: Any = cls.model_fields[name].json_schema_extra if name in cls.model_fields else None
         return [] if extra is None else [choice for choice in extra["enum"] if choice is not None]
 
@@ -152,7 +152,7 @@ class KernelFaltParams(_KernelThresholdingParams):
 
 
 class KernelSaltParams(_KernelThresholdingParams, _DampedParams):
-    """Kernel SALT: SALT on kernel features, as many as the budget."""
+    """Kernel SALT: SALT on `budget` kernel features."""
 
     _learner = KernelSALT
 

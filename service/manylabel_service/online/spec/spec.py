@@ -1,4 +1,4 @@
-"""The spec of a model, as a client asks for it. It is stored, and never changes."""
+"""Immutable spec of a model, as a client creates it and the store keeps it."""
 
 import re
 from collections import Counter
@@ -125,7 +125,7 @@ class ModelSpec(BaseModel):
 
     @model_validator(mode="after")
     def _resolve(self) -> Self:
-        """Have the learner check its parameters, and fill in what is left to it."""
+        """Let the learner check its parameters and fill in defaults."""
         try:
             resolved = self.learner().resolved_params()
         except ValueError as error:
@@ -140,7 +140,7 @@ class ModelSpec(BaseModel):
 
     @classmethod
     def from_bytes(cls, written: bytes | str) -> Self:
-        """Return the spec that a store keeps; raise ValueError if it is none."""
+        """Return a stored spec; raise ValueError if it is invalid."""
         return cls.model_validate(from_json(written))
 
     def to_bytes(self) -> bytes:
@@ -148,7 +148,7 @@ class ModelSpec(BaseModel):
         return self.model_dump_json().encode()
 
     def described(self) -> dict[str, Any]:
-        """Return what statuses and lists tell of the model, every choice made."""
+        """Return the fields of the spec in statuses and lists, defaults included."""
         return {
             "name": self.name,
             "algorithm": self.algorithm,
@@ -169,7 +169,7 @@ _PYTHON = {"None": "null", "True": "true", "False": "false"}
 
 
 def _refused(detail: str, params: Params) -> ValidationError:
-    """Make the error of what a learner does not accept, at the place of its parameter, in words of JSON."""
+    """Return the error for a parameter that the learner rejects, with its path."""
     name, _, rest = detail.partition(" ")
     place: tuple[str, ...] = ("params", name) if name in type(params).model_fields else (name,)
     if place == (name,) and name not in ("scaling", "missing"):

@@ -38,7 +38,7 @@ class Text(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _resolve(cls, document: Any) -> Any:
-        """Have core check the settings, and fill in what is left to it."""
+        """Let core check the settings and fill in defaults."""
         if not isinstance(document, Mapping):
             return document
         known = {name: value for name, value in document.items() if name in cls.model_fields}
@@ -51,7 +51,7 @@ class Text(BaseModel):
             raise ValidationError.from_exception_data("Text", [errors]) from error  # type: ignore[list-item]
 
     def settings(self) -> TextSettings:
-        """Return the settings as core takes them."""
+        """Return the settings for core."""
         return TextSettings.from_json(self.model_dump())
 
 

@@ -40,7 +40,7 @@ def hashed(x: Features, n_columns: int) -> tuple[NDArray[np.int32], NDArray[np.f
 
 
 def sources(x: Features, n_columns: int) -> dict[int, str | int]:
-    """Return the feature of an example that stands in each of its columns; of several, the one with the largest value.
+    """Return, for each column of an example, its feature; of several, the one with the largest value.
 
     NaN, which is what a dense example lacks, comes last.
     """

@@ -87,7 +87,7 @@ class Groups:
 
     @classmethod
     def from_array(cls, packed: NDArray[np.uint8], names: Sequence[str], hidden: Sequence[Collection[str]]) -> Groups:
-        """Read what `to_array` wrote, for a model with labels of these names; `hidden` are those paused and retired.
+        """Parse the output of `to_array`, for a model with these label names; `hidden` are paused and retired labels.
 
         Raises
         ------
@@ -118,7 +118,7 @@ def nbytes_of(n_named: int) -> int:
 
 
 def places(groups: Sequence[Group], parents: Mapping[str, str]) -> Iterator[tuple[str, Path]]:
-    """Yield each label that is named, and where it stands in a request."""
+    """Yield each named label with its path in a request."""
     for at, group in enumerate(groups):
         for place, label in enumerate(group.labels):
             yield label, ("groups", at, "labels", place)

@@ -1,4 +1,4 @@
-"""The predictions that have been given their labels: each is learnt once, whichever replica is told."""
+"""Ids of labelled predictions: each is learnt once on every replica."""
 
 import heapq
 from collections.abc import Callable, Iterable, Sequence
@@ -86,7 +86,7 @@ class LabelledIds:
             )
 
     def add(self, id: str, columns: Sequence[int] | None = None) -> None:
-        """Take in an id that `check` let pass, and forget the oldest where they become too many.
+        """Add an id that `check` accepted, and drop the oldest above the limit.
 
         `columns` are the labels of a truth that may go on; None: it is all told.
         """

@@ -34,7 +34,7 @@ log = structlog.get_logger()
 
 
 class ReplayVerifier:
-    """An agreement compares what this process learns from the log of one model with what others have learnt.
+    """Comparison of the states that this process and other processes reach from the log of one model.
 
     Parameters
     ----------
@@ -92,7 +92,7 @@ class ReplayVerifier:
         return bool(await self._store.logs.read(self._record, newest, 1))
 
     async def _compare(self, snapshots: Sequence[SnapshotMeta]) -> bool:
-        """Compare at the newest snapshot that can be read; return False if there is none with entries before it."""
+        """Compare at the newest readable snapshot; return False if none has entries before it."""
         begin = await self._begin(snapshots)
         if begin is None:
             return False

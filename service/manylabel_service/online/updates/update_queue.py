@@ -90,11 +90,11 @@ class UpdateQueue:
 
     @property
     def seconds(self) -> float:
-        """Return how long an update would wait for those before it, by how fast the model learnt lately."""
+        """Return the estimated wait of an update, from the recent speed of the model."""
         return self._rate.seconds(self.examples)
 
     def check_wait(self) -> None:
-        """Raise QueueFull if an update that comes now would wait longer for those before it than any may."""
+        """Raise QueueFull if a new update would exceed the maximum wait."""
         seconds = self.seconds
         if seconds > self._max_seconds:
             raise self._too_long(seconds - self._max_seconds)
@@ -149,8 +149,7 @@ class UpdateQueue:
             timer.cancel()
 
     def take_group(self) -> list[Pending]:
-        """Take the updates that may share an append, oldest first; each must be answered. Refuse those that waited too
-        long."""
+        """Take the updates for one append, oldest first; each must be answered. Reject those that waited too long."""
         group: list[Pending] = []
         taken, room = 0, min(GROUP_EXAMPLES, self._rate.amount(GROUP_SHARE * self._max_seconds) or FIRST_EXAMPLES)
         now = self._clock()
@@ -168,7 +167,7 @@ class UpdateQueue:
         return QueueFull(self._name, f"{self._max_seconds:g} s of learning", round(retry_after, 1))
 
     def answer(self, group: Sequence[Pending], results: Sequence[ApplyResult]) -> None:
-        """Answer the requests of the group that was taken last."""
+        """Resolve the requests of the last taken group."""
         self._rate.end(sum(result.learnt for result in results))
         self._answer(group, results)
 

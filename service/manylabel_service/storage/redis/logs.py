@@ -147,7 +147,7 @@ class RedisLogs(Part):
 
 
 def check_durability(durability: str) -> None:
-    """Raise ValueError for a durability that there is not."""
+    """Raise ValueError for an unknown durability."""
     if durability not in get_args(Durability):
         raise ValueError(f"durability must be one of {', '.join(get_args(Durability))}, not {durability!r}")
 

@@ -1,4 +1,4 @@
-"""The snapshots of a Redis store: chunks of bytes, and a field of the model's head that says they are there."""
+"""Snapshots in Redis: chunks of bytes, and a field of the model's head that lists them."""
 
 from __future__ import annotations
 
@@ -80,11 +80,13 @@ class RedisSnapshots(Part):
     """Implements `Snapshots` on the engine of a store."""
 
     @gated
-    async def put(self, record: ModelMeta, position: str, data: Bytes, extent: LogExtent = NO_EXTENT) -> None:
+    async def put(
+        self, record: ModelMeta, position: str, data: Bytes, extent: LogExtent = NO_EXTENT, foreign: bool = False
+    ) -> None:
         id, keys = entry_id(position), Keys.of(record)
         stored = await self.upload(keys, id, data, extent)
         answer = await self._engine.connection.run(
-            PUT_SNAPSHOT, (keys.head, keys.log, *stored.keys(keys, id)), id, stored.text()
+            PUT_SNAPSHOT, (keys.head, keys.log, *stored.keys(keys, id)), id, stored.text(), int(foreign)
         )
         if answer[0] != "ok":
             await self.discard(keys, id, stored)
@@ -93,7 +95,7 @@ class RedisSnapshots(Part):
         check(answer, record, position)
 
     async def upload(self, keys: Keys, id: str, data: Bytes, extent: LogExtent = NO_EXTENT) -> Stored:
-        """Write the chunks, to be claimed within `ORPHAN_SECONDS`, and see that they are there as they were given."""
+        """Write the chunks, to be claimed within `ORPHAN_SECONDS`, and verify them."""
         size, view = len(data), memoryview(data)
         now_ms = time.time_ns() // 1_000_000
         stored = Stored(secrets.token_hex(8), -(-size // CHUNK_BYTES), size, now_ms, extent)

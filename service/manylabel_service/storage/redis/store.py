@@ -1,4 +1,4 @@
-"""The store of many processes: Redis has the logs and the snapshots, and each process has a connection.
+"""Store for many processes: Redis holds logs and snapshots, and each process has a connection.
 
 A log is acknowledged by one server, the master, in one order; so there is nothing to agree about between processes.
 """
@@ -98,7 +98,7 @@ class RedisStore:
 
     @gated
     async def cleaned(self) -> None:
-        """Wait until what has been deleted so far has left Redis as well."""
+        """Wait until everything deleted so far has been removed from Redis."""
         await self.engine.background.done()
 
     async def _keep_up(self) -> None:

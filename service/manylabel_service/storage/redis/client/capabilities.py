@@ -1,4 +1,4 @@
-"""The capabilities of a Redis, as it answers at the start."""
+"""Capabilities of a Redis server, inspected at the start."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Capabilities:
 
 
 async def inspect(connection: Connection) -> Capabilities:
-    """Ask the server what it is, and assess the answers.
+    """Query the server for its version and settings, and assess the results.
 
     Raises
     ------

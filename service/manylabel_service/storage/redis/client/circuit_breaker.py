@@ -31,7 +31,7 @@ class CircuitBreaker:
         return self._failure is not None
 
     def before_call(self) -> BaseException | None:
-        """Return the last error if no call may be made now; None if this one may.
+        """Return the last error if no call is allowed now; None if it is.
 
         While the breaker is open, the call that may is a trial: no other may be made before `end_trial`.
         """

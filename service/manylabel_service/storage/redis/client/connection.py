@@ -1,4 +1,4 @@
-"""Calls to Redis that end in time, are sent once, and survive the callers who gave up.
+"""Calls to Redis with a timeout, sent once, and completed even if the caller is cancelled.
 
 Each call runs in a separate task: a caller that is cancelled stops waiting, and the call continues to read its reply,
 so no connection is reused with a reply still due. The retries of the client library are off: a lost reply
@@ -91,7 +91,7 @@ class Connection:
         sync: bool = False,
         left_behind: Callable[[asyncio.Task[Any]], None] | None = None,
     ) -> list[Any]:
-        """Run a script; return what it answers, the first element as text.
+        """Run a script; return its result, with the first element as text.
 
         Parameters
         ----------

@@ -1,4 +1,4 @@
-"""Errors of Redis and of the connection, turned into those of the service."""
+"""Translation of errors of Redis and of the connection to those of the service."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def unusable(error: StorageUnavailable, address: str) -> StoreUnusable | None:
 
 
 def forbidden(error: StorageUnavailable) -> bool:
-    """Return whether Redis forbids a command, or has it renamed, as managed services do."""
+    """Return whether Redis forbids or renames a command, as managed services do."""
     cause = error.__cause__
     return isinstance(cause, failed.NoPermissionError) or "unknown command" in str(cause)
 

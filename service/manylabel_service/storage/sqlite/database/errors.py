@@ -1,4 +1,4 @@
-"""Errors of SQLite and of the file system, turned into those of the service."""
+"""Translation of errors of SQLite and of the file system to those of the service."""
 
 from __future__ import annotations
 

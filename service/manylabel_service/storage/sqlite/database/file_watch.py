@@ -14,7 +14,7 @@ are acknowledged."""
 
 
 class FileWatch:
-    """A watch looks, now and then, whether the names of a database still lead to the files that are open.
+    """Periodic check that the names of a database still refer to the open files.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""The upkeep of a store beside answering: it gives back the space of what was deleted, and makes checkpoints."""
+"""Background maintenance of a store: it frees the space of deleted data, and runs checkpoints."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ log = structlog.get_logger()
 
 
 class Maintenance:
-    """Maintenance runs background tasks over the tables and files of one store.
+    """Background tasks over the tables and files of one store.
 
     Unfinished work continues when the store is opened next.
     """
@@ -50,7 +50,7 @@ class Maintenance:
         self._turn = asyncio.Lock()
 
     def begin(self, hidden: list[int], trimmed: list[tuple[int, int]]) -> None:
-        """Start to end what a killed process left half deleted.
+        """Start to purge models that a killed process left partly deleted.
 
         Parameters
         ----------
@@ -74,7 +74,7 @@ class Maintenance:
             self._start(self._checkpoint())
 
     def forget(self, incarnation: int) -> None:
-        """Start to remove what is left of a hidden model."""
+        """Start to purge a deleted model."""
         self._start(self._forget(incarnation))
 
     async def drop_entries(self, incarnation: int, through: int) -> bool:

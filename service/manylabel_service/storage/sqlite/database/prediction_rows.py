@@ -101,7 +101,7 @@ class PredictionRows:
         return removed.size_bytes if removed.rows else None
 
     def _counted(self, incarnation: int) -> _Stored:
-        """Count the predictions of a model: done once, since it takes time for each."""
+        """Count the predictions of a model, once, because it reads each of them."""
         row = self._connection.execute(
             "SELECT count(*), coalesce(sum(length(payload)), 0) FROM predictions WHERE incarnation = ?", (incarnation,)
         ).fetchone()

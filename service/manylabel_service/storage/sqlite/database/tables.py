@@ -43,9 +43,9 @@ from manylabel_service.storage.protocol import (
     position_key,
 )
 
-NUMBER_BITS = 40
-"""Bits of an entry's 63-bit key for its number in the log; those above are the incarnation. Room for 10^12
-entries each in eight million incarnations."""
+NUMBER_BITS = 42
+"""Bits of an entry's 63-bit key for its number in the log; those above are the incarnation. Room for 4 * 10^12
+entries each in two million incarnations. A log that comes from Redis goes on at the milliseconds of Unix time."""
 
 LAST_NUMBER = (1 << NUMBER_BITS) - 1
 
@@ -96,12 +96,12 @@ class Tables:
         except sqlite3.IntegrityError:
             raise ModelExists(name) from None
 
-    def prepare_model(self, name: str, spec: bytes) -> ModelMeta:
-        """Add a hidden model whose log is trimmed through `SEED`; `reveal_model` ends what this begins."""
+    def prepare_model(self, name: str, spec: bytes, at: str = SEED) -> ModelMeta:
+        """Add a hidden model whose log is trimmed through a position; `reveal_model` ends what this begins."""
         if self.find_model(name) is not None:
             raise ModelExists(name)
         with self.transaction("log"):
-            return ModelMeta(name, self._insert_model(None, spec, int(SEED)), spec)
+            return ModelMeta(name, self._insert_model(None, spec, number_of(at)), spec)
 
     def _insert_model(self, name: str | None, spec: bytes, trimmed: int) -> int:
         """Add a model, and the row that ends its log; return the incarnation."""
@@ -117,12 +117,12 @@ class Tables:
             (name, seal(spec, incarnation, name, trimmed), trimmed, incarnation),
         )
 
-    def reveal_model(self, record: ModelMeta, size_bytes: int) -> None:
-        """Store the name of a prepared model and its snapshot at `SEED`."""
+    def reveal_model(self, record: ModelMeta, at: str, size_bytes: int) -> None:
+        """Store the name of a prepared model and the snapshot that it begins with."""
         try:
             with self.transaction("fsync"):
-                self._write_model(record.incarnation, record.name, record.spec, int(SEED))
-                self.put_snapshot_row(record, SEED, size_bytes)
+                self._write_model(record.incarnation, record.name, record.spec, number_of(at))
+                self.put_snapshot_row(record, at, size_bytes)
         except sqlite3.IntegrityError:
             raise ModelExists(record.name) from None
 
@@ -134,15 +134,16 @@ class Tables:
         return [model.record for model in self._models("name IS NOT NULL ORDER BY incarnation")]
 
     def hide_model(self, record: ModelMeta) -> None:
-        """Free the name and let every later call with the record fail; `forget_model` ends what
-        this begins."""
+        """Release the name and make every later call with the record fail (a tombstone); `forget_model` completes the
+        deletion.
+        """
         with self.transaction("fsync"):
             self._find(record)
             self._write_model(record.incarnation, None, b"", LAST_NUMBER)
         self._logs.pop(record.incarnation, None)
 
     def hidden_models(self) -> list[int]:
-        """Return the incarnations that are deleted, but not yet gone."""
+        """Return the incarnations that are deleted but not yet purged."""
         hidden = self._models("name IS NULL")
         return [model.record.incarnation for model in hidden if not model.record.damaged]
 
@@ -151,7 +152,7 @@ class Tables:
         return not any(model.record.damaged for model in self._models("1"))
 
     def forget_model(self, incarnation: int) -> None:
-        """Remove the last traces of a hidden model, once its entries and files are gone."""
+        """Purge the last rows of a deleted model, once its entries and files are gone."""
         with self.transaction("log"):
             self._connection.execute("DELETE FROM snapshots WHERE incarnation = ?", (incarnation,))
             self._connection.execute("DELETE FROM models WHERE incarnation = ?", (incarnation,))
@@ -161,9 +162,8 @@ class Tables:
     def append(self, record: ModelMeta, payloads: Sequence[bytes], after: str, durability: Durability) -> list[Entry]:
         if not payloads:
             raise ValueError("an append needs at least one payload")
-        known = number_of(after)
         log = self._log(record)
-        self._refuse_unknown(record, log, known)
+        known = self._known(record, log, after)
         one_statement = known >= log.last and len(payloads) < ROWS_PER_INSERT
         now_ms = max(time.time_ns() // 1_000_000, log.time_ms)
         self._synchronize(durability)
@@ -181,9 +181,8 @@ class Tables:
     def read(self, record: ModelMeta, after: str, limit: int) -> list[Entry]:
         if limit < 1:
             raise ValueError(f"limit must be at least 1, not {limit}")
-        known = number_of(after)
         log = self._log(record)
-        self._refuse_unknown(record, log, known)
+        known = self._known(record, log, after)
         return self._select(record, log.last, known, limit, READ_BYTES)
 
     def entries_after(self, positions: Mapping[ModelMeta, str]) -> dict[ModelMeta, int]:
@@ -195,7 +194,7 @@ class Tables:
         return counts
 
     def mark_trimmed(self, record: ModelMeta, through: str) -> int:
-        """Cut the log in one step; return the last number cut. `drop_entries` gives the space back."""
+        """Trim the log in one step; return the last trimmed number. `drop_entries` frees the space."""
         number = number_of(through)
         log = self._log(record)
         trimmed = max(log.trimmed, min(number, log.last))
@@ -232,7 +231,7 @@ class Tables:
 
     def check_position(self, record: ModelMeta, position: str) -> None:
         """Raise `LogTrimmed` or `LogLost` unless the log has, or ends its trimmed part with, the position."""
-        self._refuse_unknown(record, self._log(record), number_of(position))
+        self._known(record, self._log(record), position)
 
     def has_snapshot(self, record: ModelMeta, position: str) -> bool:
         self._log(record)
@@ -260,9 +259,12 @@ class Tables:
         ).fetchone()
         return int(total)
 
-    def put_snapshot(self, record: ModelMeta, position: str, size_bytes: int, extent: LogExtent) -> None:
+    def put_snapshot(self, record: ModelMeta, position: str, size_bytes: int, extent: LogExtent, foreign: bool) -> None:
         with self.transaction("fsync"):
-            self.check_position(record, position)
+            if foreign:
+                self._log(record)
+            else:
+                self.check_position(record, position)
             self.put_snapshot_row(record, position, size_bytes, extent)
 
     def put_snapshot_row(
@@ -387,11 +389,14 @@ class Tables:
         return model
 
     @staticmethod
-    def _refuse_unknown(record: ModelMeta, log: _Log, known: int) -> None:
-        if known < log.trimmed:
-            raise LogTrimmed(record.name, str(known), str(log.trimmed))
-        if known > log.last:
-            raise LogLost(record.name, str(known))
+    def _known(record: ModelMeta, log: _Log, position: str) -> int:
+        """Return the number of a position that the log has, or ends its trimmed part with."""
+        number = number_of(position)
+        if number < log.trimmed:
+            raise LogTrimmed(record.name, position, str(log.trimmed))
+        if number > log.last or "-" in position:
+            raise LogLost(record.name, position)
+        return number
 
     def _select(self, record: ModelMeta, last: int, after: int, limit: int, limit_bytes: int = -1) -> list[Entry]:
         """Return entries after a number, at most `limit` of them and `limit_bytes` bytes; a negative limit is none.
@@ -489,8 +494,11 @@ def _checked_part(time_ms: int) -> int:
 
 
 def number_of(position: str) -> int:
-    """Return the number in the log that a position stands for; ValueError if it is none of this store's."""
+    """Return the number in the log that a position stands for; ValueError if it is none.
+
+    A position of Redis has a second number. It is before the log of a model that was moved here, or in no log.
+    """
     key = position_key(position)
-    if len(key) != 1:
-        raise ValueError(f"a position of this store is one number, not {position!r}")
+    if len(key) > 2:
+        raise ValueError(f"a position of a store is one or two numbers, not {position!r}")
     return min(key[0], LAST_NUMBER)
