@@ -28,6 +28,9 @@ ONLINE = {
 }
 """The learners whose models are linear, by the names of their algorithms."""
 
+MAX_WEIGHTS = 50_000_000
+"""Maximum number of weights, features times labels, of a model that is exported; they take some 40 bytes each."""
+
 Portable = dict[str, Any]
 
 _NO_GROUPS = b"\x92\x90\x90"
@@ -44,7 +47,8 @@ def portable_online(model: str, snapshot: bytes) -> Portable:
     Raises
     ------
     CannotExport
-        It is not linear, hashes its features, has learnt nothing, or has groups, parents or titles that count.
+        It is not linear, hashes its features, has learnt nothing, has groups, parents or titles that count, or has more
+        than `MAX_WEIGHTS`.
     manylabel_core.state.DamagedState
         The bytes are no snapshot.
     """
@@ -61,6 +65,10 @@ def portable_online(model: str, snapshot: bytes) -> Portable:
         raise CannotExport(f"{model} has learnt from vectors, which the exported program does not take")
     if not header["updates"]:
         raise CannotExport(f"{model} has learnt nothing yet")
+    labels, names = _texts(_group(arrays, "labels")), _texts(_group(arrays, "features"))
+    numbered = header["layout"]["kind"] == "numbered"
+    features: list[Any] = arrays["features.indices"].tolist() if numbered else names
+    _check_size(model, len(features), len(labels))
     learner: OnlineLearner = ONLINE[spec["algorithm"]](
         **spec["params"], scaling=spec["scaling"], missing=spec["missing"]
     )
@@ -70,12 +78,8 @@ def portable_online(model: str, snapshot: bytes) -> Portable:
     except NotLinear as error:
         advice = "to export a copy without them, create it from a snapshot and remove titles and descriptions there"
         raise CannotExport(f"{model}: {error}; {advice}") from error
-    labels = _texts(_group(arrays, "labels"))
     hidden = {*arrays["retired"].tolist(), *arrays["paused"].tolist()}
     kept = [column for column in range(len(labels)) if column not in hidden]
-    names = _texts(_group(arrays, "features"))
-    numbered = header["layout"]["kind"] == "numbered"
-    features: list[Any] = arrays["features.indices"].tolist() if numbered else names
     declared = header["layout"]["fixed"] or "features" in header["declared"]
     room = 0 if declared else max(0, limit["most"] - len(features)) if limit.get("policy") == "ignore" else None
     return {
@@ -101,6 +105,7 @@ def portable_trained(model: str, version: int, data: bytes) -> Portable:
     estimator = trainer.estimator_class().from_bytes(estimator_bytes)
     if not hasattr(estimator, "coef_"):
         raise CannotExport(f"{model} has a kernel, {estimator.kernel}: only a linear one can be exported")
+    _check_size(model, estimator.coef_.shape[1], estimator.coef_.shape[0])
     coef = estimator.coef_.toarray() if hasattr(estimator.coef_, "toarray") else np.asarray(estimator.coef_)
     weights = coef.T.astype(np.float64)
     intercept = np.asarray(estimator.intercept_ - estimator.threshold_, dtype=np.float64)
@@ -121,6 +126,13 @@ def portable_trained(model: str, version: int, data: bytes) -> Portable:
         "scaling": scaling,
         **_weights(weights, intercept, slope, offset),
     }
+
+
+def _check_size(model: str, n_features: int, n_labels: int) -> None:
+    """Raise CannotExport if a dense table of weights would not fit the memory of a client."""
+    if n_features * n_labels > MAX_WEIGHTS:
+        counts = f"{n_features:,} features and {n_labels:,} labels, which are {n_features * n_labels:,} weights"
+        raise CannotExport(f"{model} has {counts}: the most that is exported is {MAX_WEIGHTS:,}; limit its features")
 
 
 def _online_scaling(learner: OnlineLearner, arrays: Mapping[str, NDArray[Any]], n_features: int) -> dict[str, Any]:
