@@ -11,7 +11,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import obstore
 from obstore.exceptions import AlreadyExistsError, BaseError, NotFoundError
@@ -43,7 +43,7 @@ class ObjectPlace:
         self._address = address
         endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
         region = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION") or "us-east-1"
-        given = {"endpoint": endpoint} if endpoint else {}
+        given: Any = {"endpoint": endpoint} if endpoint else {}
         self._store = S3Store.from_url(
             address,
             region=region,
