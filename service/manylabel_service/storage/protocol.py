@@ -280,8 +280,12 @@ class Logs(Protocol):
 class Snapshots(Protocol):
     """The snapshots of all models: bytes at positions of their logs."""
 
-    async def put(self, record: ModelMeta, position: str, data: Bytes, extent: LogExtent = NO_EXTENT) -> None:
+    async def put(
+        self, record: ModelMeta, position: str, data: Bytes, extent: LogExtent = NO_EXTENT, foreign: bool = False
+    ) -> None:
         """Add a snapshot, or replace the one at the same position.
+
+        A `foreign` position is one of another model's log, and is not looked for in the log of this one.
 
         It is listed, and can be read, only once all of it is in place, was read again and equals what was passed (or
         `StorageUnavailable` is raised); if it is lost (by a loss of power), so is a `trim` that was requested

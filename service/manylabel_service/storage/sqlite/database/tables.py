@@ -259,9 +259,12 @@ class Tables:
         ).fetchone()
         return int(total)
 
-    def put_snapshot(self, record: ModelMeta, position: str, size_bytes: int, extent: LogExtent) -> None:
+    def put_snapshot(self, record: ModelMeta, position: str, size_bytes: int, extent: LogExtent, foreign: bool) -> None:
         with self.transaction("fsync"):
-            self.check_position(record, position)
+            if foreign:
+                self._log(record)
+            else:
+                self.check_position(record, position)
             self.put_snapshot_row(record, position, size_bytes, extent)
 
     def put_snapshot_row(
