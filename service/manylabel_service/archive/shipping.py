@@ -76,7 +76,7 @@ STATE_BYTES = 32 << 20
 """Entries, or bytes of the log, archived since the last state, after which a newer state is."""
 
 MOVED = (LogLost, LogTrimmed, HistoryDamaged)
-"""Why the log cannot be shipped on from where it was."""
+"""Errors of a log that cannot be shipped on from the last position."""
 
 log = structlog.get_logger()
 
@@ -86,7 +86,7 @@ class OtherStore(ArchiveError):
 
 
 class Shipped(NamedTuple):
-    """What a pass has written."""
+    """Objects and bytes written by a pass."""
 
     objects: int = 0
     size_bytes: int = 0
