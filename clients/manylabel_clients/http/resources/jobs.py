@@ -190,9 +190,7 @@ MAX_POLL_SECONDS = 1.0
 
 def job_status(answer: Mapping[str, Any]) -> JobStatus:
     """Return a job from its JSON."""
-    parts = {"progress": JobProgress, "result": JobResult, "error": JobError}
-    made = {name: answer[name] and from_json(kind, answer[name]) for name, kind in parts.items()}
-    return from_json(JobStatus, {**answer, **made})
+    return from_json(JobStatus, answer)
 
 
 class TrainingRequests(Requests):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import httpx2
@@ -10,8 +11,8 @@ import httpx2
 from manylabel_clients.http.errors import Conflict, ManyLabelError
 from manylabel_clients.http.resources.model_status import AnySummary, ModelStatus, model_status, model_summary
 from manylabel_clients.http.resources.models import model_path
-from manylabel_clients.http.resources.records import list_reader
-from manylabel_clients.http.resources.replicas import Replicas, replicas
+from manylabel_clients.http.resources.records import from_json, list_reader
+from manylabel_clients.http.resources.replicas import Replicas
 from manylabel_clients.http.resources.requests import Requests
 from manylabel_clients.http.transport.exchange import Exchange, Pause, Request, failure, is_transient, read, send
 from manylabel_clients.http.transport.json_body import BYTES, encode
@@ -177,7 +178,7 @@ class ServerRequests(Requests):
 
     def replicas(self) -> Exchange[Replicas]:
         """Return the processes that share the store of the server, and the versions that are in use."""
-        return (yield from self._get("/v1/replicas", replicas))
+        return (yield from self._get("/v1/replicas", partial(from_json, Replicas)))
 
     def wait_ready(self, timeout: float = 60.0) -> Exchange[None]:
         """Wait, for at most `timeout` seconds, until the server is ready.
