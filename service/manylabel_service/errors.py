@@ -233,7 +233,7 @@ class NotReady(ServiceError, kind="unavailable"):
     message = "{self.detail}; retry in {self.retry_after:g} s"
     detail: str
     """Reason, as a clause."""
-    retry_after: float = 1.0
+    retry_after: float | None = 1.0
 
 
 class ModelFailed(NotReady):
