@@ -238,7 +238,7 @@ def _title(axes: Axes, text: str, n_drawn: int = 0, n_all: int = 0, which: str =
 
 
 def _readable(name: str, max_characters: int = MAX_NAME_CHARACTERS) -> str:
-    """Return a name that can be drawn: not too long, and without what the font lacks."""
+    """Return a name that can be drawn: truncated, and without characters that the font lacks."""
     cut = name if len(name) <= max_characters else f"{name[: max_characters - 1]}…"
     drawable = _characters_of_the_font()
     return "".join(character if ord(character) in drawable else _MISSING for character in cut)

@@ -127,7 +127,7 @@ class _Graph:
 
 
 def _tokens(graph: _Graph, min_length: int) -> tuple[str, str]:
-    """Return the names of the tokens of texts, each once, and what they weigh: 1 + log of how often they occur."""
+    """Return the distinct tokens of texts, and their values: 1 + log of their counts."""
     lowered = graph.node("StringNormalizer", "texts", case_change_action="LOWER", locale="C.UTF-8")
     several = graph.node("Concat", lowered, graph.strings([NONE * 3 + "none"]), axis=0)
     fields = graph.node("Concat", "fields", graph.strings([NONE]), axis=0)

@@ -1,4 +1,4 @@
-"""One Python file without dependencies: the code that reads records and predicts, as it stands here, and the model."""
+"""Export to one Python file without dependencies: the code that encodes records and predicts, and the model."""
 
 import inspect
 import json
@@ -49,7 +49,7 @@ def python_file(model: Portable) -> str:
 
 
 def _source(module: ModuleType) -> str:
-    """Return the code of a module without its docstring and without what it takes from others here."""
+    """Return the code of a module without its docstring and its imports from this project."""
     source = inspect.getsource(module).replace(f'"""{module.__doc__}"""', "", 1)
     source = re.sub(r"^from (manylabel|__future__)\S* import (\([^)]*\)|[^\n]*)\n", "", source, flags=re.MULTILINE)
     return source.strip("\n") + "\n"

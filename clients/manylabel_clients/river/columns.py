@@ -1,4 +1,4 @@
-"""Index arrays, which the learners of core take, made of river's dicts."""
+"""Encoding of river's dicts as index arrays, the input of the learners of core."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class _Example(NamedTuple):
 
 
 class Encoder:
-    """An encoder gives features and labels columns, in order of first appearance, by the keys they have."""
+    """Encoder that assigns columns to features and labels, by key, in order of first appearance."""
 
     def __init__(self, dtype: str, records: RecordEncoder) -> None:
         self.dtype = dtype
@@ -161,7 +161,7 @@ def _added(columns: dict[Hashable, int], names: Iterable[Hashable]) -> list[int]
 
 
 def _row(columns: list[int], numbers: NDArray[Any]) -> _Row:
-    """Return one row as the learners take it: columns ascending."""
+    """Return one row with ascending columns."""
     indices = np.array(columns, dtype=np.int32)
     order = indices.argsort()
     return indices[order], numbers[order]

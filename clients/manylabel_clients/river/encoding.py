@@ -10,7 +10,7 @@ from manylabel_core.rows import MAX_MAGNITUDE
 
 
 class PredictedLabels(dict[Hashable, bool]):
-    """Predicted labels are those known to the model, True where predicted. One it has never met is False.
+    """Predicted labels: True or False for known labels, False for others.
 
     river's metrics look up every label of the truth; a label that appears there for the first time is
     thereby counted as missed, where a plain dict would raise KeyError.
@@ -21,7 +21,7 @@ class PredictedLabels(dict[Hashable, bool]):
 
 
 class PredictedProbabilities(dict[Hashable, dict[bool, float]]):
-    """Predicted probabilities are those of the labels known to the model. One it has never met has 0."""
+    """Predicted probabilities of the known labels; 0 for others."""
 
     def __missing__(self, label: Hashable) -> dict[bool, float]:
         return both(0.0)
@@ -62,7 +62,7 @@ def is_record(x: Mapping[Any, Any]) -> bool:
 
 
 def named_values(x: Mapping[Any, Any] | str) -> dict[str, Any] | str:
-    """Return the features that are not None, as JSON takes them; a record or a text as it is.
+    """Return the features that are not None for JSON; a record or a text unchanged.
 
     Raises
     ------
@@ -103,7 +103,7 @@ def truths(y: Mapping[Any, Any]) -> NDArray[np.bool_]:
 
 
 def named_truths(y: Mapping[Any, Any]) -> dict[str, bool]:
-    """Return the labels as JSON takes them.
+    """Return the true labels for JSON.
 
     Raises
     ------

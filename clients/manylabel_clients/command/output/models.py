@@ -95,7 +95,7 @@ def _limits(status: ModelStatus) -> Iterator[str]:
 
 
 def text_facts(text: dict[str, Any]) -> str:
-    """Return the fields that are text, and what was chosen of the rest."""
+    """Return the text fields and the other text options."""
     fields = text.get("fields")
     named = ", ".join(fields) if fields else "no field" if fields == [] else ""
     long = f"strings of more than {text['longer_than']:,} characters" if text.get("longer_than") is not None else ""

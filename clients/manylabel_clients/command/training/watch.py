@@ -61,7 +61,7 @@ def _show_event(bar: Any, event: JobEvent) -> None:
 
 
 def _ask(job: Job) -> None:
-    """Ask whether to cancel the job; without an answer it goes on."""
+    """Ask whether to cancel the job; without an answer the job continues."""
     click.echo("", err=True)
     try:
         shall_end = click.confirm(f"Cancel job {job.id}? (If not, it keeps running.)", default=False, err=True)

@@ -30,7 +30,7 @@ class LabelMeasures:
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """A calibration makes a probability of a score: the logistic function of slope times score plus intercept."""
+    """Calibration of scores: the probability is the logistic function of slope times score plus intercept."""
 
     slope: float
     intercept: float
@@ -75,7 +75,7 @@ class LabelStatus:
 
 @dataclass(frozen=True, slots=True)
 class LabelPage:
-    """A label page has some of a model's labels."""
+    """Page of the labels of a model."""
 
     labels: list[LabelStatus]
     total: int

@@ -56,7 +56,7 @@ class WindowMeasures(Measures):
 
 @dataclass(frozen=True, slots=True)
 class Alarms:
-    """Alarms count how often a detector of drift has detected one."""
+    """Number of drift alarms of a detector."""
 
     alarms: int
     last: int | None
@@ -65,7 +65,7 @@ class Alarms:
 
 @dataclass(frozen=True, slots=True)
 class Drift(Alarms):
-    """Drift has the alarms of the detector of all labels together, and of those of single labels."""
+    """Drift alarms of the detector of all labels, and of single labels."""
 
     labels: dict[str, Alarms]
     """Alarms of single labels; only labels with an alarm."""
@@ -158,7 +158,7 @@ class LabelColumns:
 
 @dataclass(frozen=True, slots=True)
 class LabelHistory:
-    """History of one label, with its own points, fewer than those of the model."""
+    """History of one label, with fewer points than that of the model."""
 
     stride: int
     """Examples from one point to the next; to the last there may be fewer."""
@@ -170,7 +170,7 @@ class LabelHistory:
 
 @dataclass(frozen=True, slots=True)
 class PastAlarms:
-    """Past alarms are the latest ones of drift, oldest first."""
+    """Latest drift alarms, oldest first."""
 
     examples: list[int]
     """Number of examples learnt at each alarm, including the one at which the detector fired."""

@@ -1,4 +1,4 @@
-"""Descriptions of models: of those that learn online, and of those that jobs train."""
+"""Descriptions of online models and of trained models."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ from manylabel_clients.http.transport.sse import EventStream
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """An event is something that happened to a model."""
+    """Event of a model."""
 
     kind: str
     """``update``, ``drift``, ``label``, ``rollback``, ``promoted``, ``not_promoted``, ``metrics`` or ``dropped`` (some

@@ -15,7 +15,7 @@ class KnownVersions:
 
 @dataclass(frozen=True, slots=True)
 class Replica:
-    """A replica is a process that shares the store, as it describes itself."""
+    """Description that a process of a store publishes of itself."""
 
     id: str
     this: bool

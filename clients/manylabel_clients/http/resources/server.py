@@ -51,7 +51,7 @@ class ServerRequests(Requests):
         init_from: str | Mapping[str, Any] | None = None,
         exist_ok: bool = False,
     ) -> Exchange[str]:
-        """Create a model; what is left out, the server decides.
+        """Create a model; the server sets the defaults of omitted fields.
 
         Parameters
         ----------
@@ -173,7 +173,7 @@ class ServerRequests(Requests):
         return name
 
     def models(self) -> Exchange[list[AnySummary]]:
-        """Return what every model is; of those in the server's memory its status."""
+        """Return the models of the server; those in its memory with their status."""
         return (yield from self._get("/v1/models", list_reader("models", model_summary)))
 
     def replicas(self) -> Exchange[Replicas]:
@@ -206,7 +206,7 @@ class ServerRequests(Requests):
         return None if is_ready else failure(reply, request)
 
     def _is_new(self, spec: Mapping[str, Any]) -> Exchange[bool]:
-        """Return whether the model of this name has learnt nothing and is what was asked for."""
+        """Return whether the model of this name has learnt nothing and has this spec."""
         status = yield from self._get(model_path(spec["name"]), model_status)
         if not isinstance(status, ModelStatus):
             return False

@@ -12,7 +12,7 @@ from manylabel_clients.http.errors import ManyLabelError
 
 @dataclass(frozen=True, slots=True)
 class Retry:
-    """A retry rule is exponential backoff with jitter.
+    """Retry rule: exponential backoff with jitter.
 
     Tried again are calls that got no answer (refused, reset, timed out), 429, 502, 503, 504, and 409 while
     the first request with the same idempotency key is still under way. Nothing else: a wrong request stays

@@ -113,7 +113,7 @@ def _names(archive: Archive, name: str, count: int, what: str) -> tuple[str, ...
 
 
 def _weights(archive: Archive, n_rows: int) -> NDArray[np.float64] | None:
-    """Return what each row weighs, as a whole; None if the file does not say it."""
+    """Return the weights of all rows; None if the file has none."""
     if WEIGHT not in archive:
         return None
     with archive.open(WEIGHT, 1) as array:
