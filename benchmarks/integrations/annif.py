@@ -114,7 +114,10 @@ def _teach(url: str, started: servers.Server, tags: Sequence[str], records: Sequ
             started.port, f"/v1/models/{MODEL['name']}/labels", json.dumps({"labels": labels}).encode(), method="PATCH"
         )
     print(f">>> annif = AnnifClient('{url}/annif/v1/')")
-    print(f">>> annif.learn('{MODEL['name']}', documents), {BATCH} documents a call", flush=True)
+    print(
+        f">>> annif.learn('{MODEL['name']}', documents), {BATCH} documents a call; again after 429",
+        flush=True,
+    )
     client, began, used = AnnifClient(f"{url}/annif/v1/"), time.monotonic(), started.cpu_seconds()
     for first in range(0, len(records), BATCH):
         own = records[first : first + BATCH]
@@ -122,6 +125,23 @@ def _teach(url: str, started: servers.Server, tags: Sequence[str], records: Sequ
             {"text": _line(each).partition("\t")[0], "subjects": [{"uri": _uri(tag)} for tag in each["tags"]]}
             for each in own
         ]
-        client.learn(MODEL["name"], documents).raise_for_status()
+        while not _learn(client, documents):
+            pass
+    while json.loads(servers.get(started.port, f"/v1/models/{MODEL['name']}"))["updates"] < len(records):
+        time.sleep(0.1)
     used = started.cpu_seconds() - used
     return f"{used:.1f} s of the server's processor time, {time.monotonic() - began:.1f} s elapsed"
+
+
+def _learn(client: Any, documents: Sequence[dict[str, Any]]) -> bool:
+    """Send documents; return False, after a pause, if the server's queue was full."""
+    from requests import HTTPError
+
+    try:
+        client.learn(MODEL["name"], documents)
+    except HTTPError as error:
+        if error.response.status_code != 429:
+            raise
+        time.sleep(float(error.response.headers["Retry-After"]))
+        return False
+    return True

@@ -14,13 +14,13 @@ from benchmarks.integrations.typed import MANYLABEL, server
 MODEL = {"name": "animals", "algorithm": "falt", "text": {"fields": ["text"]}}
 FOX, DOG = {"text": "a quick fox runs"}, {"text": "a lazy dog sleeps"}
 CALLS: list[tuple[str, dict[str, Any]]] = [
-    *[("teach", {"record": FOX, "labels": ["fox", "wild"]}), ("teach", {"record": DOG, "labels": ["dog"]})] * 5,
+    *[("teach", {"record": FOX, "labels": ["fox", "wild"]}), ("teach", {"record": DOG, "labels": ["dog"]})] * 3,
     ("classify", {"record": {"text": "the fox runs away"}, "top": 2, "probabilities": True, "keep": True}),
     ("explain", {"record": FOX, "features": 2}),
     ("list_labels", {"limit": 2}),
     ("review_next", {"limit": 1}),
-    ("classify", {"record": {"text": 7}}),
-    ("teach", {"record": FOX}),
+    ("classify", {"record": {"text": [["nested"]]}}),
+    ("teach", {"record": FOX, "labels": ["fox", "fox"]}),
 ]
 
 

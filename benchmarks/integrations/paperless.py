@@ -34,7 +34,6 @@ def run(args: argparse.Namespace) -> None:
         there.edit(odd, tags=[2], correspondent=2)
         print("\na person labels the second and takes it out of the inbox:", _shown(there, odd), sep="\n")
         sync()
-        typed(MANYLABEL, "manylabel", "models", "show", "paperless", more={"MANYLABEL_URL": url})
 
 
 def _fill(there: Paperless) -> None:

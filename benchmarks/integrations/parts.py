@@ -1,8 +1,8 @@
 """Transcripts of integrations: Annif's own evaluation with ManyLabel as a backend; MCP, paperless-ngx and webhooks.
 
 Each part starts a server of its own, and prints what a user types and sees. Annif is the program of an environment of
-its own: `pip install 'annif[omikuji]'`, and NLTK's `punkt_tab`. paperless-ngx is
-played by the server of recorded routes in tests/support.
+its own, with NLTK's `punkt_tab`: `pip install 'annif[omikuji]'`. paperless-ngx is played by the server of recorded
+routes in tests/support.
 """
 
 from __future__ import annotations

@@ -22,10 +22,8 @@ from manylabel_service.trained.artifact import Convergence, ModelArtifact
 from manylabel_service.trained.publishing import publish
 from manylabel_service.trained.version import VersionMeta
 
-PAUSES_SECONDS = (0.0, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3)
+PAUSES_SECONDS = (0.0, 0.1, 0.3)
 """Between a change on one server and one on the other: shorter and longer than the interval of polls."""
-some_pauses = pytest.mark.parametrize("pause", [0.0, 0.15, 0.3], indirect=True)
-"""For what takes longer to set up than keys do."""
 LEARN = {"x": [1.0], "y": ["a"]}
 
 
@@ -109,7 +107,6 @@ def test_keys_that_change_there(pair: Pair, pause: Callable[[], None]) -> None:
     eventually(lambda: not pair.here.opens(lost["key"]) and not pair.here.opens(short["key"]))
 
 
-@some_pauses
 def test_a_member_that_changes_there(pair: Pair, pause: Callable[[], None], request: pytest.FixtureRequest) -> None:
     names = [f"{where}-{request.node.callspec.id}" for where in ("there", "here")]
     for server, name in zip((pair.there, pair.here), names, strict=True):
@@ -126,7 +123,6 @@ def positions_told(server: Server, model: str) -> list[str]:
     return [member["models"][model] for member in members if model in member["models"]]
 
 
-@some_pauses
 def test_a_version_that_is_promoted_there(
     pair: Pair, pause: Callable[[], None], request: pytest.FixtureRequest
 ) -> None:
@@ -172,7 +168,6 @@ def meta(job: str) -> VersionMeta:
     return VersionMeta(job, "m3l", {}, 20, None, 1_700_000_000_000)
 
 
-@some_pauses
 def test_a_data_set_and_a_job_that_change_there(
     pair: Pair, pause: Callable[[], None], request: pytest.FixtureRequest
 ) -> None:

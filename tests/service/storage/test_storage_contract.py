@@ -345,6 +345,38 @@ async def test_trim_removes_the_beginning_and_says_so(new_store: NewStore) -> No
     await store.close()
 
 
+@pytest.mark.parametrize("reopened", [False, True])
+async def test_positions_go_on_after_the_log_was_trimmed_to_nothing(new_store: NewStore, reopened: bool) -> None:
+    store = new_store()
+    await store.open()
+    record = await store.models.create("m", b"")
+    last = (await append(store, record, b"1", b"2", b"3"))[-1].position
+    await store.logs.trim(record, last)
+    if reopened:
+        await store.close()
+        store = new_store()
+        await store.open()
+    assert await store.logs.read(record, last, 10) == []
+    answer = await append(store, record, b"4", after=last)
+    assert payloads_of(answer) == [b"4"]
+    assert position_key(answer[0].position) > position_key(last)
+    assert await read_all(store, record, last) == answer
+    await store.close()
+
+
+async def test_trim_to_where_it_is_already_changes_nothing(store: Store) -> None:
+    record = await store.models.create("m", b"")
+    await store.logs.trim(record, START)
+    written = await append(store, record, *(b"%d" % i for i in range(10)))
+    await store.logs.trim(record, START)
+    assert await read_all(store, record) == written
+    for through in (written[4].position, written[4].position, written[2].position, START):
+        await store.logs.trim(record, through)
+        assert await read_all(store, record, written[4].position) == written[5:]
+        with pytest.raises(LogTrimmed):
+            await store.logs.read(record, written[3].position, 10)
+
+
 async def test_trim_beyond_the_end_ends_at_the_end(store: Store) -> None:
     record = await store.models.create("m", b"")
     last = (await append(store, record, b"1", b"2"))[-1]
@@ -493,6 +525,32 @@ async def test_of_many_creations_with_a_state_at_once_one_succeeds(store: Store)
     assert await store.snapshots.get(record, SEED) == states[outcomes.index(record)]
 
 
+async def test_a_pinned_snapshot_is_not_deleted(new_store: NewStore) -> None:
+    store = new_store()
+    await store.open()
+    record = await store.models.create("m", b"")
+    position = (await append(store, record, b"1"))[-1].position
+    assert not await store.snapshots.pin(record, position, True)
+    await store.snapshots.put(record, START, b"start")
+    await store.snapshots.put(record, position, b"one")
+    assert await store.snapshots.pin(record, position, True)
+    assert await store.snapshots.pin(record, position, True)
+    await store.snapshots.put(record, position, b"replaced")
+    await store.close()
+
+    store = new_store()
+    await store.open()
+    for at in (START, position):
+        await store.snapshots.delete(record, at)
+    assert [(s.position, s.pinned) for s in await store.snapshots.all(record)] == [(position, True)]
+    assert await store.snapshots.get(record, position) == b"replaced"
+    assert await store.snapshots.pin(record, position, False)
+    assert [s.pinned for s in await store.snapshots.all(record)] == [False]
+    await store.snapshots.delete(record, position)
+    assert await store.snapshots.all(record) == []
+    await store.close()
+
+
 async def test_a_position_that_the_log_does_not_have_is_lost(store: Store) -> None:
     record, other = await store.models.create("m", b""), await store.models.create("other", b"")
     for _ in range(3):
@@ -509,6 +567,17 @@ async def test_a_position_that_the_log_does_not_have_is_lost(store: Store) -> No
         assert (caught.value.name, caught.value.position) == ("m", beyond)
     assert payloads_of(await read_all(store, record)) == [b"1"]
     assert await store.snapshots.all(record) == []
+
+
+async def test_a_snapshot_from_before_the_trimmed_start_is_refused(store: Store) -> None:
+    record = await store.models.create("m", b"")
+    written = await append(store, record, b"1", b"2", b"3")
+    await store.logs.trim(record, written[1].position)
+    for position in (START, written[0].position):
+        with pytest.raises(LogTrimmed):
+            await store.snapshots.put(record, position, b"late")
+    await store.snapshots.put(record, written[1].position, b"two")
+    assert [s.position for s in await store.snapshots.all(record)] == [written[1].position]
 
 
 # -- kept predictions -----------------------------------------------------------------------------
@@ -541,30 +610,6 @@ async def test_ids_of_predictions_are_listed_the_newest_first(store: Store) -> N
     assert await store.predictions.ids(record, 2) == ["id4", "id3"]
     assert await store.predictions.ids(record, 2, "id3") == ["id2", "id1"]
     assert await store.predictions.ids(record, 2, "id0") == []
-
-
-async def test_ids_of_predictions_that_are_over_are_not_listed(store: Store) -> None:
-    record = await store.models.create("m", b"")
-    await store.predictions.put(record, {"a": b""}, 0.05, 10)
-    await store.predictions.put(record, {"b": b""}, 600.0, 10)
-
-    async def ended() -> bool:
-        return await store.predictions.ids(record, 10) == ["b"]
-
-    await eventually_async(ended)
-    assert await store.predictions.ids(record, 10, "b") == []
-
-
-async def test_no_more_predictions_are_kept_than_may(store: Store) -> None:
-    record, other = await store.models.create("m", b""), await store.models.create("other", b"")
-    await store.predictions.put(record, {"a": b"1", "b": b"2"}, 600.0, 3)
-    await store.predictions.put(other, {"a": b"1", "b": b"2"}, 600.0, 3)
-    with pytest.raises(PredictionsFull) as caught:
-        await store.predictions.put(record, {"b": b"new", "c": b"3", "d": b"4"}, 600.0, 3)
-    assert (caught.value.name, caught.value.limit) == ("m", "3 predictions")
-    assert await store.predictions.get(record, list("abcd")) == [b"1", b"2", None, None]
-    await store.predictions.put(record, {"b": b"new", "c": b"3"}, 600.0, 3)  # two that are new would be one too many
-    assert await store.predictions.get(record, list("abcd")) == [b"1", b"new", b"3", None]
 
 
 async def test_the_bytes_of_predictions_are_told(store: Store) -> None:
@@ -608,6 +653,8 @@ async def test_predictions_end_and_make_room(store: Store) -> None:
         return not any(await store.predictions.get(record, ["a", "b"]))
 
     await eventually_async(ended)
+    assert await store.predictions.ids(record, 10) == ["c"]
+    assert await store.predictions.ids(record, 10, "c") == []
     await store.predictions.put(record, {"d": b"4", "e": b"5"}, 600.0, 3)
     with pytest.raises(PredictionsFull):
         await store.predictions.put(record, {"f": b"6"}, 600.0, 3)

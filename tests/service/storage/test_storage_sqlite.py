@@ -19,6 +19,7 @@ import pytest
 
 from manylabel_service.errors import (
     BlobGone,
+    LogTrimmed,
     ModelGone,
     StorageFull,
     StorageUnavailable,
@@ -598,9 +599,11 @@ async def test_a_step_of_a_trim_removes_no_more_than_it_may(directory: Path, dat
             assert rows(database, "SELECT count(*) FROM entries WHERE payload NOT NULL") == [(left,)]
 
 
-async def test_a_snapshot_written_while_its_model_is_deleted_leaves_nothing(directory: Path) -> None:
+@pytest.mark.parametrize("change", ["deleted", "trimmed"])
+async def test_a_snapshot_that_was_overtaken_while_it_was_written_leaves_nothing(directory: Path, change: str) -> None:
     async with opened(directory) as store:
         record = await store.models.create("m", b"")
+        await store.logs.append(record, [b"x"], START, "log")
         begun, go_on = threading.Event(), threading.Event()
         write = store.engine.snapshot_files.write
 
@@ -612,14 +615,17 @@ async def test_a_snapshot_written_while_its_model_is_deleted_leaves_nothing(dire
         store.engine.snapshot_files.write = held_write  # type: ignore[method-assign]
         putting = asyncio.create_task(store.snapshots.put(record, START, b"late"))
         assert await asyncio.to_thread(begun.wait, 30)
-        await store.models.delete(record)
-        successor = await store.models.create("m", b"")
+        if change == "deleted":
+            await store.models.delete(record)
+            record = await store.models.create("m", b"")
+        else:
+            await store.logs.trim(record, "1")
         go_on.set()
-        with pytest.raises(ModelGone):
+        with pytest.raises(ModelGone if change == "deleted" else LogTrimmed):
             await putting
         await store.cleaned()
-        assert await store.snapshots.all(successor) == []
-        assert list((directory / "snapshots").iterdir()) == []
+        assert await store.snapshots.all(record) == []
+        assert list((directory / "snapshots").glob("*/*")) == []
 
 
 async def test_the_incarnation_of_a_model_that_has_left_the_disk_is_not_used_again(directory: Path) -> None:

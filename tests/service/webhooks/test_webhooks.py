@@ -145,12 +145,13 @@ class TestEvents:
         assert min(listed.values()) < 0.5, "an audit of a prediction that the model is sure of"
         assert 0 < len(due) < 20
 
+    @pytest.mark.parametrize("initial", [{}, {"promise": EASY}], ids=["empty", "initial state"])
     def test_a_model_that_was_created_later_counts_from_its_beginning(
-        self, client: TestClient, receiver: Receiver, create: Create
+        self, client: TestClient, receiver: Receiver, create: Create, initial: dict[str, Any]
     ) -> None:
         made(client, receiver, models=["later"])
         update(client, create(client, "other"), "a")
-        update(client, create(client, "later"), "b")
+        update(client, create(client, "later", **initial), "b")
         assert [each["labels"] for each in receiver.waits_for("label")] == [["b"]]
         client.delete("/v1/models/later")
         update(client, create(client, "later"), "b")

@@ -16,7 +16,7 @@ from manylabel_service.online.state.apply import ApplyResult
 from manylabel_service.online.state.model import OnlineModel
 from manylabel_service.online.updates.events import events_of
 from manylabel_service.online.updates.replay import Interrupted, LogReplayer, TargetLost
-from manylabel_service.storage import START, ModelMeta, Store, position_key
+from manylabel_service.storage import SEED, START, ModelMeta, Store, position_key
 
 log = structlog.get_logger()
 
@@ -68,18 +68,21 @@ class PastStates:
     async def events(self, after: str, through: str) -> list[Event] | None:
         """Return the events after a position and up to another; None if the history no longer has all of these entries.
 
-        The model is restored a second time, and learns the entries again.
+        The model is restored a second time, and learns the entries again. After `START` come all entries of a model,
+        also of one that was created with an initial state.
 
         Raises
         ------
         ReleaseTooOld, UnreadableEntry, DocumentDamaged, StorageUnavailable, ModelGone
         """
-        try:
-            model = await self.at(after)
-            results = [result async for result in self._results(model, through)]
-        except (BeforeHistory, HistoryDamaged, ModelDamaged):
-            return None
-        return [event for result in results for event in events_of(result)]
+        for begin in (after, SEED) if after == START else (after,):
+            try:
+                model = await self.at(begin)
+                results = [result async for result in self._results(model, through)]
+            except (BeforeHistory, HistoryDamaged, ModelDamaged):
+                continue
+            return [event for result in results for event in events_of(result)]
+        return None
 
     async def target(self, position: str) -> OnlineModel:
         """Return the state that a rollback goes back to.
