@@ -220,7 +220,7 @@ class CatalogueStore:
 
 
 LOST = (BlobNotFound, BlobDamaged)
-"""Why a blob that a catalogue names cannot be read."""
+"""Errors of a blob that a catalogue names and that cannot be read."""
 
 
 async def collect_garbage(store: Store) -> None:
