@@ -160,7 +160,7 @@ class Registry:
             membership.ask_no_more(record)
 
     async def stop(self) -> None:
-        """Finish pending requests, then take last snapshots one after the other, because each is as large as its model."""
+        """Finish pending requests, then take last snapshots one after the other, each as large as its model."""
         self.ready = False
         await self._loader.cancel()
         for task in self._tasks:
