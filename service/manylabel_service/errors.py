@@ -205,6 +205,27 @@ class ModelIsTrained(ServiceError, kind="conflict", title="Model is trained by j
     name: str
 
 
+class ModelFollows(ServiceError, kind="conflict", title="Model follows another"):
+    """A change of a model that learns from another model's log."""
+
+    message = "model {self.name!r} learns from the log of {self.leader!r}, and takes no changes; send them there"
+    name: str
+    leader: str
+
+
+class ModelHasFollowers(ServiceError, kind="conflict"):
+    """The deletion of a model that others follow."""
+
+    message = "model {self.name!r} is followed by {self.others}: delete them first, or send followers=delete"
+    name: str
+    followers: Collection[str]
+
+    @property
+    def others(self) -> str:
+        """The names of the followers."""
+        return ", ".join(map(repr, self.followers))
+
+
 class NoRollback(ModelIsTrained):
     """A trained model, which has versions instead of snapshots to go back to."""
 

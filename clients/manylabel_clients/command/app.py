@@ -11,6 +11,7 @@ from manylabel_clients.command.declaring import Commands
 from manylabel_clients.command.failures import REFUSED, UNREACHABLE, Failure
 from manylabel_clients.command.models import compare, evaluate, export_model, models, predict, snapshots, update
 from manylabel_clients.command.server import (
+    archive,
     audit,
     demo,
     keys,
@@ -18,7 +19,6 @@ from manylabel_clients.command.server import (
     paperless,
     replicas,
     serve,
-    transfer,
     webhooks,
     worker,
 )
@@ -40,7 +40,7 @@ for module in (
     serve,
     worker,
     replicas,
-    transfer,
+    archive,
     demo,
     models,
     snapshots,

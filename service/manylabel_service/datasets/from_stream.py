@@ -17,9 +17,17 @@ from typing import IO, NamedTuple
 from manylabel_core.state import DamagedState
 from manylabel_service.datasets.log_frames import BASE, ENTRY, SNAPSHOT, write_frame, write_head
 from manylabel_service.datasets.sandbox import BASE_BYTES, run, scratch_file
-from manylabel_service.errors import HistoryDamaged, InvalidDataset, LogTrimmed, ModelIsTrained, ModelNotFound
+from manylabel_service.errors import (
+    HistoryDamaged,
+    InvalidDataset,
+    LogTrimmed,
+    ModelFollows,
+    ModelIsTrained,
+    ModelNotFound,
+)
 from manylabel_service.online.history.catalogue import LOST, CatalogueStore
 from manylabel_service.online.history.reader import HistoryReader
+from manylabel_service.online.spec.follow import follow_of
 from manylabel_service.online.spec.spec import ModelSpec
 from manylabel_service.online.spec.trained import is_trained
 from manylabel_service.online.state.log_entries import Rollback, decode
@@ -82,7 +90,7 @@ async def rows_of_stream(store: Store, settings: Settings, model: str, last: int
 
     Raises
     ------
-    ModelNotFound, ModelIsTrained, ModelGone, StorageUnavailable
+    ModelNotFound, ModelIsTrained, ModelFollows, ModelGone, StorageUnavailable
     InvalidDataset
         The model has learnt no example with all labels known, or the rows are larger than a dataset may be, or
         the model hashes its features: a trained model would not know them by their names.
@@ -97,6 +105,8 @@ async def rows_of_stream(store: Store, settings: Settings, model: str, last: int
     record.check()
     if is_trained(record.spec):
         raise ModelIsTrained(model)  # the log has no examples
+    if (follow := follow_of(record.spec)) is not None:
+        raise ModelFollows(model, follow.model)
     limits = ModelSpec.from_bytes(record.spec).limits
     if limits is not None and limits.hashes:
         raise InvalidDataset(f"model {model!r} hashes its features, so that what they are called is not known")

@@ -103,6 +103,29 @@ class HostedModel(ABC):
         return self.position
 
     @property
+    def log_record(self) -> ModelMeta:
+        """The model whose log it reads."""
+        return self.record
+
+    @property
+    def leads(self) -> bool:
+        """True if it has a log of its own."""
+        return self.log_record == self.record
+
+    @property
+    def log_ended(self) -> bool:
+        """True if it has read all of the log that it ever will."""
+        return False
+
+    @property
+    def catching_up(self) -> bool:
+        """True while it reads the log in the background before it serves."""
+        return False
+
+    async def catch_up(self, seconds: float) -> None:  # noqa: B027
+        """Wait at most `seconds` while it is catching up."""
+
+    @property
     @abstractmethod
     def nbytes(self) -> int:
         """Bytes of memory of the model."""
@@ -303,6 +326,10 @@ class HostedModel(ABC):
             return error
         if isinstance(error, IncompatibleRelease):
             self.withhold(error)
+            return error
+        if isinstance(error, ModelFailed):
+            log.error("model_failed", model=self.name, position=self.position, error=str(error))
+            self.fail(lambda: ModelFailed(error.detail))
             return error
         # The operation may be incomplete: this state must neither serve nor be stored.
         log.error("model_failed", model=self.name, position=self.position, exc_info=error)

@@ -165,14 +165,19 @@ class Document(NamedTuple):
 class Models(Protocol):
     """The records of all models: a name, an incarnation and a spec each."""
 
-    async def create(self, name: str, spec: bytes, state: Bytes | None = None) -> ModelMeta:
+    async def create(self, name: str, spec: bytes, state: Bytes | None = None, at: str = SEED) -> ModelMeta:
         """Add a model with an empty log.
 
-        Without a state it has no snapshots. With one, that is its snapshot at `SEED`, and the log
-        counts as trimmed through there: the model cannot be mistaken for one that began empty.
+        Without a state it has no snapshots. With one, that is its snapshot at the position `at`, and the log
+        counts as trimmed through there: the model cannot be mistaken for one that began empty. `at` is `SEED`, or
+        what `position_at` returns: positions of the log are above it.
 
         Raises `ModelExists` when the name is taken; of several attempts at once exactly one succeeds.
         """
+        ...
+
+    def position_at(self, position: str) -> str:
+        """Return the first position at or after one of any store at which a log of this store can begin."""
         ...
 
     async def find(self, name: str) -> ModelMeta | None:
@@ -275,8 +280,12 @@ class Logs(Protocol):
 class Snapshots(Protocol):
     """The snapshots of all models: bytes at positions of their logs."""
 
-    async def put(self, record: ModelMeta, position: str, data: Bytes, extent: LogExtent = NO_EXTENT) -> None:
+    async def put(
+        self, record: ModelMeta, position: str, data: Bytes, extent: LogExtent = NO_EXTENT, foreign: bool = False
+    ) -> None:
         """Add a snapshot, or replace the one at the same position.
+
+        A `foreign` position is one of another model's log, and is not looked for in the log of this one.
 
         It is listed, and can be read, only once all of it is in place, was read again and equals what was passed (or
         `StorageUnavailable` is raised); if it is lost (by a loss of power), so is a `trim` that was requested
@@ -377,8 +386,12 @@ class Documents(Protocol):
     ValueError for others, and for a value above `MAX_DOCUMENT_BYTES`.
     """
 
-    async def put(self, kind: str, name: str, value: bytes, *, revision: int | None, urgent: bool = False) -> int:
+    async def put(
+        self, kind: str, name: str, value: bytes, *, revision: int | None, urgent: bool = False, least: int = 0
+    ) -> int:
         """Change a document that is at a revision, or add one that must not exist; return the new revision.
+
+        The new revision is `least` or higher: so a document that moves to another store can keep the one that it had.
 
         `urgent` is for a change that must not wait until a full store has room again: it takes away rights, or gives
         room back. A store keeps some room for such changes, and for everything that deletes.

@@ -405,9 +405,20 @@ class ModelRequests(LabelRequests, SnapshotRequests, VersionRequests):
         """Return the status of the model."""
         return (yield from self._get(self._path, model_status))
 
-    def delete(self) -> Exchange[None]:
-        """Delete the model and all it has learnt."""
-        yield from self._delete(self._path)
+    def delete(self, *, followers: bool = False) -> Exchange[None]:
+        """Delete the model and all it has learnt.
+
+        Parameters
+        ----------
+        followers : bool
+            Whether the models that follow it are deleted too.
+
+        Raises
+        ------
+        Conflict
+            If models follow it, and are not to be deleted.
+        """
+        yield from self._delete(f"{self._path}?followers=delete" if followers else self._path)
 
     def _predict_path(self, keep: Keep, at_least: str | None, version: int | None) -> str:
         parameters = {"keep": "record" if keep == "record" else "true"} if keep else {}

@@ -49,6 +49,7 @@ class ServerRequests(Requests):
         promise: Mapping[str, float | None] | None = None,
         sources: Mapping[str, float] | None = None,
         init_from: str | Mapping[str, Any] | None = None,
+        follow: str | Mapping[str, Any] | None = None,
         exist_ok: bool = False,
     ) -> Exchange[str]:
         """Create a model; the server sets the defaults of omitted fields.
@@ -97,6 +98,9 @@ class ServerRequests(Requests):
         init_from : str or mapping, optional
             A model that a job has trained, or a version of it, ``{"model": name, "version": number}``: the new model
             begins as that predicts, and goes on from there.
+        follow : str or mapping, optional
+            A model whose log the new model learns from, with its own algorithm and parameters, from the beginning of
+            the history; or ``{"model": name, "from": "start" or "now", "until": position or time}``.
         exist_ok : bool
             Whether a model that has the name already will do, whatever its spec.
 
@@ -126,6 +130,7 @@ class ServerRequests(Requests):
             "promise": promise,
             "sources": sources,
             "init_from": {"model": init_from} if isinstance(init_from, str) else init_from,
+            "follow": {"model": follow, "from": "start"} if isinstance(follow, str) else follow,
         }
         given = {part: value for part, value in spec.items() if value is not None}
         try:
@@ -207,6 +212,10 @@ class ServerRequests(Requests):
 
     def _is_new(self, spec: Mapping[str, Any]) -> Exchange[bool]:
         """Return whether the model of this name has learnt nothing and has this spec."""
+        if "follow" in spec:  # it may be catching up, and have learnt much
+            summaries = yield from self.models()
+            followed = [getattr(each, "follow", None) for each in summaries if each.name == spec["name"]]
+            return any(follow and follow["model"] == spec["follow"]["model"] for follow in followed)
         status = yield from self._get(model_path(spec["name"]), model_status)
         if not isinstance(status, ModelStatus):
             return False

@@ -51,7 +51,7 @@ class WhichEntries(Parameters):
     "Read the log of a model",
     "export",
     None,
-    HISTORY,
+    ["model_follows", *HISTORY],
     answers={
         200: {
             "description": "One line of JSON for each entry, the earliest first",

@@ -35,7 +35,7 @@ from manylabel_service.ulid import timestamp_of
 COUNTED_AT_ONCE = 256
 """Number of delays counted between two yields to other requests."""
 
-_LABELLING = ("batch_too_large", "queue_full", "limit_exceeded")
+_LABELLING = ("model_follows", "batch_too_large", "queue_full", "limit_exceeded")
 
 router = Router("learning", DirectRoute, errors=["model_not_found"])
 

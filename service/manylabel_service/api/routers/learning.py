@@ -46,7 +46,7 @@ from manylabel_service.storage import POSITION
 
 router = Router("learning", DirectRoute, errors=["model_not_found"])
 
-LEARNING = ("model_is_trained", "batch_too_large", "queue_full", "limit_exceeded")
+LEARNING = ("model_is_trained", "model_follows", "batch_too_large", "queue_full", "limit_exceeded")
 
 _EXAMPLE = {"x": {"word=cat": 1}, "y": ["pets"]}
 
@@ -72,6 +72,7 @@ class Predicting(Parameters):
     schemas.PredictResponse | schemas.PredictBatchResponse,
     [
         "version_not_found",
+        "model_follows",
         "no_version_served",
         "model_is_online",
         "batch_too_large",
@@ -91,6 +92,8 @@ async def predict(request: Request, name: str) -> Response:
     hosted = await context.registry.get(name)
     if wanted.keep == "record" and not isinstance(hosted, Replica):
         raise wrong("keep", "must be true or false for a trained model, which stores no records")
+    if wanted.keep != "false" and isinstance(hosted, Replica):
+        hosted.check_leads()  # its predictions could not be labelled
     records_of = hosted.records
     if (number := wanted.version) is not None:
         signature = await context.registry.ask(trained(hosted), lambda model: model.signature_of(number))

@@ -4,7 +4,7 @@ import asyncio
 from contextlib import ExitStack
 from functools import partial
 from mmap import MAP_PRIVATE, mmap
-from typing import IO, Annotated, Any
+from typing import IO, Annotated, Any, Literal
 
 from fastapi import Query
 from pydantic import BaseModel, Field, ValidationError
@@ -48,7 +48,7 @@ _EXAMPLE = {"name": "tags", "algorithm": "falt", "params": {"eta": 0.5, "passes_
     "POST /v1/models",
     "Create a model",
     "admin",
-    schemas.ModelStatus,
+    schemas.ModelStatus | schemas.StoredModel,
     ["model_not_found", "model_is_trained", "model_exists", "limit_exceeded", *HISTORY, *MEASURED],
     takes=schemas.ModelRequest,
     example=_EXAMPLE,
@@ -56,7 +56,8 @@ _EXAMPLE = {"name": "tags", "algorithm": "falt", "params": {"eta": 0.5, "passes_
 )
 async def create_model(request: Request, context: ContextOf, access: AccessOf) -> Response:
     """Creates an online model: empty, initialised from a version of a trained one, or a fork, which begins with the
-    state of another model at a position or time. The header Location has its address."""
+    state of another model at a position or time. A follower learns from the log of another model, with a spec of its
+    own, and takes no updates. The header Location has its address."""
     document, raw = await read_large_json(request, context.settings.max_body_bytes)
     names_of_clients = isinstance(document, dict) and isinstance(document.get("parents"), dict)
     check_all_known({**document, "parents": None} if names_of_clients else document, ())
@@ -68,7 +69,9 @@ async def create_model(request: Request, context: ContextOf, access: AccessOf) -
     except ValidationError as error:
         raise invalid_body(error, (), path_in_spec, _described(document)) from error
     note(request.scope, model=spec.name)
-    access.require_names(spec.name, *[each.model for each in (wanted.init_from, wanted.fork) if each is not None])
+    access.require_names(spec.name, *[each.model for each in (wanted.init_from, wanted.fork, wanted.follow) if each])
+    if wanted.follow is not None:
+        return await _followed(context, spec, wanted, wanted.follow)
     if wanted.fork is not None:
         return created(await _forked(context, spec.name, wanted.fork, document))
     if wanted.init_from is not None:
@@ -137,6 +140,35 @@ async def _forked(context: Context, name: str, source: schemas.ForkSource, docum
         return await context.registry.create(state.online_spec.model_copy(update={"name": name}), state)
 
 
+async def _followed(
+    context: Context, spec: ModelSpec, wanted: schemas.ModelRequest, source: schemas.FollowSource
+) -> Response:
+    """Create a model that learns from the log of another."""
+    for field in ("init_from", "fork", "groups", "parents", "promise"):
+        if getattr(wanted, field):
+            raise invalid((field,), "must be left out: a follower has what the other model has")
+    if wanted.details:
+        raise invalid(("labels",), "must be names without details: a follower has those of the other model")
+    if source.model == spec.name:
+        raise invalid(("follow", "model"), "must be another model")
+    try:
+        until = None if source.until is None else read_moment(source.until)
+    except ValueError as error:
+        raise invalid(("follow", "until"), str(error)) from None
+    if wanted.leaves_text:
+        spec = spec.model_copy(update={"text": None})
+    leader = online(await context.registry.get(source.model))
+    async with context.examining:
+        beginning = await context.registry.ask(
+            leader, lambda leader: leader.begin_follower(spec, from_start=source.from_ == "start", until=until)
+        )
+    replica = await context.registry.create(*beginning)
+    if replica.serving:
+        return created(replica)
+    location = f"/v1/models/{replica.name}".encode()
+    return json_answer(context.registry.described(replica), 201, [(b"location", location)])
+
+
 @router.endpoint("GET /v1/models", "List models", "read", schemas.ModelList)
 async def list_models(context: ContextOf, access: AccessOf) -> Response:
     """Lists the models that the caller may see, by name. A model that is not in this server's memory has only the
@@ -150,10 +182,22 @@ async def show_model(context: ContextOf, name: str) -> Response:
     return json_answer(to_dict(await context.registry.get(name)))
 
 
-@router.endpoint("DELETE /v1/models/{name}", "Delete a model", "admin", status=204)
-async def delete_model(context: ContextOf, name: str) -> Response:
-    """Deletes a model with its log and snapshots, or its versions. The name can be used again."""
-    await context.registry.delete(name)
+class WhatToDelete(Parameters):
+    """Parameters of a deletion."""
+
+    followers: Literal["delete"] | None = None
+    """`delete`: the followers of the model are deleted too."""
+
+
+@router.endpoint("DELETE /v1/models/{name}", "Delete a model", "admin", errors=["model_has_followers"], status=204)
+async def delete_model(
+    context: ContextOf, access: AccessOf, name: str, query: Annotated[WhatToDelete, Query()]
+) -> Response:
+    """Deletes a model with its log and snapshots, or its versions. The name can be used again. A model with followers
+    is deleted only together with them."""
+    if query.followers is not None:
+        access.require_names(*await context.registry.followers(name))
+    await context.registry.delete(name, with_followers=query.followers is not None)
     return Response(status_code=204)
 
 

@@ -22,7 +22,7 @@ _EXAMPLE = {"precision": 0.95, "settled": 0.9, "missed": 0.02, "audit_rate": 0.0
     "Promise a precision",
     "admin",
     schemas.UpdateResponse,
-    ["model_not_found", "model_is_trained", "queue_full"],
+    ["model_not_found", "model_is_trained", "model_follows", "queue_full"],
     takes=(schemas.PromiseRequest, None),
     example=_EXAMPLE,
     keyed=True,

@@ -41,6 +41,7 @@ _TOTALS = {
     "ready": "Whether the server has started and is not stopping, like /readyz.",
     "storage_gone_seconds": "Seconds for which the store has been unreachable; 0 if it responds.",
     "failed_models": "Models that cannot be restored, or whose version cannot be loaded; /readyz lists them.",
+    "archive_lag_seconds": "Seconds since the last complete pass of archiving began, on the server that archives.",
     "downloads": "Running downloads.",
     "snapshot_memory_bytes": "Bytes of memory of snapshots being stored.",
     "webhook_queue_events": "Events waiting for delivery to webhooks; 0 on a server that does not deliver.",
@@ -151,6 +152,8 @@ async def exposition(context: Context) -> bytes:
     gauges.add_total("ready", is_ready)
     gauges.add_total("storage_gone_seconds", registry.storage_gone_seconds or 0.0)
     gauges.add_total("failed_models", len(registry.failed))
+    if context.archive is not None and (lag := context.archive.status.lag_seconds) is not None:
+        gauges.add_total("archive_lag_seconds", lag)
     gauges.add_total("downloads", context.downloads.taken)
     gauges.add_total("snapshot_memory_bytes", registry.snapshot_room.bytes_in_memory)
     gauges.add_total("webhook_queue_events", context.webhooks.waiting)

@@ -101,7 +101,7 @@ async def delete_snapshot(context: ContextOf, name: str, position: str) -> Respo
     "Return to an earlier state",
     "admin",
     schemas.RolledBack,
-    ["snapshot_not_found", "queue_full", "limit_exceeded", *HISTORY],
+    ["model_follows", "snapshot_not_found", "queue_full", "limit_exceeded", *HISTORY],
     takes=schemas.RollbackRequest,
     example={"position": "1"},
     keyed=True,

@@ -49,7 +49,7 @@ class Streaming(Parameters):
     "Predict, then learn, line by line",
     "learn",
     None,
-    ["unsupported_media_type", "invalid_request"],
+    ["model_follows", "unsupported_media_type", "invalid_request"],
     answers={
         200: {
             "description": "A line for each line; with `answers=errors` for each refused line, then a summary",
@@ -87,6 +87,7 @@ async def stream(request: Request, name: str) -> Response:
     key = idempotency.key_text(request)
     wanted = read_parameters(request, Streaming)
     replica = online(await context.registry.get(name))
+    replica.check_leads()
     if wanted.probabilities and not replica.has_probabilities:
         raise wrong("probabilities", NoProbabilities().detail)
     errors_only = wanted.answers == "errors"

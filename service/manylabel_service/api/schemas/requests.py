@@ -510,6 +510,17 @@ class ForkSource(_Request):
     """A position of its log, or a time with an offset; null: now."""
 
 
+class FollowSource(_Request):
+    """The log of another model, from which the new model learns."""
+
+    model: Annotated[str, Field(strict=True, json_schema_extra={"pattern": names.PATTERN})]
+    """The model to follow has this name, learns online, and follows no other."""
+    from_: Annotated[Literal["start", "now"], Field(alias="from")]
+    """`start`: from where the history of the other model begins. `now`: what that model learns from here on."""
+    until: Annotated[str, Field(strict=True)] | None = None
+    """The last position, or a time with an offset, that is learnt; null: no end."""
+
+
 def _form_of_label(label: Any) -> str:
     return "described" if isinstance(label, dict | DescribedLabel) else "name"
 
@@ -543,6 +554,9 @@ class ModelRequest(ModelSpec):
     fork: ForkSource | None = None
     """Null: the model starts empty. Otherwise it starts with the state of another model, with its algorithm,
     parameters, features and labels; only a name may be set as well."""
+    follow: FollowSource | None = None
+    """Null: the model has a log of its own. Otherwise it learns what another model learns, with a spec of its own, and
+    takes no updates."""
     groups: _Groups = Field(default_factory=list)
     """Groups of labels that exclude each other."""
     parents: _Parents = Field(default_factory=dict)
@@ -556,7 +570,7 @@ class ModelRequest(ModelSpec):
         names = None if self.labels is None else [x if isinstance(x, str) else x.name for x in self.labels]
         return ModelSpec.model_validate(
             {
-                **self.model_dump(exclude={"init_from", "fork", "labels", "groups", "parents", "promise"}),
+                **self.model_dump(exclude={"init_from", "fork", "follow", "labels", "groups", "parents", "promise"}),
                 "labels": names,
             }
         )

@@ -30,6 +30,7 @@ from manylabel_service.online.history.archiver import NO_HISTORY, Archiver, Hist
 from manylabel_service.online.snapshots.quota import SnapshotQuota
 from manylabel_service.online.snapshots.reader import at
 from manylabel_service.online.snapshots.retention import Retention
+from manylabel_service.online.spec.follow import follow_of
 from manylabel_service.online.spec.release import ClusterVersion
 from manylabel_service.online.spec.trained import is_trained
 from manylabel_service.online.state.model import OnlineModel
@@ -261,7 +262,8 @@ class Snapshotter:
         new = SnapshotMeta(position, len(data), time.time_ns() // 1_000_000, extent=extent)
         try:
             await self._room.add_stored(new.size_bytes - await self._retention.bytes_to_go(new))
-            await self._store.snapshots.put(self._record, position, data, extent)
+            foreign = follow_of(self._record.spec) is not None
+            await self._store.snapshots.put(self._record, position, data, extent, *((True,) if foreign else ()))
             self.covered, self.size_bytes = position, len(data)
             log.info("snapshot_stored", model=self._record.name, position=position, bytes=len(data))
             kept = await self._retention.apply(model)

@@ -155,6 +155,13 @@ class SetPromise:
     key: IdempotencyKey | None = None
 
 
+def as_followed(change: "Change") -> "Change":
+    """Return a change as a follower learns it: by its own predictions, not by those that the leader served."""
+    if not isinstance(change, Update):
+        return change
+    return replace(change, want_predictions=False, want_probabilities=False, served=None, answered=None, decisions=None)
+
+
 Control = Rollback | Relabel | Describe | Regroup | SetPromise
 """A change that is alone in its entry, and teaches nothing."""
 Change = Update | Control

@@ -37,6 +37,7 @@ from manylabel_service.online.state.label_details import DetailsOfLabels, Edit
 from manylabel_service.online.state.label_table import LabelFacts, drift_to_json, learning, measured
 from manylabel_service.online.state.labelled_ids import LabelledIds
 from manylabel_service.online.state.old_names import OldNames
+from manylabel_service.online.state.partial_truths import PartialLabels
 from manylabel_service.online.state.promises import Promises, check_target
 from manylabel_service.online.state.served_metrics import NothingLearnt, ServedMetrics
 from manylabel_service.online.state.source_metrics import SourceMetrics
@@ -315,6 +316,11 @@ class OnlineModel:
         self.updates = target.updates
         self.position = position
         self.rollbacks = [*self.rollbacks, (position, to)][-MAX_ROLLBACKS:]
+
+    def take_requests(self, other: "OnlineModel") -> None:
+        """Know the requests that another state of the same log knows, which is used up; of them nothing is measured."""
+        self.keys, self.labelled, self.streams = other.keys, other.labelled, other.streams
+        self.labelled.parts.roll_back(PartialLabels())
 
     def _continues(self, labels: Sequence[str]) -> bool:
         """Return whether these are the model's first labels, except renamed ones."""

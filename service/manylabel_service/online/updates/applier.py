@@ -15,8 +15,10 @@ import structlog
 
 from manylabel_service.errors import (
     HistoryDamaged,
+    LimitExceeded,
     LogLost,
     LogTrimmed,
+    ModelFailed,
     ModelGone,
     ModelNotFound,
     NotReady,
@@ -24,10 +26,13 @@ from manylabel_service.errors import (
 )
 from manylabel_service.hosting.events import Events
 from manylabel_service.hosting.position_waiters import PositionWaiters
+from manylabel_service.hosting.size_limits import check_limit
+from manylabel_service.hosting.slices import HalfPace
 from manylabel_service.online.history.reader import HistoryReader
 from manylabel_service.online.snapshots.reader import SnapshotReader
 from manylabel_service.online.snapshots.requests import SnapshotRequests
 from manylabel_service.online.snapshots.snapshotter import Snapshotter
+from manylabel_service.online.spec.follow import follow_of
 from manylabel_service.online.state.apply import COPIED_BYTES, ApplyResult, LogEntry
 from manylabel_service.online.state.dry_run import SizeDelta, grown_columns
 from manylabel_service.online.state.model import OnlineModel
@@ -36,7 +41,7 @@ from manylabel_service.online.updates.past_states import PastStates
 from manylabel_service.online.updates.replay import READ_ENTRIES, Interrupted, LogReplayer, TargetLost, payload_bytes
 from manylabel_service.online.updates.replay_verifier import ReplayVerifier
 from manylabel_service.online.updates.update_queue import Pending, UpdateQueue
-from manylabel_service.storage import Durability, Entry, ModelMeta, SnapshotMeta, Store
+from manylabel_service.storage import UNBOUNDED_BYTES, Durability, Entry, ModelMeta, SnapshotMeta, Store
 from manylabel_service.telemetry import tracing
 
 APPENDS = 3
@@ -63,6 +68,9 @@ class Applier:
     queue : updates to append.
     snapshot_reader, snapshotter : of the model: those stored, and when to take more.
     on_error : draws the consequence of an error, and returns what to answer to those who waited.
+    on_caught_up : is called each time a follower has reached the end of its part of the log.
+    pace : of a follower, shared with the others of this process.
+    max_bytes : a follower that takes more memory fails: updates of its leader are not checked against it.
 
     Attributes
     ----------
@@ -81,6 +89,9 @@ class Applier:
         snapshot_reader: SnapshotReader,
         snapshotter: Snapshotter,
         on_error: Callable[[Exception], ServiceError],
+        on_caught_up: Callable[[], None] = lambda: None,
+        pace: HalfPace | None = None,
+        max_bytes: int = UNBOUNDED_BYTES,
     ) -> None:
         self.model = model
         self.events = Events(record.name, lambda: self.model)
@@ -89,8 +100,14 @@ class Applier:
         self._store = store
         self._queue = queue
         self._snapshotter = snapshotter
-        target, read = PastStates(record, store, snapshot_reader).target, HistoryReader(record, store).read
-        self._replayer = LogReplayer(record, model.spec, store, snapshot_reader, read, target)
+        self._past_states = PastStates(record, store, snapshot_reader, pace)
+        self._history = HistoryReader(record, store)
+        read, target = self._history.read, self._past_states.target
+        self._replayer = LogReplayer(record, model.spec, store, snapshot_reader, read, target, pace)
+        self._follows = follow_of(record.spec) is not None
+        self._behind = False
+        self._on_caught_up = on_caught_up
+        self._max_bytes = max_bytes
         self.learning = self._replayer.learning
         self._agreement = ReplayVerifier(record, model.spec, store, snapshot_reader, self._replayer)
         self._on_error = on_error
@@ -104,7 +121,15 @@ class Applier:
     # -- from outside -----------------------------------------------------------------------------
 
     async def restore(self, ask: Callable[[], bool] | None = None) -> None:
-        """Bring the model to the end of the log, with `ask` after an `ReplayVerifier.check`; raise as these."""
+        """Bring the model to the end of the log, with `ask` after an `ReplayVerifier.check`; raise as these.
+
+        A follower is brought to its newest snapshot only, and catches up from there once it was started.
+        """
+        if self._follows:
+            self.model, snapshot, *_ = await self._replayer.stored(self._past_states.beginning)
+            self._snapshotter.resume(snapshot, 0, 0)
+            self.poll()
+            return
         if ask is not None:
             await self._agreement.check(ask)
         self.model, snapshot, learnt, size_bytes = await self._replayer.restored()
@@ -118,6 +143,11 @@ class Applier:
     def busy(self) -> bool:
         """True while entries are being appended, read or folded now."""
         return self._busy
+
+    @property
+    def log_ended(self) -> bool:
+        """True once all was read of a log that is followed up to a position or time."""
+        return self._history.ended and not self._behind
 
     @property
     def waited_for(self) -> bool:
@@ -223,8 +253,8 @@ class Applier:
             if group := self._queue.take_group():
                 error = await self._commit(group)
             elif self._must_read or waiters:
-                error = await self._catch_up()
-            if error is None and self._state is ApplierStatus.DIVERGED:  # unknown until restored
+                error = await (self._follow_on() if self._follows else self._catch_up())
+            if error is None and (self._state is ApplierStatus.DIVERGED or self._behind):  # all is not known yet
                 self._sync_waiters, waiters = waiters + self._sync_waiters, []
         finally:
             _answer(waiters, error)
@@ -292,6 +322,38 @@ class Applier:
         except Interrupted as error:
             return self._handle_error(error.error)
         except Exception as error:
+            return self._handle_error(error)
+        return None
+
+    async def _follow_on(self) -> ServiceError | None:
+        """Learn the next entries of the log that a follower follows; return what kept it from that.
+
+        Snapshots are taken in between, so that a restart begins at the latest of them.
+        """
+        self._must_read = self._behind = False
+        try:
+            if self._state is ApplierStatus.DIVERGED:
+                await self._restore_anew()
+            if entries := await self._history.read(self.model.position, READ_ENTRIES):
+                self._must_read = self._behind = True
+                await self._fold(await self._replayer.decoded(entries), payload_bytes(entries))
+                check_limit(f"bytes of model {self._record.name!r}", self.model.nbytes, self._max_bytes)
+            else:
+                self._on_caught_up()
+        except (LogTrimmed, LogLost) as error:
+            self._mark_diverged(error)
+        except Interrupted as error:
+            self._behind = False
+            return self._handle_error(error.error)
+        except TargetLost as error:
+            self._behind = False
+            detail = f"follower {self._record.name!r} cannot go on: {error}; delete it, and create it again"
+            return self._on_error(ModelFailed(detail))
+        except LimitExceeded as error:
+            self._behind = False
+            return self._on_error(ModelFailed(f"follower {self._record.name!r} has ended: {error}"))
+        except Exception as error:
+            self._behind = False
             return self._handle_error(error)
         return None
 

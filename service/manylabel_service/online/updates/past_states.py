@@ -8,9 +8,11 @@ import structlog
 from manylabel_core.state import DamagedState, NewerState
 from manylabel_service.errors import BeforeHistory, HistoryDamaged, LogLost, LogTrimmed, ModelDamaged, ReleaseTooOld
 from manylabel_service.hosting.events import Event
+from manylabel_service.hosting.slices import HalfPace
 from manylabel_service.online.history.catalogue import LOST, CatalogueStore
 from manylabel_service.online.history.reader import HistoryReader
 from manylabel_service.online.snapshots.reader import SnapshotReader
+from manylabel_service.online.spec.follow import follow_of
 from manylabel_service.online.spec.trained import read_spec
 from manylabel_service.online.state.apply import ApplyResult
 from manylabel_service.online.state.model import OnlineModel
@@ -28,14 +30,32 @@ class PastStates:
     ----------
     record, store : the model and where it is.
     snapshots : reads its snapshots.
+    pace : as of `LogReplayer`.
     """
 
-    def __init__(self, record: ModelMeta, store: Store, snapshots: SnapshotReader | None = None) -> None:
+    def __init__(
+        self,
+        record: ModelMeta,
+        store: Store,
+        snapshots: SnapshotReader | None = None,
+        pace: HalfPace | None = None,
+    ) -> None:
         self._record = record
         self._store = store
         self._spec = read_spec(record.spec)
         self._snapshots = snapshots or SnapshotReader(record, store)
         self._catalogue = CatalogueStore(record, store)
+        self._follow = follow_of(record.spec)
+        self._pace = pace
+
+    async def beginning(self) -> OnlineModel:
+        """Return the state before the first entry; raise DamagedState if it cannot be read.
+
+        Only a follower knows that of another beginning than an empty log.
+        """
+        if self._follow is not None and self._follow.has_seed:
+            return await self._snapshots.load(SEED)
+        return await asyncio.to_thread(OnlineModel, self._spec)
 
     async def at(self, position: str) -> OnlineModel:
         """Return the state after the entry at a position, which `HistoryReader.find` has returned.
@@ -59,9 +79,13 @@ class PastStates:
                 continue
             await self._replay(model, position)
             return model
-        if begin != START:
+        first = START if self._follow is None else self._follow.begin
+        if not position_key(begin) <= position_key(first) <= position_key(position):
             raise BeforeHistory(self._record.name, f"position {position}", begin)
-        model = await asyncio.to_thread(OnlineModel, self._spec)
+        try:
+            model = await self.beginning()
+        except DamagedState as error:
+            raise HistoryDamaged(self._record.name, first, position, str(error)) from error
         await self._replay(model, position)
         return model
 
@@ -94,6 +118,10 @@ class PastStates:
         ReleaseTooOld, UnreadableEntry, StorageUnavailable, ModelGone, ModelDamaged
         """
         try:
+            if self._follow is not None and position_key(position) <= position_key(self._follow.begin):
+                model = await self.beginning()
+                model.position = position
+                return model
             return await self._snapshots.load(position)
         except DamagedState:
             pass
@@ -109,6 +137,8 @@ class PastStates:
         """
         stored: dict[str, str | None] = {snapshot.position: None for snapshot in await self._snapshots.list()}
         stored |= {state.position: state.id for state in (await self._catalogue.read()).states}
+        if self._follow is not None and self._follow.has_seed:
+            stored.pop(SEED, None)  # it is that of another position
         key, first = position_key(position), position_key(begin)
         leading = [at for at in stored if first <= position_key(at) <= key or position_key(at) == key]
         return [(at, stored[at]) for at in sorted(leading, key=position_key, reverse=True)]
@@ -127,7 +157,9 @@ class PastStates:
     async def _results(self, model: OnlineModel, position: str) -> AsyncIterator[ApplyResult]:
         """Apply the entries up to a position, and yield their results."""
         reader, begin = HistoryReader(self._record, self._store), model.position
-        replayer = LogReplayer(self._record, self._spec, self._store, self._snapshots, reader.read, self.target)
+        replayer = LogReplayer(
+            self._record, self._spec, self._store, self._snapshots, reader.read, self.target, self._pace
+        )
         try:
             while position_key(model.position) < position_key(position):
                 if not (pairs := await replayer.read_on(model, position)):

@@ -8,13 +8,21 @@ from typing import NamedTuple
 import structlog
 
 from manylabel_core.state import DamagedState
-from manylabel_service.errors import HistoryDamaged, LogLost, LogTrimmed, StorageUnavailable, UnreadableEntry
-from manylabel_service.hosting.slices import SLICE_SECONDS, SliceSize
+from manylabel_service.errors import (
+    HistoryDamaged,
+    LogLost,
+    LogTrimmed,
+    ModelFailed,
+    StorageUnavailable,
+    UnreadableEntry,
+)
+from manylabel_service.hosting.slices import SLICE_SECONDS, HalfPace, SliceSize
 from manylabel_service.online.snapshots.reader import SnapshotReader
+from manylabel_service.online.spec.follow import follow_of
 from manylabel_service.online.spec.spec import ModelSpec
 from manylabel_service.online.spec.trained import TrainedSpec
 from manylabel_service.online.state.apply import ApplyBatch, ApplyResult, LogEntry
-from manylabel_service.online.state.log_entries import decode
+from manylabel_service.online.state.log_entries import as_followed, decode
 from manylabel_service.online.state.model import OnlineModel
 from manylabel_service.storage import START, Entry, ModelMeta, SnapshotMeta, Store, position_key
 
@@ -72,6 +80,7 @@ class LogReplayer:
     snapshot_reader : reads its snapshots.
     read : reads the entries after a position, at most a number of them; None: as `Logs.read` does.
     target : returns the state at a position that the log goes back to, or raises TargetLost; None: a snapshot.
+    pace : shared with the other followers of this process; a model with a log of its own needs none.
 
     Attributes
     ----------
@@ -86,6 +95,7 @@ class LogReplayer:
         snapshot_reader: SnapshotReader,
         read: Callable[[str, int], Awaitable[list[Entry]]] | None = None,
         target: Callable[[str], Awaitable[OnlineModel]] | None = None,
+        pace: HalfPace | None = None,
     ) -> None:
         self._record = record
         self._spec = spec
@@ -94,6 +104,8 @@ class LogReplayer:
         self._read = read or (lambda after, limit: store.logs.read(record, after, limit))
         self._target = target or self._snapshot_target
         self._slice = SliceSize()
+        self._follow = follow_of(record.spec)
+        self._pace = pace or HalfPace()
         self.learning = asyncio.Lock()
 
     async def restored(self) -> Restored:
@@ -113,6 +125,28 @@ class LogReplayer:
             except LogTrimmed as error:  # other replicas have stored newer snapshots in the meantime
                 trimmed = error
         raise trimmed
+
+    async def stored(self, beginning: Callable[[], Awaitable[OnlineModel]]) -> Restored:
+        """Return a follower as of its newest intact snapshot that the leader's log goes on from, or at its beginning.
+
+        Raises
+        ------
+        ModelFailed
+            The leader's log goes on from none of them.
+        StorageUnavailable, ModelGone
+        """
+        for snapshot in [*await self._snapshot_reader.list(), None]:
+            try:
+                model = await (beginning() if snapshot is None else self._snapshot_reader.load(snapshot.position))
+                await self._read(model.position, 1)
+            except (DamagedState, LogTrimmed, LogLost, HistoryDamaged) as error:
+                self._pass_over(snapshot.position if snapshot else START, error)
+            else:
+                return Restored(model, snapshot, 0, 0)
+        raise ModelFailed(
+            f"follower {self._record.name!r} cannot go on: the history of its leader no longer reaches back to what it "
+            "has learnt; delete it, and create it again"
+        )
 
     async def _from_newest(self) -> Restored:
         failure: Exception | None = None
@@ -169,15 +203,26 @@ class LogReplayer:
         slice_ends = time.perf_counter() + SLICE_SECONDS
         for entry in entries:
             if time.perf_counter() > slice_ends:
-                await asyncio.sleep(0)
+                await self._rest(SLICE_SECONDS)
                 slice_ends = time.perf_counter() + SLICE_SECONDS
-            decoded.append(LogEntry(entry.position, decode(entry.payload)))
+            change = decode(entry.payload)
+            decoded.append(LogEntry(entry.position, change if self._follow is None else as_followed(change)))
         return decoded
+
+    async def _rest(self, worked_seconds: float) -> None:
+        """Let other tasks run after some work; a follower, for as long as it has worked."""
+        if self._follow is None:
+            await asyncio.sleep(0)
+            return
+        self._pace.worked(worked_seconds)
+        await self._pace.turn()
 
     async def fold(self, model: OnlineModel, entries: Sequence[LogEntry]) -> list[ApplyResult]:
         """Fold entries in; raises as `read_on`."""
         fold = ApplyBatch(model, entries)
         more = True
+        if self._follow is not None:
+            await self._pace.turn()
         try:
             while more:
                 if fold.needed_snapshot is not None:
@@ -190,10 +235,11 @@ class LogReplayer:
                 else:
                     fold.learn()
                 more = fold.finish()
+                seconds = time.perf_counter() - started
                 if fold.learnt > learnt:
-                    self._slice.observe(fold.learnt - learnt, time.perf_counter() - started)
-                if more:
-                    await asyncio.sleep(0)
+                    self._slice.observe(fold.learnt - learnt, seconds)
+                if more or self._follow is not None:
+                    await self._rest(seconds)
         except StorageUnavailable as error:
             raise Interrupted(fold.outcomes, error) from error
         return fold.outcomes

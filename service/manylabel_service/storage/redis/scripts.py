@@ -168,13 +168,13 @@ return {'ok', trimmed}
 """,
 )
 
-# KEYS head, log, chunks... ARGV id, value. The chunks were written with a time to live, so the chunks of a dead process
-# expire.
+# KEYS head, log, chunks... ARGV id, value, '1' for an id of another log. The chunks were written with a time to live,
+# so that those of a process that died go by themselves.
 PUT_SNAPSHOT = Script(
     _POSITIONS,
     _CHUNKS,
     """
-local refusal = refused(ARGV[1])
+local refusal = ARGV[3] == '0' and refused(ARGV[1])
 if refusal then return refusal end
 for i = 3, #KEYS do
   if redis.call('EXISTS', KEYS[i]) == 0 then return {'missing'} end

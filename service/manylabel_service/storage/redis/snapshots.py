@@ -80,11 +80,13 @@ class RedisSnapshots(Part):
     """Implements `Snapshots` on the engine of a store."""
 
     @gated
-    async def put(self, record: ModelMeta, position: str, data: Bytes, extent: LogExtent = NO_EXTENT) -> None:
+    async def put(
+        self, record: ModelMeta, position: str, data: Bytes, extent: LogExtent = NO_EXTENT, foreign: bool = False
+    ) -> None:
         id, keys = entry_id(position), Keys.of(record)
         stored = await self.upload(keys, id, data, extent)
         answer = await self._engine.connection.run(
-            PUT_SNAPSHOT, (keys.head, keys.log, *stored.keys(keys, id)), id, stored.text()
+            PUT_SNAPSHOT, (keys.head, keys.log, *stored.keys(keys, id)), id, stored.text(), int(foreign)
         )
         if answer[0] != "ok":
             await self.discard(keys, id, stored)

@@ -43,9 +43,9 @@ from manylabel_service.storage.protocol import (
     position_key,
 )
 
-NUMBER_BITS = 40
-"""Bits of an entry's 63-bit key for its number in the log; those above are the incarnation. Room for 10^12
-entries each in eight million incarnations."""
+NUMBER_BITS = 42
+"""Bits of an entry's 63-bit key for its number in the log; those above are the incarnation. Room for 4 * 10^12
+entries each in two million incarnations. A log that comes from Redis goes on at the milliseconds of Unix time."""
 
 LAST_NUMBER = (1 << NUMBER_BITS) - 1
 
@@ -96,12 +96,12 @@ class Tables:
         except sqlite3.IntegrityError:
             raise ModelExists(name) from None
 
-    def prepare_model(self, name: str, spec: bytes) -> ModelMeta:
-        """Add a hidden model whose log is trimmed through `SEED`; `reveal_model` ends what this begins."""
+    def prepare_model(self, name: str, spec: bytes, at: str = SEED) -> ModelMeta:
+        """Add a hidden model whose log is trimmed through a position; `reveal_model` ends what this begins."""
         if self.find_model(name) is not None:
             raise ModelExists(name)
         with self.transaction("log"):
-            return ModelMeta(name, self._insert_model(None, spec, int(SEED)), spec)
+            return ModelMeta(name, self._insert_model(None, spec, number_of(at)), spec)
 
     def _insert_model(self, name: str | None, spec: bytes, trimmed: int) -> int:
         """Add a model, and the row that ends its log; return the incarnation."""
@@ -117,12 +117,12 @@ class Tables:
             (name, seal(spec, incarnation, name, trimmed), trimmed, incarnation),
         )
 
-    def reveal_model(self, record: ModelMeta, size_bytes: int) -> None:
-        """Store the name of a prepared model and its snapshot at `SEED`."""
+    def reveal_model(self, record: ModelMeta, at: str, size_bytes: int) -> None:
+        """Store the name of a prepared model and the snapshot that it begins with."""
         try:
             with self.transaction("fsync"):
-                self._write_model(record.incarnation, record.name, record.spec, int(SEED))
-                self.put_snapshot_row(record, SEED, size_bytes)
+                self._write_model(record.incarnation, record.name, record.spec, number_of(at))
+                self.put_snapshot_row(record, at, size_bytes)
         except sqlite3.IntegrityError:
             raise ModelExists(record.name) from None
 
@@ -162,9 +162,8 @@ class Tables:
     def append(self, record: ModelMeta, payloads: Sequence[bytes], after: str, durability: Durability) -> list[Entry]:
         if not payloads:
             raise ValueError("an append needs at least one payload")
-        known = number_of(after)
         log = self._log(record)
-        self._refuse_unknown(record, log, known)
+        known = self._known(record, log, after)
         one_statement = known >= log.last and len(payloads) < ROWS_PER_INSERT
         now_ms = max(time.time_ns() // 1_000_000, log.time_ms)
         self._synchronize(durability)
@@ -182,9 +181,8 @@ class Tables:
     def read(self, record: ModelMeta, after: str, limit: int) -> list[Entry]:
         if limit < 1:
             raise ValueError(f"limit must be at least 1, not {limit}")
-        known = number_of(after)
         log = self._log(record)
-        self._refuse_unknown(record, log, known)
+        known = self._known(record, log, after)
         return self._select(record, log.last, known, limit, READ_BYTES)
 
     def entries_after(self, positions: Mapping[ModelMeta, str]) -> dict[ModelMeta, int]:
@@ -233,7 +231,7 @@ class Tables:
 
     def check_position(self, record: ModelMeta, position: str) -> None:
         """Raise `LogTrimmed` or `LogLost` unless the log has, or ends its trimmed part with, the position."""
-        self._refuse_unknown(record, self._log(record), number_of(position))
+        self._known(record, self._log(record), position)
 
     def has_snapshot(self, record: ModelMeta, position: str) -> bool:
         self._log(record)
@@ -261,9 +259,12 @@ class Tables:
         ).fetchone()
         return int(total)
 
-    def put_snapshot(self, record: ModelMeta, position: str, size_bytes: int, extent: LogExtent) -> None:
+    def put_snapshot(self, record: ModelMeta, position: str, size_bytes: int, extent: LogExtent, foreign: bool) -> None:
         with self.transaction("fsync"):
-            self.check_position(record, position)
+            if foreign:
+                self._log(record)
+            else:
+                self.check_position(record, position)
             self.put_snapshot_row(record, position, size_bytes, extent)
 
     def put_snapshot_row(
@@ -388,11 +389,14 @@ class Tables:
         return model
 
     @staticmethod
-    def _refuse_unknown(record: ModelMeta, log: _Log, known: int) -> None:
-        if known < log.trimmed:
-            raise LogTrimmed(record.name, str(known), str(log.trimmed))
-        if known > log.last:
-            raise LogLost(record.name, str(known))
+    def _known(record: ModelMeta, log: _Log, position: str) -> int:
+        """Return the number of a position that the log has, or ends its trimmed part with."""
+        number = number_of(position)
+        if number < log.trimmed:
+            raise LogTrimmed(record.name, position, str(log.trimmed))
+        if number > log.last or "-" in position:
+            raise LogLost(record.name, position)
+        return number
 
     def _select(self, record: ModelMeta, last: int, after: int, limit: int, limit_bytes: int = -1) -> list[Entry]:
         """Return entries after a number, at most `limit` of them and `limit_bytes` bytes; a negative limit is none.
@@ -490,8 +494,11 @@ def _checked_part(time_ms: int) -> int:
 
 
 def number_of(position: str) -> int:
-    """Return the log number of a position; ValueError for a position of another store."""
+    """Return the number in the log that a position stands for; ValueError if it is none.
+
+    A position of Redis has a second number. It is before the log of a model that was moved here, or in no log.
+    """
     key = position_key(position)
-    if len(key) != 1:
-        raise ValueError(f"a position of this store is one number, not {position!r}")
+    if len(key) > 2:
+        raise ValueError(f"a position of a store is one or two numbers, not {position!r}")
     return min(key[0], LAST_NUMBER)
