@@ -204,7 +204,7 @@ def _automatic(graph: _Graph, x: str, listed: str, unseen: str | None, scaling: 
     counts = graph.node("And", listed, graph.node("Not", is_zero))
     has = counts if zero_is_missing else graph.node("Or", counts, graph.node("And", listed, was_dense))
     near = _within_reach(graph, x, counts, values, mean, squares, was)
-    # The moments once the value is included, where it is not 0.
+    # The moments after the value is included, if it is not 0.
     n_values = graph.op("Add", graph.numbers(values), graph.where(counts, 1.0, 0.0))
     safe = graph.op("Max", n_values, 1.0)
     distance = graph.where(counts, graph.op("Sub", near, graph.numbers(mean)), 0.0)

@@ -44,7 +44,7 @@ def python_file(model: Portable) -> str:
         f"MAX_MAGNITUDE = {MAX_MAGNITUDE!r}\n",
     ]
     parts += [_source(bounds), _source(tokeniser), _AS_MODULE, _source(text), _source(encoder), _source(predictor)]
-    # JSON in a Python string: no sequence of it ends the string, and it is read faster than Python would be.
+    # JSON in a Python string: no sequence of it ends the string, and it is parsed faster than a Python literal.
     return "\n".join([*parts, f"MODEL = {json.dumps(model)!r}\n", TAIL])
 
 

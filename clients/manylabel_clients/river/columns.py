@@ -81,7 +81,7 @@ class Encoder:
             listed.append(np.array(_added(self.labels, y), dtype=np.int32))
             n_labels.append(len(self.labels))
         signs = [_SIGNS[relevant.view(np.int8)] for *_, relevant in read]
-        # Not complete: labels that are not in y are unknown.
+        # Not complete: labels that are missing in y are unknown.
         partial = np.zeros(len(read), dtype=np.bool_)
         return _joined(rows), Targets(
             _ends(listed), _concatenated(listed, np.int32), _concatenated(signs, np.int8), partial,
@@ -168,7 +168,7 @@ def _row(columns: list[int], numbers: NDArray[Any]) -> _Row:
 
 
 def _joined(rows: Sequence[_Row]) -> Rows:
-    if len(rows) == 1:  # the usual call; saves two copies
+    if len(rows) == 1:  # the common case, without two copies
         return Rows(_ends([rows[0][0]]), *rows[0])
     indices, values = [row[0] for row in rows], [row[1] for row in rows]
     return Rows(_ends(indices), _concatenated(indices, np.int32), _concatenated(values, np.float32))

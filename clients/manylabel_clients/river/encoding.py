@@ -47,7 +47,7 @@ def known_values(x: Mapping[Any, Any]) -> tuple[Mapping[Any, Any], NDArray[np.fl
         x = {name: value for name, value in x.items() if value is not None}
         array = np.array([_number(name, value) for name, value in x.items()])
     array = array.astype(np.float64, copy=False)
-    # Negated, so that NaN is refused too.
+    # Negated, so that NaN is rejected too.
     if not np.abs(array).max(initial=0.0) <= MAX_MAGNITUDE:
         for name, value in x.items():
             if not abs(_number(name, value)) <= MAX_MAGNITUDE:
@@ -117,12 +117,12 @@ def _array(names: Mapping[Any, Any]) -> NDArray[Any]:
     """Return the values as the array that NumPy makes of them, whatever that is."""
     try:
         return np.array(list(names.values()))
-    except ValueError:  # lists of different lengths among them
+    except ValueError:  # with lists of different lengths
         return np.array(None)
 
 
 def _number(name: Hashable, value: Any) -> float:
-    # float() would parse text, which a river transformer should do knowingly.
+    # float() would parse text, which should be an explicit step of a river pipeline.
     if not isinstance(value, str | bytes | bytearray):
         try:
             return float(value)

@@ -56,7 +56,7 @@ class OnlineClassifier(base.MultiLabelClassifier):
     """Learner of core as a multi-label classifier of river."""
 
     def __init__(self, learner: OnlineLearner) -> None:
-        learner.grow(0, 0)  # a parameter that is not allowed raises here and not at the first example
+        learner.grow(0, 0)  # an invalid parameter raises here, not at the first example
         self._learner = learner
         text = self.__dict__.get("text")
         self._encoder = Encoder(learner.dtype, RecordEncoder(text and TextSettings.from_json(text)))

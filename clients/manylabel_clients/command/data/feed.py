@@ -88,7 +88,7 @@ def feed(
         handle = client.model(model)
         checkpoint = _resumed(path, file, handle) if resume else FeedCheckpoint(uuid.uuid4().hex, complete)
         stream = open_for(handle, file, labels, zero_based, TableOptions(tags, separator, ignore, text, weight, ref))
-        # Before the first row: if even the first answer is lost, its batch still has to be known again.
+        # Before the first row: even if the first response is lost, a resumed feed must recognise its batch.
         checkpoint.save(path)
         result = _run(handle, stream, checkpoint, path, batch_size, progress=not as_json)
     if as_json:

@@ -191,8 +191,8 @@ def _measured(model: Model, stream: "FileStream", batch_size: int) -> dict[str, 
         for rows in chunks(stream.examples(), batch_size):
             predictions = model.predict_many([x for x, *_ in rows], batch_size=batch_size, top=_ALL)
             if not columns:
-                # Labels the model knows come first: only they can be predicted. Those it learns from
-                # others meanwhile do not count, so that all rows are measured alike.
+                # Labels of the model come first: only they can be predicted. Labels that it learns from
+                # other updates in the meantime do not count, so all rows are evaluated alike.
                 known = predictions[0].scores.keys()
                 names = sorted(stream.labels, key=lambda name: name not in known)
                 columns = {name: column for column, name in enumerate(names)}

@@ -70,6 +70,6 @@ def _ask(job: Job) -> None:
     if not shall_end:
         click.echo(f"the job keeps running; watch it with: manylabel jobs watch {job.id}", err=True)
         return
-    with contextlib.suppress(Conflict):  # it has ended meanwhile
+    with contextlib.suppress(Conflict):  # it has ended in the meantime
         job.cancel()
     click.echo(f"job {job.id} is {job.status().state}", err=True)

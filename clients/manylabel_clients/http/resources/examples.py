@@ -175,7 +175,7 @@ def _labels(y: Any) -> Any:
 
 
 def _truth(name: str, value: Any) -> bool:
-    if value not in (0, 1):  # True, False, 0, 1 and NumPy's forms of them
+    if value not in (0, 1):  # True, False, 0, 1 and NumPy's equivalents
         raise TypeError(f"/{escaped(name)} must be true or false, not {value!r}")
     return bool(value)
 

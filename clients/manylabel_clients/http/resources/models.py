@@ -434,7 +434,7 @@ class ModelRequests(LabelRequests, SnapshotRequests, VersionRequests):
         """Send as many requests as necessary, one after the other: the server learns in the given order."""
         responses: list[httpx2.Response] = []
         while (batch := (yield from batches.draw())) is not None:
-            # Fixed by the key of the call and the place: the same call repeated repeats the same keys.
+            # Derived from the key of the call and the offset, so that a repeated call repeats the same keys.
             batch_key = f"{key}-{batch.start}" if key is not None and batch.start else key
             try:
                 responses.append((yield from self._post(path, batch.body(wanted), batch_key)))

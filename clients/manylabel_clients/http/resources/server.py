@@ -137,7 +137,7 @@ class ServerRequests(Requests):
             response = yield from self._post("/v1/models", encode(given))
             read(response, lambda answer: answer["name"])
         except Conflict as conflict:
-            # Creating carries no key.
+            # Creating a model has no idempotency key.
             if not (exist_ok or (conflict.maybe_done and (yield from self._is_new(given)))):
                 raise
         return name
@@ -212,7 +212,7 @@ class ServerRequests(Requests):
 
     def _is_new(self, spec: Mapping[str, Any]) -> Exchange[bool]:
         """Return whether the model of this name has learnt nothing and has this spec."""
-        if "follow" in spec:  # it may be catching up, and have learnt much
+        if "follow" in spec:  # it may be catching up, and may have learnt many examples
             summaries = yield from self.models()
             followed = [getattr(each, "follow", None) for each in summaries if each.name == spec["name"]]
             return any(follow and follow["model"] == spec["follow"]["model"] for follow in followed)
@@ -220,9 +220,9 @@ class ServerRequests(Requests):
         if not isinstance(status, ModelStatus):
             return False
         asked = {**spec, "params": {**status.params, **spec.get("params", {})}, "updates": 0}
-        if "limits" in spec:  # the server names those too that are not given
+        if "limits" in spec:  # the server also lists omitted limits
             asked["limits"] = {"features": None, "labels": None, **spec["limits"]}
-        if "text" in spec:  # likewise
+        if "text" in spec:  # the server also lists omitted settings
             asked["text"] = _text_settings(spec["text"])
         compared = ("updates", "algorithm", "params", "scaling", "missing", "text", "limits", "durability")
         return all(asked[part] == getattr(status, part) for part in compared if part in asked)
@@ -231,7 +231,7 @@ class ServerRequests(Requests):
 def _text_settings(given: Mapping[str, Any]) -> Any:
     """Return settings of texts as a server fills them in; as they were given where the core is not installed."""
     try:
-        from manylabel_core.records import TextSettings  # with SciPy, which other calls need not wait for
+        from manylabel_core.records import TextSettings  # loads SciPy, which other calls do not need
     except MissingExtra:
         return given
     return TextSettings.from_json(given).to_json()

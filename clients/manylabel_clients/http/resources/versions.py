@@ -105,7 +105,7 @@ class VersionRequests(Requests):
         Conflict
             If they are, without `force`; the message says which.
         """
-        # It carries no key: to promote a version twice is to promote it once.
+        # No idempotency key: promoting a version twice equals promoting it once.
         wanted = {"version": version, **({"force": True} if force else {})}
         return (yield from self._post_value(f"{self._path}/promote", wanted, partial(from_json, Promoted)))
 

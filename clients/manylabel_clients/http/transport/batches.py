@@ -61,7 +61,7 @@ class Batches(Generic[T]):
         self._start = 0
         self._batch: list[bytes] = []
         self._size_bytes = 0
-        self._next: bytes | None = None  # drawn already, and too large for the batch before it
+        self._next: bytes | None = None  # already taken from the input, and too large for the previous batch
 
     def draw(self) -> Exchange[Batch | None]:
         """Return the next batch; None when there are no more items."""

@@ -23,8 +23,8 @@ URL_VARIABLE = "MANYLABEL_URL"
 """Environment variable that names the server where no address is given, for the command as for the clients."""
 DEFAULT_TIMEOUT_SECONDS = 30.0
 
-# Idle connections are dropped before the server drops them (after 5 s by default): a request sent on one that
-# is just being closed would have to be retried.
+# Idle connections are closed before the server closes them (after 5 s by default): a request on a connection
+# that is being closed would have to be retried.
 _LIMITS = httpx2.Limits(max_connections=100, max_keepalive_connections=100, keepalive_expiry=3.0)
 
 
@@ -217,7 +217,7 @@ def _headers(given: Mapping[str, str] | None, api_key: str | Secret | None) -> h
     """Return the headers of every request; those of the caller take precedence."""
     own = {
         "User-Agent": f"manylabel/{version('manylabel')}",
-        "Accept-Encoding": "identity",  # near the server, packing an answer takes longer than sending it
+        "Accept-Encoding": "identity",  # near the server, compressing a response takes longer than sending it
     }
     headers = httpx2.Headers({**own, **authorization(api_key)})
     if api_key is not None and "authorization" in httpx2.Headers(given):
@@ -241,7 +241,7 @@ async def _draw_async(draw: Draw) -> None:
     return None
 
 
-# asyncio is loaded where it is used: synchronous clients and the command start in four fifths of the time without it.
+# Imported here: without asyncio, synchronous clients and the command start in four fifths of the time.
 
 
 async def _read_in_thread(pieces: Iterator[bytes]) -> AsyncGenerator[bytes]:
@@ -249,7 +249,7 @@ async def _read_in_thread(pieces: Iterator[bytes]) -> AsyncGenerator[bytes]:
     import asyncio
     import threading
 
-    turn = threading.Lock()  # a thread reads on after the caller was cancelled
+    turn = threading.Lock()  # the thread continues after the caller was cancelled
 
     def read() -> bytes | None:
         with turn:

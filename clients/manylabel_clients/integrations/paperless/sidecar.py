@@ -94,7 +94,7 @@ class Sidecar:
         """
         catalogue = self._archive.catalogue()
         self._describe(catalogue)
-        if self._cursors is None:  # without inbox tags, documents that are there count as seen by a person
+        if self._cursors is None:  # without inbox tags, existing documents count as seen by a person
             self._cursors = Cursors(added=BEGINNING if catalogue.inbox else datetime.now(UTC).isoformat())
         status = self._model.status()
         predicts = isinstance(status, ModelStatus) and status.updates >= MIN_LEARNT
@@ -134,7 +134,7 @@ class Sidecar:
         learnt = 0
         for document in self._archive.documents("modified", self._cursors.modified):
             if through is not None and _time(document.added) > _time(through):
-                continue  # it is predicted first, by the next call
+                continue  # the next call predicts it first
             if not document.tags & waiting:
                 labels = sorted(document.labels & catalogue.titles.keys())
                 key = f"paperless-{document.id}-{document.modified}"
