@@ -56,7 +56,7 @@ def validated_scores(scores: Matrix, Y: Truth, parts: Parts, measure: str, weigh
 
 
 def _validated(scores: Matrix, Y: Truth, parts: Parts, measure: str, weights: Matrix | None) -> tuple[bool, Matrix]:
-    """Return whether a common threshold does at least as well as one per label, and the scores minus these thresholds."""
+    """Return whether a common threshold does at least as well as one per label, and the scores minus these."""
     found: dict[bool, Matrix] = {}
     for shared in (True, False):
         found[shared] = np.empty_like(scores)

@@ -73,7 +73,7 @@ class Landmarks(FeatureMap):
         return self._transform(rows.without_zeros(), scratch(n_features))[0]
 
     def _transform(self, rows: Rows, work: NDArray[np.float64]) -> tuple[NDArray[Any], float]:
-        """Return the features of rows, and the squared distance of the last from the span of the landmarks, at norm 1."""
+        """Return the features of rows, and the squared distance of the last from the span of the landmarks."""
         features = np.empty((len(rows.indptr) - 1, self.n_columns), dtype=self._settings.dtype)
         shape, parts = self._settings.shape, self._points.parts
         rest = to_landmark_features(shape, *parts, self._scales, self._R, work, *rows, features)
