@@ -1,4 +1,4 @@
-"""A linear model as plain values: what each of the files to take along is written from, and what the JSON one is.
+"""Linear model as plain values: the contents of the JSON export, and the source of the other exports.
 
 docs/export.md describes them.
 """
@@ -38,7 +38,7 @@ _NO_GROUPS = b"\x92\x90\x90"
 
 
 class CannotExport(ValueError):
-    """The model cannot be written to such a file; the message says why."""
+    """The model cannot be written in this format; the message gives the reason."""
 
 
 def portable_online(model: str, snapshot: bytes) -> Portable:
@@ -155,7 +155,7 @@ def _statistics(missing: str, count: int, moments: NDArray[np.float64], n_featur
 def _trained_scaling(
     scaling: Any, weights: NDArray[np.float64], intercept: NDArray[np.float64]
 ) -> tuple[dict[str, Any], NDArray[np.float64], NDArray[np.float64]]:
-    """Return the scaling of a trained model; one that shifts and divides is taken into weights and intercept."""
+    """Return the scaling of a trained model; shifts and factors are folded into weights and intercept."""
     if scaling is None:
         return {"kind": "none"}, weights, intercept
     arrays = scaling.arrays()

@@ -1,4 +1,4 @@
-"""Predictions by a linear model that was taken along: pure Python, copied as it is into the files of `as_python`."""
+"""Predictor of an exported linear model: pure Python, copied unchanged into the files of `as_python`."""
 
 import math
 import struct
