@@ -135,13 +135,7 @@ class Shipper:
         self._shipped = Shipped()
 
     async def ship(self) -> Shipped:
-        """Write what is new; return the number of objects and bytes.
-
-        Raises
-        ------
-        ArchiveError, StorageError, OSError
-            The pass is not complete; the next one goes on.
-        """
+        """Write what is new; return what was written. Raises ArchiveError, StorageError or OSError."""
         self._shipped = Shipped()
         if self._origin is None:
             await self._begin()
@@ -288,13 +282,8 @@ class Shipper:
         return await self._continued(record, timeline, begin)
 
     async def _continued(self, record: ModelMeta, timeline: int, begin: str) -> _Cursor:
-        """Return the end of a timeline, once its last part is compared with the log.
-
-        Raises
-        ------
-        LogLost, LogTrimmed, HistoryDamaged
-            The log is another one, or no longer has what would follow.
-        """
+        """Return the end of a timeline, once its last part is compared with the log. Raises LogLost, LogTrimmed or
+        HistoryDamaged."""
         prefix = layout.timeline_prefix(self._id, record.incarnation, timeline)
         parts = layout.log_parts(await self._place.keys(f"{prefix}log/"))
         cursor = _Cursor(prefix, timeline, begin, begin)
