@@ -191,7 +191,8 @@ class Settings(BaseSettings):
     snapshots still need may be older."""
 
     archive: str | None = None
-    """Address of the archive, a continuous backup that `manylabel restore` reads, as file:///DIRECTORY."""
+    """Address of the archive, a continuous backup that `manylabel restore` reads, as file:///DIRECTORY or
+    s3://BUCKET/PREFIX."""
 
     archive_seconds: PositiveFloat = 10.0
     """Seconds between two passes of archiving; a lost disk costs at most the updates of that long."""

@@ -50,7 +50,7 @@ class RestoreRefused(ArchiveError):
 
 
 class Restored(NamedTuple):
-    """What was restored."""
+    """Contents of a restored store."""
 
     unix_ms: int
     """When the catalogue was written."""

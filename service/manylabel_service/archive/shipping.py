@@ -49,6 +49,7 @@ from manylabel_service.online.history import segment
 from manylabel_service.online.history.catalogue import CatalogueStore
 from manylabel_service.online.history.reader import HistoryReader
 from manylabel_service.online.snapshots.reader import SnapshotReader
+from manylabel_service.online.spec.follow import follow_of
 from manylabel_service.storage import START, Entry, ModelMeta, Store, position_key
 from manylabel_service.storage.places.place import ArchiveError, ObjectDamaged, ObjectMissing, Place
 from manylabel_service.trained.version_store import BLOBS as VERSION_BLOBS
@@ -75,7 +76,7 @@ STATE_BYTES = 32 << 20
 """Entries, or bytes of the log, archived since the last state, after which a newer state is."""
 
 MOVED = (LogLost, LogTrimmed, HistoryDamaged)
-"""Why the log cannot be shipped on from where it was."""
+"""Errors of a log that cannot be shipped on from the last position."""
 
 log = structlog.get_logger()
 
@@ -85,7 +86,7 @@ class OtherStore(ArchiveError):
 
 
 class Shipped(NamedTuple):
-    """What a pass has written."""
+    """Objects and bytes written by a pass."""
 
     objects: int = 0
     size_bytes: int = 0
@@ -141,6 +142,8 @@ class Shipper:
         await self._ship_documents()
         models = []
         for record in await self._store.models.all():
+            if follow_of(record.spec) is not None:
+                continue  # it has no log, and its leader has another number in another store
             model = None if record.damaged else await self._ship_model(record)
             model = model or self._known(record)
             if model is not None:

@@ -142,7 +142,7 @@ class Membership:
 
     @property
     def must_agree(self) -> bool:
-        """Whether a server with another build is a member."""
+        """True if a server with another build is a member."""
         return bool(self._of_other_builds())
 
     # -- coming and going -------------------------------------------------------------------------

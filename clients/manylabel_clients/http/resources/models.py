@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from types import MappingProxyType
 from typing import Any
 from urllib.parse import quote, urlencode
@@ -21,14 +22,7 @@ from manylabel_clients.http.resources.examples import (
     encode_truth,
 )
 from manylabel_clients.http.resources.labels import LabelRequests
-from manylabel_clients.http.resources.metrics import (
-    Metrics,
-    MetricsHistory,
-    Reliability,
-    metrics,
-    metrics_history,
-    reliability,
-)
+from manylabel_clients.http.resources.metrics import Metrics, MetricsHistory, Reliability
 from manylabel_clients.http.resources.model_status import AnyStatus, model_status
 from manylabel_clients.http.resources.predictions import (
     Keep,
@@ -36,9 +30,9 @@ from manylabel_clients.http.resources.predictions import (
     UnlabelledPage,
     Updated,
     predictions,
-    unlabelled,
     updated,
 )
+from manylabel_clients.http.resources.records import from_json
 from manylabel_clients.http.resources.requests import MAX_KEY_OF_MANY, is_replay, new_key
 from manylabel_clients.http.resources.resource import (
     AsyncResource,
@@ -61,7 +55,7 @@ from manylabel_clients.http.transport.sse import EventStream
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """An event is something that happened to a model."""
+    """Event of a model."""
 
     kind: str
     """``update``, ``drift``, ``label``, ``rollback``, ``promoted``, ``not_promoted``, ``metrics`` or ``dropped`` (some
@@ -235,7 +229,7 @@ class ModelRequests(LabelRequests, SnapshotRequests, VersionRequests):
             Most predictions returned, up to 100.
         """
         query = urlencode({"order": order, "limit": limit})
-        return (yield from self._get(f"{self._path}/predictions?{query}", unlabelled))
+        return (yield from self._get(f"{self._path}/predictions?{query}", partial(from_json, UnlabelledPage)))
 
     def label(
         self,
@@ -356,7 +350,7 @@ class ModelRequests(LabelRequests, SnapshotRequests, VersionRequests):
             If a version is asked for of a model that learns online, or none is served.
         """
         which = "" if version is None else f"?version={version}"
-        return (yield from self._get(f"{self._path}/metrics{which}", metrics))
+        return (yield from self._get(f"{self._path}/metrics{which}", partial(from_json, Metrics)))
 
     def metrics_history(self, *, labels: Iterable[str] = (), version: int | None = None) -> Exchange[MetricsHistory]:
         """Return the history of the prequential metrics.
@@ -381,7 +375,8 @@ class ModelRequests(LabelRequests, SnapshotRequests, VersionRequests):
         if version is not None:
             query.append(("version", str(version)))
         path = f"{self._path}/metrics/history"
-        return (yield from self._get(f"{path}?{urlencode(query)}" if query else path, metrics_history))
+        path = f"{path}?{urlencode(query)}" if query else path
+        return (yield from self._get(path, partial(from_json, MetricsHistory)))
 
     def reliability(self, label: str | None = None) -> Exchange[Reliability]:
         """Return the reliability diagram.
@@ -403,7 +398,8 @@ class ModelRequests(LabelRequests, SnapshotRequests, VersionRequests):
             If it has no probabilities: it was created with `calibrate` false.
         """
         path = f"{self._path}/metrics/reliability"
-        return (yield from self._get(path if label is None else f"{path}?{urlencode({'label': label})}", reliability))
+        path = path if label is None else f"{path}?{urlencode({'label': label})}"
+        return (yield from self._get(path, partial(from_json, Reliability)))
 
     def status(self) -> Exchange[AnyStatus]:
         """Return the status of the model."""
@@ -438,7 +434,7 @@ class ModelRequests(LabelRequests, SnapshotRequests, VersionRequests):
         """Send as many requests as necessary, one after the other: the server learns in the given order."""
         responses: list[httpx2.Response] = []
         while (batch := (yield from batches.draw())) is not None:
-            # Fixed by the key of the call and the place: the same call repeated repeats the same keys.
+            # Derived from the key of the call and the offset, so that a repeated call repeats the same keys.
             batch_key = f"{key}-{batch.start}" if key is not None and batch.start else key
             try:
                 responses.append((yield from self._post(path, batch.body(wanted), batch_key)))

@@ -122,7 +122,7 @@ class Snapshotter:
 
     @property
     def busy(self) -> bool:
-        """Whether a snapshot is being stored, or waits for those of other models."""
+        """True if a snapshot is being stored, or waits for those of other models."""
         return not self._room_free.is_set() or (self._storing is not None and not self._storing.done())
 
     # -- how --------------------------------------------------------------------------------------

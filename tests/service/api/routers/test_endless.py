@@ -375,15 +375,6 @@ def test_events_resume_after_the_last_one_seen(server: Any, name: str) -> None:
         assert watcher.until("update")[1] == missed[2]
 
 
-def test_events_go_on_for_who_has_seen_more_than_there_is(server: Any, name: str) -> None:
-    """As one has who watched another model of the name before, and connects again by itself."""
-    update(server)
-    with Watcher(server, name, "1000") as watcher:
-        assert watcher.until("dropped")[2] == {"count": None}
-        position = update(server)["position"]
-        assert watcher.until("update")[1] == position
-
-
 def test_a_deleted_model_ends_its_events(server: Any, name: str) -> None:
     with Watcher(server, name) as watcher:
         update(server)
