@@ -50,7 +50,7 @@ class RestoreRefused(ArchiveError):
 
 
 class Restored(NamedTuple):
-    """What was restored."""
+    """Result of a restore."""
 
     unix_ms: int
     """When the catalogue was written."""

@@ -22,7 +22,7 @@ log = structlog.get_logger()
 
 
 class ArchiveStatus(NamedTuple):
-    """What there is to know of the archive of a server.
+    """Status of the archive of a server.
 
     Attributes
     ----------
@@ -60,7 +60,7 @@ class ArchiveService:
 
     @property
     def status(self) -> ArchiveStatus:
-        """What there is to know now."""
+        """Current status of the archive."""
         lag = None if self._shipper is None else time.monotonic() - self._reached
         return ArchiveStatus(lag, self._objects, self._size_bytes, self._error)
 

@@ -75,7 +75,7 @@ STATE_BYTES = 32 << 20
 """Entries, or bytes of the log, archived since the last state, after which a newer state is."""
 
 MOVED = (LogLost, LogTrimmed, HistoryDamaged)
-"""Why the log cannot be shipped on from where it was."""
+"""Errors after which shipping cannot continue at its last position."""
 
 log = structlog.get_logger()
 
@@ -85,7 +85,7 @@ class OtherStore(ArchiveError):
 
 
 class Shipped(NamedTuple):
-    """What a pass has written."""
+    """Result of a pass: what it wrote."""
 
     objects: int = 0
     size_bytes: int = 0
