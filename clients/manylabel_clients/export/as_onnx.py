@@ -179,15 +179,6 @@ def _unit_norm(graph: _Graph, x: str, listed: str, unseen: str | None, scaling: 
     return _divided(graph, x, _squares(graph, x, unseen))
 
 
-def _standard(graph: _Graph, x: str, listed: str, unseen: str | None, scaling: dict[str, Any]) -> str:
-    n, before = float(scaling["count"] + 1), graph.numbers(scaling["mean"])
-    distance = graph.op("Sub", x, before)
-    mean = graph.op("Add", before, graph.op("Div", distance, n))
-    change = graph.op("Mul", distance, graph.op("Sub", x, mean))
-    variance = graph.op("Div", graph.op("Add", graph.numbers(scaling["squares"]), change), n)
-    return _standardised(graph, graph.op("Sub", x, mean), variance)
-
-
 def _standardised(graph: _Graph, shifted: str, variance: str) -> str:
     """Return values divided by the root of their variance, 0 where there is none."""
     varies = graph.op("Greater", variance, 0.0)
@@ -268,4 +259,4 @@ def _divided(graph: _Graph, x: str, total: str) -> str:
     return graph.op("Div", x, graph.node("Sqrt", graph.where(graph.op("Greater", total, 0.0), total, 1.0)))
 
 
-_SCALINGS = {"none": _as_it_is, "unit": _unit_norm, "standard": _standard, "auto": _automatic}
+_SCALINGS = {"none": _as_it_is, "unit": _unit_norm, "auto": _automatic}

@@ -50,7 +50,7 @@ class RestoreRefused(ArchiveError):
 
 
 class Restored(NamedTuple):
-    """Result of a restore."""
+    """Contents of a restored store."""
 
     unix_ms: int
     """When the catalogue was written."""
@@ -63,7 +63,7 @@ class Restored(NamedTuple):
 async def restore(
     place: Place, store: Store, settings: Settings, *, until: str | int | None = None, model: str | None = None
 ) -> Restored:
-    """Restore a store, or one model.
+    """Restore a store, or one model. Raises RestoreRefused, NoCatalogue, ArchiveError, ServiceError or DamagedState.
 
     Parameters
     ----------
@@ -72,13 +72,6 @@ async def restore(
     settings : limits of the store.
     until : a time in milliseconds of Unix time, or the position of `model`; None for all there is.
     model : the one model to restore, without datasets, keys and webhooks.
-
-    Raises
-    ------
-    RestoreRefused, NoCatalogue
-        Nothing was changed.
-    ArchiveError, ServiceError, DamagedState
-        The store is as it was before; or, if it cannot be reached, marked as incomplete.
     """
     catalogue, origin = await find_catalogue(place, until if isinstance(until, int) else None)
     restoring = _Restoring(place, store, settings, catalogue)

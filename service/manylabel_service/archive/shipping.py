@@ -49,6 +49,7 @@ from manylabel_service.online.history import segment
 from manylabel_service.online.history.catalogue import CatalogueStore
 from manylabel_service.online.history.reader import HistoryReader
 from manylabel_service.online.snapshots.reader import SnapshotReader
+from manylabel_service.online.spec.follow import follow_of
 from manylabel_service.storage import START, Entry, ModelMeta, Store, position_key
 from manylabel_service.storage.places.place import ArchiveError, ObjectDamaged, ObjectMissing, Place
 from manylabel_service.trained.version_store import BLOBS as VERSION_BLOBS
@@ -75,7 +76,7 @@ STATE_BYTES = 32 << 20
 """Entries, or bytes of the log, archived since the last state, after which a newer state is."""
 
 MOVED = (LogLost, LogTrimmed, HistoryDamaged)
-"""Errors after which shipping cannot continue at its last position."""
+"""Errors of a log that cannot be shipped on from the last position."""
 
 log = structlog.get_logger()
 
@@ -85,7 +86,7 @@ class OtherStore(ArchiveError):
 
 
 class Shipped(NamedTuple):
-    """Result of a pass: what it wrote."""
+    """Objects and bytes written by a pass."""
 
     objects: int = 0
     size_bytes: int = 0
@@ -134,19 +135,15 @@ class Shipper:
         self._shipped = Shipped()
 
     async def ship(self) -> Shipped:
-        """Write what is new; return what was written.
-
-        Raises
-        ------
-        ArchiveError, StorageError, OSError
-            The pass is not complete; the next one goes on.
-        """
+        """Write what is new; return what was written. Raises ArchiveError, StorageError or OSError."""
         self._shipped = Shipped()
         if self._origin is None:
             await self._begin()
         await self._ship_documents()
         models = []
         for record in await self._store.models.all():
+            if follow_of(record.spec) is not None:
+                continue  # it has no log, and its leader has another number in another store
             model = None if record.damaged else await self._ship_model(record)
             model = model or self._known(record)
             if model is not None:
@@ -284,13 +281,8 @@ class Shipper:
         return await self._continued(record, timeline, begin)
 
     async def _continued(self, record: ModelMeta, timeline: int, begin: str) -> _Cursor:
-        """Return the end of a timeline, once its last part is compared with the log.
-
-        Raises
-        ------
-        LogLost, LogTrimmed, HistoryDamaged
-            The log is another one, or no longer has what would follow.
-        """
+        """Return the end of a timeline, once its last part is compared with the log. Raises LogLost, LogTrimmed or
+        HistoryDamaged."""
         prefix = layout.timeline_prefix(self._id, record.incarnation, timeline)
         parts = layout.log_parts(await self._place.keys(f"{prefix}log/"))
         cursor = _Cursor(prefix, timeline, begin, begin)

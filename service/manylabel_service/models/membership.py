@@ -148,16 +148,7 @@ class Membership:
     # -- coming and going -------------------------------------------------------------------------
 
     async def join(self) -> None:
-        """Join the cluster; a second call joins again.
-
-        Raises
-        ------
-        ReleaseTooOld
-            Versions are in use that this release does not know.
-        StoreUnusable
-            The others know none that this release does.
-        StorageError
-        """
+        """Join the cluster; a second call joins again. Raises ReleaseTooOld, StoreUnusable or StorageError."""
         self._own.build = await asyncio.to_thread(build_id)
         try:
             await self._tell()

@@ -13,7 +13,7 @@ from manylabel_core import batch, metrics, priors
 from manylabel_core.batch.catalogue import TRAINERS, Choice, Flag, Number, arguments
 from manylabel_core.metrics.measures import MEASURES, REPORTED
 
-NOT_CHOSEN = {"warm_start", "random_state", "n_threads", "cache_mb", "covariance_init"}
+NOT_CHOSEN = {"warm_start", "random_state", "n_threads", "cache_mb"}
 """Parameters of the caller, and a start to which the end is the same."""
 
 

@@ -475,3 +475,23 @@ async def test_a_log_that_lost_its_end_goes_on_in_a_timeline_of_its_own(place: F
         assert bytes(await store.snapshots.get(record, snapshot.position) or b"") == list(states.values())[-1]
         await store.close()
     await older.fleet.end()
+
+
+async def test_followers_are_not_archived_and_follow_a_restored_leader(place: FilePlace, new_store: Make) -> None:
+    origin = await begun(new_store("sqlite"), place)
+    leader: Any = await origin.registry.create(Fleet.spec())
+    await origin.learn(9)
+    spec = Fleet.spec("f", algorithm="salt")
+    follower: Any = await origin.registry.create(*await leader.begin_follower(spec, from_start=True, until=None))
+    await origin.shipper.ship()
+    make = new_store("redis")
+    store = await opened(make)
+    assert list((await restore(place, store, Settings())).models) == ["m"]
+    await store.close()
+    other = await begun(make, place)
+    restored: Any = await other.registry.get("m")
+    again: Any = await other.registry.create(*await restored.begin_follower(spec, from_start=True, until=None))
+    assert (again.model.updates, again.measures()) == (follower.model.updates, follower.measures())
+    assert again.model.updates == leader.model.updates > 0
+    await other.fleet.end()
+    await origin.fleet.end()

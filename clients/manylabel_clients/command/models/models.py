@@ -65,7 +65,7 @@ def create(
         list[str] | None,
         Option(metavar="NAME=VALUE", help="Parameter of the algorithm, such as eta=0.5. Repeatable."),
     ] = None,
-    scaling: Annotated[str | None, Option(help="Scaling: auto, none, unit or standard.")] = None,
+    scaling: Annotated[str | None, Option(help="Scaling: auto, none or unit.")] = None,
     missing: Annotated[
         str | None, Option(help="Replacement of a missing quantity: mean (with scaling auto) or zero.")
     ] = None,
