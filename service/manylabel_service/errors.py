@@ -1,31 +1,44 @@
-"""Errors of the service: each class has a code, a message and its fields.
+"""Errors of the service: each class has a kind, a code, a message and its fields.
 
-No error here knows HTTP: `api.web.problems` has the status of each code. A message says what the client or the
+No error here knows HTTP: `api.web.problems` has the status of each kind. A message says what the client or the
 operator should do.
 """
 
 import errno
+import re
 from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar, dataclass_transform
+from typing import ClassVar, Literal, dataclass_transform
 
 DISK_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 """errno values that mean that the disk or the quota is full."""
+
+Kind = Literal[
+    "unauthenticated", "forbidden", "missing", "conflict", "gone", "invalid", "busy", "broken", "unavailable", "full"
+]
+
+CODES: dict[str, tuple[Kind, str]] = {"internal_error": ("broken", "Internal error")}
+"""Kind and title of each code."""
 
 
 @dataclass_transform(eq_default=False)
 class ServiceError(Exception):
     """Base of all errors of the service.
 
-    A subclass is a dataclass: its annotated fields are the parameters of its constructor. `code` is the error's name
-    for programs; `message` is a template for `str.format`, in which `self` is the error. Both are inherited.
+    A subclass is a dataclass: its annotated fields are the parameters of its constructor. A class with a kind has its
+    own code, for programs, and title, both from its name unless they are given; others inherit them. `message` is a
+    template for `str.format`, in which `self` is the error. A field `retry_after` has the seconds after which another
+    attempt makes sense.
     """
 
     code: ClassVar[str] = "internal_error"
     message: ClassVar[str] = "{self.detail}"
 
-    def __init_subclass__(cls) -> None:
+    def __init_subclass__(cls, kind: Kind | None = None, code: str | None = None, title: str | None = None) -> None:
+        if kind is not None:
+            cls.code = code or re.sub("(?<=[a-z])(?=[A-Z])", "_", cls.__name__).lower()
+            CODES.setdefault(cls.code, (kind, title or cls.code.replace("_", " ").capitalize()))
         dataclass(eq=False, repr=False)(cls)
 
     def __str__(self) -> str:
@@ -43,45 +56,40 @@ class AccessError(ServiceError):
     """Base of the refusals for lack of permission; nothing was changed."""
 
 
-class KeyRequired(AccessError):
+class KeyRequired(AccessError, kind="unauthenticated"):
     """A request without a key."""
 
-    code = "key_required"
     message = (
         "this request needs a key: send it as Authorization: Bearer KEY, as the password of HTTP Basic, or as "
         "api-key: KEY"
     )
 
 
-class KeyInvalid(AccessError):
+class KeyInvalid(AccessError, kind="unauthenticated"):
     """A request with an unknown, revoked or expired key."""
 
-    code = "key_invalid"
     message = "the key {self.detail}; ask the operator of the server for another"
     detail: str = "is not known here"
 
 
-class ScopeMissing(AccessError):
+class ScopeMissing(AccessError, kind="forbidden"):
     """A key that lacks the scope of the request."""
 
-    code = "scope_missing"
     message = "this request needs the scope {self.scope!r}, which your key lacks; use a key with that scope"
     scope: str
 
 
-class ModelNotAllowed(AccessError):
+class ModelNotAllowed(AccessError, kind="forbidden"):
     """A key that does not include this model or dataset."""
 
-    code = "model_not_allowed"
     message = "your key does not include {self.name!r}; use a key whose models match it"
     name: str
     """A name, or a pattern of names."""
 
 
-class BeyondOwnKey(AccessError):
+class BeyondOwnKey(AccessError, kind="forbidden"):
     """An attempt to create a key with more permissions than the caller's key."""
 
-    code = "beyond_own_key"
     message = "{self.field} {self.allowed}, like your own key: send such a value, or ask an admin whose key has more"
     field: str
     """Path of the field in the request, with slashes, such as ``"rates/requests_per_second"``."""
@@ -89,64 +97,55 @@ class BeyondOwnKey(AccessError):
     """Allowed values of the field, as ``"must be ..."``."""
 
 
-class JobNotAllowed(AccessError):
+class JobNotAllowed(AccessError, kind="forbidden", code="model_not_allowed"):
     """A key that does not include the model of this job.
 
     The message does not name the model: ids of jobs can be derived from idempotency keys.
     """
 
-    code = "model_not_allowed"
     message = "your key does not include the model of job {self.id!r}; use a key whose models match it"
     id: str
 
 
-class RateLimited(ServiceError):
+class RateLimited(ServiceError, kind="busy"):
     """A request above the rate limits of its key."""
 
-    code = "rate_limited"
     message = "{self.detail}: retry in {self.retry_after:.3g} s"
     detail: str
     retry_after: float
-    """Seconds after which another attempt makes sense."""
 
 
-class TooManyAttempts(AccessError):
+class TooManyAttempts(AccessError, kind="busy"):
     """Too many invalid keys from one address."""
 
-    code = "too_many_attempts"
     message = "too many invalid keys from your address; send a valid key, which is always accepted"
     retry_after: float
-    """Seconds after which the server checks another key of the address."""
 
 
-class KeyNotFound(ServiceError):
+class KeyNotFound(ServiceError, kind="missing"):
     """An id that belongs to no key."""
 
-    code = "key_not_found"
     message = "there is no key {self.id!r}; list the keys to see their ids"
     id: str
 
 
-class KeysFull(ServiceError):
+class KeysFull(ServiceError, kind="full", code="limit_exceeded"):
     """The limit of keys is reached, and none is revoked."""
 
-    code = "limit_exceeded"
     message = "the limit of {self.limit:,} keys is reached: revoke a key, or ask the operator to raise max_keys"
     limit: int
 
 
-class WebhookNotFound(ServiceError):
+class WebhookNotFound(ServiceError, kind="missing"):
     """An id that belongs to no webhook."""
 
-    code = "webhook_not_found"
     message = "there is no webhook {self.id!r}; list the webhooks to see their ids"
     id: str
 
 
-class WebhooksFull(ServiceError):
+class WebhooksFull(ServiceError, kind="full", code="limit_exceeded"):
     """The limit of webhooks is reached."""
 
-    code = "limit_exceeded"
     message = "the limit of {self.limit:,} webhooks is reached: delete one, or ask the operator to raise max_webhooks"
     limit: int
 
@@ -174,10 +173,9 @@ class CannotServeOpenly(ServiceError):
 # Models
 
 
-class ModelNotFound(ServiceError):
+class ModelNotFound(ServiceError, kind="missing"):
     """A name that belongs to no model."""
 
-    code = "model_not_found"
     message = "there is no model named {self.name!r}; create it first, or check the name"
     name: str
 
@@ -189,18 +187,16 @@ class ModelGone(ModelNotFound):
     incarnation: int
 
 
-class ModelExists(ServiceError):
+class ModelExists(ServiceError, kind="conflict"):
     """The name of a new model is taken."""
 
-    code = "model_exists"
     message = "a model named {self.name!r} exists; choose another name, or delete that model first"
     name: str
 
 
-class ModelIsTrained(ServiceError):
+class ModelIsTrained(ServiceError, kind="conflict", title="Model is trained by jobs"):
     """A trained model, which does not learn from single examples."""
 
-    code = "model_is_trained"
     message = (
         "model {self.name!r} is trained by jobs and does not learn from single examples: to measure it, keep its "
         "predictions (predict?keep=true) and post their labels (POST /v1/models/{self.name}/labels); to have it learn, "
@@ -224,23 +220,20 @@ class NoReliability(ModelIsTrained):
     message = "model {self.name!r} is trained by jobs: its scores are measured, but not its probabilities"
 
 
-class ModelIsOnline(ServiceError):
+class ModelIsOnline(ServiceError, kind="conflict", title="Model learns online"):
     """An online model, which has no versions."""
 
-    code = "model_is_online"
     message = "model {self.name!r} learns online and has no versions; choose the name of a trained model"
     name: str
 
 
-class NotReady(ServiceError):
+class NotReady(ServiceError, kind="unavailable"):
     """The server, or one model, is restoring or shutting down."""
 
-    code = "not_ready"
     message = "{self.detail}; retry in {self.retry_after:g} s"
     detail: str
     """Reason, as a clause."""
     retry_after: float = 1.0
-    """Seconds after which another attempt makes sense."""
 
 
 class ModelFailed(NotReady):
@@ -254,24 +247,21 @@ class IncompatibleRelease(NotReady):
     """This release must not serve a model; another release can."""
 
 
-class ReleaseTooOld(IncompatibleRelease):
+class ReleaseTooOld(IncompatibleRelease, kind="unavailable"):
     """Data of a newer release that this release cannot read."""
 
-    code = "release_too_old"
     message = "{self.detail}: run the newer release that wrote it"
 
 
-class ReplayMismatch(IncompatibleRelease):
+class ReplayMismatch(IncompatibleRelease, kind="unavailable"):
     """This release computes another state than the one that stored a snapshot, or could not be compared."""
 
-    code = "replay_mismatch"
     message = "{self.detail}: this replica does not serve it; the others do"
 
 
-class QueueFull(ServiceError):
+class QueueFull(ServiceError, kind="busy"):
     """The update queue of the model is full."""
 
-    code = "queue_full"
     message = (
         "the update queue of model {self.name!r} is full ({self.limit}): retry in {self.retry_after:g} s or send more "
         "slowly"
@@ -280,13 +270,11 @@ class QueueFull(ServiceError):
     limit: str
     """Limit of the queue with its unit, such as ``"100 examples"``."""
     retry_after: float
-    """Seconds after which another attempt makes sense."""
 
 
-class TooManyWatchers(ServiceError):
+class TooManyWatchers(ServiceError, kind="busy", code="queue_full"):
     """The limit of clients that watch the events of the model is reached."""
 
-    code = "queue_full"
     message = (
         "{self.limit} clients watch the events of model {self.name!r}, the limit: close one of them, or retry in "
         "{self.retry_after:g} s"
@@ -294,13 +282,11 @@ class TooManyWatchers(ServiceError):
     name: str
     limit: int
     retry_after: float
-    """Seconds after which another attempt makes sense."""
 
 
-class LimitExceeded(ServiceError):
+class LimitExceeded(ServiceError, kind="full"):
     """A request that would exceed a limit; nothing was changed."""
 
-    code = "limit_exceeded"
     message = (
         "{self.what} would reach {self.size:,}, above the limit of {self.limit:,}: send less, or ask the operator to "
         "raise the limit"
@@ -313,19 +299,17 @@ class LimitExceeded(ServiceError):
     """Maximum, in the same unit."""
 
 
-class SnapshotNotFound(ServiceError):
+class SnapshotNotFound(ServiceError, kind="missing"):
     """A position or name at which the model has no snapshot."""
 
-    code = "snapshot_not_found"
     message = "model {self.name!r} has no snapshot {self.position!r}; list its snapshots to see which it has"
     name: str
     position: str
 
 
-class SnapshotExists(ServiceError):
+class SnapshotExists(ServiceError, kind="conflict"):
     """Another snapshot of the model has this name, or the snapshot of this state has another name."""
 
-    code = "snapshot_exists"
     message = "model {self.name!r} has a snapshot {self.snapshot!r} at position {self.position}; {self.action}"
     name: str
     snapshot: str
@@ -334,10 +318,9 @@ class SnapshotExists(ServiceError):
     action: str = "choose another name, or delete that one first"
 
 
-class SnapshotNeeded(ServiceError):
+class SnapshotNeeded(ServiceError, kind="conflict"):
     """The snapshot is automatic and cannot be deleted."""
 
-    code = "snapshot_needed"
     message = (
         "the snapshot of model {self.name!r} at position {self.position} is automatic and cannot be deleted: the "
         "server removes it when newer snapshots replace it"
@@ -346,10 +329,9 @@ class SnapshotNeeded(ServiceError):
     position: str
 
 
-class SnapshotsFull(ServiceError):
+class SnapshotsFull(ServiceError, kind="full", code="limit_exceeded"):
     """The limit of manual snapshots of the model is reached."""
 
-    code = "limit_exceeded"
     message = (
         "model {self.name!r} has {self.limit:,} manual snapshots, the limit: delete one, or ask the operator to raise "
         "max_manual_snapshots"
@@ -358,19 +340,17 @@ class SnapshotsFull(ServiceError):
     limit: int
 
 
-class PositionNotFound(ServiceError):
+class PositionNotFound(ServiceError, kind="missing"):
     """A position at which the log of the model has no entry."""
 
-    code = "position_not_found"
     message = "the log of model {self.name!r} has no entry at position {self.position}; read the log to see all"
     name: str
     position: str
 
 
-class BeforeHistory(ServiceError):
+class BeforeHistory(ServiceError, kind="gone", title="Before the history"):
     """A position or time that the history of the model no longer reaches."""
 
-    code = "before_history"
     message = (
         "the history of model {self.name!r} begins after position {self.begin}, and {self.at} is earlier; the server "
         "keeps as much of it as history_bytes and history_days say"
@@ -384,10 +364,9 @@ class BeforeHistory(ServiceError):
 # Requests
 
 
-class InvalidExample(ServiceError):
+class InvalidExample(ServiceError, kind="invalid", code="invalid_request"):
     """An example that the model cannot use; nothing of its request was learnt."""
 
-    code = "invalid_request"
     message = "example {self.index}, {self.place}: {self.detail}"
     index: int
     """Number of the example in the request, from 0."""
@@ -402,10 +381,9 @@ class InvalidExample(ServiceError):
         return ".".join(map(str, self.path))
 
 
-class InvalidField(ServiceError):
+class InvalidField(ServiceError, kind="invalid", code="invalid_request"):
     """A field of a request with a value that is not allowed; nothing was changed."""
 
-    code = "invalid_request"
     message = "{self.place} {self.detail}"
     path: tuple[str | int, ...]
     """Keys into the request, outermost first, such as ``("data", "split")``."""
@@ -433,18 +411,16 @@ class NoProbabilities(InvalidField):
     detail: str = "must be false or left out: this model has no probabilities"
 
 
-class NotCalibrated(ServiceError):
+class NotCalibrated(ServiceError, kind="invalid", code="invalid_request"):
     """Reliability of a model whose predictions have no probabilities."""
 
-    code = "invalid_request"
     message = "model {self.name!r} has no probabilities: it was created with calibrate=false"
     name: str
 
 
-class DurabilityUnavailable(ServiceError):
+class DurabilityUnavailable(ServiceError, kind="invalid", code="invalid_request"):
     """A durability that the store does not support."""
 
-    code = "invalid_request"
     message = "this server's store does not support the durability {self.durability!r}, only {self.choices}"
     durability: str
     available: Collection[str]
@@ -455,44 +431,41 @@ class DurabilityUnavailable(ServiceError):
         return ", ".join(sorted(self.available))
 
 
-class KeyInFlight(ServiceError):
+class KeyInFlight(
+    ServiceError, kind="conflict", code="idempotency_in_flight", title="Request with this idempotency key in flight"
+):
     """The first request with this idempotency key is still in progress."""
 
-    code = "idempotency_in_flight"
     message = "a request with the idempotency key {self.key!r} is still in progress; retry when it is done"
     key: str
 
 
-class KeyReused(ServiceError):
+class KeyReused(ServiceError, kind="invalid", code="idempotency_key_reused"):
     """An idempotency key that was used with another body or for another operation."""
 
-    code = "idempotency_key_reused"
     message = "the idempotency key {self.key!r} was used for a different request; use a new key for each request"
     key: str
 
 
-class LabelNotFound(ServiceError):
+class LabelNotFound(ServiceError, kind="missing"):
     """A label that the model does not have, or has retired."""
 
-    code = "label_not_found"
     message = "the model does not have the label {self.label!r}, or has retired it; list the labels to see their names"
     label: str
 
 
-class LabelExists(ServiceError):
+class LabelExists(ServiceError, kind="conflict"):
     """The name, or an old name, of another label."""
 
-    code = "label_exists"
     message = (
         "{self.label!r} is the name, or an old name, of a label of this model; choose another name, or merge the labels"
     )
     label: str
 
 
-class LabelsDeclared(ServiceError):
+class LabelsDeclared(ServiceError, kind="conflict"):
     """Labels that were declared when the model was created, and so cannot be renamed."""
 
-    code = "labels_declared"
     message = "the labels of model {self.name!r} were declared when it was created, and cannot be renamed"
     name: str
 
@@ -506,34 +479,30 @@ class PredictionError(ServiceError):
     id: str
 
 
-class PredictionNotFound(PredictionError):
+class PredictionNotFound(PredictionError, kind="missing"):
     """An id under which no prediction is stored."""
 
-    code = "prediction_not_found"
     message = "this model has no stored prediction {self.id!r}; predict with keep=true to get an id"
 
 
-class PredictionExpired(PredictionError):
+class PredictionExpired(PredictionError, kind="gone"):
     """A stored prediction that has expired."""
 
-    code = "prediction_expired"
     message = "prediction {self.id!r} expired {self.detail}"
     detail: str
     """Time, or reason."""
 
 
-class PredictionLabelled(PredictionError):
+class PredictionLabelled(PredictionError, kind="conflict", title="Prediction already labelled"):
     """A prediction that already has labels."""
 
-    code = "prediction_labelled"
     message = "prediction {self.id!r} {self.detail}"
     detail: str = "already has labels; a prediction can be labelled once"
 
 
-class PredictionsFull(ServiceError):
+class PredictionsFull(ServiceError, kind="busy", title="Too many stored predictions"):
     """The limit of stored predictions without labels is reached."""
 
-    code = "predictions_full"
     message = (
         "model {self.name!r} already stores {self.limit} without labels, the limit; label some, or wait until they "
         "expire"
@@ -542,34 +511,30 @@ class PredictionsFull(ServiceError):
     limit: str
     """Limit with its unit, such as ``"100 predictions"``."""
     retry_after: float = 60.0
-    """Seconds after which another attempt makes sense."""
 
 
 # Versions of trained models
 
 
-class VersionNotFound(ServiceError):
+class VersionNotFound(ServiceError, kind="missing"):
     """A number of which the model has no version, or no longer."""
 
-    code = "version_not_found"
     message = "model {self.name!r} has no version {self.version}; list its versions to see which it has"
     name: str
     version: int
 
 
-class VersionServed(ServiceError):
+class VersionServed(ServiceError, kind="conflict"):
     """The served version, which cannot be deleted."""
 
-    code = "version_served"
     message = "version {self.version} of model {self.name!r} is served; promote another before you delete it"
     name: str
     version: int
 
 
-class VersionDiffers(ServiceError):
+class VersionDiffers(ServiceError, kind="conflict"):
     """A version that accepts other examples than the served one."""
 
-    code = "version_differs"
     message = (
         "version {self.version} of model {self.name!r} differs from version {self.served}, which is served: "
         '{self.differences}; send "force": true to serve it anyway'
@@ -580,20 +545,18 @@ class VersionDiffers(ServiceError):
     differences: str
 
 
-class VersionDamaged(ServiceError):
+class VersionDamaged(ServiceError, kind="broken"):
     """A version whose contents differ from the published ones."""
 
-    code = "version_damaged"
     message = "version {self.version} of model {self.name!r} cannot be loaded ({self.detail}); promote another"
     name: str
     version: int
     detail: str
 
 
-class NoVersionServed(ServiceError):
+class NoVersionServed(ServiceError, kind="conflict"):
     """No version of the model has been promoted yet."""
 
-    code = "no_version_served"
     message = "no version of model {self.name!r} is served; promote one"
     name: str
 
@@ -601,34 +564,30 @@ class NoVersionServed(ServiceError):
 # Datasets
 
 
-class DatasetNotFound(ServiceError):
+class DatasetNotFound(ServiceError, kind="missing"):
     """A name that belongs to no dataset."""
 
-    code = "dataset_not_found"
     message = "there is no dataset named {self.name!r}; upload it first, or check the name"
     name: str
 
 
-class DatasetExists(ServiceError):
+class DatasetExists(ServiceError, kind="conflict"):
     """The name of a new dataset is taken."""
 
-    code = "dataset_exists"
     message = "a dataset named {self.name!r} exists; choose another name, or delete that one first"
     name: str
 
 
-class DatasetInUse(ServiceError):
+class DatasetInUse(ServiceError, kind="conflict"):
     """A dataset that a queued or running job needs; it was not deleted."""
 
-    code = "dataset_in_use"
     message = "a job needs the dataset {self.name!r}; delete it when the job has ended, or cancel the job first"
     name: str
 
 
-class InvalidDataset(ServiceError):
+class InvalidDataset(ServiceError, kind="invalid"):
     """An upload that is not a valid dataset; nothing was stored."""
 
-    code = "invalid_dataset"
     message = "the dataset cannot be read: {self.detail}"
     detail: str
     """The error, its location, and the allowed values."""
@@ -643,50 +602,43 @@ class InvalidDataset(ServiceError):
 # Jobs
 
 
-class JobNotFound(ServiceError):
+class JobNotFound(ServiceError, kind="missing"):
     """An id that belongs to no job."""
 
-    code = "job_not_found"
     message = "there is no job {self.id!r}; the server keeps the last 1,000 finished jobs"
     id: str
 
 
-class JobEnded(ServiceError):
+class JobEnded(ServiceError, kind="conflict"):
     """A job that can no longer be cancelled."""
 
-    code = "job_ended"
     message = "job {self.id!r} cannot be cancelled: it {self.state}"
     id: str
     state: str
     """State of the job as a predicate, such as ``"has failed"``."""
 
 
-class JobNotRetryable(ServiceError):
+class JobNotRetryable(ServiceError, kind="conflict", title="Job neither failed nor cancelled"):
     """A job that has neither failed nor been cancelled."""
 
-    code = "job_not_retryable"
     message = "job {self.id!r} is {self.state}; only a job that failed or was cancelled can be retried"
     id: str
     state: str
 
 
-class JobsFull(ServiceError):
+class JobsFull(ServiceError, kind="busy", title="Too many jobs"):
     """The limit of queued and running jobs is reached."""
 
-    code = "jobs_full"
     message = "{self.limit:,} jobs are queued or running, the limit: retry when some have ended, or cancel some"
     limit: int
     retry_after: float = 30.0
-    """Seconds after which another attempt makes sense."""
 
 
 # Storage
 
 
-class StorageError(ServiceError):
+class StorageError(ServiceError, kind="unavailable", code="storage_unavailable"):
     """Base of the errors of storage."""
-
-    code = "storage_unavailable"
 
 
 class StorageUnavailable(StorageError):
@@ -709,10 +661,9 @@ class StorageUnavailable(StorageError):
         return f"storage is not available: {'retry later' if self.heals else 'the operator of the server has to act'}"
 
 
-class StorageFull(StorageUnavailable):
+class StorageFull(StorageUnavailable, kind="full"):
     """Storage is full; nothing was stored."""
 
-    code = "storage_full"
     heals: bool = True
 
     def answer(self) -> str:
@@ -720,20 +671,18 @@ class StorageFull(StorageUnavailable):
         return "storage is full, and nothing was stored: retry when the operator has freed space"
 
 
-class ModelDamaged(StorageError):
+class ModelDamaged(StorageError, kind="broken"):
     """A model that is damaged in the store and cannot be served; other models are not affected."""
 
-    code = "model_damaged"
     message = "model {self.name!r} is damaged, {self.detail}: restore the store from a backup, or delete the model"
     name: str
     detail: str
     """The mismatch, and its location."""
 
 
-class HistoryDamaged(StorageError):
+class HistoryDamaged(StorageError, kind="broken"):
     """A part of the history of a model that is damaged or missing; the other parts can be read."""
 
-    code = "history_damaged"
     message = (
         "the history of model {self.name!r} after position {self.after} and up to {self.through} is damaged: "
         "{self.reason}; the entries before and after can be read"
@@ -744,10 +693,9 @@ class HistoryDamaged(StorageError):
     reason: str
 
 
-class DocumentDamaged(StorageError):
+class DocumentDamaged(StorageError, kind="broken", code="storage_damaged"):
     """A document that does not match its checksum."""
 
-    code = "storage_damaged"
     message = "the document {self.name!r} of {self.kind} does not match its checksum: restore the store from a backup"
     kind: str
     name: str
@@ -786,10 +734,9 @@ class BlobGone(BlobNotFound):
     message = "the blob under the key {self.key!r} was replaced or removed while it was read; read it again"
 
 
-class BlobDamaged(StorageError):
+class BlobDamaged(StorageError, kind="broken", code="storage_damaged"):
     """A blob that does not match its checksum."""
 
-    code = "storage_damaged"
     message = "the blob under the key {self.key!r} does not match its checksum: restore the store from a backup"
     key: str
 

@@ -18,7 +18,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Scope
 
-from manylabel_service.errors import InvalidField, ServiceError, StorageError
+from manylabel_service.errors import CODES, InvalidField, Kind, ServiceError, StorageError
 from manylabel_service.redaction import redacted
 
 MEDIA_TYPE = "application/problem+json"
@@ -26,76 +26,48 @@ MEDIA_TYPE = "application/problem+json"
 OPEN_INFERENCE = re.compile("/v2(/|$)")
 """Paths of the Open Inference Protocol, which has its own error format."""
 
+_STATUS: Mapping[Kind, int] = {
+    "unauthenticated": 401,
+    "forbidden": 403,
+    "missing": 404,
+    "conflict": 409,
+    "gone": 410,
+    "invalid": 422,
+    "busy": 429,
+    "broken": 500,
+    "unavailable": 503,
+    "full": 507,
+}
+
+_OF_HTTP = {
+    400: ("malformed_request", "malformed_json", "bad_request"),
+    403: ("learning_not_allowed", "origin_not_allowed"),
+    404: ("not_found", "audit_not_kept"),
+    405: ("method_not_allowed",),
+    408: ("request_timeout", "stream_idle"),
+    413: ("body_too_large", "batch_too_large"),
+    415: ("unsupported_media_type",),
+    421: ("host_not_allowed",),
+    422: ("too_many_refused",),
+    431: ("headers_too_large",),
+    503: ("server_busy",),
+}
+"""Codes of errors that only HTTP has, by status."""
+_TITLES = {
+    "malformed_request": "Malformed HTTP request",
+    "malformed_json": "Malformed JSON",
+    "not_found": "Nothing at this address",
+    "too_many_refused": "Too many lines refused",
+}
+"""Titles that differ from the code."""
+
 STATUS_AND_TITLE: Mapping[str, tuple[int, str]] = {
-    "malformed_request": (400, "Malformed HTTP request"),
-    "malformed_json": (400, "Malformed JSON"),
-    "bad_request": (400, "Bad request"),
-    "key_required": (401, "Key required"),
-    "key_invalid": (401, "Key invalid"),
-    "scope_missing": (403, "Scope missing"),
-    "model_not_allowed": (403, "Model not allowed"),
-    "learning_not_allowed": (403, "Learning not allowed"),
-    "beyond_own_key": (403, "Beyond own key"),
-    "origin_not_allowed": (403, "Origin not allowed"),
-    "not_found": (404, "Nothing at this address"),
-    "model_not_found": (404, "Model not found"),
-    "label_not_found": (404, "Label not found"),
-    "prediction_not_found": (404, "Prediction not found"),
-    "position_not_found": (404, "Position not found"),
-    "snapshot_not_found": (404, "Snapshot not found"),
-    "key_not_found": (404, "Key not found"),
-    "webhook_not_found": (404, "Webhook not found"),
-    "job_not_found": (404, "Job not found"),
-    "version_not_found": (404, "Version not found"),
-    "dataset_not_found": (404, "Dataset not found"),
-    "audit_not_kept": (404, "Audit not kept"),
-    "method_not_allowed": (405, "Method not allowed"),
-    "request_timeout": (408, "Request timeout"),
-    "stream_idle": (408, "Stream idle"),
-    "snapshot_exists": (409, "Snapshot exists"),
-    "snapshot_needed": (409, "Snapshot needed"),
-    "model_exists": (409, "Model exists"),
-    "model_is_trained": (409, "Model is trained by jobs"),
-    "model_is_online": (409, "Model learns online"),
-    "version_served": (409, "Version served"),
-    "version_differs": (409, "Version differs"),
-    "no_version_served": (409, "No version served"),
-    "dataset_exists": (409, "Dataset exists"),
-    "dataset_in_use": (409, "Dataset in use"),
-    "job_ended": (409, "Job ended"),
-    "job_not_retryable": (409, "Job neither failed nor cancelled"),
-    "idempotency_in_flight": (409, "Request with this idempotency key in flight"),
-    "label_exists": (409, "Label exists"),
-    "labels_declared": (409, "Labels declared"),
-    "prediction_labelled": (409, "Prediction already labelled"),
-    "prediction_expired": (410, "Prediction expired"),
-    "before_history": (410, "Before the history"),
-    "body_too_large": (413, "Body too large"),
-    "batch_too_large": (413, "Batch too large"),
-    "unsupported_media_type": (415, "Unsupported media type"),
-    "host_not_allowed": (421, "Host not allowed"),
-    "invalid_request": (422, "Invalid request"),
-    "invalid_dataset": (422, "Invalid dataset"),
-    "too_many_refused": (422, "Too many lines refused"),
-    "idempotency_key_reused": (422, "Idempotency key reused"),
-    "predictions_full": (429, "Too many stored predictions"),
-    "rate_limited": (429, "Rate limited"),
-    "too_many_attempts": (429, "Too many attempts"),
-    "queue_full": (429, "Queue full"),
-    "jobs_full": (429, "Too many jobs"),
-    "headers_too_large": (431, "Headers too large"),
-    "internal_error": (500, "Internal error"),
-    "version_damaged": (500, "Version damaged"),
-    "model_damaged": (500, "Model damaged"),
-    "history_damaged": (500, "History damaged"),
-    "storage_damaged": (500, "Storage damaged"),
-    "not_ready": (503, "Not ready"),
-    "release_too_old": (503, "Release too old"),
-    "replay_mismatch": (503, "Replay mismatch"),
-    "server_busy": (503, "Server busy"),
-    "storage_unavailable": (503, "Storage unavailable"),
-    "limit_exceeded": (507, "Limit exceeded"),
-    "storage_full": (507, "Storage full"),
+    **{code: (_STATUS[kind], title) for code, (kind, title) in CODES.items()},
+    **{
+        code: (status, _TITLES.get(code, code.replace("_", " ").capitalize()))
+        for status, codes in _OF_HTTP.items()
+        for code in codes
+    },
 }
 """HTTP status and title of each error code."""
 
