@@ -20,6 +20,7 @@ from manylabel_clients.http.resources.examples import (
     encode_pair,
     encode_truth,
 )
+from manylabel_clients.http.resources.forgetting import ForgettingRequests
 from manylabel_clients.http.resources.labels import LabelRequests
 from manylabel_clients.http.resources.metrics import (
     Metrics,
@@ -77,7 +78,7 @@ def model_path(name: str) -> str:
     return f"/v1/models/{quote(name, safe='')}"
 
 
-class ModelRequests(LabelRequests, SnapshotRequests, VersionRequests):
+class ModelRequests(LabelRequests, SnapshotRequests, ForgettingRequests, VersionRequests):
     """Requests about one model."""
 
     def __init__(self, name: str, retry: Retry) -> None:
@@ -518,6 +519,10 @@ class Model(SyncResource[ModelRequests]):
     delete_snapshot = sync(ModelRequests.delete_snapshot)
     rollback = sync(ModelRequests.rollback)
     log = sync(ModelRequests.log)
+    forget = sync(ModelRequests.forget)
+    receipts = sync(ModelRequests.receipts)
+    receipt = sync(ModelRequests.receipt)
+    verify = sync(ModelRequests.verify)
 
     versions = sync(ModelRequests.versions)
     promote = sync(ModelRequests.promote)
@@ -644,6 +649,10 @@ class AsyncModel(AsyncResource[ModelRequests]):
     delete_snapshot = awaited(ModelRequests.delete_snapshot)
     rollback = awaited(ModelRequests.rollback)
     log = awaited(ModelRequests.log)
+    forget = awaited(ModelRequests.forget)
+    receipts = awaited(ModelRequests.receipts)
+    receipt = awaited(ModelRequests.receipt)
+    verify = awaited(ModelRequests.verify)
 
     versions = awaited(ModelRequests.versions)
     promote = awaited(ModelRequests.promote)

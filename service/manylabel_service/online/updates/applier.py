@@ -6,6 +6,7 @@ here, `poll` makes the task read what others have added.
 """
 
 import asyncio
+import time
 from collections.abc import Callable, Sequence
 from enum import Enum
 from functools import reduce
@@ -16,6 +17,7 @@ import structlog
 from manylabel_service.errors import (
     HistoryDamaged,
     LogLost,
+    LogSealed,
     LogTrimmed,
     ModelGone,
     ModelNotFound,
@@ -25,6 +27,7 @@ from manylabel_service.errors import (
 from manylabel_service.hosting.events import Events
 from manylabel_service.hosting.position_waiters import PositionWaiters
 from manylabel_service.online.history.reader import HistoryReader
+from manylabel_service.online.prediction_store import SEALED_POLL_SECONDS, SEALED_SECONDS
 from manylabel_service.online.snapshots.reader import SnapshotReader
 from manylabel_service.online.snapshots.requests import SnapshotRequests
 from manylabel_service.online.snapshots.snapshotter import Snapshotter
@@ -41,6 +44,7 @@ from manylabel_service.telemetry import tracing
 
 APPENDS = 3
 """How often an append is tried, each time after the model was restored."""
+
 
 log = structlog.get_logger()
 
@@ -266,7 +270,10 @@ class Applier:
             return error.results + [ApplyResult(failure)] * (len(entries) - len(error.results)), failure
 
     async def _append(self, payloads: Sequence[bytes]) -> list[Entry]:
-        for attempts_left in reversed(range(APPENDS)):
+        give_up = time.monotonic() + SEALED_SECONDS
+        attempts_left = APPENDS
+        while True:
+            attempts_left -= 1
             if self._state is ApplierStatus.DIVERGED:
                 await self._restore_anew()
             self._must_read = False
@@ -276,7 +283,11 @@ class Applier:
                 self._mark_diverged(error)
                 if not attempts_left:
                     raise
-        raise AssertionError("unreachable")
+            except LogSealed:  # soon there is another log, and this model is gone
+                if time.monotonic() > give_up:
+                    raise
+                attempts_left += 1
+                await asyncio.sleep(SEALED_POLL_SECONDS)
 
     async def _catch_up(self) -> ServiceError | None:
         """Read what others have added; return what kept it from that."""

@@ -101,6 +101,11 @@ class RedisStore:
         """Wait until what has been deleted so far has left Redis as well."""
         await self.engine.background.done()
 
+    @gated
+    async def erased(self) -> None:
+        await self.models.purge_all()
+        await self.engine.background.done()
+
     async def _keep_up(self) -> None:
         while True:
             await self.engine.attempt(self.models.purge_all())
