@@ -108,9 +108,9 @@ class Registry:
         records = await self._store.models.all() if self._settings.preload else []
         self._store_health.heard()
         if not self._tasks:
-            work = (self._follower.run(), self._follower.poll_versions(), self._eviction.run(), self.membership.run())
-            work += (self.forgetter.run(),)
-            self._tasks = [asyncio.create_task(each) for each in work]
+            follower, membership = self._follower, self.membership
+            work = (follower.run(), follower.poll_versions(), self._eviction.run(), membership.run())
+            self._tasks = [asyncio.create_task(each) for each in (*work, self.forgetter.run())]
         for record in records:
             if await self._eviction.resident_bytes() >= self._settings.max_resident_bytes:
                 log.info("preload_stopped", loaded=len(self._replicas), models=len(records))

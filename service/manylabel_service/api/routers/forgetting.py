@@ -1,5 +1,6 @@
 """/v1/models/{name}/forget and /verify: forget examples, read the receipts, and check a history."""
 
+from functools import partial
 from typing import Any
 
 from fastapi import APIRouter
@@ -18,6 +19,7 @@ from manylabel_service.api.web.routes import GuardedRoute, body, json_answer, pr
 from manylabel_service.api.web.validation import invalid_body
 from manylabel_service.online.forgetting.rewriter import Selection
 from manylabel_service.online.history.receipts import Receipt
+from manylabel_service.online.replica import Replica
 
 router = APIRouter(route_class=GuardedRoute, tags=["models"])
 
@@ -60,7 +62,7 @@ async def forget(request: Request, context: ContextOf, name: str) -> Response:
             read_position(position)
         except ValueError as error:
             raise invalid(("positions", place), str(error)) from None
-        positions.add(await context.registry.ask(replica, lambda replica, at=position: replica.find_entry(at)))
+        positions.add(await context.registry.ask(replica, partial(_found, position=position)))
     selection = Selection(frozenset(wanted.refs or ()), frozenset(positions))
     key_id = access_of(request).key_id
     receipt = await context.registry.forgetter.begin(online(await context.registry.get(name)), selection, key_id)
@@ -110,6 +112,10 @@ async def verify(context: ContextOf, name: str) -> Response:
     async with context.examining:
         found = await context.registry.ask(replica, lambda replica: replica.verify())
     return json_answer(found._asdict())
+
+
+async def _found(replica: Replica, position: str) -> str:
+    return await replica.find_entry(position)
 
 
 def _document(name: str, receipt: Receipt) -> dict[str, Any]:

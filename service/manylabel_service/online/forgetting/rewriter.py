@@ -120,8 +120,8 @@ class Rewriter:
             await self._store.logs.read(self._record, START, 1)
         except LogTrimmed as error:
             begin = error.trimmed
-        self._at = max(self._found.through, begin, key=position_key)
-        self.successor = await self._store.models.stage(self._record, self._at)
+        self._adopted = max(self._found.through, begin, key=position_key)
+        self.successor = await self._store.models.stage(self._record, self._adopted)
         self._new_catalogue = CatalogueStore(self.successor, self._store)
         return self.successor
 
@@ -193,8 +193,7 @@ class Rewriter:
 
     async def _advance(self) -> int:
         """Go on with the next entries of the log; return how many."""
-        after = max(self._at, self._adopted, key=position_key) if hasattr(self, "_adopted") else self._at
-        entries = await self._reader.read(after)
+        entries = await self._reader.read(self._adopted)
         if entries:
             amended = await self._amended(entries)
             await self._store.logs.adopt(self.successor, amended)

@@ -209,7 +209,7 @@ def encode_head(update: Update, format_version: int = FORMAT_VERSIONS[0]) -> byt
         1; if probabilities are wanted without predictions; or if the idempotency key is too long.
     """
     _check(update)
-    origin = None
+    origin: tuple[Any, ...] | None = None
     if update.prediction_ids is not None or update.stream is not None:
         key, lines, through = update.stream or (None, None, None)
         origin = (update.prediction_ids, _packed_scores(update.served), key, lines)
