@@ -175,8 +175,8 @@ class ModelRequests(LabelRequests, SnapshotRequests, ForgettingRequests, Version
             Source of the truth: "human" if it is left out, "machine" or "rule". Metrics and a promise of precision
             count the labels of people only. In calls with many examples it stands behind the weight.
         ref : str, optional
-            Your name for the example, such as the number of a customer. Only the log has it. In calls with many
-            examples it stands behind the source.
+            Your name for the example, such as the number of a customer, to `forget` it by. Only the log has it. In
+            calls with many examples it stands behind the source.
         key : str, optional
             Of the request, which is learnt once.
         """
