@@ -37,11 +37,11 @@ MAX_LINEAGE = 100
 
 KEPT = (
     "models that were forked from this one, and snapshots that were uploaded elsewhere, keep what they had",
-    "datasets and versions that jobs made from this model's stream keep their rows: delete them, and run the jobs anew",
+    "datasets and versions that jobs made from this model's stream keep their rows: delete them, and run the jobs again",
     "downloads of the log, of snapshots and of datasets are where they were sent",
     "stored predictions that were never labelled stay until their time is over",
 )
-"""What is not deleted, in the words of a receipt."""
+"""Copies that are not deleted, in the words of a receipt."""
 
 BEYOND_REACH = {
     False: ("copies of the data directory", "blocks that the file system or the disk has given up but not overwritten"),
@@ -51,7 +51,7 @@ BEYOND_REACH = {
         "blocks that the file system or the disk has given up but not overwritten",
     ),
 }
-"""What no server can delete, by whether the store is shared."""
+"""Copies that no server can delete, by whether the store is shared."""
 
 log = structlog.get_logger()
 

@@ -14,7 +14,7 @@ from manylabel_clients.http.transport.json_body import encode
 
 @dataclass(frozen=True, slots=True)
 class ForgetReceipt:
-    """What became of a request to forget examples."""
+    """Result of a request to forget examples."""
 
     id: str
     model: str
@@ -39,9 +39,9 @@ class ForgetReceipt:
     build: str | None
     replay_version: int | None
     kept: Sequence[str]
-    """What is not deleted, and has to be looked at."""
+    """Copies that are not deleted, and have to be looked at."""
     beyond_reach: Sequence[str]
-    """What the server cannot delete."""
+    """Copies that the server cannot delete."""
     error: str | None
 
 

@@ -1,4 +1,4 @@
-"""Requests to forget examples, receipts, and what a verification of a history has found."""
+"""Requests to forget examples, receipts, and results of verifications."""
 
 from typing import Annotated, Literal
 
@@ -63,9 +63,9 @@ class ForgetReceipt(ResponseModel):
     replay_version: int | None
     """Replay version by which both were computed."""
     kept: list[str]
-    """What is not deleted, and has to be looked at: forks, datasets, versions, downloads."""
+    """Copies that are not deleted, and have to be looked at: forks, datasets, versions, downloads."""
     beyond_reach: list[str]
-    """What the server cannot delete."""
+    """Copies that the server cannot delete."""
     error: str | None
     """Reason why it failed."""
 

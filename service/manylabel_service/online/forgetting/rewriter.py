@@ -1,7 +1,7 @@
 """Rewrites the history of a model without some of its examples, into the successor of the model.
 
 Two states are folded side by side from the entry before the first one that is forgotten: the old one, to know what each
-entry did, and the new one. What the old one refused is refused in the new history too. Entries stay at their positions;
+entry did, and the new one. The new history leaves out every change that the old one refused. Entries stay at their positions;
 those of which examples are forgotten have only the others.
 """
 
@@ -51,7 +51,7 @@ class Selection:
 
 @dataclass(slots=True)
 class Findings:
-    """What the history has of a selection: numbers, the first position and that before it, ids of predictions."""
+    """Result of a search for a selection in a history: numbers, the first position and that before it, ids of predictions."""
 
     begin: str = START
     entries: int = 0
@@ -90,7 +90,7 @@ class Rewriter:
         self._catalogue = CatalogueStore(record, store)
         self.findings = Findings()
         self.counted = Findings()
-        """What was left out of the new history, to which entries may have come after `find`."""
+        """The examples left out of the new history, which are more where entries came after `find`."""
 
     async def find(self) -> Findings:
         """Look for what is to be forgotten."""
@@ -177,7 +177,7 @@ class Rewriter:
         return position_key(position) > position_key(self.findings.previous)
 
     async def _rewrite(self, segment: Segment) -> None:
-        """Write a segment anew, or copy one that has nothing to be forgotten before it or in it."""
+        """Rewrite a segment, or copy one that has nothing to be forgotten before it or in it."""
         if not self._is_later(segment.through):
             new = segment._replace(id=await self._copied(segment.id))
         else:

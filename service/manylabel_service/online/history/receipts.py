@@ -17,7 +17,7 @@ MAX_RECEIPTS = 100
 
 
 class Receipt(BaseModel):
-    """What became of a request to forget examples."""
+    """Result of a request to forget examples."""
 
     model_config = ConfigDict(extra="ignore", frozen=True)
 

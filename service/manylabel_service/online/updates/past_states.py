@@ -23,7 +23,7 @@ log = structlog.get_logger()
 
 
 class Verified(NamedTuple):
-    """What a comparison of stored states with the history has found: the first position where they differ, or None."""
+    """Result of a comparison of stored states with the history: the first position where they differ, or None."""
 
     equal: bool
     since: str

@@ -458,7 +458,7 @@ return {'ok'}
 """,
 )
 
-# KEYS gone, new, staged. ARGV milliseconds for each of the two. What was given up counts as deleted; all there is to
+# KEYS gone, new, staged. ARGV milliseconds for each of the two. Creations given up count as deleted; all there is to
 # remove.
 ABANDONED = Script(
     _NOW,

@@ -8,14 +8,19 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.service.fleet import Fleet
 from tests.service.online.history import test_history as histories
 from tests.service.online.history.test_history import SMALL, entries_of, lived
+from tests.service.stores import tell_redis
 from tests.support.waiting import eventually_async
 
+from manylabel_service import ulid
+from manylabel_service.clock import now_ms
 from manylabel_service.errors import ForgetRunning, PredictionNotFound
 from manylabel_service.hosting.examples import Example, Features, Labels
 from manylabel_service.idempotency import IdempotencyKey
-from manylabel_service.online.forgetting.rewriter import Selection
+from manylabel_service.models import forgetting, membership
+from manylabel_service.online.forgetting.rewriter import Rewriter, Selection
 from manylabel_service.online.history import archiver as archivers
 from manylabel_service.online.history.reader import HistoryReader
 from manylabel_service.online.history.receipts import Receipt
@@ -23,9 +28,10 @@ from manylabel_service.online.history.segment import decode as decode_segment
 from manylabel_service.online.replica import Replica
 from manylabel_service.online.spec.params import PARAMS
 from manylabel_service.online.state.apply import ApplyBatch, LogEntry
-from manylabel_service.online.state.log_entries import StreamPart, Update, decode
+from manylabel_service.online.state.log_entries import Relabel, StreamPart, Update, decode, encode
 from manylabel_service.online.state.model import OnlineModel
-from manylabel_service.storage import START, Entry
+from manylabel_service.storage import START, Address, Entry, blob_bytes
+from manylabel_service.storage.redis import RedisStore
 
 REF = "customer-4711"
 REFS = Selection(refs=frozenset([REF]))
@@ -42,13 +48,18 @@ async def forgotten(registry: Any, selection: Selection = REFS, name: str = "m")
 
 
 async def ended(registry: Any, id: str, name: str = "m") -> Receipt:
-    while (receipt := await registry.forgetter.receipt(name, id)).status == "running":
-        await asyncio.sleep(0.01)
-    return receipt
+    found: list[Receipt] = []
+
+    async def is_over() -> bool:
+        found[:] = [await registry.forgetter.receipt(name, id)]
+        return found[0].status != "running"
+
+    await eventually_async(is_over)
+    return found[0]
 
 
 def never_seen(spec: Any, entries: Sequence[Entry], selection: Selection = REFS) -> dict[str, OnlineModel]:
-    """Fold a log without some examples, and without what was refused with them: the state at each position, as bytes."""
+    """Fold a log without some examples, and without what was refused with them; return the state at each position."""
     saw, never = OnlineModel(spec), OnlineModel(spec)
     seen, states = {START: saw.to_bytes()}, {START: never.to_bytes()}
     for entry in entries:
@@ -130,6 +141,10 @@ def refs_of(entries: Sequence[Entry]) -> list[str | None]:
     return [example.ref for update in updates for example in update.examples]
 
 
+def features_of(replica: Replica) -> str:
+    return "".join(name for name in "abc" if name in replica.model.features.names)
+
+
 def named(ref: str | None = None, label: str = "x", **values: float) -> Example:
     x = Features(tuple(values), None, np.array(list(values.values()), dtype=np.float32))
     return Example(x, Labels.all_of([label]), ref=ref)
@@ -147,7 +162,7 @@ async def test_of_a_batch_only_the_named_examples_go_and_by_position_all(any_fle
     replica = await registry.get("m")
     assert replica.model.to_bytes() == expected[third.position].to_bytes()
     assert list(replica.model.labels.names) == ["x"]
-    assert list(replica.model.features.names) == ["a"]
+    assert features_of(replica) == "a"
     selection = Selection(positions=frozenset([second.position]))
     expected = never_seen(replica.spec, await entries_of(replica), selection)
     assert (await forgotten(registry, selection)).examples == 1
@@ -167,18 +182,15 @@ async def test_what_was_refused_stays_unlearnt(any_fleet: Any) -> None:
         return Example(Features(None, None, np.ones(n, dtype=np.float32)), Labels.all_of(["p"]), ref=ref)
 
     await replica.update([dense(3, REF)])
-    from manylabel_service.online.state.log_entries import Relabel, encode
-
-    bad = encode(Update((dense(5),), "log")), encode(Relabel("q", "p", "log"))
-    await store.logs.append(record, [bad[0]], replica.position, "log")
+    # What other servers let in, when the model was not yet as it was when these were applied.
+    refused = Update((dense(5),), "log"), Relabel("p", "p", "log"), Update((dense(4),), "log")
+    await store.logs.append(record, [encode(each) for each in refused], replica.position, "log")
     replica.poll()
     await replica.sync()
     assert replica.model.updates == 1
-    receipt = await forgotten(registry)
-    assert receipt.examples == 1
+    assert (await forgotten(registry)).examples == 1
     replica = await registry.get("m")
-    assert replica.model.updates == 0
-    assert len(replica.model.features) == 0
+    assert (replica.model.updates, len(replica.model.features), len(replica.model.labels)) == (0, 0, 0)
     await replica.update([dense(7)])
     assert replica.model.updates == 1
 
@@ -193,13 +205,13 @@ async def test_a_retry_teaches_nothing(any_fleet: Any) -> None:
     await replica.update([named(a=2), named(REF, c=1)], stream=part)
     await forgotten(registry)
     replica = await registry.get("m")
-    assert (replica.model.updates, list(replica.model.features.names)) == (2, ["b", "a"])
+    assert (replica.model.updates, features_of(replica)) == (2, "ab")
     state = replica.model.to_bytes()
     for each, examples in ((key, [named(REF, a=1)]), (other, [named(REF, a=1), named(b=1)])):
         assert (await replica.update(examples, key=each)).replayed
     again = await replica.update([named(a=2), named(REF, c=1)], stream=part)
     assert (again.replayed, again.skipped, replica.model.updates) == (True, 2, 2)
-    assert list(replica.model.features.names) == ["b", "a"]
+    assert features_of(replica) == "ab"
     assert len(state) == len(replica.model.to_bytes())
 
 
@@ -207,10 +219,6 @@ async def test_labels_of_a_prediction_go_with_it_and_others_stay(any_fleet: Any)
     registry = await any_fleet.start()
     replica = await registry.create(any_fleet.spec())
     await replica.update([named(a=1)])
-    ids = [f"01KAHZY4T0000000000000000{n}" for n in range(3)]
-    from manylabel_service import ulid
-    from manylabel_service.clock import now_ms
-
     ids = [ulid.make(now_ms(), bytes([n]) * ulid.N_RANDOM_BYTES) for n in range(3)]
     xs = [named(**{name: 1.0}).x for name in "abc"]
     predictions = (await replica.predict(xs)).predictions
@@ -247,9 +255,6 @@ async def test_a_kill_at_any_step_leaves_one_or_the_other(
     any_fleet: Any, step: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The process dies just after a step; another, or the next, ends what it began."""
-    from manylabel_service.models import forgetting, membership
-    from manylabel_service.online.forgetting.rewriter import Rewriter
-
     monkeypatch.setattr(membership, "EXPIRY_SECONDS", 1.0)
     monkeypatch.setattr(membership, "HEARTBEAT_SECONDS", 0.2)
     monkeypatch.setattr(forgetting, "POLL_SECONDS", 0.2)
@@ -348,9 +353,6 @@ def short_segments(monkeypatch: pytest.MonkeyPatch) -> None:
 
 async def marked(registry: Any, fleet: Any) -> None:
     """A model in whose log, snapshots, states, segments and predictions the marker is."""
-    from manylabel_service import ulid
-    from manylabel_service.clock import now_ms
-
     replica = await registry.create(fleet.spec())
     values = np.frombuffer(MARKER, dtype="<f4")
     values = np.where(np.isfinite(values), values, 1).astype("<f4")
@@ -376,8 +378,6 @@ def traces(data: bytes) -> bool:
 async def in_segments(registry: Any, fleet: Any) -> list[str]:
     """Blobs of the history that have the marker, uncompressed."""
     store, found = fleet.store(registry), []
-    from manylabel_service.storage import blob_bytes
-
     for key in await store.blobs.keys("history/"):
         data = await blob_bytes(store.blobs, key)
         if data.startswith(b"MLSEG1"):
@@ -385,6 +385,28 @@ async def in_segments(registry: Any, fleet: Any) -> list[str]:
         if traces(data):
             found.append(key)
     return found
+
+
+@pytest.mark.usefixtures("short_segments")
+async def test_redis_has_no_trace(new_redis: Any, quick: None) -> None:
+    """The append-only file has all keys, uncompressed, once it was rewritten; before that, all that ever was."""
+    server = new_redis(options={"aof-use-rdb-preamble": "no", "appendfsync": "always"}).start()
+    fleet = Fleet(lambda: RedisStore(Address.parse(server.url)), server)
+    registry = await fleet.start(**SMALL)
+    await marked(registry, fleet)
+
+    def in_files() -> list[Path]:
+        return [path for path in server.directory.rglob("*aof*") if path.is_file() and traces(path.read_bytes())]
+
+    assert in_files()
+    assert await in_segments(registry, fleet)
+    receipt = await forgotten(registry)
+    assert (receipt.examples, "BGREWRITEAOF" in str(receipt.beyond_reach)) == (4, True)
+    assert await in_segments(registry, fleet) == []
+    assert in_files()
+    tell_redis(server.port, "BGREWRITEAOF")
+    await eventually_async(lambda: not in_files())
+    await fleet.end()
 
 
 @pytest.mark.usefixtures("short_segments")
