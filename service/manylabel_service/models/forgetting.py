@@ -4,9 +4,9 @@ The steps: the receipt is stored, which names the owner; the successor of the mo
 its history is written, up to about the end of the log; the log is sealed; the rest is folded, and the old state
 compared with the one that serves; the successor takes the name, in one step of the store; what the old one had is
 purged.
-Whoever finds the receipt of an owner that is gone looks whether the successor has the name. If so, only the purge is
-left. If not, the successor is discarded, so that a process which was only paused cannot put it there any more; then the
-log is opened again.
+The process that finds the receipt of an owner that is gone looks whether the successor has the name. If so, only the
+purge is left. If not, the successor is discarded, so that a process which was only paused cannot put it there any
+more; then the log is opened again.
 """
 
 import asyncio
@@ -37,7 +37,7 @@ MAX_LINEAGE = 100
 
 KEPT = (
     "models that were forked from this one, and snapshots that were uploaded elsewhere, keep what they had",
-    "datasets and versions that jobs made from this model's stream keep their rows: delete them, and run the jobs again",
+    "datasets and versions made from the stream of this model keep their rows: delete them, and run the jobs again",
     "downloads of the log, of snapshots and of datasets are where they were sent",
     "stored predictions that were never labelled stay until their time is over",
 )
@@ -165,9 +165,10 @@ class Forgetter:
         successor = await rewriter.stage()
         await self._note(name, receipt, successor.incarnation)
         await rewriter.build()
-        await rewriter.catch_up()
+        await rewriter.carry()
         copied: set[str] = set()
         await rewriter.copy_predictions(copied)
+        await rewriter.catch_up()
         await store.logs.seal(record, True)
         rewritten = await rewriter.finish(replica.snapshotter.log_bytes)
         await rewriter.copy_predictions(copied)

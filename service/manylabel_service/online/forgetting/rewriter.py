@@ -1,8 +1,8 @@
 """Rewrites the history of a model without some of its examples, into the successor of the model.
 
 Two states are folded side by side from the entry before the first one that is forgotten: the old one, to know what each
-entry did, and the new one. The new history leaves out every change that the old one refused. Entries stay at their positions;
-those of which examples are forgotten have only the others.
+entry did, and the new one. The new history leaves out every change that the old one refused. Entries stay at their
+positions; those of which examples are forgotten have only the others.
 """
 
 import asyncio
@@ -31,6 +31,9 @@ PREDICTIONS_AT_ONCE = 500
 FEW_ENTRIES = 1_000
 """Entries that may be left when the log is sealed."""
 
+MANY_ENTRIES = 100_000
+"""Entries of the log that are counted at most."""
+
 MANY_SNAPSHOTS = 10_000
 """More manual snapshots than a model has."""
 
@@ -51,7 +54,7 @@ class Selection:
 
 @dataclass(slots=True)
 class Findings:
-    """Result of a search for a selection in a history: numbers, the first position and that before it, ids of predictions."""
+    """Result of a search in a history: numbers, the first position and that before it, ids of predictions."""
 
     begin: str = START
     entries: int = 0
@@ -138,8 +141,20 @@ class Rewriter:
         await self._carry_early()
         for segment in self._found.segments:
             await self._rewrite(segment)
-        while await self._advance() >= FEW_ENTRIES:
-            pass
+        await self.catch_up()
+
+    async def catch_up(self) -> None:
+        """Go on until few entries of the log are left, or until they do not get fewer: others may be as fast."""
+        before = MANY_ENTRIES + 1
+        while FEW_ENTRIES <= (left := await self._left()) < before:
+            before = left if left < MANY_ENTRIES else before
+            while left > 0 and (n_entries := await self._advance()):
+                left -= n_entries
+
+    async def _left(self) -> int:
+        """Return the number of entries that the new log has not got; `MANY_ENTRIES` stands for more."""
+        counts = await self._store.logs.entries_after({self._record: self._adopted}, MANY_ENTRIES)
+        return min(counts.get(self._record, 0), MANY_ENTRIES)
 
     def _replayer(self, record: ModelMeta, past: PastStates) -> LogReplayer:
         reader = HistoryReader(record, self._store)
@@ -262,10 +277,8 @@ class Rewriter:
 
     # -- ending -----------------------------------------------------------------------------------
 
-    async def catch_up(self) -> None:
-        """Go on to the end of the log, and store what the old history has got meanwhile."""
-        while await self._advance():
-            pass
+    async def carry(self) -> None:
+        """Store the states and snapshots that the old history has got since `build` began."""
         await self._note_stops()
         past = PastStates(self.successor, self._store)
         for key in sorted(self._stops):
@@ -280,7 +293,9 @@ class Rewriter:
         ----------
         log_bytes : of the whole log of the model.
         """
-        await self.catch_up()
+        while await self._advance():
+            pass
+        await self.carry()
         data = await asyncio.to_thread(self._new.to_buffer, self._format)
         await self._put_snapshot(self._new, log_bytes, data)
         for snapshot in self._snapshots.values():

@@ -287,6 +287,8 @@ class Applier:
                 if time.monotonic() > give_up:
                     raise
                 attempts_left += 1
+                waiters, self._sync_waiters = self._sync_waiters, []
+                _answer(waiters, await self._catch_up())
                 await asyncio.sleep(SEALED_POLL_SECONDS)
 
     async def _catch_up(self) -> ServiceError | None:

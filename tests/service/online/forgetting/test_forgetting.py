@@ -249,7 +249,7 @@ async def test_one_at_a_time(any_fleet: Any) -> None:
 
 @pytest.mark.usefixtures("some_named")
 @pytest.mark.parametrize(
-    "step", ["find", "stage", "build", "catch_up", "copy_predictions", "finish", "replace", "purge", "erased"]
+    "step", ["find", "stage", "build", "carry", "copy_predictions", "finish", "replace", "purge", "erased"]
 )
 async def test_a_kill_at_any_step_leaves_one_or_the_other(
     any_fleet: Any, step: str, monkeypatch: pytest.MonkeyPatch
