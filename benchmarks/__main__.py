@@ -8,6 +8,7 @@ from benchmarks.batch import sections
 from benchmarks.history import measures as history
 from benchmarks.http import parts
 from benchmarks.install import extras as install
+from benchmarks.integrations import parts as integrations
 from benchmarks.online import budget, calibration, drift, label_next, missing, promise, speed, streams, vectors
 from benchmarks.peers import compare as peers
 from benchmarks.reproduce import papers
@@ -27,6 +28,7 @@ BENCHMARKS = {
     "history": history,
     "promise": promise,
     "http": parts,
+    "integrations": integrations,
     "batch": sections,
     "peers": peers,
     "install": install,

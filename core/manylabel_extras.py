@@ -50,7 +50,7 @@ def require(user: str, extra: str) -> None:
     Parameters
     ----------
     user : str
-        Who needs the extra, as the message names it.
+        Name, in the message, of the part that needs the extra.
     extra : str
         One of `EXTRAS`, or several, separated by commas.
     """

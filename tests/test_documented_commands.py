@@ -11,8 +11,8 @@ from tests.support.cases import for_each
 
 from manylabel_clients.command.app import app
 from manylabel_service.access.__main__ import parser as init_parser
+from manylabel_service.archive.__main__ import parser as archive_parser
 from manylabel_service.settings import option_names
-from manylabel_service.transfer.__main__ import parser as transfer_parser
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted(
@@ -31,8 +31,8 @@ PROSE = re.compile(r"[a-z][a-z-]*$")
 HANDED_ON = {
     ("serve",): set(option_names()),
     ("worker",): set(option_names()),
-    ("export",): set(transfer_parser("export")._option_string_actions),
-    ("import",): set(transfer_parser("import")._option_string_actions),
+    ("backup",): set(archive_parser("backup")._option_string_actions),
+    ("restore",): set(archive_parser("restore")._option_string_actions),
     ("keys", "init"): set(init_parser()._option_string_actions),
 }
 """Options of the commands that are programs of the server."""

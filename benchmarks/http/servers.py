@@ -104,10 +104,10 @@ def redis_version() -> str:
     return text.partition("v=")[2].partition(" ")[0]
 
 
-def post(port: int, path: str, body: bytes, key: str = "") -> bytes:
+def post(port: int, path: str, body: bytes, key: str = "", method: str = "POST") -> bytes:
     """One request, with a key if one is given, and its answer."""
     headers = {"Content-Type": "application/json", **({"Authorization": f"Bearer {key}"} if key else {})}
-    request = urllib.request.Request(f"http://127.0.0.1:{port}{path}", body, headers, method="POST")
+    request = urllib.request.Request(f"http://127.0.0.1:{port}{path}", body, headers, method=method)
     with urllib.request.urlopen(request, timeout=60) as answer:
         return bytes(answer.read())
 

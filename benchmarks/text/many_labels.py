@@ -45,7 +45,7 @@ def run(args: argparse.Namespace) -> None:
     print(f"\n{'':16}{'records':>9}{'labels':>8}{'features':>10}", end="")
     print(f"{'micro':>8}{'macro':>8}{'NDCG':>8}{'ms/record':>11}{'MiB':>8}{'dense':>9}{'peak MiB':>10}", flush=True)
     times = {}
-    for name in SETS:
+    for name in args.sets:
         with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as process:
             found = process.submit(measured, args.data, name).result()
         print(f"{name:16}{found.figures}", flush=True)

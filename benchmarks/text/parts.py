@@ -18,6 +18,9 @@ PARTS = {
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--only", nargs="+", choices=PARTS, default=list(PARTS), help="parts to run")
+    parser.add_argument(
+        "--sets", nargs="+", choices=many_labels.SETS, default=list(many_labels.SETS), help="sets of many-labels"
+    )
     parser.add_argument("--records", type=int, default=2_000, help="records to read; by default %(default)s")
     parser.add_argument("--repeats", type=int, default=7, help="runs of each contender; by default %(default)s")
     parser.add_argument("--seed", type=int, default=0)

@@ -32,7 +32,7 @@ def check_positive(name: str, value: object) -> float:
 
 def check_flag(name: str, value: object) -> bool:
     """Return a truth value."""
-    if isinstance(value, (Real, np.bool_)) and value in (True, False):  # not an array, which has no one truth value
+    if isinstance(value, (Real, np.bool_)) and value in (True, False):  # an array has no single truth value
         return bool(value)
     raise ValueError(f"{name} must be True or False, not {shown(value)}")
 
@@ -48,7 +48,7 @@ def is_finite(value: object) -> bool:
     """Return whether something is a finite real number, and not a truth value."""
     try:
         return isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value)
-    except OverflowError:  # an integer or fraction beyond the largest float
+    except OverflowError:  # an integer or fraction above the largest float
         return False
 
 
@@ -56,7 +56,7 @@ def shown(value: object) -> str:
     """Return the description of a value in an error message."""
     try:
         return repr(value)
-    except ValueError:  # Python writes no integer of thousands of digits
+    except ValueError:  # Python formats no integer with thousands of digits
         return f"so large a number of type {type(value).__name__}"
 
 
@@ -82,7 +82,7 @@ def check_zero_one(name: str, matrix: Any) -> None:
     step = max(1, _CHECKED_ENTRIES * len(stored) // max(1, stored.size))
     for first in range(0, len(stored), step):
         part = stored[first : first + step]
-        wrong = (part != 0) & (part != 1)  # NaN is neither
+        wrong = (part != 0) & (part != 1)  # NaN fails both comparisons
         if wrong.any():
             raise ValueError(f"{name} must hold only 0 and 1, not {part[wrong].flat[0]}")
 

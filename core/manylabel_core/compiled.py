@@ -82,7 +82,7 @@ def _with_files_of_its_own(dispatcher: Any) -> Any:
 
 
 class _NameOfThisProcess(str):
-    """A pattern of file names that adds the process which formats it, also where that was forked since."""
+    """Pattern of file names with the id of the process that formats it, also in a fork."""
 
     def format(self, *args: object, **values: object) -> str:
         return self.replace("{number:d}", f"{_process}.{{number:d}}").format(*args, **values)
@@ -102,7 +102,7 @@ def discard_stale(package: Path) -> int:
         newest = max(shared, _newest_source_ns(folder.rglob("*.py")))
         stale += [file for file in folder.rglob("__pycache__/*.nb[ic]") if 0 < _changed_ns(file) < newest]
     for file in stale:
-        with suppress(OSError):  # deleted already, or owned by another user
+        with suppress(OSError):  # already deleted, or owned by another user
             file.unlink()
     return len(stale)
 

@@ -29,7 +29,7 @@ class NotLinear(ValueError):
 
 
 class Explanation(NamedTuple):
-    """An explanation has the features that speak most for one label of one example, and against it.
+    """Features with the largest positive and negative contributions to one label of one example.
 
     The score is the sum of the contributions, of the title and of the rest, to rounding.
 
@@ -52,12 +52,12 @@ class Explanation(NamedTuple):
 
 
 class Scorer(NamedTuple):
-    """A scorer is a linear function of the scaled features of one example.
+    """Linear function of the scaled features of one example.
 
     Attributes
     ----------
     weights : ndarray of shape (n_values,), float64
-        Of the features of the example, in their order.
+        Weights of the features of the example, in their order.
     constant : float
     """
 

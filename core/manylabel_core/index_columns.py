@@ -111,7 +111,7 @@ class IndexColumns:
     def _append(self, new: NDArray[np.int32]) -> None:
         first, n_columns = self._n_columns, self._n_columns + len(new)
         if self._indices is None:
-            if new[0] == first and new[-1] == n_columns - 1:  # they ascend, so all between are there
+            if new[0] == first and new[-1] == n_columns - 1:  # ascending: no index is missing
                 self._n_columns = n_columns
                 return
             self._indices = self.indices

@@ -31,7 +31,7 @@ KernelFunction = Callable[[Any, Any], NDArray[Any]]
 
 @dataclass(frozen=True)
 class Kernel:
-    """A kernel gives its values for two matrices of examples, row by row.
+    """Kernel function of the rows of two matrices.
 
     Parameters
     ----------
@@ -62,7 +62,7 @@ class Kernel:
         Returns
         -------
         ndarray of shape (n_samples, n_others)
-            Of the type of X.
+            Kernel values, of the dtype of X.
 
         Raises
         ------
@@ -100,7 +100,7 @@ def gram(kernel: Kernel, X: Any, dtype: DTypeLike | None = None) -> NDArray[Any]
     """Return the Gram matrix (n_samples, n_samples), of the type of X or the one given, symmetric to the last bit."""
     n_samples = X.shape[0]
     K = np.empty((n_samples, n_samples), dtype=X.dtype if dtype is None else dtype)
-    with np.errstate(over="ignore", invalid="ignore"):  # who takes the matrix checks it
+    with np.errstate(over="ignore", invalid="ignore"):  # the receiver of the matrix checks it
         for rows in row_blocks(n_samples, n_samples * 8):
             K[rows] = kernel(X[rows], X)
     # BLAS may sum the two halves in different orders.
@@ -148,7 +148,7 @@ def _sparse_variance(X: Any) -> float:
     mean = float(X.data.sum()) / size
     deviations = X.data - mean
     n_zeros = size - len(X.data)
-    error = float(deviations.sum()) - n_zeros * mean  # 0 but for rounding
+    error = float(deviations.sum()) - n_zeros * mean  # 0 except for rounding
     squares = float(deviations @ deviations) + n_zeros * mean**2
     return float(max(squares - error**2 / size, 0.0) / size)
 

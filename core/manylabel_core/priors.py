@@ -27,14 +27,14 @@ FLOOR = 1e-6
 
 @dataclass(frozen=True, eq=False)
 class Prior:
-    """A prior says what is known about the relations between labels.
+    """Prior knowledge about the relations between labels.
 
     Attributes
     ----------
     R : ndarray of shape (n_labels, n_labels), float64
         Symmetric and positive definite.
     eps : float
-        What had to be added to the diagonal for that; contained in R.
+        Constant that was added to the diagonal of R for that.
     """
 
     R: NDArray[np.float64]
@@ -121,7 +121,7 @@ def category_attributes(attributes: ArrayLike, p: ArrayLike | None = None, eps: 
     p : array-like of shape (n_categories,), optional
         How often each category is expected, >= 0, scaled to sum 1. None: all alike.
     eps : float, optional
-        As in `positive_definite`. R has at most n_categories directions; a larger eps leaves more to the data.
+        The same as in `positive_definite`. R has at most rank n_categories; a larger eps weakens the prior.
 
     References
     ----------
@@ -162,7 +162,7 @@ def label_correlation(Y: Any, shrinkage: float | str = "auto") -> Prior:
     both, n = _cooccurrence(Y)
     share = np.diag(both) / n
     spread = np.sqrt(share * (1 - share))
-    spread[spread == 0] = np.inf  # one class only
+    spread[spread == 0] = np.inf  # only one class
     corr = (both / n - np.outer(share, share)) / np.outer(spread, spread)
     np.fill_diagonal(corr, 1.0)
     s = _optimal_shrinkage(both, n, share, spread, corr) if shrinkage == "auto" else shrinkage
@@ -213,7 +213,7 @@ def _optimal_shrinkage(
     neither = n - counts[:, None] - counts[None, :] + both
     squares = both * np.outer(one, one) + neither * np.outer(zero, zero)
     squares += alone * np.outer(one, zero) + alone.T * np.outer(zero, one)
-    # Of the products of two standardised labels, whose mean is their correlation: the variance of that mean.
+    # The correlation of two labels is the mean of the products of their standardised values: the variance of that mean.
     variance = (squares / n - corr**2) / (n - 1)
     apart = ~np.eye(len(corr), dtype=bool)
     signal = float((corr[apart] ** 2).sum())

@@ -116,7 +116,7 @@ class Targets(NamedTuple):
     n_labels : ndarray of shape (n_samples,), int64
         How many label columns existed when the example is learnt (labels may appear within a batch).
     weights : ndarray of shape (n_samples,), or (0,) where all are 1, float64
-        What the loss of each example is multiplied by: above 0, at most `MAX_EXAMPLE_WEIGHT`.
+        Factor of the loss of each example: above 0, at most `MAX_EXAMPLE_WEIGHT`.
     """
 
     indptr: NDArray[np.int64]
@@ -205,7 +205,7 @@ def as_weights(weights: ArrayLike | None, n_samples: int, name: str = "sample_we
     allowed = (found > 0.0) & (found <= MAX_EXAMPLE_WEIGHT)
     if not allowed.all():
         at = int(np.argmin(allowed))
-        shown = f"{found[at]:g}" if found[at] else "zero"  # as scikit-learn's tools look for
+        shown = f"{found[at]:g}" if found[at] else "zero"  # scikit-learn's wording, which its test tools match
         raise ValueError(f"{name}[{at}] is {shown}: must be above 0 and at most {MAX_EXAMPLE_WEIGHT:g}")
     return NO_WEIGHTS if (found == 1.0).all() else found
 

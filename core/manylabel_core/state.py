@@ -31,7 +31,7 @@ FORMAT = 1
 KEY = "manylabel"
 _RESERVED = ("format", "checksum")
 _LENGTH_BYTES = 8  # a safetensors file starts with the length of its JSON header, little-endian
-_ALIGNMENT = 8  # of the arrays: the header is filled up with blanks
+_ALIGNMENT = 8  # alignment of the arrays: the header is padded with blanks
 
 _CODES = ("BOOL", "U8", "I8", "I16", "U16", "F16", "I32", "U32", "F32", "F64", "I64", "U64")
 """The codes of types in the header; arrays stand in the file by type, the last of these first, and then by name."""
@@ -74,7 +74,7 @@ class LateArray:
 
 
 class State(NamedTuple):
-    """A state is arrays by name and a header, as bytes and back; the same content always gives the same bytes.
+    """Arrays by name and a header that serialise to bytes; the same content always gives the same bytes.
 
     Attributes
     ----------
@@ -164,7 +164,7 @@ class State(NamedTuple):
         Parameters
         ----------
         data : bytes-like
-            Of a buffer that can be written the arrays are views, where they are aligned; of bytes they are copies.
+            The file. Aligned arrays are views of a writable buffer; arrays of bytes are copies.
         max_header_bytes : int, optional
             Most bytes of JSON that are parsed, which holds the interpreter's lock; None: any number.
 
@@ -294,6 +294,6 @@ def _place(name: str, entry: Any) -> tuple[np.dtype[Any], tuple[int, ...], int, 
 def _array(view: memoryview, dtype: np.dtype[Any], shape: tuple[int, ...], begin: int, end: int) -> NDArray[Any]:
     try:
         array = np.frombuffer(view[begin:end], dtype=dtype).reshape(shape)
-    except ValueError as error:  # empty, with an axis that no array can have
+    except ValueError as error:  # empty, and with an axis longer than any array's
         raise DamagedState(f"no array can have the shape {shape}: {error}") from error
     return array if array.flags.writeable and array.flags.aligned else array.copy()

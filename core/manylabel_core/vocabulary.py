@@ -15,7 +15,7 @@ _AT_ONCE = 4096
 
 
 class Vocabulary:
-    """A vocabulary maps names to columns, in order of first appearance.
+    """Map of names to columns, in order of first appearance.
 
     A column never changes once given: names are only ever appended, or renamed. Two vocabularies that were fed the same
     names in the same order are therefore equal, which is what lets replicas of one log agree without talking.

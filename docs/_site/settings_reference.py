@@ -32,7 +32,7 @@ named `manylabel`, Kubernetes sets variables such as `MANYLABEL_SERVICE_HOST`.
 GROUPS = {
     "Jobs and datasets": r"job_|max_queued_jobs|max_dataset",
     "Logs, traces, audit": r"log_level|log_format|otel_|audit_",
-    "Storage": r"store$|data_dir|redis_|durability|snapshot_|history_|max_snapshot_bytes|max_manual_snapshots",
+    "Storage": r"store$|data_dir|redis_|durability|snapshot_|history_|archive|max_snapshot_bytes|max_manual_snapshots",
     "Network and access": r"config|host|port$|insecure|max_keys|allowed_|trusted_|tls_|workers|max_connections|header_"
     r"|body_|idle_|max_buffered|max_body|max_batch|max_scores|max_response|shutdown_",
     "Models": "",

@@ -48,6 +48,7 @@ from manylabel_service.api.web.parse_queue import ParseQueue
 from manylabel_service.api.web.problems import HANDLERS
 from manylabel_service.api.web.routes import check_guarded
 from manylabel_service.api.web.traces import TracingMiddleware
+from manylabel_service.archive.service import ArchiveService
 from manylabel_service.audit.files import AuditFiles
 from manylabel_service.audit.log import AuditLog
 from manylabel_service.audit.output import AuditOutput
@@ -60,6 +61,7 @@ from manylabel_service.lifespan import lifespan
 from manylabel_service.models.registry import Registry
 from manylabel_service.settings import Settings
 from manylabel_service.storage import Store
+from manylabel_service.storage.places import open_place
 from manylabel_service.telemetry import tracing
 from manylabel_service.telemetry.metrics import Telemetry
 from manylabel_service.telemetry.worker_metrics import WorkerMetrics
@@ -128,8 +130,11 @@ def create_app(
     keyring = Keyring(KeyStore(store.documents, settings.max_keys), reached_at)
     sources = Sources(store, registry, jobs)
     deliverer = Deliverer(store, settings, registry, sources, telemetry.attempted_delivery)
+    archive = None
+    if settings.archive is not None:
+        archive = ArchiveService(store, registry, open_place(settings.archive), settings.archive_seconds)
     context = Context(
-        settings, registry, telemetry, datasets, jobs, connections, keyring, deliverer, Files.shipped(), audit
+        settings, registry, telemetry, datasets, jobs, connections, keyring, deliverer, Files.shipped(), audit, archive
     )
     app = FastAPIOffline(
         title="ManyLabel",
@@ -137,9 +142,9 @@ def create_app(
         routes=routes,
         docs_url="/docs",
         redoc_url=None,
-        swagger_ui_parameters={"validatorUrl": None},  # of another server, which would be asked about this one
+        swagger_ui_parameters={"validatorUrl": None},  # a remote validator, to which the description would be sent
         redirect_slashes=False,
-        telemetry={"tracing": False, "metrics": False, "logs": False},  # asked about at every request if left on
+        telemetry={"tracing": False, "metrics": False, "logs": False},  # would otherwise be looked up at every request
         exception_handlers={**HANDLERS, RequestValidationError: answer_wrong_parameters},
         lifespan=lambda _: lifespan(context, store, on_ready, on_failure),
     )

@@ -205,6 +205,27 @@ class ModelIsTrained(ServiceError, kind="conflict", title="Model is trained by j
     name: str
 
 
+class ModelFollows(ServiceError, kind="conflict", title="Model follows another"):
+    """A change of a model that learns from another model's log."""
+
+    message = "model {self.name!r} learns from the log of {self.leader!r}, and takes no changes; send them there"
+    name: str
+    leader: str
+
+
+class ModelHasFollowers(ServiceError, kind="conflict"):
+    """The deletion of a model that others follow."""
+
+    message = "model {self.name!r} is followed by {self.others}: delete them first, or send followers=delete"
+    name: str
+    followers: Collection[str]
+
+    @property
+    def others(self) -> str:
+        """The names of the followers."""
+        return ", ".join(map(repr, self.followers))
+
+
 class NoRollback(ModelIsTrained):
     """A trained model, which has versions instead of snapshots to go back to."""
 
@@ -233,14 +254,14 @@ class NotReady(ServiceError, kind="unavailable"):
     message = "{self.detail}; retry in {self.retry_after:g} s"
     detail: str
     """Reason, as a clause."""
-    retry_after: float = 1.0
+    retry_after: float | None = 1.0
 
 
 class ModelFailed(NotReady):
     """The model cannot be loaded or is inconsistent; retrying does not help."""
 
     message = "{self.detail}"
-    retry_after: float | None = None  # type: ignore[assignment]  # there is none
+    retry_after: float | None = None  # no default
 
 
 class IncompatibleRelease(NotReady):
@@ -486,7 +507,7 @@ class LabelsDeclared(ServiceError, kind="conflict"):
     name: str
 
 
-# Kept predictions
+# Stored predictions
 
 
 class PredictionError(ServiceError):

@@ -8,6 +8,7 @@ import structlog
 
 from manylabel_service.api.context import Context
 from manylabel_service.api.routers.server import exposition
+from manylabel_service.archive.mark import check_complete
 from manylabel_service.errors import ServiceError, StorageUnavailable
 from manylabel_service.storage import Store
 from manylabel_service.telemetry.loop_delay import measure
@@ -22,7 +23,7 @@ log = structlog.get_logger()
 async def lifespan(
     context: Context, store: Store, on_ready: Callable[[], None], on_failure: Callable[[], None]
 ) -> AsyncIterator[None]:
-    """Serve inside; the application gets ready meanwhile, so that /livez answers at once.
+    """Serve in the context; the application starts in the background, so that /livez responds at once.
 
     Parameters
     ----------
@@ -46,6 +47,8 @@ async def lifespan(
         await context.webhooks.stop()
         await context.jobs.stop()
         await context.registry.stop()
+        if context.archive is not None:
+            await context.archive.stop()
         await context.keyring.stop()
         await store.close()
         if context.audit is not None:
@@ -68,13 +71,14 @@ async def _start(context: Context, store: Store, on_ready: Callable[[], None], o
 
 
 async def _open(context: Context, store: Store) -> None:
-    """Open the store and start; a store that is not there yet is waited for."""
+    """Open the store, waiting until it is available, and start."""
     pause, is_open = BACKOFF_SECONDS[0], False
     while True:
         try:
             if not is_open:
                 await store.open()
             is_open = True
+            await check_complete(store)
             workers = context.telemetry.workers
             await context.keyring.start(check=workers is None or workers.number == 0)
             if context.audit is not None:
@@ -82,6 +86,8 @@ async def _open(context: Context, store: Store) -> None:
             await context.registry.start()
             await context.jobs.start()
             await context.webhooks.start()
+            if context.archive is not None:
+                context.archive.start()
             return
         except StorageUnavailable as error:
             if not error.heals:

@@ -1,4 +1,4 @@
-"""Names of models and datasets, as they stand in addresses."""
+"""Names of models and datasets in URLs."""
 
 import re
 

@@ -26,7 +26,7 @@ class HostUnknown(Exception):
 
 
 def embedded(address: IPAddress) -> IPAddress:
-    """Return the IPv4 address that an IPv6 address stands for (mapped, 6to4, NAT64); any other address unchanged."""
+    """Return the IPv4 address inside an IPv6 address (mapped, 6to4, NAT64); any other address unchanged."""
     if isinstance(address, IPv4Address):
         return address
     nat64 = IPv4Address(int(address) & 0xFFFFFFFF) if address in _NAT64 else None
@@ -34,7 +34,7 @@ def embedded(address: IPAddress) -> IPAddress:
 
 
 def literal(host: str) -> str | None:
-    """Return a host that is an IP address as the address is written; None for a name."""
+    """Return a host that is an IP address in canonical form; None for a name."""
     try:
         return str(ip_address(host))
     except ValueError:
@@ -53,7 +53,7 @@ async def resolve(url: httpx2.URL, seconds: float) -> list[str]:
     try:
         async with asyncio.timeout(seconds):
             found = await asyncio.get_running_loop().getaddrinfo(url.host, url.port, type=socket.SOCK_STREAM)
-    except (OSError, TimeoutError, UnicodeError) as error:  # the last for a name that cannot be one
+    except (OSError, TimeoutError, UnicodeError) as error:  # UnicodeError for an invalid host name
         raise HostUnknown(type(error).__name__) from error
     return list(dict.fromkeys(str(each[4][0]) for each in found))
 
@@ -89,7 +89,7 @@ async def requested(
 
 
 async def from_first(addresses: list[str], request: Callable[[str], Awaitable[T]]) -> T:
-    """Return what a request returns for the first address that can be connected to."""
+    """Return the result of a request to the first address that accepts a connection."""
     for address in addresses[:-1]:
         with suppress(httpx2.ConnectError):
             return await request(address)

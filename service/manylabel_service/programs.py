@@ -28,7 +28,7 @@ class Parser(argparse.ArgumentParser):
     Parameters
     ----------
     program : str
-        Name of the program, such as "manylabel export".
+        Name of the program, such as "manylabel backup".
     description, epilog : str
         Texts of its help, before and after the list of arguments.
     """

@@ -40,7 +40,7 @@ from pydantic_settings import (
 )
 
 from manylabel_core.records import RecordLimits
-from manylabel_service.storage.address import EMBEDDED, Address, is_redis
+from manylabel_service.storage.address import EMBEDDED, Address, check_archive, is_redis
 from manylabel_service.storage.protocol import Durability
 
 LogLevel = Literal["debug", "info", "warning", "error"]
@@ -189,6 +189,12 @@ class Settings(BaseSettings):
     history_days: NonNegativeFloat = 0.0
     """Maximum age in days of the examples in the history of a model; 0 for no maximum. Examples that the newest
     snapshots still need may be older."""
+
+    archive: str | None = None
+    """Address of the archive, a continuous backup that `manylabel restore` reads, as file:///DIRECTORY."""
+
+    archive_seconds: PositiveFloat = 10.0
+    """Seconds between two passes of archiving; a lost disk costs at most the updates of that long."""
 
     max_connections: PositiveInt = 1_000
     """Maximum concurrent connections per process, also capped by the open-file limit. At the limit an idle connection
@@ -420,6 +426,13 @@ class Settings(BaseSettings):
             raise ValueError("must be 1 with store = sqlite, which serves one process; use a redis:// store")
         return workers
 
+    @field_validator("archive")
+    @classmethod
+    def _is_a_place(cls, archive: str | None) -> str | None:
+        if archive is not None:
+            check_archive(archive)
+        return archive
+
     @field_validator("job_runner")
     @classmethod
     def _reach_the_workers(cls, runner: str, info: ValidationInfo) -> str:
@@ -604,7 +617,7 @@ def _said(error: ErrorDetails, kind: type[Settings]) -> str:
         return "unknown setting" + _nearest(_suffix(name), known, prefix)
     said = error["msg"].removeprefix("Value error, ").replace("Input should be", "must be")
     said = said.partition(", unable to ")[0]
-    secret = name in ("store", "redis_password")  # an address may have a password in it
+    secret = name in ("store", "redis_password")  # an address may contain a password
     return said if secret else f"{said} (got {error['input']!r})"
 
 

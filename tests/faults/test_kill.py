@@ -174,37 +174,3 @@ async def _replay(data_dir: Path) -> Replayed:
 
 def _newest_snapshot(data_dir: Path) -> Path:
     return max(data_dir.glob("snapshots/*/*.safetensors"), key=lambda path: int(path.stem))
-
-
-def test_a_damaged_snapshot_costs_a_replay_and_is_logged(server_process: Start) -> None:
-    server = server_process(
-        "--snapshot-every-updates", "50", "--snapshot-retention-count", "100000", "--log-format", "json"
-    )
-    server.start()
-    with Client(server.url) as client:
-        model = client.create_model("m", algorithm="salt", scaling="standard")
-        for i in range(220):
-            model.update({"a": i % 5, f"b{i % 9}": 1.0}, [f"label {i % 4}"])
-    server.kill()
-    newest = _newest_snapshot(server.data_dir)
-    data = bytearray(newest.read_bytes())
-    data[-1] ^= 1
-    newest.write_bytes(data)
-
-    server.start()
-    with Client(server.url) as client:
-        assert client.model("m").status().updates == 220
-        client.model("m").update({"a": 1.0}, ["label 0"])
-    assert server.stop() == 0
-    assert '"snapshot_damaged"' in server.log.read_text()
-    replayed = asyncio.run(_replay(server.data_dir))
-    assert _newest_snapshot(server.data_dir).read_bytes() == replayed.model.to_bytes()
-
-
-def test_a_second_server_on_the_same_directory_is_refused(server_process: Start) -> None:
-    first = server_process().start()
-    second = server_process(data_dir=first.data_dir)
-    second.log = first.data_dir.with_name("second.log")
-    with pytest.raises(AssertionError, match=f"in use by process {first.pid}"):
-        second.start()
-    assert first.is_ready()

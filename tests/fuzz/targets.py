@@ -2,13 +2,8 @@
 
 import asyncio
 import contextlib
-import hashlib
 import io
-import json
-import tempfile
-import zipfile
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -30,11 +25,12 @@ from manylabel_service.api.web.bodies import json_value
 from manylabel_service.api.web.multipart import Multipart
 from manylabel_service.api.web.problems import Problem
 from manylabel_service.api.web.validation import Path as Place
+from manylabel_service.archive.layout import ArchivedDocument, ArchivedModel, StoreCatalogue
 from manylabel_service.errors import ReleaseTooOld, UnreadableEntry
 from manylabel_service.hosting.signature import Signature
 from manylabel_service.label_studio.config import ConfigRefused, read_config
 from manylabel_service.online.state.log_entries import Rollback, Update, decode, encode
-from manylabel_service.transfer.archive import MANIFEST, ArchiveReader, BadArchive
+from manylabel_service.storage.places.place import ObjectDamaged
 
 LIMITS = ReaderLimits(rows=1_000, features=1_000, labels=100, nonzeros=10_000, bytes=2**20)
 
@@ -158,23 +154,16 @@ def _entries() -> Sequence[bytes]:
 
 
 def _archive(data: bytes) -> object:
-    with tempfile.TemporaryDirectory() as directory:
-        path = Path(directory, "a.zip")
-        path.write_bytes(data)
-        reader = ArchiveReader(path)
-        reader.check()
-    return reader.contents
+    return StoreCatalogue.from_bytes("catalogue", data)
 
 
 def _archives() -> Sequence[bytes]:
-    file = io.BytesIO()
-    content = b"{}"
-    entry = {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
-    with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
-        archive.writestr("models/a.json", content)
-        manifest = {"format": "manylabel-archive", "version": 1, "files": {"models/a.json": entry}, "models": []}
-        archive.writestr(MANIFEST, json.dumps(manifest))
-    return [file.getvalue()]
+    key = ArchivedDocument.model_construct(kind="key", name="a", revision=1, value=b"{}")
+    model = ArchivedModel.model_construct(name="m", incarnation=1, spec=b"{}", timeline=1, begin="0", through="7")
+    catalogue = StoreCatalogue.model_construct(
+        format=1, store="0" * 32, unix_ms=0, closed=True, documents=(key,), models=(model,), blobs=()
+    )
+    return [catalogue.to_bytes()]
 
 
 CHANGES = [bytes(range(8)), b"\x01\x00" * 6, b"\x02\x00\x00\x00" * 4]
@@ -199,6 +188,6 @@ TARGETS: dict[str, Target] = {
     "model": Target(model, (DamagedState,), CHANGES),
     "version": Target(predictor, (DamagedState,), CHANGES),
     "dataset": Target(dataset, (DamagedState,), CHANGES),
-    "archive": Target(_archive, (BadArchive,), _archives()),
+    "archive": Target(_archive, (ObjectDamaged,), _archives()),
 }
 """By name."""

@@ -98,16 +98,6 @@ async def fleet(redis_server: Any, quick: None) -> AsyncIterator[Fleet]:
 
 
 @pytest.fixture
-async def durable_fleet(new_redis: Callable[..., Any], quick: None) -> AsyncIterator[Fleet]:
-    """The same on a Redis that syncs each change to the disk before it answers."""
-    with new_redis(options={"appendfsync": "always"}) as server:
-        server.start()
-        fleet = Fleet(lambda: RedisStore(Address.parse(server.url), fleet.redis_timeout_seconds), server)
-        yield fleet
-        await fleet.end()
-
-
-@pytest.fixture
 async def lone_fleet(tmp_path: Path, quick: None) -> AsyncIterator[Fleet]:
     """A fleet of one: the embedded store has room for no more."""
     fleet = Fleet(lambda: SQLiteStore(tmp_path / "data"))

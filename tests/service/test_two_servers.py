@@ -22,10 +22,8 @@ from manylabel_service.trained.artifact import Convergence, ModelArtifact
 from manylabel_service.trained.publishing import publish
 from manylabel_service.trained.version import VersionMeta
 
-PAUSES_SECONDS = (0.0, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3)
+PAUSES_SECONDS = (0.0, 0.1, 0.3)
 """Between a change on one server and one on the other: shorter and longer than the interval of polls."""
-some_pauses = pytest.mark.parametrize("pause", [0.0, 0.15, 0.3], indirect=True)
-"""For what takes longer to set up than keys do."""
 LEARN = {"x": [1.0], "y": ["a"]}
 
 
@@ -91,34 +89,24 @@ def key_of(server: Server, **fields: Any) -> dict[str, Any]:
     return made
 
 
-def test_a_key_that_is_revoked_there(pair: Pair, pause: Callable[[], None]) -> None:
-    lost, other = key_of(pair.here), key_of(pair.here)
-    eventually(lambda: pair.there.opens(lost["key"]) and pair.there.opens(other["key"]))
+def test_keys_that_change_there(pair: Pair, pause: Callable[[], None]) -> None:
+    """One is revoked, one expires and one is made on a server, while the other one changes keys of its own."""
+    lost, short, own = (key_of(pair.here) for _ in range(3))
+    eventually(lambda: all(pair.there.opens(each["key"]) for each in (lost, short, own)))
     pair.there.do("DELETE", f"/v1/keys/{lost['id']}")
     pause()
-    pair.here.do("PATCH", f"/v1/keys/{other['id']}", {"note": "changed here"})
-    eventually(lambda: not pair.here.opens(lost["key"]))
-
-
-def test_a_key_that_is_made_there(pair: Pair, pause: Callable[[], None]) -> None:
+    pair.here.do("PATCH", f"/v1/keys/{own['id']}", {"note": "changed here"})
+    soon = (datetime.now(UTC) + timedelta(seconds=0.5)).isoformat()
+    pair.there.do("PATCH", f"/v1/keys/{short['id']}", {"expires_at": soon})
+    pause()
+    pair.here.do("DELETE", f"/v1/keys/{own['id']}")
     made = key_of(pair.there)
     pause()
-    own = key_of(pair.here)
-    eventually(lambda: pair.here.opens(made["key"]))
-    eventually(lambda: pair.there.opens(own["key"]))
+    mine = key_of(pair.here)
+    eventually(lambda: pair.here.opens(made["key"]) and pair.there.opens(mine["key"]))
+    eventually(lambda: not pair.here.opens(lost["key"]) and not pair.here.opens(short["key"]))
 
 
-def test_a_key_that_is_changed_there(pair: Pair, pause: Callable[[], None]) -> None:
-    changed, other = key_of(pair.here), key_of(pair.here)
-    eventually(lambda: pair.there.opens(changed["key"]))
-    soon = (datetime.now(UTC) + timedelta(seconds=0.5)).isoformat()
-    pair.there.do("PATCH", f"/v1/keys/{changed['id']}", {"expires_at": soon})
-    pause()
-    pair.here.do("DELETE", f"/v1/keys/{other['id']}")
-    eventually(lambda: not pair.here.opens(changed["key"]))
-
-
-@some_pauses
 def test_a_member_that_changes_there(pair: Pair, pause: Callable[[], None], request: pytest.FixtureRequest) -> None:
     names = [f"{where}-{request.node.callspec.id}" for where in ("there", "here")]
     for server, name in zip((pair.there, pair.here), names, strict=True):
@@ -135,7 +123,6 @@ def positions_told(server: Server, model: str) -> list[str]:
     return [member["models"][model] for member in members if model in member["models"]]
 
 
-@some_pauses
 def test_a_version_that_is_promoted_there(
     pair: Pair, pause: Callable[[], None], request: pytest.FixtureRequest
 ) -> None:
@@ -181,7 +168,6 @@ def meta(job: str) -> VersionMeta:
     return VersionMeta(job, "m3l", {}, 20, None, 1_700_000_000_000)
 
 
-@some_pauses
 def test_a_data_set_and_a_job_that_change_there(
     pair: Pair, pause: Callable[[], None], request: pytest.FixtureRequest
 ) -> None:

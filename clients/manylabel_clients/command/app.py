@@ -20,6 +20,7 @@ from manylabel_clients.command.models import (
     update,
 )
 from manylabel_clients.command.server import (
+    archive,
     audit,
     demo,
     keys,
@@ -27,7 +28,6 @@ from manylabel_clients.command.server import (
     paperless,
     replicas,
     serve,
-    transfer,
     webhooks,
     worker,
 )
@@ -49,7 +49,7 @@ for module in (
     serve,
     worker,
     replicas,
-    transfer,
+    archive,
     demo,
     models,
     snapshots,

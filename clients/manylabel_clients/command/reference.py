@@ -20,7 +20,7 @@ this machine need an extra, and name it if it is missing:
 
 | extra | needed by |
 |---|---|
-| `manylabel[server]` | `serve`, `worker`, `export`, `import`, `keys init` |
+| `manylabel[server]` | `serve`, `worker`, `backup`, `restore`, `keys init` |
 | `manylabel[core]` | `train`, files of CSV; with `manylabel[onnx]`, `export-model` |
 | `manylabel[river]` | `feed`, `evaluate FILE`; with `manylabel[server]`, `demo` |
 | `manylabel[plots]`, `manylabel[mcp]` | `models plot`, `mcp` |
@@ -38,8 +38,8 @@ OF_FILES = ("labels", "tags", "separator", "ignore", "text", "weight", "zero_bas
 MORE = {
     "serve": "[its settings](settings.md)",
     "worker": "[its settings](settings.md), [training](operations.md#training)",
-    "export": "[moving to another store](operations.md#moving-to-another-store)",
-    "import": "[moving to another store](operations.md#moving-to-another-store)",
+    "backup": "[backup and restore](backup.md)",
+    "restore": "[backup and restore](backup.md)",
     "mcp": "[tools for agents](mcp.md)",
     "label": "[what to label next](http.md#get-v1modelsmpredictions)",
     "export-model": "[the files](export.md)",

@@ -74,13 +74,13 @@ class ApiError(ManyLabelError):
     code : str
         The kind of problem in one word, as ``model_not_found``; empty when something in between answered.
     detail : str
-        What happened, where, and what can be done.
+        The problem, the field, and what to do.
     errors : tuple of FieldError
         The fields that are wrong, if it is about fields.
     request_id : str or None
         Names the request in the server's log.
     retry_after_seconds : float or None
-        What the header Retry-After asked for.
+        Value of the header Retry-After.
     """
 
     def __init__(

@@ -76,7 +76,7 @@ class OnlineClassifier(base.MultiLabelClassifier):
             True or False by label. A label that is missing is unknown, and the loss leaves it out; one never
             met before gets a column.
         w : float
-            What the loss of the example is multiplied by, above 0 and at most 1,000.
+            Factor of the loss of the example, above 0 and at most 1,000.
 
         Raises
         ------
@@ -133,7 +133,7 @@ class OnlineClassifier(base.MultiLabelClassifier):
         y : data frame of as many rows
             A column of bools, or 0 and 1, for each label; None, NaN and NA are unknown.
         w : sequence of numbers, optional
-            What the loss of each row is multiplied by; 1 if it is left out.
+            Factor of the loss of each row; 1 if omitted.
 
         Raises
         ------

@@ -29,7 +29,7 @@ class RemoteModel(base.MultiLabelClassifier):
     prediction. Works in pipelines and in `evaluate.progressive_val_score`; each example is then two requests,
     so to push a stream through, `feed` is many times faster, and the server measures by itself.
 
-    What it has learnt is on the server. A clone, a deep copy or an unpickled copy is therefore another
+    The model is on the server. A clone, a deep copy or an unpickled copy is therefore another
     handle of the same model: cloning forgets nothing, and what one handle learns, all of them know.
 
     As in river, the `y` of `learn_one` may list some labels only; the others are unknown for that example.
@@ -41,7 +41,7 @@ class RemoteModel(base.MultiLabelClassifier):
         Address of the server, or a client of it (for time-outs, retries and headers of your own). With an
         address the object can be pickled, and the client it makes is closed with it.
     name : str
-        Of a model that exists: `Client.create_model` creates one.
+        Name of an existing model; `Client.create_model` creates one.
     api_key : str or Secret, optional
         The key for an address, as `Client` takes it; a client has its own. It is not pickled: the process that
         unpickles the model has it in the environment variable ``MANYLABEL_API_KEY``.

@@ -19,7 +19,7 @@ MAX_MATRIX_ROWS = 1000
 
 @dataclass(frozen=True, slots=True)
 class Number:
-    """A finite number is allowed, or an integer, within bounds; `above` and `below` are not allowed themselves."""
+    """Bounds of a finite number or an integer; `above` and `below` are exclusive."""
 
     integer: bool = False
     least: float | None = None
@@ -58,7 +58,7 @@ Kind = Number | Choice | Flag | Null | Matrix
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """A parameter has a default, a description, and one or more kinds of values that are allowed."""
+    """Parameter of a trainer: default, description, and the kinds of values that are allowed."""
 
     name: str
     default: Any
@@ -68,7 +68,7 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True)
 class Trainer:
-    """A trainer makes a model from a dataset.
+    """Trainer: it fits a model to a dataset.
 
     Attributes
     ----------

@@ -93,7 +93,7 @@ class LSAMML(ViewModel):
         paper, a narrow view that is easy to reproduce gets nearly all the weight, and the others are ignored.
         Used with view_weights="errors".
     view_weights : {"labels", "equal", "errors"}, default="labels"
-        What decides on the weights of views. "labels" doubles and halves the factors f_v, from 1, as long as a ridge
+        Criterion for the weights of views. "labels" doubles and halves the factors f_v, from 1, as long as a ridge
         regression of the labels on the views side by side (each multiplied by the root of its factor) predicts
         labelled rows that are left out better; the largest is at most 16 times the smallest, and with fewer than 50
         labelled rows that have all views they are equal. "equal" leaves them at 1. Both keep alpha all through the
@@ -125,7 +125,7 @@ class LSAMML(ViewModel):
         `exp(-|u - v|^2 / (2 w^2))`: k(x, landmarks) times the inverse root of the landmarks' Gram matrix. Landmarks
         are drawn from the rows that have the view, and w is the median of their distances.
     n_landmarks : int, default=200
-        Of a view, with kernel="rbf"; all its rows if there are fewer.
+        Number of landmarks per view with kernel="rbf"; all rows of a view that has fewer.
     warm_start : bool, default=False
         Keep what the alternation needs to go on (`joint_coef_`), and go on from there when `fit` is called again
         with views, labels and n_components of the same shape. On the same data with the same parameters, a fit that
@@ -135,10 +135,10 @@ class LSAMML(ViewModel):
     random_state : int, RandomState or None, default=0
         Where the search for the start, a truncated singular value decomposition, begins.
     optimise : {"micro_f1", "macro_f1", "hamming", "none"}, default="micro_f1"
-        As for `M3L`: thresholds on scores of rows that were not learnt. "none" leaves those of `threshold`, which are
+        The same as for `M3L`. "none" leaves the thresholds of `threshold`, which are
         fitted to the rows learnt.
     calibrate, folds
-        As for `M3L`. Folds are of the labelled rows; all unlabelled ones are learnt from each time.
+        The same as for `M3L`. Only labelled rows are split into folds; every fit uses all unlabelled rows.
 
     Attributes
     ----------
@@ -157,7 +157,7 @@ class LSAMML(ViewModel):
     view_gammas_ : ndarray of shape (n_views,), float64
         With kernel="rbf": 1 / (2 w^2).
     view_means_ : ndarray of shape (n_features_in_,), float64
-        Of the columns of all views, side by side. (With kernel="rbf", here and below, of their images.)
+        Means of the columns of all views, side by side; with kernel="rbf", here and below, of the kernel features.
     basis_ : ndarray of shape (n_features_in_, n_components), float64
         The bases of all views, one below the other; `bases_` has them by name.
     coef_ : ndarray of shape (n_labels, n_components), float64
@@ -172,9 +172,9 @@ class LSAMML(ViewModel):
     noise_variances_ : ndarray of shape (n_views,), float64
         If rows lacked views, with `refit`: the variance of a feature of each view beside what its basis explains.
     label_penalty_ : float
-        What leave-one-out chose, with `refit`: the price of a unit of squared weights on `P G^(1/2)`.
+        Penalty per unit of squared weights on `P G^(1/2)`, chosen by leave-one-out, with `refit`.
     curves_ : ndarray of shape (2, n_labels), float64, or None
-        As of `M3L`.
+        The same as of `M3L`.
     objective_trace_ : ndarray
         The objective above, with all its terms, at the start and after every half-step (bases, W, alpha, P), those of
         the fit that was gone on from as well. Each half-step is a minimiser or is refused, so it rises by rounding at
@@ -330,7 +330,7 @@ class LSAMML(ViewModel):
             random = checks.random(self.random_state)
             return start(run.views, run.labels, run.prices, n_components, random, given), []
         alpha = self.view_weights_ if given is None else given
-        total = float(run.shares @ alpha)  # other rows may have other views now
+        total = float(run.shares @ alpha)  # the rows of this fit may have other views
         alpha = alpha if abs(total - 1.0) < 1e-9 else alpha / total
         return Model(self._split(self.basis_), left, alpha), [float(value) for value in self.objective_trace_]
 

@@ -70,7 +70,7 @@ class M3L(BatchLearner):
     %(model)s
     %(decided)s
     prior_eps_ : float
-        What the prior has on its diagonal to be positive definite; 0 for a matrix.
+        Constant on the diagonal of the prior that makes it positive definite; 0 for a matrix.
     primal_objective_, dual_objective_ : float
         P2 and D2 of the paper at the end.
     duality_gap_ : float

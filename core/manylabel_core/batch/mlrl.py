@@ -67,7 +67,7 @@ class MLRL(RelationshipLearner):
     label_correlation_ : ndarray of shape (n_labels, n_labels), float64
         The same, scaled to a unit diagonal.
     covariance_eps_ : float
-        What was added to the diagonal of a singular covariance (before scaling it to trace 1); 0 for none.
+        Constant added to the diagonal of a singular covariance before scaling it to trace 1; 0 if none.
     objective_trace_ : ndarray
         (6) after every half-step: of the weights for the covariance that a round tried, and, if they lower it, of the
         best covariance for them. Weights that do not lower it are not taken, so `primal_objective_` is the least value,

@@ -131,7 +131,7 @@ def first_segment(
 
 
 class _Segment:
-    """A segment tells where the whole fit is, and stops it at its own end."""
+    """Progress of the whole fit, which is interrupted at the end of the segment."""
 
     def __init__(self, before: Reached, length: int, progress: ProgressCallback | None) -> None:
         self._before, self._length, self._progress = before, length, progress
@@ -140,7 +140,7 @@ class _Segment:
         self.stopped = False
 
     def tell(self, at: Progress) -> bool:
-        if at.fold:  # of the cuts, which are chosen once the last segment is done
+        if at.fold:  # progress of the tuning of thresholds, which runs after the last segment
             if self._progress is not None:
                 self._progress(at)
             return False

@@ -40,19 +40,19 @@ class SSMLRL(RelationshipLearner):
     lam2 : float, default=1e-6
         Price of the scores of the unlabelled examples, a sum over them: what suits falls with their number.
     scaling : {"none", "auto", "standard", "max_abs"}, default="none"
-        As for `MLRL`, by the labelled examples.
+        See `MLRL`; computed from the labelled examples.
     optimise, calibrate, folds
-        As for `MLRL`.
+        See `MLRL`.
     kernel, gamma, degree, coef0, covariance_init, tol, max_iter, warm_start, n_threads, random_state
-        As for `MLRL`. "mean_distance" is over labelled and unlabelled examples. With kernel="precomputed" every
+        See `MLRL`. "mean_distance" is over labelled and unlabelled examples. With kernel="precomputed" every
         row holds the kernel values with all examples, labelled ones first.
 
     Attributes
     ----------
     support_, support_vectors_, dual_coef_ : ndarrays or CSR array
-        As for `MLRL`; indices count labelled examples first, then unlabelled ones.
+        See `MLRL`; indices count labelled examples first, then unlabelled ones.
     others
-        As for `MLRL`.
+        See `MLRL`.
 
     Notes
     -----
@@ -115,9 +115,9 @@ class SSMLRL(RelationshipLearner):
             1 for a relevant label, 0 for an irrelevant one.
         X_unlabelled : array-like or sparse matrix of shape (n_unlabelled, n_features), optional
         label_names, progress
-            As for `MLRL.fit`.
+            See `MLRL.fit`.
         sample_weight : array-like of shape (n_samples,), optional
-            Of the labelled rows, as for `MLRL.fit`.
+            Weights of the labelled rows, as for `MLRL.fit`.
 
         Returns
         -------

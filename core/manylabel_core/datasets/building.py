@@ -90,7 +90,7 @@ class Columns:
 
 
 class DatasetBuilder:
-    """A builder holds a dataset that grows row by row.
+    """Builder of a dataset, row by row.
 
     Parameters
     ----------

@@ -23,7 +23,7 @@ SINGLE = "x"
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
-    """A dataset has examples and their labels.
+    """Examples and their labels.
 
     The values are float32, as those of examples that come over HTTP: a model is trained on the same numbers that it
     is asked about later.
@@ -48,7 +48,7 @@ class Dataset:
         How the texts of records were read, and are to be read in what a model of these rows is asked; None where there
         are only numbers.
     weights : ndarray of shape (n_samples,), float64, or None
-        What the loss of each row is multiplied by, above 0 and at most `manylabel_core.rows.MAX_EXAMPLE_WEIGHT`; None
+        Sample weights, above 0 and at most `manylabel_core.rows.MAX_EXAMPLE_WEIGHT`; None
         where all rows weigh 1.
     label_details : dict of str to dict of str
         Title, description and URI of labels, by label and field; those that are known.
@@ -133,7 +133,7 @@ class Dataset:
         """Return the examples at these row numbers (or where a mask is true), in the order given, without splits."""
         chosen = np.asarray(rows)
         if not chosen.size:
-            chosen = chosen.astype(np.int64)  # an empty list has no type to say what it is
+            chosen = chosen.astype(np.int64)  # numpy cannot infer the type of an empty list
         views = {name: view[chosen] for name, view in self.views.items()}
         names, labelled = dict(self.feature_names), self.labelled[chosen].copy()
         missing = {name: mask[chosen] for name, mask in self.missing.items()}

@@ -53,6 +53,6 @@ def checked_details(details: Any, label_names: Collection[str]) -> LabelDetails:
                 raise ValueError(f"{field!r} of label {label!r} is not one of {', '.join(MAX_CHARACTERS)}")
             if not isinstance(text, str) or not 1 <= len(text) <= most:
                 raise ValueError(f"the {field} of label {label!r} must be a text of 1 to {most:,} characters")
-            text.encode()  # a lone surrogate is no text
+            text.encode()  # lone surrogates are not valid text
     found: LabelDetails = details
     return found

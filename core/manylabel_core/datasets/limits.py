@@ -17,11 +17,11 @@ class BadDataset(ValueError):
     Attributes
     ----------
     detail : str
-        What is wrong, and what is allowed.
+        The problem, and the allowed values.
     line : int or None
-        Of a text file, from 1.
+        Line number in a text file, from 1.
     row : int or None
-        Of the arrays of an NPZ file, from 0.
+        Row of the arrays of an NPZ file, from 0.
     member : str or None
         The array of an NPZ file, or ``"labels"`` for the XML beside an ARFF file.
     """

@@ -171,7 +171,7 @@ def _dense(array: NDArray[Any], width: int) -> NDArray[np.float32]:
 
 
 def _check_values(array: NDArray[Any]) -> None:
-    # Minimum and maximum are NaN if any value is; no temporary of the size of the array.
+    # Minimum and maximum are NaN if any value is NaN, and need no temporary array.
     if array.size and not (array.min() >= -MAX_MAGNITUDE and array.max() <= MAX_MAGNITUDE):
         raise ValueError(f"values must be finite and at most {MAX_MAGNITUDE:g} in absolute value")
 
@@ -192,7 +192,7 @@ def _read_csr(name: str, arrays: Arrays, width: int, with_values: bool = False) 
         raise ValueError(f"{name}: indptr must rise from 0 to the number of indices")
     if len(values) != len(indices) or (len(indices) and not 0 <= indices.min() <= indices.max() < width):
         raise ValueError(f"{name}: indices must be below {width}, each with a value")
-    within = np.ones(len(indices), dtype=np.bool_)  # whether an index has the one before it in the same row
+    within = np.ones(len(indices), dtype=np.bool_)  # whether the previous index is in the same row
     within[indptr[:-1][indptr[:-1] < len(indices)]] = False
     if (indices[1:] <= indices[:-1])[within[1:]].any():
         raise ValueError(f"{name}: indices must ascend within a row")

@@ -21,7 +21,7 @@ def decide(scores, columns, ends, parents, exact):  # type: ignore[no-untyped-de
     A margin becomes the total of the best consistent set with the label, less that of the best one without it.
     """
     n_nodes, n_units = len(columns), len(ends)
-    best = np.empty(n_nodes)  # of each node, the best total of its subtree, given that it is true
+    best = np.empty(n_nodes)  # best total of the subtree of each node, given that the node is true
     margin = np.empty(n_nodes)
     chosen = np.empty(n_nodes, dtype=np.bool_)
     first, second = np.empty(n_units), np.empty(n_units)
@@ -53,7 +53,7 @@ def decide(scores, columns, ends, parents, exact):  # type: ignore[no-untyped-de
                 holds = node == at[unit] and (exact[unit] or best[node] > 0.0)
                 chosen[node] = holds and (parent < 0 or chosen[parent])
                 own = min(gain, above) if holds else gain + min(above, 0.0)
-                if own == np.inf:  # it has no alternative
+                if own == np.inf:  # the node has no alternative
                     own = abs(best[node])
                 margin[node] = own
                 value = threshold + own
@@ -119,7 +119,7 @@ def imply(signs, causes, complete, ends, parents, exact):  # type: ignore[no-unt
         for node in range(len(signs)):
             if signs[node] == 0:
                 signs[node] = -1
-    for unit in range(n_units - 1, -1, -1):  # where none can be true, the parent is false
+    for unit in range(n_units - 1, -1, -1):  # if no child can be true, the parent is false
         if not exact[unit]:
             continue
         begin, parent = ends[unit - 1] if unit > 0 else 0, parents[unit]
@@ -133,7 +133,7 @@ def imply(signs, causes, complete, ends, parents, exact):  # type: ignore[no-unt
             return causes[parent] if parent >= 0 else last, -1, unit
         if signs[parent] == 0:
             signs[parent], causes[parent] = -1, last
-    for unit in range(n_units):  # a false label has false descendants; the last one possible of a unit is true
+    for unit in range(n_units):  # a false label has false descendants; the last possible label of a unit is true
         begin, parent = ends[unit - 1] if unit > 0 else 0, parents[unit]
         if parent >= 0 and signs[parent] < 0:
             for node in range(begin, ends[unit]):

@@ -332,12 +332,12 @@ def rank(relevant, irrelevant, passed, row):  # type: ignore[no-untyped-def]
     relevant.sort()
     top = -np.inf
     n_above = 0
-    # Those not below every relevant label are gathered without a branch the processor would have to guess.
+    # Labels not below every relevant label are gathered without an unpredictable branch.
     for score in irrelevant:
         top = max(top, score)
         irrelevant[n_above] = score
         n_above += score >= relevant[0]
-    passed[: 1 + len(relevant)] = 0  # irrelevant labels by how many relevant ones each passes
+    passed[: 1 + len(relevant)] = 0  # number of relevant labels that each irrelevant label passes
     for score in irrelevant[:n_above]:
         n_passed = count_at_most(relevant, score)
         passed[n_passed] += 1
@@ -382,7 +382,7 @@ def hit(place, row):  # type: ignore[no-untyped-def]
 
 @compiled
 def count_at_most(ascending, bound):  # type: ignore[no-untyped-def]
-    # For the same reason, halving has no early way out.
+    # For the same reason, the bisection does not exit early.
     low, left = 0, len(ascending)
     while left > 1:
         half = left // 2

@@ -58,7 +58,7 @@ class LabelHistory(NamedTuple):
 
 
 class History:
-    """A history has the measures as they were at equal steps, and the counts of each label at larger ones.
+    """Metrics at equal steps, and the counts of each label at larger steps.
 
     A point stands at each multiple of a stride, in examples given. When there are as many points as there may be, every
     second one goes, and the stride doubles: where points are depends on the number of examples given alone.
@@ -151,7 +151,7 @@ class _Points(list[T]):
         return stride_of(given, self._most)
 
     def add(self, given: int, point: T) -> None:
-        if len(self) == self._most - 1:  # the stride is twice as large from here on
+        if len(self) == self._most - 1:  # the stride doubles here
             self[:] = self[1::2]
         self.append(point)
 

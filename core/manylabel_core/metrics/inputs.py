@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from manylabel_core.checks import check_zero_one, is_sparse
 from manylabel_core.rows import row_blocks, uneven_weights
 
-_BLOCK_ELEMENTS = 1 << 18  # of a matrix at a time; the temporaries of a measure take some 60 bytes for each
+_BLOCK_ELEMENTS = 1 << 18  # cells per chunk of a matrix; a metric needs about 60 bytes of temporaries per cell
 
 
 def as_labels(matrix: Any, name: str) -> Any:

@@ -87,7 +87,7 @@ def _weighted_won(
 ) -> tuple[NDArray[Any], NDArray[Any]]:
     """Return what `_won` does, each pair times the weights of its two examples."""
     ranking = sort_by_score(relevant, scores)
-    ordered = weights[np.argsort(scores, axis=1)]  # as the ranking has them
+    ordered = weights[np.argsort(scores, axis=1)]  # in the order of the ranking
     before = np.zeros((len(scores), scores.shape[1] + 1))
     np.cumsum(ordered * ~ranking.relevant, axis=1, out=before[:, 1:])
     below, through = (np.take_along_axis(before, places, axis=1) for places in (ranking.start, ranking.stop))

@@ -13,14 +13,14 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """A measure compares true labels with predicted ones, or with their scores.
+    """Metric that compares true labels with predicted ones, or with their scores.
 
     Attributes
     ----------
     name : str
         The function of `manylabel_core.metrics`, with the depth at its end if it has one.
     title : str
-        As people write it.
+        Name for display.
     of_scores : bool
         Whether it looks at scores; the others look at predicted labels.
     lower_is_better : bool

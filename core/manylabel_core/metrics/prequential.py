@@ -51,7 +51,7 @@ class PartialTruth(NamedTuple):
     margins : ndarray of shape (2, n_told), float64
         Score minus threshold of each, as predicted and of the baseline; NaN where there was none.
     weight : int
-        What the example weighs, in units of 2^-16: as of its first part.
+        Weight of the example in units of 2^-16, from its first part.
     """
 
     number: int
@@ -93,7 +93,7 @@ class LabelCounts(NamedTuple):
 
 
 class Prequential:
-    """A prequential measurement is of predictions made before learning: since the start, and over the last examples.
+    """Prequential (test-then-train) evaluation: since the start, and over a window of the latest examples.
 
     A label is predicted when its score lies above the threshold. P@k, F1@k and NDCG@k rank labels by score; an example
     without a true label does not count in NDCG@k, and counts 0 in the others.
@@ -195,7 +195,7 @@ class Prequential:
         ValueError
             If the arrays do not fit together. Nothing has been measured then.
         """
-        scores = np.ascontiguousarray(scores)  # numba would compile again for another layout
+        scores = np.ascontiguousarray(scores)  # another memory layout would make numba compile again
         likely = _NONE if probabilities is None else np.ascontiguousarray(probabilities)
         _check(scores, targets, n_known, likely)
         self._widen(scores.shape[1] - 1)
@@ -223,7 +223,7 @@ class Prequential:
         scores, targets, n_known, probabilities : of the one example, as of `update`
             Its targets are not complete, and list none of the labels of the parts before.
         before : PartialTruth, optional
-            What the last call for this example returned.
+            Return value of the last call for this example.
 
         Returns
         -------
@@ -463,7 +463,7 @@ class Prequential:
         self._label_bins = arrays["label_bins"].copy()
         told = arrays["seen"][:, _prequential.PARTIAL] + totals[_MODEL, _prequential.COMPLETE]
         relevant = arrays["counts"][_MODEL][:, [_prequential.TP, _prequential.FN]].sum(axis=1)
-        order = np.argsort(-(relevant / np.maximum(told, 1)), kind="stable")  # a start for the next sort of it
+        order = np.argsort(-(relevant / np.maximum(told, 1)), kind="stable")  # initial order for the next sort
         self._seen = np.column_stack([arrays["seen"], order])
         capacity = min(self._window, max(16, length))
         self._ring = np.stack([_moved(arrays["ring"][of], capacity) for of in _SYSTEMS])
@@ -486,7 +486,7 @@ class Prequential:
         """Double the ring that is in the way."""
         capacity = self._ring.shape[1]
         if self._totals[_MODEL, _prequential.LENGTH] == capacity < self._window:
-            # Shorter than the window it has lost no example yet, so the oldest is still in front.
+            # Until the window is full, no example has been dropped and the oldest is in front.
             self._ring = np.stack([_moved(ring, min(self._window, 2 * capacity)) for ring in self._ring])
         else:
             self._grow_codes(2 * self._codes.shape[1])

@@ -16,7 +16,7 @@ from manylabel_core.metrics.inputs import as_scored, mean, ratio, scored_blocks,
 
 
 class Ranking(NamedTuple):
-    """A ranking is a matrix with each row in order of ascending score; (n_rows, n_columns) unless said otherwise."""
+    """Rows of a matrix in order of ascending score; arrays are (n_rows, n_columns) unless stated otherwise."""
 
     relevant: NDArray[np.bool_]
     """Whether the entry at a place is relevant."""

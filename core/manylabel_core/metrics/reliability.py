@@ -37,7 +37,7 @@ class Reliability(NamedTuple):
     number : ndarray of shape (n_bins,), float64
         Labels whose truth was known, of all examples, by their probability, weighted by the examples' weights.
     mean_probability, share_true : ndarray of shape (n_bins,), float64
-        Of those, the mean of the probabilities, and how many were relevant; NaN where there are none.
+        Mean probability and share of relevant labels per bin; NaN for an empty bin.
     expected_calibration_error : float
         The distance of the points from the diagonal, |share_true - mean_probability|, in the mean over what was counted
         (Naeini, Cooper and Hauskrecht, Obtaining well calibrated probabilities using Bayesian binning, AAAI 2015); NaN

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class FittedLinear(Protocol):
-    """A fitted linear model has a score for each label and 0 for a threshold: a linear M3L, MLRL or SSMLRL.
+    """Fitted linear model with a score per label and the threshold 0: a linear M3L, MLRL or SSMLRL.
 
     Attributes
     ----------
@@ -133,8 +133,8 @@ class FALT(LinearThresholdingLearner):
         model : FittedLinear
             A fitted M3L, MLRL or SSMLRL with a linear kernel, or anything with such a `coef_` and `intercept_`.
         **parameters
-            Of the constructor; `scaling` is that of the model, or "unit" for one with "none". No other can be gone on
-            with: the statistics of "standard" come from the stream alone.
+            Parameters of the constructor; `scaling` is that of the model, or "unit" for a model with "none". No other
+            scaling can be continued: the statistics of "standard" come from the stream alone.
 
         Raises
         ------
@@ -168,7 +168,7 @@ class FALT(LinearThresholdingLearner):
             slope = 1.0 if learner._resolved_optimise() == "none" else START[SLOPE]
             state["stack.shared"][: len(FIRST_ALONE)] = [slope * of for of in FIRST_ALONE]
             if state.get("calibration.counts", np.empty((2, 0))).size:
-                state["calibration.counts"][:, :1] = [[0.5], [1.0]]  # at a threshold of 1/2, which is a margin of 0
+                state["calibration.counts"][:, :1] = [[0.5], [1.0]]  # the threshold 1/2 is a margin of 0
                 state["calibration.labels"][POSITIVES] = 1.0
         learner.restore({**state, **({} if scaling is None else scaling.arrays())})
         return learner

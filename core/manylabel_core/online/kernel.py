@@ -38,14 +38,14 @@ FEATURES: Mapping[str, Callable[[KernelSettings, int], FeatureMap]] = {"rff": Ra
 
 
 class KernelLearner(MarginLearner):
-    """A kernel learner works in the feature space of a kernel.
+    """Base of learners in the feature space of a kernel.
 
     Its update must move the weights along an example alone, by coefficients that depend on the example's scores and
     K(x, x) (see `run_update`); with a metric of each weight, the model must be linear in features of the kernel.
     """
 
     strategies: ClassVar[tuple[str, ...]] = ("project", "merge", "rff", "nystroem")
-    """How a budget can be kept, the best first, by measurement."""
+    """Names of the budget strategies, best first by benchmark."""
 
     kernel: str
     gamma: float | None

@@ -126,7 +126,7 @@ class OnlineLearner(Estimator, metaclass=ABCMeta):
         known : array-like or sparse matrix of shape (n_samples, n_labels), bool, optional
             Labels whose truth is known; the loss leaves the others out. None: all.
         sample_weight : array-like of shape (n_samples,), optional
-            What the loss of each example is multiplied by, above 0 and at most 1,000. None: 1. The step is that of the
+            Factor of the loss of each example, above 0 and at most 1,000. None: 1. The step is that of the
             loss so multiplied, which no weight makes overshoot. The counts for probabilities, for decision
             thresholds and for the choice of an expert counts as often; statistics of features, means of weights
             (`average`) and detectors of drift count each example once.
@@ -241,7 +241,7 @@ class OnlineLearner(Estimator, metaclass=ABCMeta):
         Returns
         -------
         Learnt
-            What would have been predicted for each example just before it was learnt, and the alarms.
+            Predictions for each example just before it was learnt, and the alarms.
 
         Raises
         ------

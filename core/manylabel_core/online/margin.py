@@ -29,7 +29,7 @@ VARIANTS = ("PA-I", "PA-II")
 
 
 class MarginLearner(OnlineLearner):
-    """A learner of margins moves its weights along each example, by an update that sees the example's scores alone.
+    """Base of learners that move their weights along each example by an update computed from its scores.
 
     A subclass says which update; its model may be linear, an expansion, or linear in features of a kernel.
     """
@@ -113,7 +113,7 @@ class ThresholdingLearner(MarginLearner):
     }
 
     def _read_fixed(self) -> tuple[object, ...]:
-        return (*super()._read_fixed(), self._kind)  # which passes may choose too
+        return (*super()._read_fixed(), self._kind)  # `passes` may select the step
 
     @property
     def _kind(self) -> str:
@@ -172,7 +172,7 @@ class LinearThresholdingLearner(ThresholdingLearner):
 
 
 class AggressiveLearner(MarginLearner):
-    """A passive-aggressive learner treats every label as a binary problem of its own; the threshold is 0 for ever."""
+    """Passive-aggressive learner: every label is a separate binary problem, with the threshold 0."""
 
     C: float
     variant: str

@@ -49,7 +49,7 @@ class Learnt(NamedTuple):
 
 
 class LinearForm(NamedTuple):
-    """A linear form says how scaled features become scores and probabilities, with all thresholds taken in.
+    """Scores and probabilities as a linear function of scaled features, thresholds included.
 
     Attributes
     ----------
@@ -70,7 +70,7 @@ class LinearForm(NamedTuple):
 
 
 class Pipeline:
-    """A pipeline learns and scores index arrays: it checks them, and hands them from one part to the next.
+    """Sequence of scaling, model, calibration and detectors that learns and scores validated index arrays.
 
     Parameters
     ----------
@@ -79,7 +79,7 @@ class Pipeline:
     calibration : Calibration or None
     detectors : Detectors or None
     on_drift : {"raise", "restart"} or None
-        What an alarm does before the next example is learnt.
+        Reaction to an alarm before the next example is learnt.
     dtype : str
         Type of values that the model takes.
 
@@ -177,7 +177,7 @@ class Pipeline:
             raise ValueError(UNCALIBRATED)
         likely = np.empty((n_samples, self.n_labels)) if probabilities else None
         scores = np.empty((n_samples, 1 + self.n_labels), dtype=np.float64)
-        if n_samples == 1 or n_samples <= self._rows_at_once:  # the usual calls, in one part
+        if n_samples == 1 or n_samples <= self._rows_at_once:  # the common case: a single part
             return Learnt(scores, likely, self._learn_part(rows, targets, scores, likely, vectors))
         alarms: list[tuple[int, int]] = []
         for first, last in _parts(n_samples, lambda: self._rows_at_once):

@@ -38,7 +38,7 @@ class SALT(LinearThresholdingLearner):
 
     By implicit updates no weight gets beyond 1e28, and no sum of squares beyond 1e38.
 
-    What is said of new labels for `FALT` holds here too.
+    New labels are handled like in `FALT`.
 
     References
     ----------

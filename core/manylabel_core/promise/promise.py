@@ -20,7 +20,7 @@ _MAX_SUM = 1e15
 
 
 class Target(NamedTuple):
-    """A target: what is promised.
+    """Level of the promise.
 
     Attributes
     ----------
@@ -58,7 +58,7 @@ class Memory(NamedTuple):
     recent_applied : ndarray of shape (1000,), bool
         Whether each of the latest labels applied was wrong.
     recent_examples : ndarray of shape (1000, 4), int32
-        Of the latest examples: true labels, those applied, those missed, and 0 if not settled, 1 if wrong, 2 if right.
+        Counts per recent example: true labels, labels applied, labels missed; last, 0 if not settled, 1 wrong, 2 right.
     """
 
     labels: NDArray[np.float64]
@@ -126,7 +126,7 @@ class Decision(NamedTuple):
 
 
 class Promise:
-    """A promise decides which labels to apply, and accounts for the labels that were wrong.
+    """Selection of the labels to apply, with an account of the wrong ones.
 
     Decisions depend on the state only, and the state on the decisions learnt, in order: the same bits everywhere.
 
@@ -239,7 +239,7 @@ class Promise:
         self.grow(n_labels)
         candidates = decision._candidates
         if len(candidates) and candidates[-1, _pass.COLUMN] >= n_labels:
-            return  # of labels that do not exist
+            return  # columns of labels that do not exist
         truth = np.full(n_labels, -1 if complete else 0, dtype=np.int8)
         truth[targets.indices] = targets.signs
         truth[list(hidden)] = 0

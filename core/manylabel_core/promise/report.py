@@ -133,7 +133,7 @@ def _by_label(promise: Promise, names: Sequence[str]) -> list[dict[str, Any]]:
 def curve(promise: Promise, precisions: Sequence[float] = CURVE) -> list[dict[str, float]]:
     """Return which recall could be had at other targets, by what was decided lately (5,000 candidates)."""
     bins, gate = promise.memory.bins[0], promise.memory.gates[0].copy()
-    gate[[_gate.OPEN, _gate.LEDGER]] = 0.0  # as without an account
+    gate[[_gate.OPEN, _gate.LEDGER]] = 0.0  # the same as without an account
     true, found = float(gate[_gate.TRUE]), []
     for precision in precisions:
         edge = float(_gate.threshold(bins, gate, precision))

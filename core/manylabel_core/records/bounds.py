@@ -26,7 +26,7 @@ class RecordError(ValueError):
     path : tuple of str and int
         The place: keys of objects and positions in lists, () for the record as a whole.
     detail : str
-        What is allowed there, in words that follow its name.
+        Description of the allowed values, to follow the name of the field.
     """
 
     def __init__(self, path: Path, detail: str) -> None:

@@ -49,7 +49,7 @@ _WANTED = "must be a number, true, false, null, a string, a list of strings, a l
 
 
 class RecordEncoder:
-    """An encoder turns records into named features.
+    """Encoder of records as named features.
 
     - A number is a feature with the name of its field; true is 1, false is 0. A 0 is a value and stays.
     - Null, an empty string and an empty list are absence: no feature.
@@ -202,12 +202,12 @@ class _Reading:
 
     def _add_number(self, name: str, value: Any, path: Path) -> None:
         try:
-            number = value.__float__()  # which text does not have, unlike float()
+            number = value.__float__()  # text numbers have no underscores, unlike those of float()
         except OverflowError:
             number = float("inf")
         except (AttributeError, TypeError, ValueError) as error:
             raise RecordError(path, _WANTED) from error
-        if not abs(number) <= MAX_MAGNITUDE:  # NaN neither
+        if not abs(number) <= MAX_MAGNITUDE:  # NaN is excluded too
             raise RecordError(path, f"must be finite and at most {MAX_MAGNITUDE:g} in absolute value")
         self._add({name: number}, path)
 

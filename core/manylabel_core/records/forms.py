@@ -18,7 +18,7 @@ def input_kind_of_numbers(x: Any) -> str | None:
         return "dense"
     if not isinstance(x, dict):
         return None
-    # Values of named features are numbers, so a list can only mean the sparse form.
+    # Values of named features are numbers, so a list can only mean the sparse kind.
     is_sparse = isinstance(x.get("indices"), list) or isinstance(x.get("values"), list)
     return "sparse" if is_sparse else "named"
 
@@ -29,7 +29,7 @@ def _is_record(x: dict[str, Any]) -> bool:
         return False
     if input_kind_of_numbers(x) == "named":
         return True
-    # Fields of a record may have the names of the two lists.
+    # Fields of a record may be named like the two lists.
     has_more = not kinds.isdisjoint((str, bool, dict)) or any(map(_has_strings, x.values()))
     return has_more and not x.keys() <= {"indices", "values"}
 

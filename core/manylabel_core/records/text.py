@@ -21,7 +21,7 @@ LONGER_THAN = 200
 class TextSettings:
     """Settings say which strings of a record are texts, and how texts are read.
 
-    What is left out is filled in, so that settings that were stored read a text the same under other defaults.
+    Omitted settings are filled in, so that stored settings tokenise a text the same after defaults change.
 
     Parameters
     ----------
@@ -116,7 +116,7 @@ class TextSettings:
 
 
 class TextReader:
-    """A reader finds the tokens of texts."""
+    """Tokeniser of texts."""
 
     def __init__(self, settings: TextSettings) -> None:
         self._min_length = settings.min_length

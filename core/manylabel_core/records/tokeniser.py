@@ -58,7 +58,7 @@ def words(text: str) -> list[str]:
     >>> words("Don't PANIC: caf\u0065\u0301 no. 42")
     ['don', 't', 'panic', 'caf\u00e9', 'no', '42']
     """
-    if text.isascii():  # what follows says the same, and takes three times as long
+    if text.isascii():  # equivalent to the general code below, and three times as fast
         return text.lower().translate(_ASCII).split()
     patterns = _patterns(_beyond_two_bytes(text) is not None)
     folded = unicodedata.normalize("NFKC", patterns.long_run.sub(r"\1", text)).lower()

@@ -19,7 +19,7 @@ Record = str | Mapping[str, Any]
 
 
 class RecordVectorizer(TransformerMixin, BaseEstimator):
-    """A vectorizer turns records into the rows of a sparse matrix, a column for each feature that it was fitted on.
+    """Transformer of records into rows of a sparse matrix, with a column per feature seen in `fit`.
 
     Features are those of `RecordEncoder`. Columns come in the order in which features first appear; what `transform`
     meets for the first time is left out. A trainer that is fitted on the matrix is so the one of a job for a dataset

@@ -90,6 +90,6 @@ def _check_length(length: int, path: Path) -> None:
 
 def _finite(numbers: NDArray[Any], path: Path) -> Vector:
     sizes = np.abs(numbers if numbers.dtype != np.float16 else numbers.astype(np.float32))
-    if not sizes.max() <= MAX_MAGNITUDE:  # NaN neither
+    if not sizes.max() <= MAX_MAGNITUDE:  # NaN is excluded too
         raise RecordError((*path, int(np.argmin(sizes <= MAX_MAGNITUDE))), _WANTED)
     return numbers.astype(np.float32)

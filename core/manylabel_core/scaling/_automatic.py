@@ -100,10 +100,10 @@ def scale_automatically(  # type: ignore[no-untyped-def]
 def _list_entries(dense, n_dense, features, given, counted, at, entries):  # type: ignore[no-untyped-def]
     """List in ascending order what an example has, and the dense features that it lacks, as NaN; return their number.
 
-    What is not dense and 0 is no entry, but only counted: it makes no feature dense, and stays 0.
+    A zero of a feature that is not dense is counted but not listed: it makes no feature dense, and stays 0.
     """
     value, size = entries[VALUE], 0
-    while size < min(len(features), n_dense) and features[size] == dense[size]:  # as in rows of a dense matrix
+    while size < min(len(features), n_dense) and features[size] == dense[size]:  # like a dense row
         size += 1
     for p in range(size):
         at[p], value[p] = features[p], given[p]

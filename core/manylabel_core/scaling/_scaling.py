@@ -15,7 +15,7 @@ def to_unit_norm(indptr, values):  # type: ignore[no-untyped-def]
         for value in row:
             largest = max(largest, abs(np.float64(value)))
         total = 0.0
-        for value in row:  # of ratios at most 1, so that squares neither overflow nor vanish
+        for value in row:  # ratios of at most 1, so that squares neither overflow nor vanish
             ratio = np.float64(value) / largest if largest > 0.0 else 0.0
             total += ratio * ratio
         norm = largest * np.sqrt(total)

@@ -17,12 +17,12 @@ Arrays = dict[str, NDArray[Any]]
 
 
 class FittedScaling:
-    """A fitted scaling changes each example by statistics that no longer change; sparse examples stay sparse.
+    """Scaling by fixed statistics; sparse examples stay sparse.
 
     Attributes
     ----------
     name : str
-        What the parameter `scaling` of a learner calls it.
+        Name in the parameter `scaling` of a learner.
     """
 
     name: ClassVar[str]
@@ -59,7 +59,7 @@ class FittedScaling:
 class FittedAutomaticScaling(FittedScaling):
     """Examples are scaled as the online learners scale the next one after those of the fit; see `AutomaticScaling`.
 
-    What is NaN in an ndarray, or not stored in a CSR array, is missing; no other scaling takes NaN.
+    A value is missing if it is NaN in an ndarray or not stored in a CSR array. No other scaling accepts NaN.
 
     Attributes
     ----------

@@ -17,9 +17,9 @@ MAX_SCALED_VALUES = 2**20
 
 
 class Scaling:
-    """A scaling changes rows before the model sees them, and learns from them; this one leaves values as they come.
+    """Online scaling of rows before the model sees them; this base class leaves values unchanged.
 
-    What is missing is a 0 to all of them but `AutomaticScaling`, and no 0 is listed in rows that were scaled.
+    All scalings but `AutomaticScaling` treat a missing value as 0. Scaled rows list no zeros.
     """
 
     def reserve(self, n_features: int) -> None:

@@ -86,7 +86,7 @@ class VectorScaling:
         word_indptr, present = np.empty(n_rows + 1, np.int64), np.zeros((n_rows, len(self.lengths)), np.bool_)
         if not split_vectors(VECTOR_COLUMNS, self._starts, *rows, word_indptr, present, vectors):
             raise ValueError("rows hold a vector that is not whole")
-        if n_rows == 1:  # the usual request
+        if n_rows == 1:  # the common case
             words = Rows(word_indptr, indices[: word_indptr[1]], values[: word_indptr[1]])
         else:
             taken = np.empty(word_indptr[-1], indices.dtype), np.empty(word_indptr[-1], values.dtype)

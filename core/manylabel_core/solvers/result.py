@@ -46,7 +46,7 @@ ProgressCallback = Callable[[Progress], bool | None]
 
 @dataclass(frozen=True, slots=True)
 class DualResult:
-    """The result is a feasible point of the coupled dual, its model, and how far from the optimum it is at most.
+    """Feasible point of the coupled dual, its model, and a bound on its distance from the optimum.
 
     Attributes
     ----------

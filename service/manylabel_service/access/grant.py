@@ -1,4 +1,4 @@
-"""An access says what the caller of a request may do."""
+"""Permissions of the caller of a request."""
 
 from collections.abc import Callable, Collection, Iterable
 
@@ -9,7 +9,7 @@ from manylabel_service.errors import ModelNotAllowed, ScopeMissing, ServiceError
 
 
 class Access:
-    """An access says what a caller may do.
+    """Permissions of the caller of a request.
 
     Parameters
     ----------
@@ -53,11 +53,11 @@ class Access:
 
     @property
     def sees_all(self) -> bool:
-        """True for a caller who may do it with models and datasets of any name."""
+        """Whether the caller may use the scope with models and datasets of any name."""
         return self._names.include(ANY)
 
     def require(self, scopes: Iterable[Scope], name: str | None = None) -> None:
-        """Raise an AccessError, or what `refusal` is, for a caller who lacks a scope, or may not see a name."""
+        """Raise an AccessError, or `refusal`, if the caller lacks a scope or access to a name."""
         for scope in scopes:
             if scope not in self._scopes:
                 raise self._refusal or ScopeMissing(scope)
@@ -71,7 +71,7 @@ class Access:
                 raise ModelNotAllowed(name)
 
     def check(self) -> None:
-        """Raise KeyInvalid if the key of a request that goes on and on has expired, or was revoked, since it began."""
+        """Raise KeyInvalid if the key of a long request has expired or was revoked since its start."""
         if self._standing is not None and (refusal := self._standing()) is not None:
             raise refusal
 
@@ -85,7 +85,7 @@ class Access:
         return included(scopes) <= self._scopes and all(map(self._names.include, models))
 
     def require_cover(self, scopes: Collection[Scope], models: Iterable[str]) -> None:
-        """Raise an AccessError for a caller who may not do all that a key with these scopes and models may."""
+        """Raise an AccessError if the caller has fewer rights than a key with these scopes and models."""
         self.require(sorted(included(scopes)))
         for pattern in models:
             if not self._names.include(pattern):

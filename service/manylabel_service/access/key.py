@@ -1,4 +1,4 @@
-"""A key as it is kept: who may do what with it, until when, and the hash of its secret."""
+"""Stored key: its rights, its expiry, and the hash of its secret."""
 
 import math
 from collections.abc import Iterable
@@ -17,7 +17,7 @@ Rate = Annotated[float, Field(strict=True, gt=0, le=1e9, allow_inf_nan=False)]
 
 
 class RateLimits(BaseModel):
-    """Limits of what is asked for with a key; those that are null do not limit."""
+    """Rate limits of a key; null for no limit."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
@@ -33,7 +33,7 @@ NO_RATES = RateLimits()
 
 
 class Key(BaseModel):
-    """A key as the store has it.
+    """Stored key.
 
     Times are milliseconds of Unix time.
     """
@@ -60,14 +60,14 @@ class Key(BaseModel):
         return math.inf if self.expires_unix_ms is None else self.expires_unix_ms
 
     def excess(self, own: "Key", before: "Key | None" = None) -> tuple[str, str] | None:
-        """Return a field in which this key exceeds another one, and what is allowed there; None if there is none.
+        """Return a field in which this key exceeds another one, and the allowed value; None if there is none.
 
         Parameters
         ----------
         own : Key
             The key of the caller.
         before : Key or None
-            What this key was before a change: what it had stays allowed.
+            This key before a change, whose rights stay allowed.
         """
         if _until(self) > max(_until(own), _until(before) if before else 0):
             assert own.expires_unix_ms is not None, "nothing is later than never"

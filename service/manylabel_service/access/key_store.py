@@ -49,7 +49,7 @@ class KeyStore:
         self._follower.restart()
 
     async def poll(self, whole: bool = False) -> tuple[list[StoredKey], set[str] | None]:
-        """Return the keys that changed since the last poll, and at a whole one the ids of all keys, as `Poll` says."""
+        """Return the keys that changed since the last poll; a full poll also returns the ids of all keys."""
         documents, ids = await self._follower.poll(whole)
         return _read_all(documents), ids
 
@@ -58,7 +58,7 @@ class KeyStore:
         return _known(await self._document(id), id)
 
     async def add(self, key: Key) -> StoredKey:
-        """Keep a new key; raise KeysFull where there are as many as may be, and none is revoked."""
+        """Store a new key; raise KeysFull if the limit is reached and none is revoked."""
         async with self._adding:
             documents = await self._documents.all(KIND)
             await self._make_room(documents)

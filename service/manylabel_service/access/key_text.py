@@ -1,4 +1,4 @@
-"""Keys as they are sent, ``ml_<id>_<secret>``.
+"""Text of keys, ``ml_<id>_<secret>``.
 
 The text is the credential; the store has no more than a hash of the secret.
 """
@@ -28,7 +28,7 @@ DIGEST_OF_NONE = bytes(hashlib.sha256().digest_size)
 
 
 class KeyText(NamedTuple):
-    """A key as it is sent has the id by which it is found, and a secret."""
+    """Text of a key: the id by which it is found, and a secret."""
 
     id: str
     secret: str
@@ -68,10 +68,10 @@ def parse(text: str) -> KeyText | None:
 
 
 def digest_of(secret: str) -> bytes:
-    """Return the SHA-256 of a secret: what is kept of it. It needs no salt, since no two secrets are alike."""
+    """Return the SHA-256 of a secret, which is stored. It needs no salt, because secrets are random."""
     return hashlib.sha256(secret.encode()).digest()
 
 
 def is_secret(secret: str, digest: bytes) -> bool:
-    """Return whether a digest is that of a secret, in a time that tells neither."""
+    """Return whether a digest is that of a secret, in constant time."""
     return hmac.compare_digest(digest_of(secret), digest)

@@ -1,4 +1,4 @@
-"""The keys as this process knows them, and what they let callers do."""
+"""The keys that this process knows, and the permissions that they give."""
 
 import asyncio
 import time
@@ -35,7 +35,7 @@ RETRY_SECONDS = 1.0
 _BACK = "restore the store from a backup, or make a key with `manylabel keys init`"
 
 POLL_SECONDS = 0.25
-"""Between two looks for what other processes have done to the keys: no store tells of that by itself."""
+"""Interval in seconds of polls for keys that other processes changed; no store notifies of these changes."""
 
 MAX_TOKEN_MODELS = 100
 """Models of which it is remembered, for each key, what tokens open."""
@@ -70,7 +70,7 @@ class _Holder:
         return KeyInvalid("was revoked" if self.key.revoked_unix_ms is not None else "has expired")
 
     def by_token(self, model: str) -> Access:
-        """Return what a token for a model opens."""
+        """Return the permissions of a token for a model."""
         access = self.tokens.get(model)
         if access is None:
             if len(self.tokens) >= MAX_TOKEN_MODELS:
@@ -82,7 +82,7 @@ class _Holder:
 
 
 class Keyring:
-    """A keyring tells what the caller of a request may do, by the keys of a store.
+    """Authentication of requests by the keys of a store.
 
     They are known after `start`, and followed from then on: what another process does to them counts here within a
     second. While the store is away, those that are known go on to count.
@@ -149,7 +149,7 @@ class Keyring:
                     await self._store_revocations()
             except StorageError:
                 continue  # the next poll that succeeds reads all keys
-            except Exception:  # without it, this process would never hear of a revocation again
+            except Exception:  # otherwise this process would never see a revocation again
                 log.exception("keys_not_followed")
                 self._key_store.restart()
 
@@ -178,7 +178,7 @@ class Keyring:
                 log.info("revocation_stored", key=id)
 
     def _note(self, found: list[StoredKey]) -> None:
-        """Take in keys as they were read from the store, unless something newer is known of them."""
+        """Add keys that were read from the store, unless a newer state of them is known."""
         for id, revision, key in found:
             known = self._holders.get(id)
             if key is None:
@@ -186,7 +186,7 @@ class Keyring:
             elif known is None or known.revision < revision:
                 self._holders[id] = self._holder(key, revision, known)
         if found:
-            self._open = self._lost = False  # and never open again: keys that are lost must not let in everybody
+            self._open = self._lost = False  # closed for good: if keys are lost, not every client may get in
 
     def _holder(self, key: Key, revision: int, known: _Holder | None) -> _Holder:
         key = self._current(key)
@@ -197,7 +197,7 @@ class Keyring:
         return _Holder(key, revision, limits, access)
 
     def _current(self, key: Key) -> Key:
-        """Return a key of the store as it counts here: a revocation that is not stored yet counts."""
+        """Return the effective state of a stored key, including a revocation that is not stored yet."""
         unix_ms = self._unstored.get(key.id)
         if unix_ms is None or key.revoked_unix_ms is not None:
             return key
@@ -210,7 +210,7 @@ class Keyring:
     # -- who asks ---------------------------------------------------------------------------------
 
     def access(self, text: str | None, address: str) -> Access:
-        """Return what a caller may do.
+        """Return the permissions of the caller.
 
         Parameters
         ----------
@@ -232,7 +232,7 @@ class Keyring:
         return Access(None, refusal=TooManyAttempts(seconds) if seconds else KeyInvalid())
 
     def _by_key(self, text: str) -> Access | None:
-        """Return what the key with this text opens; None if there is none."""
+        """Return the permissions of the key with this text; None if there is no such key."""
         parts = key_text.parse(text) or key_text.NO_KEY
         holder = self._holders.get(parts.id)
         is_right = key_text.is_secret(parts.secret, key_text.DIGEST_OF_NONE if holder is None else holder.digest)
@@ -242,7 +242,7 @@ class Keyring:
         return holder.access if refusal is None else Access(holder.key.id, refusal=refusal)
 
     def _by_token(self, text: str) -> Access | None:
-        """Return what the token with this text opens; None if no key gives it."""
+        """Return the permissions of the token with this text; None if no key gives it."""
         token = token_text.parse(text)
         holder = None if token is None else self._holders.get(token.key_id)
         signing = key_text.DIGEST_OF_NONE if holder is None else holder.token_key
@@ -264,11 +264,11 @@ class Keyring:
 
     @property
     def known(self) -> list[Key]:
-        """The keys that this process knows, those that were revoked among them."""
+        """Keys that this process knows, including revoked ones."""
         return [holder.key for holder in self._holders.values() if holder is not None]
 
     async def list(self, access: Access) -> tuple[list[Key], list[str]]:
-        """Return the keys that a caller may see, the newest first, and the ids of damaged ones."""
+        """Return the keys that a caller may see, newest first, and the ids of damaged ones."""
         found = await self._key_store.all()
         keys = sorted(
             (self._current(key) for _, _, key in found if key is not None and access.covers(key.scopes, key.models)),
@@ -278,7 +278,7 @@ class Keyring:
         return keys, [id for id, _, key in found if key is None and access.sees_all]
 
     async def get(self, id: str, access: Access) -> Key:
-        """Return a key; raise KeyNotFound, or an AccessError for a caller who may do less than it."""
+        """Return a key; raise KeyNotFound, or an AccessError if the key has rights that the caller lacks."""
         key = await self._key_store.find(id)
         access.require_cover(key.scopes, key.models)
         return self._current(key)
@@ -314,7 +314,7 @@ class Keyring:
         return self._current(key)
 
     def _require_no_more(self, key: Key, before: Key | None, access: Access) -> None:
-        """Raise BeyondOwnKey for a key that expires later, or may ask for more, than the caller's own."""
+        """Raise BeyondOwnKey for a key that expires later, or has higher limits, than the caller's own."""
         if access.key_id is None:
             return
         if (holder := self._holders.get(access.key_id)) is None:
@@ -323,7 +323,7 @@ class Keyring:
             raise BeyondOwnKey(*excess)
 
     async def revoke(self, id: str, access: Access) -> Key | None:
-        """Revoke a key for ever; delete a damaged one, which a caller who sees all keys may do.
+        """Revoke a key permanently; delete a damaged key, which needs access to all keys.
 
         If the store cannot write it, the key counts no more on this server, and the write is tried again until it
         succeeds.

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 
 ANY = "*"
 PATTERN = r"^([a-z0-9]([a-z0-9._-]{0,62}[a-z0-9])?|([a-z0-9][a-z0-9._-]{0,62})?\*)$"
-"""How one is written: a name, or how names begin and an asterisk."""
+"""Syntax of a pattern: a name, or a prefix of names followed by an asterisk."""
 _PATTERN = re.compile(PATTERN)
 ALLOWED = "must be a name, or how names begin and an asterisk at the end, as tags-*"
 

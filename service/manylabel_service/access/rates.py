@@ -1,4 +1,4 @@
-"""Requests that are made with a key are held to its rates: in each process by itself."""
+"""Rate limits of keys, enforced by each process separately."""
 
 import asyncio
 import time
@@ -11,11 +11,11 @@ from manylabel_service.errors import RateLimited
 MAX_HOLD_SECONDS = 10.0
 """Longest that a stream is held back; one that would have to wait longer ends."""
 BUSY_SECONDS = 1.0
-"""After which another attempt makes sense where too many requests are under way."""
+"""Value in seconds of Retry-After if too many requests are in progress."""
 
 
 class TokenBucket:
-    """A token bucket fills at a rate, up to its size, and is full at first.
+    """Token bucket, full at first.
 
     A request larger than the capacity waits for a full bucket and leaves a deficit, so the average rate holds.
 
@@ -46,7 +46,7 @@ class TokenBucket:
 
 
 class RateLimiter:
-    """Limits hold what is asked for with one key to its rates.
+    """Rate limiter of the requests with one key.
 
     Each request is made inside ``with limits``, which raises RateLimited on entering.
     """
@@ -75,7 +75,7 @@ class RateLimiter:
 
     @property
     def most_at_once(self) -> int | None:
-        """The number of examples that can be let through together; None for any."""
+        """Maximum number of examples per request; None for no limit."""
         return int(self._examples.size) if self._examples else None
 
     def charge(self, n_examples: int) -> None:
@@ -84,7 +84,7 @@ class RateLimiter:
             raise self._too_many(seconds)
 
     async def hold(self, n_examples: int) -> None:
-        """Count examples as soon as they are not too many; raise RateLimited if that takes too long."""
+        """Wait until the examples are within the rate, and count them; raise RateLimited if the wait is too long."""
         while self._examples and (seconds := self._examples.take(n_examples)):
             if seconds > MAX_HOLD_SECONDS:
                 raise self._too_many(seconds)

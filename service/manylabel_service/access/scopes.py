@@ -7,9 +7,9 @@ Scope = Literal["predict", "learn", "read", "train", "export", "admin"]
 
 SCOPES: frozenset[Scope] = frozenset(get_args(Scope))
 ADMIN: Scope = "admin"
-"""This scope includes all others."""
+"""Scope that includes all others."""
 
 
 def included(scopes: Collection[Scope]) -> frozenset[Scope]:
-    """Return some scopes with those that they include."""
+    """Return scopes with the scopes that they include."""
     return SCOPES if ADMIN in scopes else frozenset(scopes)

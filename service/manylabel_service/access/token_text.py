@@ -30,7 +30,7 @@ _TEXT = re.compile(rf"mlt_(([a-z0-9]{{{ID_LENGTH}}})_([0-9]{{1,12}})_([A-Za-z0-9
 
 
 class Token(NamedTuple):
-    """A token as it is sent."""
+    """Signed token of a client."""
 
     key_id: str
     expires_unix_seconds: int
@@ -40,17 +40,17 @@ class Token(NamedTuple):
     signature: str
 
     def is_signed_by(self, key: bytes) -> bool:
-        """Return whether it was signed with a key (as of `key_of`), in a time that tells nothing."""
+        """Return whether the token was signed with a key (see `key_of`), in constant time."""
         return hmac.compare_digest(_signature(self.signed, key), self.signature)
 
     def is_over(self, unix_ms: int) -> bool:
-        """Return whether it has expired, or is for longer than a token may be."""
+        """Return whether the token has expired or exceeds the maximum lifetime."""
         left = self.expires_unix_seconds - unix_ms / 1000
         return not 0 < left <= MAX_SECONDS + SKEW_SECONDS
 
 
 def derive(key_id: str, digest: bytes, model: str, expires_unix_seconds: int) -> str:
-    """Return the token for a model that the key with this id, and this digest of its secret, gives."""
+    """Return the token for a model under the key with this id and digest of its secret."""
     name = urlsafe_b64encode(model.encode()).decode().rstrip("=")
     signed = f"{key_id}_{expires_unix_seconds}_{name}"
     return f"{BEGINNING}{signed}_{_signature(signed, key_of(digest))}"

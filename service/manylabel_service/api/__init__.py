@@ -1,1 +1,1 @@
-"""The HTTP interface, version 1: routers > translation > schemas > web, none of which knows those before it."""
+"""HTTP API, version 1: routers > translation > schemas > web; each layer imports only those to its right."""

@@ -9,6 +9,7 @@ from starlette.requests import Request
 
 from manylabel_service.access.keyring import Keyring
 from manylabel_service.api.web.streaming import DownloadSlots
+from manylabel_service.archive.service import ArchiveService
 from manylabel_service.audit.log import AuditLog
 from manylabel_service.datasets.dataset_store import DatasetStore
 from manylabel_service.jobs.job_service import JobService
@@ -22,13 +23,14 @@ from manylabel_service.webhooks.deliverer import Deliverer
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """A context holds the parts of one application.
+    """Components of one application.
 
     `draining` is set when the server begins to stop: answers that would go on for ever end then. `uploading` is held
     by the one upload whose model is being read, and has it in memory. `examining` is held by those that have a
     whole version in memory to show it, `downloads` by those that have a file to send. `connections` are those to Label
     Studio; `keyring` has the keys, `webhooks` the
-    webhooks. `page` has the files of the page at /. `audit` is None where none is kept.
+    webhooks. `page` has the files of the page at /. `audit` and `archive` are None where none
+    is kept.
     """
 
     settings: Settings
@@ -41,6 +43,7 @@ class Context:
     webhooks: Deliverer
     page: Files
     audit: AuditLog | None = None
+    archive: ArchiveService | None = None
     draining: asyncio.Event = field(default_factory=asyncio.Event)
     uploading: asyncio.Lock = field(default_factory=asyncio.Lock)
     downloads: DownloadSlots = field(default_factory=DownloadSlots)
@@ -54,7 +57,7 @@ def context_of(request: Request) -> Context:
 
 
 async def _context(request: Request) -> Context:
-    return context_of(request)  # a coroutine, since FastAPI calls others in a thread
+    return context_of(request)  # a coroutine, because FastAPI runs plain functions in a thread
 
 
 ContextOf = Annotated[Context, Depends(_context)]

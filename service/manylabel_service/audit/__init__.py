@@ -1,1 +1,1 @@
-"""Audit: who changed, exported or was refused what, as lines of a file that rotates; knows no HTTP and no model."""
+"""Audit: changes, exports and rejected calls as lines of a rotating file; independent of HTTP and models."""

@@ -24,7 +24,7 @@ _TARGET = re.compile(r"[A-Za-z0-9._:-]{1,128}")
 
 
 class Call(NamedTuple):
-    """A call that is over. It has nothing of its body, nor of what the client wrote into the address but names."""
+    """Completed call, without its body and, of its address, with nothing but names."""
 
     unix_seconds: float
     key_id: str | None

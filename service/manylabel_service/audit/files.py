@@ -34,7 +34,7 @@ CURSOR = r"^[0-9]{1,15}-[0-9]{1,15}$"
 
 
 def read_cursor(text: str) -> Cursor:
-    """Return a cursor from its text; raise ValueError where that is none."""
+    """Return a cursor from its text; raise ValueError for other text."""
     if not re.fullmatch(CURSOR, text):
         raise ValueError(f"a cursor is two numbers joined by '-', not {text!r}")
     number, offset = map(int, text.split("-"))
@@ -112,7 +112,7 @@ class AuditFiles:
             return Page(lines, None, end)
 
     def read_on(self, after: Cursor, keep: Keep, limit: int, max_bytes: int) -> Page:
-        """Return the lines after a cursor, oldest first; a cursor into a deleted file stands for the oldest line.
+        """Return the lines after a cursor, oldest first; a cursor into a deleted file means the oldest line.
 
         Parameters are those of `read_back`.
         """
@@ -147,7 +147,7 @@ class AuditFiles:
 
     @contextmanager
     def _opened(self) -> Iterator[dict[int, int]]:
-        """Open all files to be read; by number, the one that is written to has the highest."""
+        """Open all files for reading, by number; the current file has the highest number."""
         with ExitStack() as stack:
             files = {}
             with self._locked(fcntl.LOCK_SH):

@@ -41,7 +41,7 @@ class AuditLog:
         self._timer: asyncio.TimerHandle | None = None
         self._task: asyncio.Task[None] | None = None
         self._writing = asyncio.Lock()
-        # Those of `asyncio.to_thread` give way to others of the machine, also while they hold the interpreter.
+        # Threads of `asyncio.to_thread` yield to others of the machine, even while they hold the interpreter lock.
         self._thread = ThreadPoolExecutor(1, "manylabel-audit")
         self._failing = False
 
@@ -100,7 +100,7 @@ class AuditLog:
 
     async def _run(self) -> None:
         await self.flush()
-        async with self._writing:  # another flush under way may put back the calls that it took
+        async with self._writing:  # another flush in progress may put back the calls that it took
             self._timer = None
             if self._waiting:
                 self._schedule(RETRY_SECONDS if self._failing else WRITE_SECONDS)
@@ -121,7 +121,7 @@ class AuditLog:
         return True
 
     def _write(self, calls: list[Call]) -> None:
-        """Write calls; remove from the list, and count as lost, those that cannot be turned into a line."""
+        """Write calls; remove from the list, and count as lost, those that cannot be serialised."""
         lines = []
         for call in list(calls):
             try:

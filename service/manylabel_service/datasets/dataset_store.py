@@ -75,7 +75,7 @@ class DatasetStore:
         self._store = store
         self._settings = settings
         self.uploads = UploadSlots(UPLOADS * settings.max_dataset_bytes + settings.max_model_bytes)
-        self._reading = asyncio.Semaphore(1)  # a second reader would take twice the memory, and end no sooner
+        self._reading = asyncio.Semaphore(1)  # a second reader would double the memory and finish no sooner
 
     def scratch_file(self) -> IO[bytes]:
         """Open a file for an upload to go to: without a name, so that nothing is left of it however this ends.
@@ -139,7 +139,7 @@ class DatasetStore:
         return record
 
     async def restore(self, record: DatasetMeta, data: bytes, details: Details) -> None:
-        """Keep a dataset that another store had, as it was there; the caller has checked it.
+        """Store a dataset exactly as another store had it; the caller has checked it.
 
         Raises
         ------
@@ -295,7 +295,7 @@ class DatasetStore:
         return document, stored
 
     async def _remove_blobs(self, stored: DatasetDocument) -> None:
-        with suppress(StorageError):  # what stays, `_collect_garbage` removes
+        with suppress(StorageError):  # `_collect_garbage` removes blobs that remain
             for key in (stored.data_key, stored.details_key):
                 await self._store.blobs.delete(key)
 
@@ -308,7 +308,7 @@ class DatasetStore:
         try:
             known = {_stored(document).id for document in await self._store.documents.all(KIND)}
         except DocumentDamaged:
-            return  # it is not known which blobs belong to a damaged document
+            return  # the blobs of a damaged document are unknown
         for key in keys:
             id = id_of(key)
             if id not in known and ulid.valid(id) and ulid.timestamp_of(id) < oldest_ms:
@@ -332,7 +332,7 @@ def _is_deleting(document: Document) -> bool:
 
 
 def _to_bytes(stored: DatasetDocument) -> bytes:
-    # Without weights it is as before there were any: an older release that shares the store can read it.
+    # Weights are omitted if there are none, so an older release that shares the store can read the document.
     unsaid = None if stored.record.weighted else {"record": {"weighted"}}
     return stored.model_dump_json(exclude=unsaid).encode()
 

@@ -54,7 +54,7 @@ def fold(request: dict[str, Any], files: list[IO[bytes]]) -> dict[str, Any]:
         named = recorder.last_rows.dataset(len(features.names), features.names.names, labels, vectors=vectors)
         data = replace(named, text=None if model.spec.text is None else model.spec.text.settings())
     last_rows, asked = recorder.last_rows, request["last"]
-    n_late = last_rows.n_rows - data.n_rows  # a label that came after them is not known of these
+    n_late = last_rows.n_rows - data.n_rows  # examples before a label first appeared do not know the label
     available = min(asked, model.updates - last_rows.n_skipped_in_all) - n_late
     if available <= 0:
         raise BadDataset(_no_rows(model.updates))
@@ -176,7 +176,7 @@ class _Recorder(NothingLearnt):
             for i in range(n_rows):
                 listed = slice(targets.indptr[i], targets.indptr[i + 1])
                 relevant = targets.indices[listed][targets.signs[listed] > 0]
-                # To say of every label that there is whether it is relevant is as good as a complete list.
+                # An example that states for every existing label whether it is relevant counts as complete.
                 n_known = EVERY if targets.complete[i] else int(listed.stop - listed.start)
                 weight = float(targets.weights[i]) if len(targets.weights) else 1.0
                 self.last_rows.add(*rows.row(i), relevant if n_known >= targets.n_labels[i] else None, n_known, weight)

@@ -17,9 +17,17 @@ from typing import IO, NamedTuple
 from manylabel_core.state import DamagedState
 from manylabel_service.datasets.log_frames import BASE, ENTRY, SNAPSHOT, write_frame, write_head
 from manylabel_service.datasets.sandbox import BASE_BYTES, run, scratch_file
-from manylabel_service.errors import HistoryDamaged, InvalidDataset, LogTrimmed, ModelIsTrained, ModelNotFound
+from manylabel_service.errors import (
+    HistoryDamaged,
+    InvalidDataset,
+    LogTrimmed,
+    ModelFollows,
+    ModelIsTrained,
+    ModelNotFound,
+)
 from manylabel_service.online.history.catalogue import LOST, CatalogueStore
 from manylabel_service.online.history.reader import HistoryReader
+from manylabel_service.online.spec.follow import follow_of
 from manylabel_service.online.spec.spec import ModelSpec
 from manylabel_service.online.spec.trained import is_trained
 from manylabel_service.online.state.log_entries import Rollback, decode
@@ -82,7 +90,7 @@ async def rows_of_stream(store: Store, settings: Settings, model: str, last: int
 
     Raises
     ------
-    ModelNotFound, ModelIsTrained, ModelGone, StorageUnavailable
+    ModelNotFound, ModelIsTrained, ModelFollows, ModelGone, StorageUnavailable
     InvalidDataset
         The model has learnt no example with all labels known, or the rows are larger than a dataset may be, or
         the model hashes its features: a trained model would not know them by their names.
@@ -96,7 +104,9 @@ async def rows_of_stream(store: Store, settings: Settings, model: str, last: int
         raise ModelNotFound(model)
     record.check()
     if is_trained(record.spec):
-        raise ModelIsTrained(model)  # it has no examples in its log
+        raise ModelIsTrained(model)  # the log has no examples
+    if (follow := follow_of(record.spec)) is not None:
+        raise ModelFollows(model, follow.model)
     limits = ModelSpec.from_bytes(record.spec).limits
     if limits is not None and limits.hashes:
         raise InvalidDataset(f"model {model!r} hashes its features, so that what they are called is not known")
@@ -106,10 +116,10 @@ async def rows_of_stream(store: Store, settings: Settings, model: str, last: int
         for n, begin in enumerate((*first, *earlier, *first, *later)):
             try:
                 counts = await _folded(store, settings, record, begin.position, last, to)
-            except (LogTrimmed, HistoryDamaged) as error:  # it may have been trimmed meanwhile
+            except (LogTrimmed, HistoryDamaged) as error:  # the log may have been trimmed in the meantime
                 failure = error
                 continue
-            # Of rows with partial labels there may be fewer than there are examples.
+            # There may be fewer rows with partial labels than examples.
             if counts is not None and (counts.rows >= last or n > 0 or not earlier):
                 return counts._replace(all_of_log=begin == _Begin(SEED, 0, 0))
         if not isinstance(failure, LogTrimmed):
@@ -193,7 +203,7 @@ async def _gather(store: Store, record: ModelMeta, base: str, file: IO[bytes]) -
 
 
 async def _put_state(store: Store, record: ModelMeta, at: str, file: IO[bytes], kind: int) -> None:
-    """Write down a state as it is stored; one that is not is computed."""
+    """Store a state; compute it first if it is not stored."""
     catalogue = CatalogueStore(record, store)
     if (snapshot := next((s for s in await store.snapshots.all(record) if s.position == at), None)) is not None:
         due, stored = snapshot.size_bytes, store.snapshots.read(record, at)

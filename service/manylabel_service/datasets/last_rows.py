@@ -1,4 +1,4 @@
-"""The last rows of many, in memory that does not grow with those before."""
+"""The last rows of a stream in bounded memory."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class LastRows:
 
     @property
     def n_skipped(self) -> int:
-        """The number of rows without labels among the last: those after the first kept, or all if none was dropped."""
+        """Number of rows without labels after the first kept row, or of all if none was dropped."""
         return self._skipped - (self._skipped_before[0] if self.n_rows == self._last else 0)
 
     @property

@@ -9,7 +9,7 @@ from typing import IO, NamedTuple
 BASE, SNAPSHOT, ENTRY = 0, 1, 2
 """A snapshot that a log starts from, a snapshot that a rollback returns to, or an entry."""
 
-_HEAD = struct.Struct(">BIQ")  # kind, bytes of the position, bytes of what follows
+_HEAD = struct.Struct(">BIQ")  # kind, bytes of the position, bytes of the payload
 
 
 class Frame(NamedTuple):
@@ -34,7 +34,7 @@ def write_head(file: IO[bytes], kind: int, position: str, size: int) -> None:
 
 
 def read_frames(file: IO[bytes]) -> Iterator[Frame]:
-    """Yield all frames, in order; between two of them the file may be read elsewhere."""
+    """Yield all frames in order; the file may be read elsewhere between two frames."""
     at = 0
     while True:
         file.seek(at)

@@ -42,7 +42,7 @@ class DatasetMeta(BaseModel):
 
 
 class DatasetDocument(BaseModel):
-    """The document of a dataset has its record; `id` names its blobs, and is never used again.
+    """Document of a dataset; `id` names its blobs and is never reused.
 
     `deleting` is set while it is being made sure that no job needs it; for everybody else it is gone then.
     """

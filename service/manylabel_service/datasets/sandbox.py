@@ -1,4 +1,4 @@
-"""The sandbox is a process that works on data which cannot be trusted, and that may be lost.
+"""Sandbox: a disposable process that parses untrusted data.
 
 A file of a client can make its reader slow, large, or crash. So it is read by a child process with limits on memory,
 time and what it writes, at low priority: neither the event loop nor the other processes wait for it. The child gets
@@ -43,7 +43,7 @@ log = structlog.get_logger()
 
 
 def scratch_file(directory: Path) -> IO[bytes]:
-    """Return a new file without a name, on the disk of a directory, which is made if it is not there."""
+    """Return a new unnamed file on the disk of a directory, which is created if necessary."""
     directory.mkdir(parents=True, exist_ok=True)
     return tempfile.TemporaryFile(dir=directory)
 
@@ -73,7 +73,7 @@ async def run(
         file.flush()
         file.seek(0)
     line = json.dumps({"memory": memory_bytes, "size": file_bytes, **request})
-    try:  # each further thread would reserve memory
+    try:  # every further thread would reserve memory
         child = await forking.start(module, threads=1, files=[file.fileno() for file in files])
     except forking.CannotStart as error:
         raise _failed(str(error)) from error

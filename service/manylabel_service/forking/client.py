@@ -47,7 +47,7 @@ class Process(Protocol):
 
 
 class ForkServer:
-    """The fork server of this process: one at a time, replaced when it has ended or hangs."""
+    """Fork server of this process; it is replaced when it has ended or hangs."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -144,7 +144,7 @@ class Child:
                 child._send(request, [*(end.fileno() for end in its), *files])
             try:
                 await child._await_pid()
-            except asyncio.CancelledError:  # it may be forked already, or be forked yet
+            except asyncio.CancelledError:  # it may have been forked, or may still be
                 with suppress(_Unanswered, CannotStart):
                     await child._await_pid()
                     await child.kill()
@@ -191,7 +191,7 @@ class Child:
 
     async def _connect(self, line_bytes: int) -> socket.socket:
         """Open one more stream, and return the child's end of it."""
-        # Sockets rather than pipes, since asyncio has public streams for them. Each goes one way.
+        # Sockets instead of pipes, because asyncio has public streams for sockets. Each is one-way.
         ours, its = socket.socketpair()
         try:
             self._streams.append(await asyncio.open_unix_connection(sock=ours, limit=line_bytes))
@@ -213,7 +213,7 @@ class Child:
         try:
             async with asyncio.timeout(ANSWER_SECONDS):
                 line = await self._report.readline()
-        except OSError as error:  # a TimeoutError is one
+        except OSError as error:  # includes TimeoutError
             raise self._unanswered(repr(error)) from error
         if not line:
             raise self._unanswered("it has ended")
@@ -223,7 +223,7 @@ class Child:
         self.pid = answer["pid"]
 
     def _unanswered(self, reason: str) -> _Unanswered:
-        """End the fork server, and return the error that says so."""
+        """Stop the fork server, and return the error to raise."""
         self._owner.end(self._process)
         return _Unanswered(reason)
 

@@ -51,14 +51,14 @@ def preload() -> None:
         importlib.import_module(module)
     for trainer in TRAINERS.values():
         trainer.estimator_class()
-    # Has numba load what it needs to read compiled functions from the disk, which takes .6 s.
+    # Makes numba load what it needs to read compiled functions from disk, which takes 0.6 s.
     numba.njit(lambda: 0)()  # type: ignore[call-arg]
     gc.collect()
     gc.freeze()
 
 
 def serve(control: socket.socket) -> None:
-    """Fork a child for each request until the other end of the socket is closed, then kill those that are left."""
+    """Fork a child per request until the other end of the socket is closed, then kill the remaining children."""
     processes.name("manylabel-forks")
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl+C reaches all processes; the parent decides
     woken, wake = os.pipe()
@@ -122,7 +122,7 @@ def _run(request: dict[str, Any], fds: list[int], parent: int) -> NoReturn:
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         processes.die_with_parent()
-        if os.getppid() != parent:  # which died before
+        if os.getppid() != parent:  # it died before
             os._exit(status)
         for standard, fd in enumerate(fds[:STANDARD]):
             os.dup2(fd, standard)

@@ -1,4 +1,4 @@
-"""The events of a model, for those who watch it: a bounded past, and any number of cursors into it.
+"""Events of a model for subscribers: a ring buffer and any number of cursors.
 
 Every subscriber reads from the same ring of recent events. One that is too slow finds that its
 place has left the ring and is told how many it missed; nothing is held back for it. Positions are
@@ -31,7 +31,7 @@ Kind = Literal["update", "drift", "label", "rollback", "promoted", "not_promoted
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One event; who has seen it has seen all up to its position, or to `resume` if others of that position follow.
+    """Event at a position; `resume` is the position to resume from if further events of that position follow.
 
     update    {"position", "updates", "examples"}
     drift     {"position", "updates", "label"}: before the update that it is part of; null for all labels together
@@ -102,7 +102,7 @@ class Events:
         TooManyWatchers
             There are as many subscribers as may be.
         ValueError
-            That is not a position.
+            `after` is not a position.
         """
         seen = None if after is None else position_key(after)
         if self.subscribers >= MAX_SUBSCRIBERS:
@@ -239,7 +239,7 @@ class Subscription(AsyncIterator[Event]):
         return event or self._metrics()
 
     def _look(self) -> Event | None:
-        """Return the next event in the ring that is wanted, without taking it; go past those before it."""
+        """Return the next matching event in the ring without consuming it; skip the events before it."""
         event, behind = self._events.after(self._cursor)
         while event is not None and not self._wants(event):
             self._cursor = behind
@@ -260,14 +260,14 @@ class Subscription(AsyncIterator[Event]):
         if event is None:
             return None
         if self._seen is not None and position_key(event.position) < self._seen:
-            return None  # this replica is behind the one that the subscriber comes from
+            return None  # this replica is behind the subscriber's previous replica
         self._measure_at = time.monotonic() + METRICS_SECONDS
         return event
 
     async def _woken(self) -> None:
         timer = None
         if "metrics" not in self._kinds:
-            self._timed = True  # there is nothing to wait for but events
+            self._timed = True  # only events can end the wait
         elif self._measured != self._events.position:
             self._timed = True
             seconds = max(self._measure_at - time.monotonic(), 0.001)

@@ -24,8 +24,8 @@ class Features:
     sparse   `indices` given: a value per column, ascending and unique
     dense    neither: a value per column, all of them; NaN where it is missing
 
-    What a named or sparse example does not list is missing. `values` is float32, shape (n_values,). A named example may
-    have vectors beside, float32, by the name of their field; one without a value is an empty list.
+    A feature that a named or sparse example does not list is missing. `values` is float32, shape (n_values,). A named
+    example may also have float32 vectors, by the name of their field; a vector without a value is an empty list.
     """
 
     names: tuple[str, ...] | None
@@ -67,10 +67,7 @@ class Labels:
 
 
 class Example(NamedTuple):
-    """An example has features, the truth, a weight, which its loss is multiplied by, and the source of the truth.
-
-    `ref` is a name that the client has for it, such as the number of a customer: only the log has it.
-    """
+    """Features, true labels, sample weight, source of the true labels, and the client's reference (log only)."""
 
     x: Features
     y: Labels

@@ -99,8 +99,31 @@ class HostedModel(ABC):
 
     @property
     def log_position(self) -> str:
-        """The position up to which its log is known here, for those who follow it."""
+        """Position up to which this process knows the log."""
         return self.position
+
+    @property
+    def log_record(self) -> ModelMeta:
+        """The model whose log it reads."""
+        return self.record
+
+    @property
+    def leads(self) -> bool:
+        """True if it has a log of its own."""
+        return self.log_record == self.record
+
+    @property
+    def log_ended(self) -> bool:
+        """True if it has read all of the log that it ever will."""
+        return False
+
+    @property
+    def catching_up(self) -> bool:
+        """True while it reads the log in the background before it serves."""
+        return False
+
+    async def catch_up(self, seconds: float) -> None:  # noqa: B027
+        """Wait at most `seconds` while it is catching up."""
 
     @property
     @abstractmethod
@@ -227,7 +250,7 @@ class HostedModel(ABC):
 
     @property
     def impaired(self) -> bool:
-        """True if it cannot serve what it should."""
+        """Whether the model cannot serve all requests."""
         return self.failed
 
     @property
@@ -263,7 +286,7 @@ class HostedModel(ABC):
         self.end(ModelLifecycle.DELETED, lambda: ModelNotFound(self.name))
 
     def end(self, state: ModelLifecycle, refusal: ErrorFactory) -> None:
-        """Answer every request, those that wait included, with such an error from now on."""
+        """Fail every pending and future request with this error."""
         self.state, self._refusal = state, refusal
 
     # -- for its kind -----------------------------------------------------------------------------
@@ -293,7 +316,7 @@ class HostedModel(ABC):
             self.end(ModelLifecycle.DELETED, lambda: ModelGone(self.name, self.record.incarnation))
             return error
         if isinstance(error, StorageUnavailable):
-            self._store_health.lost()  # when the store is heard again, this model is polled
+            self._store_health.lost()  # this model is polled again when the store is back
             return error
         if isinstance(error, self._answered):
             return error
@@ -303,6 +326,10 @@ class HostedModel(ABC):
             return error
         if isinstance(error, IncompatibleRelease):
             self.withhold(error)
+            return error
+        if isinstance(error, ModelFailed):
+            log.error("model_failed", model=self.name, position=self.position, error=str(error))
+            self.fail(lambda: ModelFailed(error.detail))
             return error
         # The operation may be incomplete: this state must neither serve nor be stored.
         log.error("model_failed", model=self.name, position=self.position, exc_info=error)

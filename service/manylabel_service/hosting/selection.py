@@ -24,7 +24,7 @@ class Names:
 
     @classmethod
     def of(cls, given: Sequence[str]) -> "Names":
-        """Return the names as they are given."""
+        """Return the names unchanged."""
         prefixes = tuple(name.removesuffix(PREFIX) for name in given if name.endswith(PREFIX))
         return cls(frozenset(name for name in given if not name.endswith(PREFIX)), prefixes)
 
@@ -38,7 +38,7 @@ Learning = Callable[[str], dict[str, float] | None]
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """A selection of labels by their names and their scores.
+    """Labels selected by name or score.
 
     Attributes
     ----------

@@ -10,7 +10,7 @@ EXAMPLE = "x"
 
 
 class Signature(NamedTuple):
-    """A signature names the inputs and the labels of a model, or of a version of one.
+    """Names of the inputs and labels of a model or of a version.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""Slices: how many examples may be worked on before the event loop gets its turn."""
+"""Time slices: the number of examples to process before the event loop runs other tasks."""
 
 import asyncio
 import time
@@ -20,6 +20,26 @@ class SliceSize:
     def observe(self, examples: int, seconds: float) -> None:
         """Update the estimate with a measurement: `examples` took `seconds`; moves a quarter of the way there."""
         self._seconds_per_example += 0.25 * (max(seconds / examples, 1e-7) - self._seconds_per_example)
+
+
+class HalfPace:
+    """Keeps background work to half of the event loop: after each piece of work all rest as long as it took.
+
+    All who share the work of one process share one of these.
+    """
+
+    def __init__(self) -> None:
+        self._free_at = 0.0
+
+    async def turn(self) -> None:
+        """Wait until work may begin; the caller begins without awaiting anything else."""
+        await asyncio.sleep(0)
+        while (seconds := self._free_at - time.perf_counter()) > 0:  # noqa: ASYNC110
+            await asyncio.sleep(seconds)
+
+    def worked(self, seconds: float) -> None:
+        """Count work that has just ended."""
+        self._free_at = max(self._free_at, time.perf_counter()) + seconds
 
 
 class Pace:

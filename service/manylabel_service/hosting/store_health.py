@@ -1,4 +1,4 @@
-"""Time since this process last reached the store, and so the age of what it predicts from memory."""
+"""Time since this process last reached the store: the maximum age of predictions from memory."""
 
 import time
 
@@ -16,7 +16,7 @@ class StoreHealth:
 
     @property
     def stale_seconds(self) -> float | None:
-        """Seconds for which changes of others may be missing; None while the store responds."""
+        """Seconds for which changes by other processes may be missing; None while the store responds."""
         silence = time.monotonic() - self._heard_at
         return silence if self._lost or silence > SILENCE_SECONDS else None
 

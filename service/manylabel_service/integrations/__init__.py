@@ -1,1 +1,1 @@
-"""Interfaces of other products, each a thin translation in a folder of its own."""
+"""Interfaces of other products: each a thin translation layer in its own folder."""

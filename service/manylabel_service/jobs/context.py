@@ -1,4 +1,4 @@
-"""The store, settings and datasets that jobs need, and the times at which they are looked after."""
+"""Store, settings and datasets of jobs, and the intervals of their monitoring."""
 
 from __future__ import annotations
 

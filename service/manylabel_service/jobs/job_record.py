@@ -52,7 +52,7 @@ class NotClaimable(Exception):
 
 
 class Unchanged(Exception):
-    """A change finds that there is nothing to change."""
+    """The change has no effect."""
 
 
 class _StoredModel(BaseModel):
@@ -60,14 +60,14 @@ class _StoredModel(BaseModel):
 
 
 class Checkpoint(_StoredModel):
-    """A checkpoint is a saved state: the key of its blob, and the iteration of the fit under way."""
+    """Saved state of a fit: the key of its blob, and the iteration."""
 
     key: str
     iteration: int
 
 
 class Task(_StoredModel):
-    """A task is done by one worker at a time.
+    """Unit of work that one worker runs at a time.
 
     Attributes
     ----------
@@ -153,7 +153,7 @@ class JobDocument(_StoredModel):
         """True if the job has succeeded, failed or been cancelled."""
         return self.state in ENDED
 
-    # Changes; `now` is a time in RFC 3339.
+    # Changes; `now` is an RFC 3339 time.
 
     def add_log_lines(self, now: str, texts: Iterable[str]) -> None:
         """Add lines to the log, which stores the latest `MAX_LINES`."""
@@ -312,7 +312,7 @@ class JobDocument(_StoredModel):
         return [LogLine(n=line.n, time=line.time, text=line.text) for line in self.lines if line.after >= after]
 
     def to_job(self) -> Job:
-        """Return the job as a client sees it."""
+        """Return the job as clients see it."""
         facts = {
             name: getattr(self, name) for name in ("id", "state", "created", "started", "ended", "result", "error")
         }

@@ -32,7 +32,7 @@ Event = tuple[int, str, dict[str, Any]]
 
 
 class JobService:
-    """A job service answers requests about the jobs of a store; every method raises StorageUnavailable."""
+    """Operations on the jobs of a store; every method raises StorageUnavailable."""
 
     def __init__(self, context: JobContext, runner: Runner) -> None:
         self._context, self._job_store, self._runner = context, context.job_store, runner
@@ -184,7 +184,7 @@ class JobService:
         """Return the job after its next change; None if it was deleted."""
         while True:
             known = self._job_store.jobs.get(id)
-            if known is None:  # deleted, or new: the last refresh was before it
+            if known is None:  # deleted or created since the last refresh
                 try:
                     known = await self._job_store.get(id)
                 except JobNotFound:
@@ -242,7 +242,7 @@ def open_jobs(store: Store, settings: Settings, datasets: DatasetStore, publishe
     context = JobContext(store, settings, datasets, JobStore(store), published)
     if settings.job_runner == "local":
         return JobService(context, LocalRunner(context, settings.job_slots))
-    from manylabel_service.jobs.runners.rq import RQRunner  # only here: RQ takes a while to import
+    from manylabel_service.jobs.runners.rq import RQRunner  # imported here because RQ takes long to import
 
     return JobService(context, RQRunner(context))
 
@@ -252,6 +252,6 @@ def _now_ms() -> int:
 
 
 def _id_of(key: IdempotencyKey) -> str:
-    """Return the id of the job that a key makes: so the store itself sees to it that there is one."""
+    """Return the id that an idempotency key gives to a job, so the store itself prevents duplicates."""
     digest = blake2b(key.key.encode(), digest_size=16, person=b"jobs").digest()
     return ulid.make(int.from_bytes(digest[:6]), digest[6:]).lower()

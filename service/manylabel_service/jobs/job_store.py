@@ -94,7 +94,7 @@ class JobStore:
             return JobDocument.from_document(Document(id, revision, value))
 
     async def remove(self, record: JobDocument) -> None:
-        """Forget a job and its blobs; does nothing if it has changed meanwhile."""
+        """Delete a job and its blobs, unless it has changed in the meantime."""
         try:
             await self._store.documents.delete(KIND, record.id, revision=record.revision)
         except RevisionConflict as error:

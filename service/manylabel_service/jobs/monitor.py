@@ -1,4 +1,4 @@
-"""The monitor of a server looks after all jobs of a store.
+"""Monitor of all jobs of a store.
 
 It detects dead workers: a running task sends heartbeats, and the monitor revokes the lease of a task that sent none for
 `LEASE_SECONDS`. It does not use the clock of another machine, and counts only the time during which it could read the
@@ -35,7 +35,7 @@ log = structlog.get_logger()
 
 
 class JobMonitor:
-    """A monitor polls the jobs for one server."""
+    """Poller of the jobs for one server."""
 
     def __init__(self, context: JobContext, runner: Runner) -> None:
         self._context, self._runner = context, runner

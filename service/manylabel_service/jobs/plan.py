@@ -119,7 +119,7 @@ def _check_number(spec: JobSpec, n_rows: int, n_labels: int) -> None:
 
 
 def _check_views(at: Path, spec: JobSpec, other: DatasetMeta, views: Mapping[str, int]) -> None:
-    """Check that other rows have the views that are learnt from; for a trainer of views, none but those."""
+    """Check that other rows have the views of the training rows; for a multi-view trainer, exactly those."""
     lacking_allowed = TRAINERS[spec.trainer].views
     if other.views.keys() - views.keys() or (views.keys() - other.views.keys() and not lacking_allowed):
         of = "some of the views" if lacking_allowed else "the views"
@@ -165,7 +165,7 @@ def _combinations(spec: JobSpec) -> Iterator[dict[str, Any]]:
         random = Random(spec.seed)
         for _ in range(search.trials):
             drawn = {name: _drawn(values, random) for name, values in search.params.items()}
-            for name, value in drawn.items():  # a range may have a gap, as that of rank has between shares and numbers
+            for name, value in drawn.items():  # a range may have a gap, such as that of rank between shares and numbers
                 _check_value(spec, name, value, ("search", "params", name))
             yield drawn
     else:
@@ -205,5 +205,5 @@ def _drawn(values: Any, random: Random) -> Any:
     low, high = values.low, values.high
     whole = isinstance(low, int) and isinstance(high, int)
     number = math.exp(random.uniform(math.log(low), math.log(high))) if values.log else random.uniform(low, high)
-    number = min(max(number, low), high)  # the logarithm and back may lose a bit
+    number = min(max(number, low), high)  # logarithm and exponential may lose a bit
     return round(number) if whole else number

@@ -42,7 +42,7 @@ class QueueLimit:
 
     def __init__(self, store: Store, job_store: JobStore, most: int) -> None:
         self._store, self._job_store, self._most = store, job_store, most
-        self._turn = asyncio.Lock()  # claims of one process would only make each other fail
+        self._turn = asyncio.Lock()  # concurrent claims of one process would only make each other fail
 
     async def check(self) -> None:
         """Raise `JobsFull` if the limit is reached."""
@@ -61,7 +61,7 @@ class QueueLimit:
         try:
             yield
         except ServiceError as error:
-            if not isinstance(error, StorageUnavailable) or isinstance(error, StorageFull):  # else it may be made still
+            if not isinstance(error, StorageUnavailable) or isinstance(error, StorageFull):  # it may still be made
                 with suppress(StorageError):
                     await self._give_back(id)
             raise
@@ -69,7 +69,7 @@ class QueueLimit:
     async def _read(self, id: str) -> tuple[_Claims, int | None]:
         """Return the claims for jobs that do not show yet, and their revision; raise `JobsFull`."""
         claims, revision = await self._claims()
-        await self._job_store.refresh()  # afterwards: what shows by now needs no claim
+        await self._job_store.refresh()  # tasks that are visible by now need no claim
         jobs, oldest = self._job_store.jobs, time.time() - CLAIM_SECONDS
         left = {
             other: (at, known)

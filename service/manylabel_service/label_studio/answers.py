@@ -1,4 +1,4 @@
-"""Annotations as the truth of examples, and predictions as Label Studio shows them."""
+"""Annotations as true labels of examples, and predictions in Label Studio's format."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
@@ -22,7 +22,7 @@ class AnnotationRefused(ValueError):
 
 
 def truth(config: LabelConfig, result: Sequence[Any]) -> Labels | None:
-    """Return the truth that the result of an annotation tells; None if it tells nothing.
+    """Return the true labels of an annotation; None if it has none.
 
     It is complete if all questions may be answered with any number of labels: those not chosen are irrelevant, and so
     is any other label. Else it is partial: what was chosen, and what could have been chosen in its place.
@@ -50,7 +50,7 @@ def _signs(question: Question, chosen: Sequence[str]) -> dict[str, bool]:
     ticked = set(chosen)
     signs = {choice.label: choice.value in ticked for choice in question.choices}
     known = {choice.value for choice in question.choices}
-    return signs | {value: True for value in chosen if value not in known}  # choices that come with the task
+    return signs | {value: True for value in chosen if value not in known}  # choices that are defined by the task
 
 
 def _chosen(result: Sequence[Any]) -> dict[str, list[str]]:
@@ -67,7 +67,7 @@ def _chosen(result: Sequence[Any]) -> dict[str, list[str]]:
 
 
 def shown(config: LabelConfig, prediction: Prediction | None, version: str) -> dict[str, Any]:
-    """Return a prediction in Label Studio's form; None stands for a task that is not a record.
+    """Return a prediction in Label Studio's format; None for a task that is not a record.
 
     `score` is the certainty, 1 less the uncertainty of the labels asked for that the model knows; 0 if it knows none.
     If the model promises a precision, the certainty is scaled: below 0.5 if the task needs review, 0.5 or more if not.
@@ -93,7 +93,7 @@ def shown(config: LabelConfig, prediction: Prediction | None, version: str) -> d
 
 
 def _predicted(question: Question, scores: Mapping[str, float]) -> Iterator[str]:
-    """Yield the choices that are predicted: any number, or the best one of those that the model knows."""
+    """Yield the predicted choices: any number, or the best one that the model knows."""
     if question.yes is not None:
         if (score := scores.get(question.name)) is not None:
             yield next(choice.value for choice in question.choices if (choice.value == question.yes) == (score > 0))
@@ -106,7 +106,7 @@ def _predicted(question: Question, scores: Mapping[str, float]) -> Iterator[str]
 
 
 def annotation_key(annotation: Mapping[str, Any]) -> IdempotencyKey:
-    """Return the key under which an annotation is learnt: once as it is, and again when it was edited.
+    """Return the idempotency key of an annotation, which differs after each edit.
 
     Raises
     ------

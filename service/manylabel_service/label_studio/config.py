@@ -1,4 +1,4 @@
-"""A labelling configuration of Label Studio: what it asks, and which fields of a task are text.
+"""Labelling configuration of Label Studio: its questions, and which fields of a task are text.
 
 The XML comes from clients, so it is read with expat, and no tree is built: document types, and with them entities, are
 refused, and so are texts that are too long, nested too deeply or contain too many elements.
@@ -32,14 +32,14 @@ class ConfigRefused(ValueError):
 
 
 class Choice(NamedTuple):
-    """A choice by its name in Label Studio's results, and its label."""
+    """Name of a choice in Label Studio's results, and its label."""
 
     value: str
     label: str
 
 
 class Question(NamedTuple):
-    """A question is a tag `<Choices>`.
+    """Tag `<Choices>`.
 
     With `multiple`, each choice is a label; else one of the choices is, and `yes` is that which says that the label
     `name` is true, if it is a question to be answered with yes or no.
@@ -132,7 +132,7 @@ def _question(tag: _Tag, shared: Counter[str]) -> Question:
 
 
 def _tags(text: str) -> list[_Tag]:
-    """Return the tags of a configuration that are used; those of choices are in the tag that they are of."""
+    """Return the used tags of a configuration; tags of choices are nested in the tag of their question."""
     raw = text.encode(errors="replace")
     if len(raw) > MAX_CONFIG_BYTES:
         raise ConfigRefused(f"has more than {MAX_CONFIG_BYTES:,} bytes")

@@ -166,7 +166,7 @@ async def _page(
 async def _get(client: httpx2.AsyncClient, url: httpx2.URL, address: str, query: dict[str, Any]) -> bytearray:
     body = bytearray()
     async with outgoing.requested(client, "GET", url, address, params=query) as response:
-        if response.status_code == 404 and query["page"] > 1:  # there are no more
+        if response.status_code == 404 and query["page"] > 1:  # no more pages
             return bytearray(b'{"tasks": []}')
         if response.status_code != 200:
             raise FetchFailed(f"status {response.status_code}")

@@ -45,11 +45,11 @@ class Eviction:
             await asyncio.sleep(SWEEP_SECONDS)
             try:
                 await self.sweep()
-            except Exception:  # the next sweep may do better, and without any the memory would fill up
+            except Exception:  # the next sweep may succeed, and without sweeps the memory would fill up
                 log.exception("eviction_failed")
 
     async def sweep(self, room_for: int = 0, spare: HostedModel | None = None) -> None:
-        """Evict what has been idle for long, and the least recently used while there is too much.
+        """Evict idle models, and the least recently used ones while the memory limit is exceeded.
 
         Parameters
         ----------
@@ -83,21 +83,21 @@ class Eviction:
         try:
             covered = await replica.cover()
         except (ModelNotFound, NotReady, LimitExceeded):
-            return False  # it goes another way
+            return False  # it is already being evicted
         except StorageError as error:
             log.warning("model_eviction_failed", model=replica.record.name, error=str(error))
             return False
-        except Exception:  # the others may still leave
+        except Exception:  # the others may still be evicted
             log.exception("model_eviction_failed", model=replica.record.name)
             return False
         if not covered or not replica.evictable or replica.used_at != used_at:
-            return False  # a request has used it meanwhile
+            return False  # a request has used it in the meantime
         self._evict(replica)
         log.info("model_evicted", model=replica.record.name, position=replica.position, reason=reason)
         return True
 
     def _staying_bytes(self) -> int:
-        """Return the bytes of the models in memory that are not about to leave, as they were last weighed."""
+        """Return the bytes of the models in memory that are not being evicted, as last measured."""
         staying = (replica for replica in self._replicas() if replica not in self._leaving)
         return sum(self._sizes[replica][1] for replica in staying if replica in self._sizes)
 

@@ -5,10 +5,10 @@ from collections.abc import Callable, Iterable
 
 import structlog
 
-from manylabel_service.errors import StorageUnavailable
+from manylabel_service.errors import ModelGone, StorageUnavailable
 from manylabel_service.hosting.hosted_model import HostedModel
 from manylabel_service.hosting.store_health import StoreHealth
-from manylabel_service.storage import DocumentFollower, Store
+from manylabel_service.storage import SEED, START, DocumentFollower, Store, position_key
 from manylabel_service.trained.model import TrainedModel
 from manylabel_service.trained.version_store import KIND
 
@@ -19,6 +19,8 @@ LEAST_SECONDS = 0.02
 POLL_SECONDS = 0.5
 """Poll interval in seconds for versions of trained models changed by other processes; the store sends no
 notification."""
+FOLLOW_SECONDS = 0.25
+"""Poll interval in seconds for models that follow a model of this process."""
 BACKOFF_SECONDS = (0.1, 2.0)
 """Minimum and maximum seconds between two attempts while the store is unavailable."""
 
@@ -26,7 +28,7 @@ log = structlog.get_logger()
 
 
 class Follower:
-    """A follower wakes the models whose log has grown.
+    """Watcher that wakes the models whose log has grown.
 
     Parameters
     ----------
@@ -39,7 +41,7 @@ class Follower:
         self._store = store
         self._store_health = store_health
         self._replicas = replicas
-        self._told = False  # whether the log line about the unavailable store was written
+        self._told = False  # whether the unavailable store has been logged
 
     async def run(self) -> None:
         """Follow until cancelled."""
@@ -56,7 +58,7 @@ class Follower:
                 await asyncio.sleep(pause)
                 pause = min(2 * pause, BACKOFF_SECONDS[1])
                 continue
-            except Exception:  # without it, this process would never hear of anything again
+            except Exception:  # otherwise this process would never see a change again
                 log.exception("follower_failed")
                 await asyncio.sleep(BACKOFF_SECONDS[1])
                 continue
@@ -87,18 +89,47 @@ class Follower:
                 if revisions.get(str(model.record.incarnation), 0) > int(model.position):
                     model.poll()
 
+    async def poll_followers(self) -> None:
+        """Wake the followers whose leader in this process has learnt more, until cancelled."""
+        while True:
+            await asyncio.sleep(FOLLOW_SECONDS)
+            replicas = list(self._replicas())
+            positions = {each.record.incarnation: each.log_position for each in replicas if each.serving}
+            for replica in replicas:
+                if replica.leads or replica.busy or replica.failed:
+                    continue
+                position = positions.get(replica.log_record.incarnation, replica.log_position)
+                if replica.catching_up or (position != replica.log_position and not replica.log_ended):
+                    replica.poll()
+
     async def _follow(self) -> None:
-        following = {replica.record: replica for replica in self._replicas() if replica.serving}
-        positions = {record: replica.log_position for record, replica in following.items()}
-        changed = await self._store.logs.changed(positions, WAIT_SECONDS)
+        replicas = [replica for replica in self._replicas() if replica.serving]
+        positions = {replica.record: replica.log_position for replica in replicas if replica.leads}
+        leading = {record.incarnation for record in positions}
+        for replica in replicas:
+            if replica.leads:
+                continue
+            positions[replica.record] = SEED  # its own log stays empty: only that it is deleted is of interest
+            log = replica.log_record
+            if log.incarnation not in leading and not replica.log_ended:
+                positions[log] = max(positions.get(log, START), replica.log_position, key=position_key)
+        changed = set(await self._store.logs.changed(positions, WAIT_SECONDS))
         if self._store_health.heard():
             self._poll_everywhere()
             return
-        for record in changed:
-            replica = following[record]
+        for replica in replicas:
+            if not replica.leads and replica.record in changed:
+                await self._look_for(replica)
             # A model that has advanced, or is applying, is polled again next time: most often it was its own append.
-            if not replica.busy and replica.log_position == positions[record]:
+            log = replica.log_record
+            if log in changed and not replica.busy and (not replica.leads or replica.log_position == positions[log]):
                 replica.poll()
+
+    async def _look_for(self, replica: HostedModel) -> None:
+        """End a follower that another process has deleted, which no log shows."""
+        record = replica.record
+        if replica.serving and await self._store.models.find(record.name) != record:
+            replica.handle_error(ModelGone(record.name, record.incarnation))
 
     def _poll_everywhere(self) -> None:
         """Poll all models after the store is back, including busy ones, to detect lost data."""

@@ -18,13 +18,21 @@ import structlog
 
 from manylabel_service import ulid
 from manylabel_service.clock import now_ms, rfc3339
-from manylabel_service.errors import ForgetRunning, ModelGone, ReceiptNotFound, ServiceError, StorageUnavailable
+from manylabel_service.errors import (
+    ForgetRunning,
+    ModelGone,
+    ModelHasFollowers,
+    ReceiptNotFound,
+    ServiceError,
+    StorageUnavailable,
+)
 from manylabel_service.models.build import build_id
 from manylabel_service.models.membership import Membership
 from manylabel_service.online.forgetting.rewriter import Rewriter, Selection
 from manylabel_service.online.history.catalogue import CatalogueStore
 from manylabel_service.online.history.receipts import MAX_RECEIPTS, Forgetting, Receipt, ReceiptStore
 from manylabel_service.online.replica import Replica
+from manylabel_service.online.spec.follow import followers_of
 from manylabel_service.online.spec.release import ClusterVersion
 from manylabel_service.settings import Settings
 from manylabel_service.storage import ModelMeta, Store
@@ -52,6 +60,8 @@ BEYOND_REACH = {
     ),
 }
 """Copies that no server can delete, by whether the store is shared."""
+
+ARCHIVED = "the archive, which keeps what was shipped of the old model: delete the model's older folder there"
 
 log = structlog.get_logger()
 
@@ -92,9 +102,12 @@ class Forgetter:
         ------
         ForgetRunning
             It forgets others already.
+        ModelHasFollowers
+            Others learn from its log, which would be gone.
         StorageUnavailable, DocumentDamaged
         """
         name, record = replica.name, replica.record
+        await self._check_alone(record)
         id = ulid.make(now_ms(), secrets.token_bytes(ulid.N_RANDOM_BYTES))
         receipt = Receipt(id=id, created=rfc3339(now_ms()), key_id=key_id)
         while True:
@@ -173,6 +186,7 @@ class Forgetter:
         rewritten = await rewriter.finish(replica.snapshotter.log_bytes)
         await rewriter.copy_predictions(copied)
         await self._compare(replica, rewritten.position, rewritten.before)
+        await self._check_alone(record)
         counted = rewriter.counted
         receipt = receipt.model_copy(
             update={
@@ -185,12 +199,16 @@ class Forgetter:
                 "build": await asyncio.to_thread(build_id),
                 "replay_version": versions.replay_version,
                 "kept": KEPT,
-                "beyond_reach": BEYOND_REACH[store.shared],
+                "beyond_reach": (*BEYOND_REACH[store.shared], *([ARCHIVED] if self._settings.archive else ())),
             }
         )
         await self._note(name, receipt, successor.incarnation)
         await store.models.replace(record, successor)
         await self._purge(record, receipt)
+
+    async def _check_alone(self, record: ModelMeta) -> None:
+        if followers := followers_of(record, await self._store.models.all()):
+            raise ModelHasFollowers(record.name, [each.name for each in followers])
 
     async def _compare(self, replica: Replica, position: str, checksum: str) -> None:
         """Raise FoldDiffers unless the model that serves has the state that its history gives."""

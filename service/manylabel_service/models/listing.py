@@ -1,4 +1,4 @@
-"""Which models there are: those in the memory of this process, and those that only the store has."""
+"""List of models: those in the memory of this process, and those only in the store."""
 
 import asyncio
 from collections.abc import Callable, Mapping, Set
@@ -6,6 +6,7 @@ from typing import Any
 
 from manylabel_service.errors import ReleaseTooOld, StorageUnavailable
 from manylabel_service.hosting.hosted_model import HostedModel
+from manylabel_service.online.spec.follow import follow_of
 from manylabel_service.online.spec.trained import TrainedSpec, read_spec
 from manylabel_service.settings import Settings
 from manylabel_service.storage import ModelMeta, Store
@@ -30,7 +31,7 @@ class Listing:
         self._resident = resident
 
     async def statuses(self, of_interest: Callable[[str], bool]) -> tuple[list[dict[str, Any]], list[str]]:
-        """List the models of interest by name, with what there is to know; of those not in memory, what they are.
+        """List the selected models by name with their status; for models not in memory, with their spec.
 
         Returns the names of damaged ones too.
 
@@ -49,16 +50,16 @@ class Listing:
                 damaged.append(record.name)
             else:
                 try:
-                    statuses.append(self._described(record))
+                    statuses.append(self.described(record))
                 except ReleaseTooOld:
-                    pass  # another release lists it
+                    pass  # another release can read it
                 except Exception:  # a spec that cannot be read must not hide the other models
                     damaged.append(record.name)
-            await asyncio.sleep(0)  # others may be served between two models
+            await asyncio.sleep(0)  # let other requests run between two models
         return statuses, damaged
 
     async def existing(self, names: Set[str]) -> set[str]:
-        """Return those of these names that models have; where the store does not answer soon, all of them."""
+        """Return the names that belong to existing models; all names if the store does not respond soon."""
         if names <= self._serving():
             return set(names)
         try:
@@ -69,27 +70,37 @@ class Listing:
         return there.union(self._serving()).intersection(names)
 
     async def log_lags(self) -> dict[str, int]:
-        """Return, by model, the number of log entries not applied here; about `COUNTED_ENTRIES` stands for more.
+        """Return, by model, the number of log entries not applied here, up to about `COUNTED_ENTRIES`.
 
         Empty if the store does not respond in time.
         """
-        following = {hosted.record: hosted.log_position for hosted in self._resident.values() if hosted.serving}
+        serving = [hosted for hosted in self._resident.values() if hosted.serving]
+        # The same log may be read by several models.
+        leading = {hosted.record: hosted.log_position for hosted in serving if hosted.leads}
+        following = [hosted for hosted in serving if not hosted.leads]
         try:
             async with asyncio.timeout(LOOK_UP_SECONDS):
-                counts = await self._store.logs.entries_after(following, COUNTED_ENTRIES) if following else {}
+                found = await self._store.logs.entries_after(leading, COUNTED_ENTRIES) if leading else {}
+                counts = {record.name: count for record, count in found.items()}
+                for hosted in following:
+                    positions = {hosted.log_record: hosted.log_position}
+                    found = await self._store.logs.entries_after(positions, COUNTED_ENTRIES)
+                    counts[hosted.name] = sum(found.values())
         except (StorageUnavailable, TimeoutError):
             return {}
-        return {record.name: count for record, count in counts.items()}
+        return counts
 
     def _serving(self) -> set[str]:
         return {name for name, hosted in self._resident.items() if hosted.serving}
 
-    def _described(self, record: ModelMeta) -> dict[str, Any]:
-        spec = read_spec(record.spec)
+    def described(self, record: ModelMeta) -> dict[str, Any]:
+        """Return what the list shows of a model that is not in memory; raise as `read_spec`."""
+        spec, follow = read_spec(record.spec), follow_of(record.spec)
         if isinstance(spec, TrainedSpec):
             return {"name": spec.name, "algorithm": spec.algorithm, "loaded": False}
         return {
             **spec.described(),
+            **({} if follow is None else {"follow": follow.to_json()}),
             "durability": spec.durability or self._settings.durability,
             "loaded": False,
         }

@@ -1,4 +1,4 @@
-"""Tells which processes share a store, of which releases, and so which versions may be used in it.
+"""Processes that share a store, their releases, and the resulting cluster version.
 
 Each replica describes itself in a document of its own, and writes it again every `HEARTBEAT_SECONDS`. One that was not
 written for `EXPIRY_SECONDS` is removed: its process has died, or hangs. Clocks of other machines are not asked, and the
@@ -44,7 +44,7 @@ log = structlog.get_logger()
 
 
 class Member(BaseModel):
-    """Process that reads and writes the logs of a store, as it describes itself.
+    """Description that a process of a store publishes of itself.
 
     Unknown fields of later releases are ignored.
     """
@@ -70,7 +70,7 @@ class Member(BaseModel):
 
 
 class Membership:
-    """A membership is the part of one process among those that share a store.
+    """Membership of this process in the group of processes that share a store.
 
     Parameters
     ----------
@@ -142,7 +142,7 @@ class Membership:
 
     @property
     def must_agree(self) -> bool:
-        """True while a server with another build takes part."""
+        """Whether a server with another build is a member."""
         return bool(self._of_other_builds())
 
     # -- coming and going -------------------------------------------------------------------------
@@ -172,10 +172,10 @@ class Membership:
         while revision is not None:
             try:
                 await self._documents.delete(KIND, self.id, revision=revision)
-            except RevisionConflict as error:  # a heartbeat was cut off
+            except RevisionConflict as error:  # a heartbeat was interrupted
                 revision = error.found
             except StorageError:
-                return  # it goes when it expires
+                return  # it is removed when it expires
             else:
                 return
 
@@ -242,7 +242,7 @@ class Membership:
         while True:
             try:
                 self._revision = await self._documents.put(KIND, self.id, value, revision=self._revision)
-            except RevisionConflict as error:  # it was removed, or an answer got lost
+            except RevisionConflict as error:  # it was removed, or a response was lost
                 self._revision, entering = error.found, True
             else:
                 return entering
@@ -272,7 +272,7 @@ class Membership:
             return
 
     def _raised(self, used: Versions) -> Versions:
-        """Return the last versions that all members know, or those in use, whichever are later."""
+        """Return the highest versions that all members support, and at least those in use."""
         others = [seen.member for seen in self._others.values()]
         format = max(used.format, min([self._last.format, *(member.formats[1] for member in others)]))
         replay_version = max(
@@ -287,7 +287,7 @@ class Membership:
         return Versions(format, replay_version)
 
     async def _look(self) -> None:
-        """Read the descriptions of the others; remove those that have timed out."""
+        """Read the descriptions of the other processes; remove those that have timed out."""
         if not self._shared:
             return
         documents = await self._documents.all(KIND)
@@ -330,5 +330,5 @@ class _Seen:
         self.age = 0.0
         try:
             self.member = Member.model_validate_json(document.value).model_copy(update={"id": document.name})
-        except ValidationError:  # damaged: until it is written again, it may be the oldest there is
+        except ValidationError:  # damaged: until it is written again, it may be of the oldest release
             self.member = Member(id=document.name)

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Set
+from collections.abc import Awaitable, Callable, Sequence, Set
 from contextlib import suppress
 from typing import Any, TypeVar
 
@@ -16,6 +16,7 @@ from manylabel_service.errors import (
     ModelExists,
     ModelFailed,
     ModelGone,
+    ModelHasFollowers,
     ModelNotFound,
     NotReady,
     ReleaseTooOld,
@@ -24,6 +25,7 @@ from manylabel_service.errors import (
 )
 from manylabel_service.hosting.hosted_model import HostedModel, ModelEvicted
 from manylabel_service.hosting.size_limits import check_limit
+from manylabel_service.hosting.slices import HalfPace
 from manylabel_service.hosting.store_health import StoreHealth
 from manylabel_service.models.eviction import Eviction
 from manylabel_service.models.follower import Follower
@@ -35,6 +37,7 @@ from manylabel_service.online.history.catalogue import CatalogueStore
 from manylabel_service.online.replica import Replica
 from manylabel_service.online.size_limits import check_size
 from manylabel_service.online.snapshots.quota import SnapshotQuota
+from manylabel_service.online.spec.follow import MAX_FOLLOWERS, Follow, followers_of
 from manylabel_service.online.spec.release import ClusterVersion
 from manylabel_service.online.spec.spec import ModelSpec
 from manylabel_service.online.spec.trained import is_trained, stored_spec
@@ -78,6 +81,7 @@ class Registry:
         self._damaged: set[str] = set()
         self._creating: set[str] = set()
         self._store_health = StoreHealth()
+        self._pace = HalfPace()
         self.snapshot_room = SnapshotQuota(store, settings.max_snapshot_bytes)
         self._loader = ModelLoader(self._load, settings.load_timeout_seconds)
         self._listing = Listing(store, settings, self._replicas)
@@ -108,9 +112,9 @@ class Registry:
         records = await self._store.models.all() if self._settings.preload else []
         self._store_health.heard()
         if not self._tasks:
-            follower, membership = self._follower, self.membership
-            work = (follower.run(), follower.poll_versions(), self._eviction.run(), membership.run())
-            self._tasks = [asyncio.create_task(each) for each in (*work, self.forgetter.run())]
+            following = self._follower.run(), self._follower.poll_versions(), self._follower.poll_followers()
+            work = (*following, self._eviction.run(), self.membership.run(), self.forgetter.run())
+            self._tasks = [asyncio.create_task(each) for each in work]
         for record in records:
             if await self._eviction.resident_bytes() >= self._settings.max_resident_bytes:
                 log.info("preload_stopped", loaded=len(self._replicas), models=len(records))
@@ -149,6 +153,8 @@ class Registry:
             unexpected = not isinstance(error, HOPELESS)
             log.error("model_restore_failed", model=name, error=str(error), action=_ACTION, exc_info=unexpected)
             detail = f"model {name!r} could not be restored: the operator of the server has to act, see its log"
+            if isinstance(error, ModelFailed):
+                detail = error.detail
             replica.fail(lambda: ModelFailed(detail))
         else:
             log.info("model_restored", model=name, position=replica.position)
@@ -157,7 +163,7 @@ class Registry:
     async def _restore(self, replica: HostedModel) -> None:
         """Restore a model; where another build serves the store, only if both learn the same bits."""
         record, membership = replica.record, self.membership
-        if not membership.must_agree:
+        if not membership.must_agree or not replica.leads:
             return await replica.restore()
         try:
             await replica.restore(lambda: membership.ask(record))
@@ -251,6 +257,8 @@ class Registry:
             self.require_ready()
             replica = await self._loader.get(name)
         replica.used_at = time.monotonic()
+        if replica.catching_up:
+            await replica.catch_up(self._settings.load_timeout_seconds)
         return replica
 
     async def ask(self, model: H, request: Callable[[H], Awaitable[T]]) -> T:
@@ -318,8 +326,12 @@ class Registry:
 
     # -- coming and going -------------------------------------------------------------------------
 
-    async def create(self, spec: ModelSpec, state: OnlineModel | None = None) -> HostedModel:
+    async def create(
+        self, spec: ModelSpec, state: OnlineModel | None = None, follow: Follow | None = None
+    ) -> HostedModel:
         """Create a model, ready to learn; with a state, which is used up, it goes on from there.
+
+        A model that follows another may still be catching up when it is returned.
 
         Raises
         ------
@@ -332,13 +344,15 @@ class Registry:
         check_size(spec, state, self._settings)
         self._creating.add(spec.name)
         try:
-            created = self._created(spec, state)
+            created = self._created(spec, state, follow)
             del state  # its memory is needed by the model that is restored from it
             return await created
         finally:
             self._creating.discard(spec.name)
 
-    async def _created(self, spec: ModelSpec, state: OnlineModel | None) -> HostedModel:
+    async def _created(self, spec: ModelSpec, state: OnlineModel | None, follow: Follow | None) -> HostedModel:
+        if follow is not None:
+            return await self._created_follower(spec, state, follow)
         records = await self._store.models.all()
         if any(record.name == spec.name for record in records):
             raise ModelExists(spec.name)
@@ -357,20 +371,73 @@ class Registry:
         del data
         return await self._restored(record)
 
+    async def _created_follower(self, spec: ModelSpec, state: OnlineModel | None, follow: Follow) -> HostedModel:
+        records = await self._store.models.all()
+        if any(record.name == spec.name for record in records):
+            raise ModelExists(spec.name)
+        check_limit("the number of models", len(records) + len(self._creating), self._settings.max_models)
+        limited = f"followers of model {follow.model!r}"
+        check_limit(limited, len(followers_of(follow.record, records)) + 1, MAX_FOLLOWERS)
+        stored = stored_spec(spec, self.in_use.versions.replay_version, follow)
+        data = None
+        if state is not None:
+            data = await asyncio.to_thread(state.to_buffer, self.in_use.versions.format)
+            await self.snapshot_room.add_stored(len(data))
+        record = await self._store.models.create(spec.name, stored, data)
+        # Meanwhile others may have deleted the leader, or created followers.
+        records = await self._store.models.all()
+        followers = followers_of(follow.record, records)
+        leads = any(each.incarnation == follow.incarnation for each in records)
+        if not leads or record not in followers[:MAX_FOLLOWERS]:
+            await self._delete(record)
+            if not leads:
+                raise ModelNotFound(follow.model)
+            check_limit(limited, len(followers), MAX_FOLLOWERS)
+        replica = await self._restored(record)
+        await replica.catch_up(self._settings.load_timeout_seconds)
+        return replica
+
     def _stored(self, spec: ModelSpec) -> bytes:
         return stored_spec(spec, self.in_use.versions.replay_version)
 
-    async def delete(self, name: str) -> None:
-        """Delete a model with its log and its snapshots.
+    def described(self, replica: HostedModel) -> dict[str, Any]:
+        """Return what the list shows of a model that does not serve yet."""
+        return self._listing.described(replica.record)
+
+    async def followers(self, name: str) -> Sequence[str]:
+        """Return the names of the models that follow a model, in the order of their creation.
 
         Raises
         ------
+        ModelNotFound, StorageError
+        """
+        record = await self._store.models.find(name)
+        if record is None:
+            raise ModelNotFound(name)
+        return [each.name for each in followers_of(record, await self._store.models.all())]
+
+    async def delete(self, name: str, with_followers: bool = False) -> None:
+        """Delete a model with its log and its snapshots, and the models that follow it.
+
+        Raises
+        ------
+        ModelHasFollowers
+            There are some, which are not to be deleted.
         NotReady, ModelNotFound, StorageError
         """
         self.require_ready()
         record = await self._store.models.find(name)
         if record is None:
             raise ModelNotFound(name)
+        followers = followers_of(record, await self._store.models.all())
+        if followers and not with_followers:
+            raise ModelHasFollowers(name, [each.name for each in followers])
+        for follower in followers:
+            await self._delete(follower)
+        await self._delete(record)
+
+    async def _delete(self, record: ModelMeta) -> None:
+        name = record.name
         await self._store.models.delete(record)
         self._damaged.discard(name)
         with suppress(StorageUnavailable):  # blobs that are left are deleted later
@@ -405,7 +472,16 @@ class Registry:
         return self._online(record)
 
     def _online(self, record: ModelMeta) -> Replica:
-        return Replica(*self._parts(record))
+        return Replica(
+            record,
+            self._store,
+            self._settings,
+            self._store_health,
+            self._forget,
+            self.snapshot_room,
+            self.in_use,
+            self._pace,
+        )
 
     def _parts(self, record: ModelMeta) -> tuple[Any, ...]:
         store_health, room = self._store_health, self.snapshot_room

@@ -1,1 +1,1 @@
-"""Models that learn from a stream: a fold over a log, as requests see it."""
+"""Online models: deterministic replay of a log, and the requests to it."""

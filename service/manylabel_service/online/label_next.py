@@ -29,7 +29,7 @@ SEEN_ENOUGH = 3
 
 @dataclass(frozen=True, slots=True)
 class Unlabelled:
-    """An unlabelled prediction is a kept one: what the present model says of it.
+    """Stored prediction without labels, predicted again by the current model.
 
     `record` is what the example was posted as, in JSON, if that was kept. `auto` and `review` are those that were
     served, if precision was promised then.
@@ -68,7 +68,7 @@ def uncertainty(margins: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def counting(examples: NDArray[np.int64], retired: Sequence[int]) -> NDArray[np.int64]:
-    """Return the columns of the labels that count: those seen often enough, else all; without those retired.
+    """Return the columns of the labels to consider: those seen often enough, or all if none is; never retired ones.
 
     Parameters
     ----------
@@ -95,14 +95,14 @@ def unit_row(x: Features, columns_of: dict[Any, int]) -> UnitRow:
         own = vector.astype(np.float64)
         length = float(np.sqrt(own @ own))
         values = np.concatenate([values, own / length if length else own])
-    if not values.any():  # all without features are alike
+    if not values.any():  # all examples without features are alike
         names, values = [None], np.ones(1)
     columns = np.array([columns_of.setdefault(name, len(columns_of)) for name in names], dtype=np.int64)
     return columns, values / np.sqrt(values @ values)
 
 
 def spread(rows: Sequence[UnitRow]) -> Iterator[int]:
-    """Yield the places of examples in their order, those last that are much like one that came before."""
+    """Yield the indices of examples in their order, with near-duplicates of earlier ones last."""
     if not rows:
         return
     late: list[int] = []

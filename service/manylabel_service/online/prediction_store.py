@@ -1,4 +1,4 @@
-"""Predictions kept for labels that come later: the features that were predicted from, and the scores answered.
+"""Stored predictions for delayed labels: their features and the returned scores.
 
 They are encoded like log entries: msgpack, little-endian float32 and int32, float64 for scores. So learning and metrics
 give the same bits on any machine.
@@ -36,7 +36,7 @@ log = structlog.get_logger()
 
 
 class StoredPrediction(NamedTuple):
-    """A kept prediction has the features that were predicted from, and the scores that were answered.
+    """Features of a prediction, and the scores that were returned.
 
     `scores` (float64) has one for each label that the model knew, in column order: its score minus the threshold. A
     trained model learns nothing from it: then there are no features, and `answered` says which version the scores are
@@ -85,7 +85,7 @@ class PredictionStore:
         columns_of: Callable[[Iterable[str]], Sequence[int]] | None = None,
         records: Sequence[bytes] | None = None,
     ) -> None:
-        """Keep what was predicted from and what was answered, each under its id, until its time is over.
+        """Store features and returned scores under each id until they expire.
 
         The scores of a prediction are those of the first labels, in their order, unless `columns_of` gives their
         columns, -1 for none. `records`, if they are to be kept too, are of the examples, in JSON.
@@ -102,7 +102,7 @@ class PredictionStore:
         await self._put(ids, kept)
 
     async def put_answers(self, ids: Sequence[str], predictions: Sequence[Prediction], version: int) -> None:
-        """Keep what a version of a trained model answered, without what it was asked; raises as `put`."""
+        """Store predictions of a version of a trained model, without features; raises like `put`."""
         answers = (
             StoredPrediction(NO_FEATURES, prediction.margins, ServedBy(version, tuple(prediction.scores)))
             for prediction in predictions
@@ -128,7 +128,7 @@ class PredictionStore:
                 await asyncio.sleep(SEALED_POLL_SECONDS)
 
     async def get(self, ids: Sequence[str]) -> list[StoredPrediction]:
-        """Return what was kept, for each id; the ids have been checked to be some.
+        """Return the stored prediction for each id; the ids are known to be valid.
 
         Raises
         ------
@@ -159,7 +159,7 @@ class PredictionStore:
                 return
 
     async def find(self, ids: Sequence[str]) -> list[tuple[str, StoredPrediction]]:
-        """Return those of some that are still kept, and whole, with their ids; raises as `newest`."""
+        """Return those of the predictions that are still stored and intact, with their ids; raises like `newest`."""
         kept = await self._store.predictions.get(self._record, ids)
         found = []
         slice_ends = time.perf_counter() + SLICE_SECONDS

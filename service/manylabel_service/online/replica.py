@@ -10,6 +10,7 @@ import math
 import re
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import IO, Any, TypeVar
 
@@ -23,10 +24,12 @@ from manylabel_service.errors import (
     BeforeHistory,
     DurabilityUnavailable,
     InvalidExample,
+    InvalidField,
     KeyReused,
     LimitExceeded,
     LogLost,
     LogTrimmed,
+    ModelFollows,
     NoProbabilities,
     NotReady,
     ServiceError,
@@ -38,7 +41,7 @@ from manylabel_service.hosting.explanations import Explainer
 from manylabel_service.hosting.hosted_model import ErrorFactory, HostedModel, ModelLifecycle
 from manylabel_service.hosting.predictions import Prediction, PredictResult
 from manylabel_service.hosting.signature import EXAMPLE, Signature
-from manylabel_service.hosting.slices import SLICE_SECONDS, SliceSize
+from manylabel_service.hosting.slices import SLICE_SECONDS, HalfPace, SliceSize
 from manylabel_service.hosting.store_health import StoreHealth
 from manylabel_service.idempotency import IdempotencyKey
 from manylabel_service.online.history.reader import HistoryReader
@@ -47,10 +50,13 @@ from manylabel_service.online.prediction_store import PredictionStore, StoredPre
 from manylabel_service.online.snapshots.quota import SnapshotQuota
 from manylabel_service.online.snapshots.reader import SnapshotReader
 from manylabel_service.online.snapshots.snapshotter import Snapshotter
+from manylabel_service.online.spec.follow import Follow, follow_of
 from manylabel_service.online.spec.release import ClusterVersion
+from manylabel_service.online.spec.spec import ModelSpec
 from manylabel_service.online.spec.trained import read_spec
 from manylabel_service.online.state import groups as label_groups
 from manylabel_service.online.state.apply import ApplyResult
+from manylabel_service.online.state.beginning import beginning, spec_of_follower
 from manylabel_service.online.state.label_details import Edit
 from manylabel_service.online.state.label_table import measured
 from manylabel_service.online.state.log_entries import (
@@ -101,6 +107,11 @@ class Replica(HostedModel):
     record, settings, store_health, on_deleted : as of every hosted model.
     snapshot_room : shared with the other models; None: its own.
     in_use : the versions in which it writes, of the whole process.
+    pace : shared with the other followers of this process; None: its own.
+
+    Attributes
+    ----------
+    follow : the log of another model that it learns from; None: it has a log of its own.
     """
 
     _answered = (DurabilityUnavailable, LogTrimmed, LogLost)
@@ -114,9 +125,12 @@ class Replica(HostedModel):
         on_deleted: Callable[[HostedModel], None] = lambda model: None,
         snapshot_room: SnapshotQuota | None = None,
         in_use: ClusterVersion | None = None,
+        pace: HalfPace | None = None,
     ) -> None:
         super().__init__(record, settings, store_health, on_deleted)
         self.spec = read_spec(record.spec)
+        self.follow = follow_of(record.spec)
+        self._caught_up = asyncio.Event()
         self.durability = self.spec.durability or settings.durability
         text = None if self.spec.text is None else self.spec.text.settings()
         self._records = RecordEncoder(text, settings.record_limits)
@@ -134,6 +148,9 @@ class Replica(HostedModel):
             self._snapshot_reader,
             self.snapshotter,
             self.handle_error,
+            self._on_caught_up,
+            pace,
+            settings.max_model_bytes,
         )
         self._admission = Admission(record.name, settings, self._in_use)
         self._keys = InFlightKeys()
@@ -184,6 +201,7 @@ class Replica(HostedModel):
         spec = model.online_spec
         return {
             **spec.described(),
+            **({} if self.follow is None else {"follow": self.follow.to_json()}),
             "durability": self.durability,
             "position": model.position,
             "updates": model.updates,
@@ -250,9 +268,36 @@ class Replica(HostedModel):
         self.start()
 
     def start(self) -> None:
-        """Begin to answer. A new model needs no `restore`."""
-        super().start()
+        """Begin to answer; a follower, once it has caught up. A new model needs no `restore`."""
+        if self.follow is None:
+            super().start()
+        else:
+            self._refusal = lambda: NotReady(f"model {self.name!r} has caught up to position {self.position} only")
         self._applier.start()
+
+    @property
+    def catching_up(self) -> bool:
+        """True while a follower has not yet reached the end of the log for the first time."""
+        return self.follow is not None and self.state is ModelLifecycle.RESTORING
+
+    async def catch_up(self, seconds: float) -> None:
+        """Wait at most `seconds` until a follower has caught up, or has ended."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._caught_up.wait()
+
+    @property
+    def log_ended(self) -> bool:
+        return self._applier.log_ended
+
+    def _on_caught_up(self) -> None:
+        if self.catching_up:
+            super().start()
+        self._caught_up.set()
+
+    @property
+    def log_record(self) -> ModelMeta:
+        return self.record if self.follow is None else self.follow.record
 
     @property
     def busy(self) -> bool:
@@ -289,6 +334,7 @@ class Replica(HostedModel):
 
     def end(self, state: ModelLifecycle, refusal: ErrorFactory) -> None:
         super().end(state, refusal)
+        self._caught_up.set()
         self.queue.refuse(refusal)
         self._applier.end(refusal())
 
@@ -389,9 +435,10 @@ class Replica(HostedModel):
     ) -> None:
         """Keep what was predicted from and what was answered; raises as `PredictionStore.put`.
 
-        Of what a version of a trained model answered, that alone is kept.
+        For a version of a trained model, only its predictions are stored.
         """
         self.check_serving()
+        self.check_leads()
         if version is not None:
             await self._prediction_store.put_answers(ids, predictions, version)
             return
@@ -405,6 +452,7 @@ class Replica(HostedModel):
         Raises as `PredictionStore.get`, and PredictionLabelled if one has these labels.
         """
         self.check_serving()
+        self.check_leads()
         current = [self.model.resolve(y) for y in truths]
         self.model.labelled.check(ids, current, self.model.labels.lookup)
         return await self._prediction_store.get(ids)
@@ -430,7 +478,7 @@ class Replica(HostedModel):
         ranked: list[tuple[float, str]] = []
         async for page in self._prediction_store.newest(self._waits_for_labels, most):
             if order == "review":
-                page = [(id, one) for id, one in page if one.decision is None or one.decision.review]
+                page = [(id, one) for id, one in page if _needs_review(one)]
             uncertain = await self._in_slices([kept.x for _, kept in page], self._uncertainties)
             ranked += [(-one, id) for one, (id, _) in zip(uncertain, page, strict=True) if not math.isnan(one)]
         if by_uncertainty:
@@ -440,15 +488,16 @@ class Replica(HostedModel):
             chosen = await _without_repeats(chosen, limit)
         return await self._described(chosen[:limit], {id: -one for one, id in ranked})
 
-    async def uncertain(self, since_ms: int, until_ms: int, least: float) -> list[tuple[float, str]]:
-        """Return stored predictions without labels by uncertainty, the most uncertain first, with their ids.
+    async def needing_review(self, since_ms: int, until_ms: int, least: float) -> list[tuple[float, str]]:
+        """Return stored predictions without labels that need review by uncertainty, the most uncertain first, with ids.
 
-        Compared are the newest of a time, `max_ranked_predictions` at most.
+        If the model promises a precision, a prediction needs review by the decision that was served, as in the order
+        "review" of `label_next`. Compared are the newest of a time, `max_ranked_predictions` at most.
 
         Parameters
         ----------
         since_ms, until_ms : of their time, in milliseconds of Unix time; without the first, with the second.
-        least : uncertainty that is listed, 0 to 1.
+        least : uncertainty, 0 to 1, from which a prediction needs review if the model promises no precision.
 
         Raises
         ------
@@ -456,10 +505,12 @@ class Replica(HostedModel):
         """
         self.check_serving()
         found: list[tuple[float, str]] = []
-        most = self._settings.max_ranked_predictions
+        most, promised = self._settings.max_ranked_predictions, self.model.promises.promise is not None
         async for page in self._prediction_store.newest(self._waits_for_labels, most, since_ms, until_ms):
+            if promised:
+                page = [(id, one) for id, one in page if _needs_review(one)]
             ranked = await self._in_slices([kept.x for _, kept in page], self._uncertainties)
-            found += [(one, id) for one, (id, _) in zip(ranked, page, strict=True) if one >= least]
+            found += [(one, id) for one, (id, _) in zip(ranked, page, strict=True) if one >= (0 if promised else least)]
         return sorted(found, reverse=True)
 
     def _waits_for_labels(self, id: str) -> bool:
@@ -482,6 +533,16 @@ class Replica(HostedModel):
         return RankedPredictions(described, len(uncertain), predicted.position, self.model.updates)
 
     # -- updates ----------------------------------------------------------------------------------
+
+    def check_changeable(self) -> None:
+        """Raise the current error unless the model accepts changes, which a follower never does."""
+        self.check_leads()
+        super().check_changeable()
+
+    def check_leads(self) -> None:
+        """Raise ModelFollows if the model follows another."""
+        if self.follow is not None:
+            raise ModelFollows(self.name, self.follow.model)
 
     async def update(
         self,
@@ -786,6 +847,8 @@ class Replica(HostedModel):
         self.check_serving()
         try:
             position = await HistoryReader(self.record, self._store).find(at)
+            if self.follow is not None:
+                position = min(position, self.position, key=position_key)
             return await PastStates(self.record, self._store).at(position)
         except (LogTrimmed, LogLost) as error:
             raise NotReady(f"the history of model {self.record.name!r} is being cut: {error}") from error
@@ -822,9 +885,12 @@ class Replica(HostedModel):
 
         Raises
         ------
+        ModelFollows
+            It has no log of its own.
         PositionNotFound, BeforeHistory, HistoryDamaged, NotReady, StorageError, ModelGone
         """
         self.check_serving()
+        self.check_leads()
         reader = HistoryReader(self.record, self._store)
         begin = await reader.begin()
         try:
@@ -847,6 +913,50 @@ class Replica(HostedModel):
             position = found[-1].position
         return found
 
+    async def begin_follower(
+        self, spec: ModelSpec, *, from_start: bool, until: str | int | None
+    ) -> tuple[ModelSpec, OnlineModel | None, Follow]:
+        """Return the spec of a follower, the state that it begins with (None: an empty one), and what it learns.
+
+        Parameters
+        ----------
+        spec : of the follower; what it leaves open of texts, features and labels is that of this model.
+        from_start : whether it begins where the history does; otherwise it begins now.
+        until : the last position or time (milliseconds of Unix time) that it learns; None: no end.
+
+        Raises
+        ------
+        InvalidField
+            The spec does not fit, `until` is before the beginning, or this model is a follower itself.
+        PositionNotFound, BeforeHistory, HistoryDamaged, NotReady, StorageError, ModelGone
+        """
+        if self.follow is not None:
+            raise InvalidField(("follow", "model"), f"must have a log of its own: it follows {self.follow.model!r}")
+        await self.sync()
+        self.check_serving()
+        spec = spec_of_follower(spec, self.model.online_spec)
+        reader = HistoryReader(self.record, self._store)
+        begin = await reader.begin() if from_start else self.position
+        end = until
+        if isinstance(until, int):
+            try:
+                end = await reader.find(until)
+            except BeforeHistory:  # or there is no entry yet
+                end = None if self.position == START else START
+        elif until is not None:
+            end = until = await reader.find(until)
+        if isinstance(end, str) and position_key(end) < position_key(begin):
+            raise InvalidField(("follow", "until"), f"must not be before the beginning, position {begin}")
+        follow = Follow(
+            model=self.name,
+            incarnation=self.record.incarnation,
+            begin=begin,
+            until=until if isinstance(until, str) else None,
+            until_ms=until if isinstance(until, int) else None,
+        )
+        state = beginning(spec, await self.state_at(begin)) if follow.has_seed else None
+        return spec, state, follow
+
     # -- snapshots --------------------------------------------------------------------------------
 
     async def take_snapshot(self) -> SnapshotMeta:
@@ -856,7 +966,7 @@ class Replica(HostedModel):
         ------
         NotReady, LimitExceeded, StorageUnavailable, ModelGone
         """
-        self.check_changeable()
+        super().check_changeable()
         return await self._applier.snapshot()
 
     async def keep_snapshot(self, kept: ManualSnapshot) -> SnapshotMeta:
@@ -893,6 +1003,10 @@ class Replica(HostedModel):
     async def copy_snapshot(self, snapshot: str, file: IO[bytes]) -> None:
         """Write a snapshot to a file; raise SnapshotNotFound, StorageUnavailable, ModelGone, OSError."""
         await self._snapshot_reader.copy(snapshot, file)
+
+
+def _needs_review(kept: StoredPrediction) -> bool:
+    return kept.decision is None or kept.decision.review
 
 
 def _served(

@@ -16,7 +16,7 @@ NAME_BYTES = 200
 
 
 def check_arrays(arrays: Mapping[str, NDArray[Any]], settings: Settings) -> None:
-    """Check the arrays of a state before a model is built of them, which may take much more memory than they do.
+    """Check the arrays of a state before a model, which may need much more memory, is built from them.
 
     Raises
     ------
@@ -38,7 +38,7 @@ def check_arrays(arrays: Mapping[str, NDArray[Any]], settings: Settings) -> None
 
 
 def check_size(spec: ModelSpec, state: OnlineModel | None, settings: Settings) -> None:
-    """Check the columns and the bytes that a model begins with, by its spec or by the state that it goes on from.
+    """Check the initial columns and bytes of a model, from its spec or its initial state.
 
     A model that is given limits has to be able to reach them: it counts as if it had.
 

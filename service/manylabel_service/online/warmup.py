@@ -23,7 +23,7 @@ from manylabel_service.online.state.model import OnlineModel
 _ID = prediction_ids.make(0, bytes(prediction_ids.N_RANDOM_BYTES))
 
 
-@functools.cache  # once in a process; one that is forked from it has what it loaded
+@functools.cache  # once per process; a fork inherits the loaded functions
 def warm_up() -> None:
     """Let a small model of each kind learn and predict: no request compiles anything then, whatever the spec."""
     for scaling in SCALINGS:
@@ -33,7 +33,7 @@ def warm_up() -> None:
             _exercise(algorithm=algorithm, params=variant)
     _exercise_groups()
     _exercise_promise()
-    for algorithm in ("falt", "salt"):  # which learn the gains of vectors, or see them among other features
+    for algorithm in ("falt", "salt"):  # models that learn the scale of vectors, or use them with other features
         _exercise_vectors(algorithm)
     next_cut(np.frombuffer(b"[1,2]", dtype=np.uint8), 0, 1, np.zeros(1, dtype=np.uint8), 0)
 

@@ -21,7 +21,7 @@ _FOR_UVICORN = frozenset({b"connection", b"transfer-encoding"})
 
 
 class ResponseCycle(RequestResponseCycle):
-    """A cycle that writes the head of an answer with its body, where the answer says how long its body is.
+    """Request cycle that writes headers and body together if the length of the body is known.
 
     All else is left to uvicorn's: answers that come bit by bit, and to HEAD.
     """

@@ -1,4 +1,4 @@
-"""The connections of a process: how many there may be, and who looks after their time."""
+"""Connections of a process: their maximum number, and their timeouts."""
 
 import asyncio
 import resource
@@ -21,7 +21,7 @@ MAX_LINGERING = 64
 
 
 class Connection(Protocol):
-    """A connection, as its limits see it."""
+    """State of a connection that its limits depend on."""
 
     def poll(self, now: float) -> int:
         """End connections that exceed a timeout; return the unsent response bytes."""
@@ -34,7 +34,7 @@ class Connection(Protocol):
 
 
 class ConnectionLimits:
-    """The limits of all connections of one process are enforced here; a connection enforces its own.
+    """Limits over all connections of one process; each connection enforces its own limits.
 
     Parameters
     ----------
@@ -84,7 +84,7 @@ class ConnectionLimits:
                 if connection.give_way():
                     self.refused("idle")
                     return True
-            self._is_crowded = True  # looking again makes sense once they were looked after
+            self._is_crowded = True  # retry after the connections have been checked
         return False
 
     def may_linger(self, n_connections: int) -> bool:

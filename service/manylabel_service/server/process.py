@@ -83,7 +83,7 @@ def run(
     status = 0
 
     def end(*_: object) -> None:
-        for number in _ENDING:  # another one would break into the ending
+        for number in _ENDING:  # another signal would interrupt the shutdown
             signal.signal(number, signal.SIG_IGN)
         raise SystemExit(status)
 

@@ -1,4 +1,4 @@
-"""HTTP on one connection, and what its client may hold of the server before the application sees a request.
+"""HTTP on one connection, and limits on resources before the application sees a request.
 
 uvicorn's protocol parses and answers. It accepts heads, trailers and pipelined requests of any size, and waits for a
 head or a body without a timeout. This protocol limits the bytes and the time of a head, the time of a body, the number
@@ -44,7 +44,7 @@ def protocol_for(limits: ConnectionLimits) -> Callable[..., "BoundedProtocol"]:
 
 
 class BoundedProtocol(HttpToolsProtocol):
-    """A protocol reads the requests of one connection and writes their answers.
+    """HTTP/1.1 protocol of one connection, with limits.
 
     Parameters
     ----------
@@ -75,7 +75,7 @@ class BoundedProtocol(HttpToolsProtocol):
     # -- connections ------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Begin, unless there are as many connections as there may be."""
+        """Accept the connection, unless the limit is reached."""
         super().connection_made(transport)
         if not self._limits.admits(len(self.connections)):
             if self._limits.may_linger(len(self.connections)):
@@ -215,7 +215,7 @@ class BoundedProtocol(HttpToolsProtocol):
     # -- time ---------------------------------------------------------------------------------------
 
     def poll(self, now: float) -> int:
-        """End what takes too long; return the bytes of answers that the client has not taken.
+        """Enforce the timeouts; return the bytes of responses that the client has not read.
 
         Parameters
         ----------
@@ -242,7 +242,7 @@ class BoundedProtocol(HttpToolsProtocol):
             if seconds > allowed and not cycle.response_started and not self.flow.read_paused:
                 self._refuse("body", Problem("request_timeout", f"the body was not complete after {allowed:.0f} s"))
         elif not self._answered:
-            pass  # the application has all of the request, and bounds its own time
+            pass  # the application has the whole request, and limits its own time
         elif self._stands == _REFUSED:
             if seconds > LINGER_SECONDS:
                 self.transport.abort()
@@ -281,14 +281,14 @@ class BoundedProtocol(HttpToolsProtocol):
         cycle = self.cycle
         if cycle is not None and not cycle.response_complete:
             if not waits_for_body or cycle.response_started or self.pipeline:
-                cycle.keep_alive = False  # its answer goes first, and is the last one
+                cycle.keep_alive = False  # the pending response is sent first, and is the last one
                 if waits_for_body:
-                    self.transport.abort()  # its own request is what cannot be read
+                    self.transport.abort()  # the request itself cannot be parsed
                 return
             cycle.disconnected, cycle.response_complete = True, True
             cycle.message_event.set()
         self.transport.write(self._rendered(problem))
-        if self.transport.can_write_eof():  # TLS cannot; there the answer says how long it is
+        if self.transport.can_write_eof():  # impossible with TLS, where the response states its length
             self.transport.write_eof()
 
     def _rendered(self, problem: Problem) -> bytes:

@@ -13,7 +13,7 @@ log = structlog.get_logger()
 
 
 def warn_if_open(settings: Settings) -> None:
-    """Write a line to the log if everybody who can reach the server may be let in."""
+    """Log a warning if the server accepts requests from other hosts without keys."""
     if settings.insecure and not settings.is_local:
         action = "make a key, or let a firewall keep others out; 127.0.0.1 is this machine alone"
         log.warning("open_to_others", host=settings.host, reason="it is insecure: it needs no key", action=action)
@@ -31,10 +31,10 @@ def listen(settings: Settings) -> socket.socket:
 
 
 def share(settings: Settings) -> socket.socket:
-    """Return a bound socket that does not listen yet; other processes of this user may share its address.
+    """Return a bound socket that does not listen yet and whose address other processes of this user may share.
 
-    Of several sockets of one address, those that listen share the connections, by a hash of the client's address. Of
-    one socket that several processes listen on, nearly all connections go to the process that wakes first.
+    The kernel spreads connections over all listening sockets of an address, by a hash of the client's address. With one
+    socket shared by several processes, nearly all connections would go to the process that wakes first.
 
     Raises
     ------
@@ -55,14 +55,14 @@ def share(settings: Settings) -> socket.socket:
 def reserve(settings: Settings) -> socket.socket:
     """Return a socket as `share` does, for an address that no other server has.
 
-    As long as the socket is open, none can have the address alone.
+    While the socket is open, no other server can have the address alone.
 
     Raises
     ------
     OSError
         As `listen`.
     """
-    listen(settings).close()  # sharing would succeed although another server's workers use the port
+    listen(settings).close()  # sharing would succeed even if the workers of another server use the port
     return share(settings)
 
 

@@ -16,5 +16,5 @@ def background_threads() -> ThreadPoolExecutor:
 
 
 def _give_way() -> None:
-    if sys.platform == "linux":  # only Linux has a priority per thread
+    if sys.platform == "linux":  # only Linux has priorities per thread
         os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), NICENESS)

@@ -55,7 +55,7 @@ class Certificate:
         self.context.sni_callback = self._show
 
     async def watch(self) -> None:
-        """Read the files when they change, for ever. A pair that cannot be used is logged, and the one before shown."""
+        """Reload the files whenever they change. An invalid pair is logged, and the previous pair stays in use."""
         while True:
             await asyncio.sleep(POLL_SECONDS)
             stamps = self._stamps()

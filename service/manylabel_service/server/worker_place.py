@@ -1,4 +1,4 @@
-"""The place of a worker among those of its server."""
+"""Slot of a worker among the workers of its server."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -6,7 +6,7 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True)
 class WorkerSlot:
-    """A place tells a worker which of the server's workers it is.
+    """Slot of a worker among the workers of its server.
 
     Attributes
     ----------

@@ -57,7 +57,7 @@ def supervise(settings: Settings) -> int:
         log.error("cannot_start", error=f"cannot listen on {settings.host} port {settings.port}: {error}")
         return 1
     with reserved, tempfile.TemporaryDirectory(prefix="manylabel-") as directory:
-        settings = settings.model_copy(update={"port": reserved.getsockname()[1]})  # 0 has become one
+        settings = settings.model_copy(update={"port": reserved.getsockname()[1]})  # port 0 is now assigned
         return Supervisor(settings, url_of(settings, reserved), Path(directory)).run()
 
 
@@ -132,7 +132,7 @@ class Supervisor:
             # A worker that is told to stop before it handles signals is killed by SIGTERM; that is not a failure.
             self._status = self._status if status in (0, -signal.SIGTERM) else 1
         elif status > 0 and not self._served:
-            self._status = 1  # it has logged why; the same would happen again
+            self._status = 1  # the worker has logged why; a restart would fail the same way
             self._stop()
         else:
             wait_seconds = worker.schedule_restart()
@@ -181,7 +181,7 @@ class _Worker:
         self.process = _PROCESSES.Process(target=_work, args=(self._settings, place, ready), name=name)
         with _without_interrupts():
             self.process.start()
-        ready.close()  # the worker's end: this process must not keep it open
+        ready.close()  # the worker's end, which this process must not keep open
 
     def events(self) -> list[Connection | int]:
         """Return the objects to wait for."""
@@ -192,7 +192,7 @@ class _Worker:
     def became_ready(self) -> bool:
         if self._ready_pipe is None or not self._ready_pipe.poll():
             return False
-        with self._ready_pipe, suppress(EOFError):  # it ended instead
+        with self._ready_pipe, suppress(EOFError):  # the worker ended instead
             self._ready_pipe.recv_bytes()
             self._ready_at = time.monotonic()
         self._ready_pipe = None
@@ -211,7 +211,7 @@ class _Worker:
         """Decide when to start again; return the seconds until then."""
         if self._ready_at is not None and time.monotonic() - self._ready_at > STABLE_SECONDS:
             self._deaths = 0
-        # Count deaths only as far as the wait still grows.
+        # Count deaths only while the delay still grows.
         wait_seconds = min(LONGEST_WAIT_SECONDS, FIRST_WAIT_SECONDS * 2 ** (self._deaths - 1)) if self._deaths else 0.0
         self._deaths = min(self._deaths + 1, 16)
         self._ready_at = None
@@ -233,7 +233,7 @@ def _work(settings: Settings, place: WorkerSlot, ready: Connection) -> None:
     """Run in the worker's process."""
     configure_logging(settings, worker=place.number)
     threading.Thread(target=_end_with_parent, name="parent", daemon=True).start()
-    from manylabel_service.server.process import run  # takes seconds, and the parent needs none of it
+    from manylabel_service.server.process import run  # takes seconds, and the parent does not need it
 
     sys.exit(run(settings, share(settings), place=place, on_ready=lambda: ready.send_bytes(b"ready")))
 

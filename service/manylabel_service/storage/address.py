@@ -16,14 +16,24 @@ REDIS_SCHEMES = ("redis", "rediss")
 FORM = "redis://[user:password@]host[:port][/database], or rediss:// for TLS"
 
 
+ARCHIVE_FORM = "file:///DIRECTORY"
+
+
 def is_redis(store: str) -> bool:
     """Return whether a setting names a Redis, which several processes can share."""
     return store.partition("://")[0] in REDIS_SCHEMES
 
 
+def check_archive(address: str) -> None:
+    """Raise ValueError for what is no address of an archive."""
+    parts = urlsplit(address)
+    if parts.scheme != "file" or parts.netloc not in ("", "localhost") or len(parts.path) < 2:
+        raise ValueError(f"the address of an archive has the form {ARCHIVE_FORM}")
+
+
 @dataclass(frozen=True)
 class Address:
-    """An address names a Redis server, or any node of a Redis Cluster.
+    """Address of a Redis server, or of any node of a Redis Cluster.
 
     Parameters
     ----------

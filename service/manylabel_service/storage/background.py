@@ -1,4 +1,4 @@
-"""Tasks of a store that come to their end, also where their callers give up."""
+"""Tasks of a store that run to completion even if their callers are cancelled."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ T = TypeVar("T")
 
 
 class BackgroundTasks:
-    """A set of tasks that the closing of one store waits for."""
+    """Tasks that the closing of one store waits for."""
 
     def __init__(self) -> None:
         self._tasks: set[asyncio.Task[Any]] = set()
@@ -36,4 +36,4 @@ class BackgroundTasks:
     def _ended(self, task: asyncio.Task[Any]) -> None:
         self._tasks.discard(task)
         if not task.cancelled():
-            task.exception()  # seen, also where the caller has gone
+            task.exception()  # retrieved, even if the caller is gone

@@ -27,7 +27,7 @@ HASHED_AT_ONCE = 1 << 16
 
 @dataclass(slots=True)
 class BlobManifest:
-    """A head says where the pieces of a blob are, how far they are written, and the checksum of all bytes so far."""
+    """Manifest of a blob: location of its pieces, progress of the write, and checksum so far."""
 
     token: str = field(default_factory=lambda: secrets.token_hex(8))
     pieces: int = 0
@@ -55,7 +55,7 @@ class BlobManifest:
 
 @dataclass(frozen=True, slots=True)
 class StoredManifest:
-    """A stored head tells of a blob that is whole."""
+    """Manifest of a complete blob."""
 
     token: str
     pieces: int
@@ -64,7 +64,7 @@ class StoredManifest:
 
     @classmethod
     def parse(cls, key: str, text: str) -> Self:
-        """Return the head of a key; raise `BlobDamaged` for what is none."""
+        """Return the manifest of a key; raise `BlobDamaged` for other text."""
         try:
             token, pieces, size, checksum = text.split(" ")
             return cls(token, int(pieces), int(size), checksum)
@@ -72,7 +72,7 @@ class StoredManifest:
             raise BlobDamaged(key) from None
 
     async def checked(self, key: str, pieces: AsyncGenerator[bytes, None]) -> AsyncGenerator[bytes, None]:
-        """Pass on the pieces of the blob; raise `BlobDamaged` before the last of those that are not what was put."""
+        """Pass on the pieces of the blob; raise `BlobDamaged` before the last piece if the checksum differs."""
         found = BlobManifest()
         async with aclosing(pieces):
             async for piece in pieces:
@@ -151,11 +151,11 @@ def same_bytes(one: Bytes, other: Bytes) -> bool:
 
 
 async def evenly(pieces: AsyncIterable[bytes], size_bytes: int) -> AsyncGenerator[bytes, None]:
-    """Split bytes into pieces of one size, the last one smaller; none of them is empty."""
+    """Split bytes into nonempty pieces of one size, the last one smaller."""
     held = bytearray()
     async for piece in pieces:
         if len(piece) == size_bytes and not held:
-            yield piece  # as most are: no copies
+            yield piece  # the common case, without copies
             continue
         view = memoryview(piece)
         while view:

@@ -1,4 +1,4 @@
-"""Checksums: how a store tells what it was given from what a disk has made of it.
+"""Checksums that detect damaged values in a store.
 
 An entry of a log has a link, which follows from the link before it, its position, its time and its payload. The first
 link of a log follows from the incarnation. So an entry that was changed, lost, repeated, or put elsewhere does not fit
@@ -49,13 +49,13 @@ def damaged_entry(name: str, position: str) -> ModelDamaged:
 
 
 def seal(value: bytes, *context: object) -> bytes:
-    """Return a value with its checksum in front; `context` says where it belongs, and is part of the checksum."""
+    """Prefix a value with its checksum, which also covers its `context`."""
     return _seal_of(value, context) + value
 
 
 def unseal(sealed: object, *context: object) -> bytes | None:
-    """Return what was sealed with this context; None if it is not, or no longer, what `seal` has returned."""
-    if not isinstance(sealed, bytes):  # SQLite gives what a damaged row says that it has
+    """Return a value sealed with this context; None if it is damaged or not sealed."""
+    if not isinstance(sealed, bytes):  # SQLite returns whatever type a damaged row states
         return None
     value = sealed[SEAL_BYTES:]
     return value if sealed[:SEAL_BYTES] == _seal_of(value, context) else None

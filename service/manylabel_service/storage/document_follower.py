@@ -38,7 +38,7 @@ class DocumentFollower:
     Parameters
     ----------
     documents : Documents
-        Of the store.
+        Documents of the store.
     kind : str
         The kind of the documents.
     """
@@ -68,7 +68,7 @@ class DocumentFollower:
         documents = await self._documents.all(self._kind, self._seen)
         changed = _revisions(documents)
         if there is not None and (there | changed).items() - (self._revisions | changed).items():
-            documents = await self._documents.all(self._kind)  # the store came back with older data
+            documents = await self._documents.all(self._kind)  # the store was restored with older data
             there = {}
         self._revisions = (self._revisions if there is None else there) | _revisions(documents)
         self._seen = max(self._revisions.values(), default=0)

@@ -13,7 +13,7 @@ MAX_NAME_BYTES = 256
 
 PAGE_DOCUMENTS = 1_000
 PAGE_BYTES = 1 << 20
-"""Most that is read of a list in one step, about."""
+"""Approximate maximum of bytes of a list read in one step."""
 
 _KIND = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
 
@@ -61,5 +61,5 @@ async def collect(page: Callable[[int], Awaitable[Page]], after: int) -> list[Do
         for document in documents:
             found.pop(document.name, None)
             found[document.name] = document
-            after = max(after, document.revision)  # that of a damaged document may be unreadable
+            after = max(after, document.revision)  # the name of a damaged document may be unreadable
     return list(found.values())

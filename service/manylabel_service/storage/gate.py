@@ -1,4 +1,4 @@
-"""The gate lets calls in while a store is open, and the closing waits for those under way."""
+"""Gate that admits calls while a store is open, and lets closing wait for calls in progress."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ P = ParamSpec("P")
 
 
 class Gate:
-    """A gate is closed at first, and held as a context around each call; for one event loop, not for threads."""
+    """Gate that is closed at first, and held as a context around each call; for one event loop, not for threads."""
 
     def __init__(self) -> None:
         self.is_open = False
@@ -37,7 +37,7 @@ class Gate:
             self._empty.set()
 
     def check(self) -> None:
-        """Raise `StorageUnavailable` where a call would not be let in."""
+        """Raise `StorageUnavailable` if the gate is closed."""
         if not self.is_open:
             raise _not_open()
 
@@ -60,7 +60,7 @@ class Gate:
         raise _not_open()
 
     async def close(self) -> None:
-        """Refuse new calls, and wait for those inside."""
+        """Reject new calls, and wait for those in progress."""
         self.is_open = False
         self._closing.set()
         while self._inside:
@@ -73,7 +73,7 @@ def _not_open() -> StorageUnavailable:
 
 
 class Gated(Protocol):
-    """A part of a store has the gate of its store."""
+    """Part of a store with the gate of the store."""
 
     @property
     def gate(self) -> Gate: ...

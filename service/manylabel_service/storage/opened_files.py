@@ -8,7 +8,7 @@ from typing import IO
 
 
 async def open_in_thread(open_file: Callable[[], IO[bytes]]) -> IO[bytes]:
-    """Open a file in a thread, and return it; where the caller is cancelled meanwhile, the file is closed again.
+    """Open a file in a thread; close it again if the caller is cancelled.
 
     Raises
     ------

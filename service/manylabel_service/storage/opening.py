@@ -43,7 +43,7 @@ def open_store(settings: StoreSettings) -> Store:
         return SQLiteStore(settings.data_dir)
     if not is_redis(settings.store):
         raise ValueError(f"there is no store {settings.store.partition('://')[0]!r}; there are sqlite and redis")
-    # Imported only if needed: the client library takes a tenth of a second to import.
+    # Imported only if needed: the client library takes 0.1 s to import.
     from manylabel_service.storage.redis import RedisStore
 
     return RedisStore(redis_address(settings), settings.redis_timeout_seconds)

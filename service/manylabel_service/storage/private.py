@@ -15,7 +15,7 @@ log = structlog.get_logger()
 
 
 def private_directory(path: Path) -> None:
-    """Make a directory that only the user of this process can enter, or take one from others; raises OSError."""
+    """Create a directory that only this user can enter, or restrict an existing one; raises OSError."""
     path.mkdir(mode=stat.S_IRWXU, parents=True, exist_ok=True)
     make_private(path)
 

@@ -75,7 +75,7 @@ MAX_DOCUMENT_BYTES = 1 << 20
 """Maximum bytes of the value of one document."""
 
 POSITION = r"^[0-9]+(?:-[0-9]+)*$"
-"""How a position is written."""
+"""Syntax of a position."""
 _POSITION = re.compile(POSITION)
 
 
@@ -94,9 +94,9 @@ def position_key(position: str) -> tuple[int, ...]:
 
 @dataclass(frozen=True, slots=True)
 class ModelMeta:
-    """A record names a model; `incarnation` tells apart those that had one name in turn.
+    """Identity of a model; `incarnation` distinguishes successive models of one name.
 
-    Of a `damaged` one nothing is sure, and the spec is empty; it can only be deleted.
+    No field of a `damaged` record is reliable, and its spec is empty; the model can only be deleted.
     """
 
     name: str
@@ -140,7 +140,7 @@ class ManualSnapshot(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class SnapshotMeta:
-    """A snapshot holds the state after the entry at `position` (at `START` or `SEED`: before any entry).
+    """Metadata of a snapshot of the state after the entry at `position` (`START` or `SEED`: before any entry).
 
     `pinned` snapshots stay until they are unpinned, `kept` (manual) ones until they are deleted.
     """
@@ -154,7 +154,7 @@ class SnapshotMeta:
 
 
 class Document(NamedTuple):
-    """A document has a value at one revision; that of a `damaged` one is empty."""
+    """Value at one revision; empty if the document is `damaged`."""
 
     name: str
     revision: int
@@ -165,18 +165,23 @@ class Document(NamedTuple):
 class Models(Protocol):
     """The records of all models: a name, an incarnation and a spec each."""
 
-    async def create(self, name: str, spec: bytes, state: Bytes | None = None) -> ModelMeta:
+    async def create(self, name: str, spec: bytes, state: Bytes | None = None, at: str = SEED) -> ModelMeta:
         """Add a model with an empty log.
 
-        Without a state it has no snapshots. With one, that is its snapshot at `SEED`, and the log
-        counts as trimmed through there: the model cannot be mistaken for one that began empty.
+        Without a state it has no snapshots. With one, that is its snapshot at the position `at`, and the log
+        counts as trimmed through there: the model cannot be mistaken for one that began empty. `at` is `SEED`, or
+        what `position_at` returns: positions of the log are above it.
 
         Raises `ModelExists` when the name is taken; of several attempts at once exactly one succeeds.
         """
         ...
 
+    def position_at(self, position: str) -> str:
+        """Return the first position at or after one of any store at which a log of this store can begin."""
+        ...
+
     async def find(self, name: str) -> ModelMeta | None:
-        """Return the model that has the name now; None if there is none."""
+        """Return the current model of this name; None if there is none."""
         ...
 
     async def all(self) -> list[ModelMeta]:
@@ -305,8 +310,12 @@ class Logs(Protocol):
 class Snapshots(Protocol):
     """The snapshots of all models: bytes at positions of their logs."""
 
-    async def put(self, record: ModelMeta, position: str, data: Bytes, extent: LogExtent = NO_EXTENT) -> None:
-        """Add a snapshot beside the others, or replace the one at the same position.
+    async def put(
+        self, record: ModelMeta, position: str, data: Bytes, extent: LogExtent = NO_EXTENT, foreign: bool = False
+    ) -> None:
+        """Add a snapshot, or replace the one at the same position.
+
+        A `foreign` position is one of another model's log, and is not looked for in the log of this one.
 
         It is listed, and can be read, only once all of it is in place, was read again and equals what was passed (or
         `StorageUnavailable` is raised); if it is lost (by a loss of power), so is a `trim` that was requested
@@ -320,7 +329,7 @@ class Snapshots(Protocol):
         ...
 
     async def get(self, record: ModelMeta, position: str) -> memoryview | None:
-        """Return the bytes of a snapshot as they are; whether they are intact, the reader tells by a checksum.
+        """Return the stored bytes of a snapshot; the reader verifies their checksum.
 
         They belong to the caller, who may write to them. None if there is no snapshot at the position, or one whose
         bytes are lost. Raises `ModelGone`.
@@ -366,7 +375,7 @@ class Snapshots(Protocol):
 
 
 class Predictions(Protocol):
-    """The predictions whose truth may come later: bytes under ids that the caller makes."""
+    """Stored predictions with delayed labels: bytes under ids that the caller makes."""
 
     async def put(
         self,
@@ -385,7 +394,7 @@ class Predictions(Protocol):
         ...
 
     async def get(self, record: ModelMeta, ids: Sequence[str]) -> list[bytes | None]:
-        """Return what is kept under each id; None where there is nothing, or no longer, or nothing intact.
+        """Return the value under each id; None if it is missing, expired or damaged.
 
         Raises `ModelGone`.
         """
@@ -407,8 +416,12 @@ class Documents(Protocol):
     ValueError for others, and for a value above `MAX_DOCUMENT_BYTES`.
     """
 
-    async def put(self, kind: str, name: str, value: bytes, *, revision: int | None, urgent: bool = False) -> int:
+    async def put(
+        self, kind: str, name: str, value: bytes, *, revision: int | None, urgent: bool = False, least: int = 0
+    ) -> int:
         """Change a document that is at a revision, or add one that must not exist; return the new revision.
+
+        The new revision is `least` or higher: so a document that moves to another store can keep the one that it had.
 
         `urgent` is for a change that must not wait until a full store has room again: it takes away rights, or gives
         room back. A store keeps some room for such changes, and for everything that deletes.
@@ -419,7 +432,7 @@ class Documents(Protocol):
         ...
 
     async def get(self, kind: str, name: str) -> Document | None:
-        """Return a document as it is now; None if there is none. Raises `DocumentDamaged`."""
+        """Return the current document; None if there is none. Raises `DocumentDamaged`."""
         ...
 
     async def all(self, kind: str, after: int = 0) -> list[Document]:
@@ -463,7 +476,7 @@ class Blobs(Protocol):
         ...
 
     async def delete(self, key: str) -> None:
-        """Remove a blob, if it is there."""
+        """Delete a blob if it exists."""
         ...
 
     async def keys(self, prefix: str = "") -> list[str]:
@@ -472,7 +485,7 @@ class Blobs(Protocol):
 
 
 class Store(Protocol):
-    """A store has six parts; they are there from the beginning, and answer while the store is open.
+    """Store with six parts, which exist from the start and work while the store is open.
 
     Attributes
     ----------

@@ -15,7 +15,7 @@ _PROCESSORS: tuple[structlog.typing.Processor, ...] = (
     structlog.processors.TimeStamper(fmt="iso", utc=True),
 )
 
-# Without the values of variables: they may hold what a client sent.
+# Without the values of variables, which may contain data of clients.
 _TRACEBACKS = structlog.processors.ExceptionRenderer(structlog.tracebacks.ExceptionDictTransformer(show_locals=False))
 
 
@@ -43,7 +43,7 @@ def configure_logging(settings: Settings, **always: object) -> None:
     )
     logging.basicConfig(handlers=[handler], level=settings.log_level.upper(), force=True)
     logging.getLogger("uvicorn").setLevel(max(logging.WARNING, logging.root.level))
-    logging.getLogger("python_multipart").setLevel(logging.ERROR)  # a body that is wrong is its client's affair
+    logging.getLogger("python_multipart").setLevel(logging.ERROR)  # invalid bodies are the client's responsibility
     for name in ("httpx2", "httpcore2"):  # addresses of webhooks and headers with secrets
         logging.getLogger(name).setLevel(max(logging.WARNING, logging.root.level))
     structlog.configure(

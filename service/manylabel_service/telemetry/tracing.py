@@ -32,7 +32,7 @@ class _Traced:
 
 
 class Mark(NamedTuple):
-    """A mark says where in a trace an update belongs, and when it began to wait."""
+    """Position of an update in a trace, and the time at which it began to wait."""
 
     context: Any
     unix_ns: int
@@ -129,7 +129,7 @@ def mark() -> Mark | None:
 
 
 class Stages:
-    """The stages of some updates that go through the log together, each with spans for those that are traced.
+    """Stages of updates that pass through the log together, with spans for the traced ones.
 
     Parameters
     ----------

@@ -59,8 +59,8 @@ class WorkerMetrics:
                 writer.close()
 
         path = self._path(self.number)
-        path.unlink(missing_ok=True)  # of the worker that had this number before
-        self._server = await asyncio.start_unix_server(answer, path)  # answers as long as it is held
+        path.unlink(missing_ok=True)  # of an earlier worker with this number
+        self._server = await asyncio.start_unix_server(answer, path)  # responds while the lock is held
 
     def close(self) -> None:
         """Answer no more."""

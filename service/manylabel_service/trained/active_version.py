@@ -34,7 +34,7 @@ log = structlog.get_logger()
 
 
 class ActiveVersion:
-    """An active version keeps the version in memory that is served.
+    """Served version, held in memory.
 
     Parameters
     ----------
@@ -162,15 +162,15 @@ class ActiveVersion:
         while not self.is_current():
             catalogue, changes = self._versions.catalogue, self._changes
             target, position = catalogue.target, catalogue.position
-            assert target is not None  # else it is current
+            assert target is not None  # otherwise it is current
             try:
                 serving = await self.load(await self._versions.version(target))
-            except VersionNotFound:  # it has been deleted, so that another is to be served
+            except VersionNotFound:  # it has been deleted, so another version must be served
                 continue
             except VersionDamaged as error:
                 self._report_load_error(error)
                 return
-            if self._changes == changes:  # else a later one is there already
+            if self._changes == changes:  # otherwise a later version is loaded already
                 self._put(serving, position)
 
     # -- the task ---------------------------------------------------------------------------------
@@ -187,7 +187,7 @@ class ActiveVersion:
                 await self.catch_up()
             except (StorageUnavailable, ModelGone) as error:  # the model gets this error too, and handles it
                 log.info("version_load_failed", model=self._name, error=str(error))
-            except Exception:  # the version before answers on
+            except Exception:  # the previous version keeps serving
                 log.exception("version_load_failed", model=self._name)
 
     def _put(self, serving: Predictor | None, position: str) -> None:

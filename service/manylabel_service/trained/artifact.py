@@ -31,7 +31,7 @@ class Convergence:
 
 @dataclass(frozen=True, slots=True)
 class ModelArtifact:
-    """An artifact holds all that a version consists of.
+    """Contents of a version.
 
     Parameters
     ----------

@@ -28,7 +28,7 @@ class LabelCorrelation:
 
 @dataclass(frozen=True, slots=True)
 class Detail:
-    """A detail shows one version.
+    """Details of one version.
 
     Attributes
     ----------

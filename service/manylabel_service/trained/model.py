@@ -67,7 +67,7 @@ log = structlog.get_logger()
 
 
 class TrainedModel(HostedModel):
-    """A trained model in this process serves one of its versions.
+    """Trained model in this process, which serves one of its versions.
 
     Attributes
     ----------
@@ -97,7 +97,7 @@ class TrainedModel(HostedModel):
         self._behind = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._long = asyncio.Semaphore(LONG_AT_A_TIME)
-        self._waiting = 0  # requests that wait for something to be read or changed
+        self._waiting = 0  # requests that wait for a read or a change
         self._busy = False
 
     @property
@@ -468,7 +468,7 @@ class TrainedModel(HostedModel):
             await self._stored(self._versions.delete(number))
             try:
                 await self._versions.collect_garbage()
-            except StorageUnavailable as error:  # there is no such version any more; its bytes go with the next one
+            except StorageUnavailable as error:  # the version no longer exists; its bytes are deleted with the next one
                 log.warning("version_delete_failed", model=self.name, version=number, error=str(error))
 
     async def _stored(self, call: Awaitable[T]) -> T:

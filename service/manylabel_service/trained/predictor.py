@@ -29,7 +29,7 @@ from manylabel_service.trained.version import Version
 
 
 class Predictor:
-    """A predictor holds one version of a trained model. Nothing here changes: any number of threads may use it.
+    """Immutable predictor of one version; any number of threads may use it.
 
     Attributes
     ----------
@@ -89,7 +89,7 @@ class Predictor:
     def features_digest(self) -> str:
         """The digest of the names of its features, whatever their order, or of their number, by view.
 
-        Of records, words and categories (``country=FR``) come and go; how texts are read counts, and the other names.
+        The words and categories (``country=FR``) of records do not count; the text settings and all other names do.
         """
         named: dict[str, Any] = {view: self._lasting(columns) for view, columns in self.views.items()}
         if self.text is not None:

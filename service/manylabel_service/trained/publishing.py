@@ -72,7 +72,7 @@ async def publish(
         Begin again later.
     """
     check_limit(f"bytes of model {name!r}", len(artifact), settings.max_model_bytes)
-    # None is listed that cannot be served.
+    # A version that cannot be served is not listed.
     meta = await asyncio.to_thread(_described, artifact, meta)
     for _ in range(ATTEMPTS):
         record = await _record(store, settings, name)

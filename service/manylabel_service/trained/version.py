@@ -70,7 +70,7 @@ class VersionMeta:
 
 @dataclass(frozen=True, slots=True)
 class ListedVersion:
-    """A listed version holds what the document of a model says of one version: all that is of bounded size.
+    """Entry of a version in the document of its model: everything of bounded size.
 
     `number` counts from 1 and is never given twice. `position` is the one at which it became a version. `size_bytes` is
     the size of its artifact, and `id` names that among those that its job has stored.

@@ -83,10 +83,10 @@ Change = Promoted | NotPromoted
 
 
 class VersionCatalogue(BaseModel):
-    """A catalogue lists the versions of one model: it is the document.
+    """Document of a model that lists its versions.
 
-    What a change adds has no position in the document that the change writes, since its revision is not known before;
-    readers take the revision of the document for it, and the next change writes it down.
+    An added version has no position in the document that adds it, because the revision is not known before the write.
+    Readers use the revision of the document instead, and the next change stores it.
 
     Attributes
     ----------
@@ -172,7 +172,7 @@ class VersionCatalogue(BaseModel):
 
 
 class VersionStore:
-    """A version store reads and changes the versions of one model; one call after the other.
+    """Versions of one model; calls run one after the other.
 
     Parameters
     ----------
@@ -190,7 +190,7 @@ class VersionStore:
         self._record = record
         self._store = store
         self._on_change = on_change
-        self._metas: dict[str, VersionMeta] = {}  # by id of the version; each is read once
+        self._metas: dict[str, VersionMeta] = {}  # by version id; each is read once
         self._turn = asyncio.Lock()
 
     async def read(self) -> VersionCatalogue:
@@ -249,7 +249,7 @@ class VersionStore:
             try:
                 versions.append(await self.version(listed))
             except VersionNotFound:
-                continue  # it has been deleted meanwhile
+                continue  # it has been deleted in the meantime
             except VersionDamaged as error:
                 log.error("version_damaged", model=self._record.name, version=listed.number, error=str(error))
                 damaged.append(listed.number)
@@ -320,7 +320,7 @@ class VersionStore:
             return ""
         try:
             return meta.differences((await self.version(target)).meta)
-        except (VersionNotFound, VersionDamaged):  # then any that can be served is better
+        except (VersionNotFound, VersionDamaged):  # any version that can be served is better
             return ""
 
     async def worse(self, meta: VersionMeta) -> str | None:
@@ -429,6 +429,6 @@ async def collect_deleted(store: Store) -> None:
     if there:
         records = await store.models.all()
         if any(record.damaged for record in records):
-            return  # they may belong to one whose number cannot be read
+            return  # they may belong to a version whose number cannot be read
         for incarnation in there - {record.incarnation for record in records}:
             await VersionStore(ModelMeta("", incarnation, b""), store).delete_all()

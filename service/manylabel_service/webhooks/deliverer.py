@@ -39,7 +39,8 @@ from manylabel_service.webhooks.webhook import (
 POLL_SECONDS = 0.5
 """Interval in seconds between two polls for new events, and between two writes of what has been delivered."""
 LOOK_SECONDS = 5.0
-"""Interval in seconds between two polls of models that are not in memory, and of stored predictions."""
+"""Interval in seconds between two polls of models that are not in memory, of stored predictions, and, while there are
+no webhooks, of definitions that another server has stored."""
 CURSOR_SECONDS = 30.0
 """Interval in seconds between two writes of a state in which nothing but cursors has changed."""
 BACKOFF_SECONDS = (1.0, 3_600.0)
@@ -166,7 +167,9 @@ class Deliverer:
     # -- delivery ---------------------------------------------------------------------------------
 
     async def start(self) -> None:
-        """Deliver from now on, if this server leads; the registry has started."""
+        """Deliver from now on, if this server leads and may send to any address; the registry has started."""
+        if not self.sender.urls:
+            return
         self._task = asyncio.create_task(self._run(), name="webhooks")
 
     async def stop(self) -> None:
@@ -187,11 +190,12 @@ class Deliverer:
                 await self._poll()
             except StorageError as error:
                 log.warning("webhooks_waiting", error=str(error))
-            except Exception:  # without it, this process would deliver nothing any more
+            except Exception:  # otherwise this process would stop delivering
                 log.exception("webhooks_failed")
                 self._forget()
+            none = self._registry.membership.leads and not self._running
             with suppress(TimeoutError):
-                async with asyncio.timeout(POLL_SECONDS):
+                async with asyncio.timeout(LOOK_SECONDS if none else POLL_SECONDS):
                     await self._wake.wait()
             self._wake.clear()
 

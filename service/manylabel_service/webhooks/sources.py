@@ -33,7 +33,8 @@ MAX_WAITING = 10_000
 PREDICTIONS_AGE_MS = 2_000
 """Age at which a stored prediction is looked at: by then the server that made its id has stored it."""
 REVIEW_UNCERTAINTY = 0.5
-"""Uncertainty from which a stored prediction needs a review; 0.5 is a probability of 1/4 or 3/4 at a cut of 1/2."""
+"""Uncertainty from which a stored prediction needs review if the model promises no precision; 0.5 is a probability of
+1/4 or 3/4 at a cut of 1/2."""
 
 log = structlog.get_logger()
 
@@ -148,7 +149,7 @@ class Sources:
             except (ModelGone, ReleaseTooOld, UnreadableEntry):
                 return
             if feed.since != since:
-                return  # more has to be read again
+                return  # the rest must be read again
             if found is None:
                 log.warning("webhook_events_lost", model=record.name, after=oldest, through=since)
             feed.waiting[:0] = filter(_is_wanted, found or ())
@@ -166,7 +167,7 @@ class Sources:
         feed.forget(feed.through)
 
     async def look(self, subscribers: Collection[Subscriber]) -> None:
-        """Load the models that other servers have changed; queue uncertain predictions; raises StorageError."""
+        """Load the models that other servers have changed; queue predictions to review; raises StorageError."""
         await self._inherit(subscribers)
         records = [each for each in await self._store.models.all() if not each.damaged]
         there = {str(record.incarnation) for record in records}
@@ -233,21 +234,21 @@ class Sources:
         for record in records:
             mine = [pair for pair in subscribers if pair[0].wants("review", record.name)]
             for since in {state.predictions_unix_ms for _, state in mine}:
-                uncertain = await self._uncertain(record, since, until)
-                for _, state in mine if uncertain else ():
+                found = await self._needing_review(record, since, until)
+                for _, state in mine if found else ():
                     if state.predictions_unix_ms == since:
-                        listed = [{"prediction_id": id, "uncertainty": one} for one, id in uncertain[:MAX_NAMED]]
-                        data = {"model": record.name, "count": len(uncertain), "predictions": listed}
-                        state.add(message_of("review", data, record.incarnation, uncertain[0][1], len(uncertain)))
+                        listed = [{"prediction_id": id, "uncertainty": one} for one, id in found[:MAX_NAMED]]
+                        data = {"model": record.name, "count": len(found), "predictions": listed}
+                        state.add(message_of("review", data, record.incarnation, found[0][1], len(found)))
         for _, state in subscribers:
             state.predictions_unix_ms = max(state.predictions_unix_ms, until)
 
-    async def _uncertain(self, record: ModelMeta, since: int, until: int) -> list[tuple[float, str]]:
+    async def _needing_review(self, record: ModelMeta, since: int, until: int) -> list[tuple[float, str]]:
         try:
             if not await self._store.predictions.ids(record, 1):
                 return []
             replica = await self._loaded(record)
-            return [] if replica is None else await replica.uncertain(since, until, REVIEW_UNCERTAINTY)
+            return [] if replica is None else await replica.needing_review(since, until, REVIEW_UNCERTAINTY)
         except (ModelGone, NotReady):
             return []
 

@@ -29,7 +29,7 @@ def commands(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[s
 
 
 ALL = dict(commands(app))
-HANDED_ON = (("serve",), ("worker",), ("export",), ("import",), ("keys", "init"))
+HANDED_ON = (("serve",), ("worker",), ("backup",), ("restore",), ("keys", "init"))
 """Programs of the server, which have help of their own."""
 
 

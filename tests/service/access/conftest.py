@@ -1,4 +1,4 @@
-"""Applications that have keys, over both stores."""
+"""An application that has keys. What is particular to keys in a shared store stands in test_servers.py."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -6,12 +6,9 @@ from typing import Any
 import pytest
 from tests.service.access.keyed import Keyed
 
-STORES = ("sqlite", "redis")
 
-
-@pytest.fixture(params=STORES, scope="module")
-def keyed(request: pytest.FixtureRequest, serve: Callable[..., Any]) -> Iterator[Keyed]:
+@pytest.fixture(scope="module")
+def keyed(serve: Callable[..., Any]) -> Iterator[Keyed]:
     """An application with keys of every kind, which the tests of one file share."""
-    store = {"store": request.getfixturevalue("shared_redis")()} if request.param == "redis" else {}
-    with serve(**store, job_slots=0) as client:  # jobs stay queued
+    with serve(job_slots=0) as client:  # jobs stay queued
         yield Keyed(client)

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from pydantic import TypeAdapter, ValidationError
 from starlette.testclient import TestClient
 
 from manylabel_service.api import schemas
@@ -163,22 +162,6 @@ def test_every_operation_lists_its_problems(document: dict[str, Any]) -> None:
             assert answer["content"] == {form[0]: {"schema": {"$ref": f"#/components/schemas/{form[1]}"}}}
 
 
-def test_descriptions_can_be_read_alone(document: dict[str, Any]) -> None:
-    of_learners = re.compile(r"\w+Params$|(Feature|Label)?Limits?$|ModelRequest$")  # terms with their bounds
-    described = operations(document).values()
-    texts = [operation["description"] for operation in described]
-    parameters = [parameter for operation in described for parameter in operation.get("parameters", ())]
-    texts += [parameter["description"] for parameter in parameters if parameter["in"] != "path"]
-    for name, schema in document["components"]["schemas"].items():
-        if not of_learners.match(name):
-            texts += [schema["description"]] if "description" in schema else []
-            texts += [field["description"] for field in schema.get("properties", {}).values() if "description" in field]
-    assert len(texts) > 200
-    for text in texts:
-        assert text.rstrip().endswith((".", ")")), text
-        assert not re.match(r"(Of|As|The same|What|How|Where|Why|Whose)\b", text), text
-
-
 def test_every_reference_leads_somewhere(document: dict[str, Any]) -> None:
     found = set(re.findall(r"'\$ref': '#/components/schemas/(\w+)'", str(document)))
     assert found <= document["components"]["schemas"].keys()
@@ -243,15 +226,6 @@ def test_bodies_are_described_as_they_are_read(document: dict[str, Any]) -> None
         assert "probabilities" not in described[never.__name__]["properties"]
     for model in (schemas.ModelRequest, schemas.UpdateItem, schemas.UpdateBatch, schemas.SparseFeatures):
         assert described[model.__name__]["additionalProperties"] is False
-
-
-def test_answers_with_more_or_less_than_described_would_be_noticed() -> None:
-    updated = TypeAdapter(schemas.UpdateResponse)
-    good = {"position": "1", "updates": 1, "durability": "log"}
-    updated.validate_python(good)
-    for bad in ({**good, "more": 1}, {"position": "1", "updates": 1}, {**good, "durability": "disk"}):
-        with pytest.raises(ValidationError):
-            updated.validate_python(bad)
 
 
 def test_problems_are_as_described(client: TestClient, create: Callable[..., str]) -> None:

@@ -83,13 +83,6 @@ def stuck(client: TestClient, store: StuckStore, model: str) -> Iterator[Future[
         store.may_append.set()
 
 
-def test_predictions_do_not_wait_for_updates(client: TestClient, model: str, stuck: Future[Any]) -> None:
-    predicted = client.post(f"{model}/predict", json=ITEM).json()
-    assert predicted["labels"] == ["p"]
-    assert client.get(model).json()["updates"] == 1, "what is not in the log is not learnt"
-    assert not stuck.done()
-
-
 def test_a_retry_of_what_is_under_way_is_told_so(
     client: TestClient, store: StuckStore, model: str, stuck: Future[Any], refused: Callable[..., Any]
 ) -> None:
@@ -127,19 +120,6 @@ def test_storage_that_fails_is_told_and_nothing_is_learnt(
     key = {"Idempotency-Key": "k"}
     retried = client.post(f"{model}/update", json={"examples": [ITEM, ITEM]}, headers=key)
     assert (retried.status_code, retried.json()["updates"]) == (200, 3)
-
-
-def test_updates_that_wait_together_are_all_learnt(
-    client: TestClient, store: StuckStore, model: str, stuck: Future[Any]
-) -> None:
-    store.may_append.set()
-    assert stuck.result(120).status_code == 200
-    with ThreadPoolExecutor(8) as pool:
-        answers = list(pool.map(lambda _: client.post(f"{model}/update", json=ITEM), range(40)))
-    learnt = sorted(answer.json()["updates"] for answer in answers if answer.status_code == 200)
-    assert learnt == list(range(4, 4 + len(learnt)))
-    assert {answer.status_code for answer in answers} <= {200, 429}
-    assert client.get(model).json()["updates"] == 3 + len(learnt)
 
 
 def test_an_update_that_has_waited_for_too_long_is_refused(

@@ -24,24 +24,6 @@ def address(both: tuple[TestClient, TestClient], create: Callable[..., str]) -> 
     return create(both[0], "m")
 
 
-def test_who_has_written_reads_it_anywhere(both: tuple[TestClient, TestClient], address: str) -> None:
-    one, other = both
-    for number in range(1, 20):
-        writer, reader = both if number % 2 else (other, one)
-        position = writer.post(f"{address}/update", json=ITEM).json()["position"]
-        answer = reader.post(f"{address}/predict?at_least={position}", json=ITEM).json()
-        assert answer["labels"] == ["p"]
-        assert reader.get(address).json()["updates"] >= number
-
-
-def test_a_retry_elsewhere_counts_once(both: tuple[TestClient, TestClient], address: str) -> None:
-    one, other = both
-    key = {"Idempotency-Key": "k"}
-    first = one.post(f"{address}/predict-update", json=ITEM, headers=key)
-    again = other.post(f"{address}/predict-update", json=ITEM, headers=key)
-    assert (again.content, again.headers["idempotent-replayed"]) == (first.content, "true")
-
-
 def test_labels_come_to_any_server_and_count_once(
     both: tuple[TestClient, TestClient], address: str, refused: Callable[..., Any]
 ) -> None:
@@ -64,30 +46,6 @@ def test_a_stream_goes_on_at_another_server(both: tuple[TestClient, TestClient],
     answers = [json.loads(line) for line in resumed]
     assert [bool(one.get("replayed")) for one in answers] == [True, True, False, False]
     assert answers[-1]["updates"] == 7
-
-
-def test_all_go_back_at_one_point(both: tuple[TestClient, TestClient], address: str) -> None:
-    one, other = both
-    one.post(f"{address}/update", json=ITEM).raise_for_status()
-    snapshot = other.post(f"{address}/snapshots").json()["position"]
-    one.post(f"{address}/update", json={"x": {"a": 1}, "y": ["q"]}).raise_for_status()
-    back = other.post(f"{address}/rollback", json={"position": snapshot}).json()
-    position = one.post(f"{address}/update", json={"x": {"a": 1}, "y": ["r"]}).json()["position"]
-    assert back["updates"] == 1
-    answers = [client.post(f"{address}/predict?at_least={position}", json=ITEM).json() for client in both]
-    assert answers[0] == answers[1]
-    assert set(answers[0]["scores"]) == {"p", "q", "r"}, "a name stays, what was learnt of it goes"
-
-
-def test_a_model_deleted_elsewhere_is_gone(
-    both: tuple[TestClient, TestClient], address: str, refused: Callable[..., Any]
-) -> None:
-    one, other = both
-    other.post(f"{address}/update", json=ITEM).raise_for_status()
-    one.delete(address).raise_for_status()
-    refused(other.post(f"{address}/update", json=ITEM), 404, "model_not_found")
-    one.post("/v1/models", json={"name": "m", "algorithm": "salt"}).raise_for_status()
-    assert other.post(f"{address}/update", json=ITEM).json()["updates"] == 1
 
 
 def test_without_the_store_predictions_go_on_and_say_so(
@@ -157,15 +115,3 @@ def test_nothing_is_refused_for_what_was_rolled_back_elsewhere(
         one.post(f"{address}/rollback", json={"position": snapshot}).raise_for_status()
         assert other.post(f"{address}/update", json=ITEM).json()["updates"] == 1
         one.post(f"{address}/rollback", json={"position": snapshot}).raise_for_status()
-
-
-def test_a_rollback_to_before_any_feature_frees_their_form_on_every_replica(
-    both: tuple[TestClient, TestClient], address: str, refused: Callable[..., Any]
-) -> None:
-    one, other = both
-    snapshot = one.post(f"{address}/snapshots").json()["position"]
-    other.post(f"{address}/update", json={"x": [1, 2], "y": []}).raise_for_status()
-    one.post(f"{address}/rollback", json={"position": snapshot}).raise_for_status()
-    assert other.post(f"{address}/update", json={"x": [1], "y": []}).json()["updates"] == 1
-    refused(one.post(f"{address}/update", json={"x": [3, 4], "y": []}), 422, "invalid_request", "/x")
-    assert one.post(f"{address}/update", json={"x": [3], "y": []}).json()["updates"] == 2

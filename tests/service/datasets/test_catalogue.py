@@ -127,11 +127,6 @@ async def test_of_a_bad_file_nothing_is_kept(
     await add(datasets)
 
 
-async def test_the_split_must_leave_rows_on_both_sides(sqlite_store: Store, catalogue: Catalogue) -> None:
-    with pytest.raises(InvalidDataset, match="the split must leave rows on both sides: 1 to 2, not 3"):
-        await add(catalogue(sqlite_store), options={"train_rows": 3})
-
-
 async def test_limits_of_the_server_hold(sqlite_store: Store, catalogue: Catalogue) -> None:
     many = b"".join(b"%d %d:1\n" % (i, i) for i in range(1, 200))
     for limits, message in (
@@ -261,17 +256,6 @@ async def test_a_reader_that_takes_too_long(
     with pytest.raises(InvalidDataset, match=r"reading it took longer than 0.05 s"):
         await add(catalogue(sqlite_store), data=SLOW)
     assert readers() == set()
-
-
-async def test_the_event_loop_goes_on_while_a_file_is_read(sqlite_store: Store, catalogue: Catalogue) -> None:
-    adding = asyncio.create_task(add(catalogue(sqlite_store), data=SLOW[: len(SLOW) // 20]))
-    await eventually_async(readers)
-    turns = 0
-    while not adding.done():
-        await asyncio.sleep(0.001)  # it is measured whether the loop goes on
-        turns += 1
-    await adding
-    assert turns > 20
 
 
 async def test_a_full_disk_under_the_result(

@@ -11,9 +11,12 @@ from tests.support.waiting import eventually_async
 
 from manylabel_service.errors import JobNotFound, RevisionConflict, StorageUnavailable
 from manylabel_service.jobs import monitor as monitor_module
+from manylabel_service.jobs.context import VALID_SECONDS
 from manylabel_service.jobs.job_record import JobDocument, Unchanged
 from manylabel_service.jobs.job_store import KIND, JobStore, blobs_of
 from manylabel_service.jobs.monitor import JobMonitor
+from manylabel_service.jobs.supervision import lease as lease_module
+from manylabel_service.jobs.supervision.lease import TaskLease
 from manylabel_service.jobs.supervision.workdirs import remove_stale
 from manylabel_service.storage import MAX_DOCUMENT_BYTES, document_follower, pieces_of
 
@@ -250,6 +253,19 @@ async def test_time_without_the_store_does_not_count(kept, monkeypatch, clock):
     assert kept.job_store.jobs["a"].state == "running"
     await kept.look(times=4)
     assert (await kept.job_store.get("a")).state == "queued", "what was counted before still counts"
+
+
+async def test_a_lease_lasts_from_when_its_heartbeat_was_sent(monkeypatch):
+    """The monitor may have seen the heartbeat as early as that."""
+    clock = SimpleNamespace(now=100.0)
+    monkeypatch.setattr(lease_module, "time", SimpleNamespace(monotonic=lambda: clock.now))
+
+    async def slow(id, change):
+        clock.now += 4.0
+
+    lease = TaskLease(SimpleNamespace(job_store=SimpleNamespace(change=slow)), "a", 0, "t", 90.0)
+    await lease.heartbeat()
+    assert lease.valid_until == 100.0 + VALID_SECONDS
 
 
 async def test_time_in_which_this_process_stood_still_does_not_count(kept):

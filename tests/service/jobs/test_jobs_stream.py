@@ -113,26 +113,3 @@ def test_the_log_has_what_was_learnt_long_before_the_snapshots_kept(serve, creat
         job = client.get(answer.headers["location"]).json()
         assert (job["state"], job["result"]["rows"]) == ("succeeded", 201), job["error"]
         assert job["sampled"]["text"] == "201 of 10,000 asked; 201 were learnt"
-
-
-def test_examples_count_by_the_weights_that_they_were_learnt_with(serve, create):
-    """Through the log, to the estimator of core, to the bit."""
-    data, weights = songs(60), np.resize([0.5, 1.0, 30.0], 60)
-    items = [
-        {"x": row, "y": [name for name, on in zip(data.label_names, labels, strict=True) if on], "weight": weight}
-        for row, labels, weight in zip(data.X.tolist(), data.Y.toarray(), weights.tolist(), strict=True)
-    ]
-    with serve() as client:
-        address = create(client, "online", features=5, labels=list(data.label_names))
-        assert client.post(f"{address}/update", json={"examples": items}).status_code == 200
-        order = {"trainer": "m3l", "data": {"stream": "online", "last": 40}, "model": "batch", "promote": "always"}
-        answer = client.post("/v1/jobs", json=order)
-        assert answer.status_code == 202, answer.text
-        client.get(f"{answer.headers['location']}/events")  # ends when the job does
-        job = client.get(answer.headers["location"]).json()
-        assert job["state"] == "succeeded", job["error"]
-        expected = M3L(scaling="auto").fit(data.X[20:], data.Y[20:], sample_weight=weights[20:])
-        asked = [{"x": item["x"]} for item in items[:5]]
-        told = client.post("/v1/models/batch/predict", json={"examples": asked}).json()["predictions"]
-        scores = [[each["scores"][name] for name in data.label_names] for each in told]
-        assert np.array_equal(np.array(scores), expected.decision_function(data.X[:5]))

@@ -92,6 +92,14 @@ def test_a_lease_is_exclusive_and_can_be_found_again():
         record.finish(0, "one", {})
 
 
+def test_no_task_of_a_job_that_has_ended_is_leased():
+    record = job()
+    record.claim(0, "one", NOW)
+    record.state = "cancelled"  # as a release that left the lease would have written it
+    with pytest.raises(LeaseLost):
+        record.finish(0, "one", {})
+
+
 def test_attempts_end():
     record = job()
     for attempt in (1, 2):

@@ -35,9 +35,20 @@ States = dict[str, bytes]
 SPECS: list[dict[str, Any]] = [
     {"algorithm": "falt", "params": {"eta": 0.5}, "text": {"min_length": 1}},  # so that letters are words of titles
     {"algorithm": "falt", "scaling": "standard", "window": 3},
-    {"algorithm": "salt", "scaling": "unit"},
+    {"algorithm": "salt", "scaling": "unit", "sources": {"machine": 0.25, "rule": 0.0}},
     {"algorithm": "kernel_falt", "params": {"budget": 4}, "text": {"min_length": 1}},
 ]
+
+LIMITED: list[dict[str, Any]] = [
+    {**spec, "limits": {kind: {"most": 2, "policy": policy} for kind, policy in policies.items()}}
+    for spec, policies in (
+        ({"algorithm": "falt", "scaling": "unit"}, {"features": "reject", "labels": "reject"}),
+        ({"algorithm": "salt", "scaling": "standard", "window": 3}, {"features": "hash", "labels": "reject"}),
+        ({"algorithm": "falt"}, {"features": "hash", "labels": "ignore"}),
+        ({"algorithm": "kernel_falt", "params": {"budget": 4}}, {"features": "ignore", "labels": "ignore"}),
+    )
+]
+"""Models with room for two features and two labels."""
 
 DRIFTING_LENGTH = 600
 """Rows of the stream of `drifting`."""
@@ -125,14 +136,19 @@ vectors = st.dictionaries(
 """Vectors of two numbers; sometimes of three, which do not fit behind the others."""
 
 
+sources = st.sampled_from(["human", "human", "machine", "rule"])
+
+
 @st.composite
 def examples(draw: st.DrawFn) -> Example:
     x = named(**draw(st.dictionaries(letters, values, min_size=1, max_size=4)))
     x = replace(x, vectors=draw(st.none() | vectors) or None)
     if draw(st.booleans()):
-        return Example(x, Labels.all_of(draw(st.lists(letters, unique=True, max_size=3))))
-    truth = draw(st.dictionaries(letters, st.sampled_from([-1, 1]), max_size=3))
-    return Example(x, Labels(tuple(truth), np.array(list(truth.values()), dtype=np.int8), complete=False))
+        y = Labels.all_of(draw(st.lists(letters, unique=True, max_size=3)))
+    else:
+        truth = draw(st.dictionaries(letters, st.sampled_from([-1, 1]), max_size=3))
+        y = Labels(tuple(truth), np.array(list(truth.values()), dtype=np.int8), complete=False)
+    return Example(x, y, draw(st.sampled_from([1.0, 1.0, 2.5])), draw(sources))
 
 
 keys = st.none() | st.builds(IdempotencyKey, st.sampled_from("kl"), st.sampled_from([b"0" * 16, b"1" * 16]))
@@ -167,6 +183,7 @@ SOME_GROUPS: list[tuple[tuple[Group, ...], dict[str, str]]] = [
 ]
 regroups = st.builds(lambda drawn, key: Regroup(*drawn, "log", key), st.sampled_from(SOME_GROUPS), keys)
 promises = st.builds(SetPromise, st.sampled_from([None, Target(0.5, 0.3), Target(0.9, None)]), st.just("log"), keys)
+merges = st.builds(Relabel, letters, letters, st.just("log"), keys, merges=st.just(True))
 pauses = st.builds(Relabel, letters, st.none(), st.just("log"), keys, paused=st.booleans())
 
 
@@ -177,7 +194,7 @@ def logs(draw: st.DrawFn) -> Log:
     for position in range(1, draw(st.integers(1, 7)) + 1):
         targets = st.integers(0, position - 1).map(str)
         rollbacks = st.builds(Rollback, targets, st.just("log"), keys)
-        relabels = st.builds(Relabel, letters, st.none() | letters, st.just("log"), keys) | pauses
+        relabels = st.builds(Relabel, letters, st.none() | letters, st.just("log"), keys) | merges | pauses
         edits = st.dictionaries(letters, st.dictionaries(st.sampled_from(["title", "uri"]), st.none() | letters))
         describes = st.builds(Describe, edits, st.just("log"), keys)
         controls = rollbacks | relabels | describes | regroups | promises

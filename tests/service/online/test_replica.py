@@ -16,7 +16,6 @@ from manylabel_service.errors import (
     KeyInFlight,
     KeyReused,
     LimitExceeded,
-    ModelExists,
     ModelNotFound,
     NotReady,
     QueueFull,
@@ -242,20 +241,6 @@ async def test_entries_of_others_are_folded_in_first(hosting: Hosting) -> None:
         assert replica.model.to_bytes() == (await replayed_from_log(registry, replica)).to_bytes()
 
 
-async def test_a_failed_append_changes_nothing_and_heals(hosting: Hosting) -> None:
-    async with hosting() as registry:
-        replica = await registry.create(spec())
-        await learn(replica, 3)
-        before = replica.model.to_bytes()
-        store_of(registry).failing = True
-        results = await asyncio.gather(*(replica.update([example(i)]) for i in range(5)), return_exceptions=True)
-        assert [type(result) for result in results] == [StorageUnavailable] * 5
-        assert replica.model.to_bytes() == before
-        assert len((await replica.predict([example(0).x])).predictions) == 1
-        store_of(registry).failing = False
-        assert (await replica.update([example(0)])).updates == 4
-
-
 class TestKeys:
     key = IdempotencyKey("k", b"d" * 16)
 
@@ -276,15 +261,6 @@ class TestKeys:
             with pytest.raises(KeyReused):
                 await replica.update([example(1)], key=IdempotencyKey("k", b"e" * 16))
             assert replica.model.updates == 1
-
-    async def test_replayed_after_a_restart(self, hosting: Hosting) -> None:
-        async with hosting() as registry:
-            first = await (await registry.create(spec())).update([example(0)], key=self.key, want_predictions=True)
-        async with hosting() as registry:
-            again = await (await registry.get("m")).update([example(0)], key=self.key, want_predictions=True)
-            assert again.replayed
-            assert again.position == first.position
-            assert list(again.predictions or ()) == list(first.predictions or ())
 
     async def test_free_again_after_a_failed_append(self, hosting: Hosting) -> None:
         async with hosting() as registry:
@@ -351,12 +327,6 @@ class TestLimits:
                 await registry.create(spec(**fields))
         async with hosting() as registry:
             assert await registry.list() == ([], [])
-
-    async def test_of_models(self, hosting: Hosting) -> None:
-        async with hosting(max_models=1) as registry:
-            await registry.create(spec("a"))
-            with pytest.raises(LimitExceeded):
-                await registry.create(spec("b"))
 
 
 class TestPredictionDoesNotWait:
@@ -495,13 +465,6 @@ async def _two_snapshots(hosting: Hosting) -> tuple[bytes, bytes]:
 
 
 class TestModels:
-    async def test_a_name_is_taken_once_even_at_the_same_time(self, hosting: Hosting) -> None:
-        async with hosting() as registry:
-            results = await asyncio.gather(*(registry.create(spec()) for _ in range(5)), return_exceptions=True)
-            assert sorted(type(result).__name__ for result in results) == ["ModelExists"] * 4 + ["Replica"]
-            with pytest.raises(ModelExists):
-                await registry.create(spec())
-
     async def test_deleted_while_updates_wait(self, hosting: Hosting) -> None:
         async with hosting() as registry:
             replica = await registry.create(spec())

@@ -22,8 +22,8 @@ from manylabel_service.settings import Settings, option_names
 MODULES = {
     ("serve",): "manylabel_service",
     ("worker",): "manylabel_service.jobs.worker",
-    ("export",): "manylabel_service.transfer",
-    ("import",): "manylabel_service.transfer",
+    ("backup",): "manylabel_service.archive",
+    ("restore",): "manylabel_service.archive",
     ("keys", "init"): "manylabel_service.access",
 }
 PROGRAMS = [" ".join(words) for words in MODULES]

@@ -3,18 +3,10 @@
 from pathlib import Path
 
 import pytest
-from tests.support.cases import for_each
 
 from manylabel_service.settings import Settings, read_settings
 
 FIELDS = Settings.model_fields
-
-
-@for_each("name", FIELDS)
-def test_every_setting_is_documented(name: str) -> None:
-    text = FIELDS[name].description
-    assert text
-    assert text.endswith(".")
 
 
 def test_the_help_shows_every_setting(capsys: pytest.CaptureFixture[str]) -> None:

@@ -81,30 +81,6 @@ def test_position_key_refuses_what_is_no_position(text: str) -> None:
 # -- models ---------------------------------------------------------------------------------------
 
 
-async def test_models_are_listed_in_order_of_creation_and_kept(new_store: NewStore) -> None:
-    store = new_store()
-    await store.open()
-    assert await store.models.all() == []
-    records = [await store.models.create(name, bytes([i, 0, 255])) for i, name in enumerate("cab")]
-    assert [record.name for record in records] == ["c", "a", "b"]
-    assert [record.spec for record in records] == [b"\x00\x00\xff", b"\x01\x00\xff", b"\x02\x00\xff"]
-    assert await store.models.all() == records
-    await store.close()
-
-    store = new_store()
-    await store.open()
-    assert await store.models.all() == records
-    await store.close()
-
-
-async def test_a_name_is_taken_once(store: Store) -> None:
-    first = await store.models.create("m", b"first")
-    with pytest.raises(ModelExists, match="'m'") as caught:
-        await store.models.create("m", b"second")
-    assert caught.value.name == "m"
-    assert await store.models.all() == [first]
-
-
 async def test_of_many_creations_at_once_one_succeeds(store: Store) -> None:
     outcomes = await asyncio.gather(*(store.models.create("m", bytes([i])) for i in range(20)), return_exceptions=True)
     created = [outcome for outcome in outcomes if isinstance(outcome, ModelMeta)]
@@ -166,32 +142,6 @@ async def test_a_deleted_record_reaches_nothing(new_store: NewStore, recreated: 
     await store.close()
 
 
-async def test_incarnations_are_never_used_again(new_store: NewStore) -> None:
-    incarnations = []
-    for _ in range(3):
-        store = new_store()
-        await store.open()
-        for _ in range(3):
-            record = await store.models.create("m", b"")
-            incarnations.append(record.incarnation)
-            assert await append(store, record, b"only") == await read_all(store, record)
-            await store.models.delete(record)
-        await store.close()
-    assert len(set(incarnations)) == len(incarnations)
-
-
-async def test_deleting_one_model_leaves_the_others(store: Store) -> None:
-    kept, dropped = await store.models.create("kept", b"k"), await store.models.create("dropped", b"d")
-    written = await append(store, kept, *(bytes([i]) for i in range(50)))
-    others = await append(store, dropped, *(bytes([i]) for i in range(50)))
-    await store.snapshots.put(kept, written[9].position, b"ten")
-    await store.snapshots.put(dropped, others[9].position, b"other")
-    await store.models.delete(dropped)
-    assert await read_all(store, kept) == written
-    assert await store.snapshots.get(kept, written[9].position) == b"ten"
-    assert await append(store, kept, b"more", after=written[-1].position) != []
-
-
 # -- append and read ------------------------------------------------------------------------------
 
 
@@ -249,41 +199,6 @@ async def test_entries_have_the_time_of_the_store_which_never_goes_back(
     await store.close()
 
 
-async def test_durabilities_can_alternate(store: Store) -> None:
-    record = await store.models.create("m", b"")
-    written: list[Entry] = []
-    levels = ["log", "fsync", "fsync", "log", "log", "fsync"]
-    for durability in levels:
-        after = written[-1].position if written else START
-        written += await store.logs.append(record, [durability.encode()], after, durability)  # type: ignore[arg-type]
-    assert payloads_of(written) == [level.encode() for level in levels]
-    assert await read_all(store, record) == written
-
-
-async def test_append_answers_with_all_that_lies_between(store: Store) -> None:
-    """Two callers that know the log up to different positions both see all of it, in one order."""
-    record = await store.models.create("m", b"")
-    known: dict[str, list[Entry]] = {"a": [], "b": []}
-    for turn, who in enumerate("aababbbaabaaab"):
-        seen = known[who]
-        own = [b"%s-%d-%d" % (who.encode(), turn, i) for i in range(turn % 3 + 1)]
-        answer = await append(store, record, *own, after=seen[-1].position if seen else START)
-        assert payloads_of(answer[-len(own) :]) == own
-        seen += answer
-    whole = await read_all(store, record)
-    assert known["b"] == whole
-    assert known["a"] == whole[: len(known["a"])]
-    assert len(known["a"]) > 10
-
-
-async def test_a_caller_that_knows_nothing_gets_everything(store: Store) -> None:
-    record = await store.models.create("m", b"")
-    written = await append(store, record, *(b"%d" % i for i in range(300)))
-    answer = await append(store, record, b"own")
-    assert answer[:-1] == written
-    assert answer[-1].payload == b"own"
-
-
 @pytest.mark.parametrize("durability", get_args(Durability))
 async def test_concurrent_appends_lose_nothing_and_agree_on_one_order(store: Store, durability: Durability) -> None:
     record, other = await store.models.create("m", b""), await store.models.create("other", b"")
@@ -311,27 +226,6 @@ async def test_concurrent_appends_lose_nothing_and_agree_on_one_order(store: Sto
     for who, turn in ((3, 0), (7, 5), (15, 7)):
         index = payloads_of(whole).index(b"%d-%d-0" % (who, turn))
         assert payloads_of(whole[index : index + 4]) == [b"%d-%d-%d" % (who, turn, i) for i in range(4)]
-
-
-async def test_logs_of_two_models_are_apart(store: Store) -> None:
-    records = [await store.models.create(name, b"") for name in "abc"]
-    written: list[list[Entry]] = [[], [], []]
-    chooser = random.Random(5)
-    for i in range(60):
-        which = chooser.randrange(3)
-        after = written[which][-1].position if written[which] else START
-        written[which] += await append(store, records[which], b"%d" % i, after=after)
-    for record, entries in zip(records, written, strict=True):
-        assert await read_all(store, record) == entries
-
-
-@pytest.mark.parametrize("limit", [1, 7, 100, 101])
-async def test_read_pages_through_the_log(store: Store, limit: int) -> None:
-    record = await store.models.create("m", b"")
-    written = await append(store, record, *(b"%d" % i for i in range(100)))
-    assert await read_all(store, record, limit=limit) == written
-    assert await read_all(store, record, written[41].position, limit) == written[42:]
-    assert await store.logs.read(record, written[-1].position, limit) == []
 
 
 async def test_payloads_come_back_byte_for_byte(store: Store) -> None:
@@ -544,21 +438,6 @@ async def test_snapshots_are_listed_newest_first_and_kept(new_store: NewStore) -
     await store.close()
 
 
-async def test_a_snapshot_can_be_replaced_and_deleted(store: Store) -> None:
-    record, other = await store.models.create("m", b""), await store.models.create("other", b"")
-    position = START
-    await store.snapshots.put(other, position, b"of the other")
-    for content in (b"first", b"the second one", b"3"):
-        await store.snapshots.put(record, position, content)
-        assert await store.snapshots.get(record, position) == content
-        assert [s.size_bytes for s in await store.snapshots.all(record)] == [len(content)]
-    for _ in range(2):
-        await store.snapshots.delete(record, position)
-        assert await store.snapshots.all(record) == []
-        assert await store.snapshots.get(record, position) is None
-    assert await store.snapshots.get(other, position) == b"of the other"
-
-
 async def test_a_snapshot_that_is_not_there_is_none(store: Store) -> None:
     record = await store.models.create("m", b"")
     for position in (START, "1", "99999"):
@@ -597,15 +476,6 @@ async def test_a_snapshot_put_and_deleted_at_once_is_there_or_not(store: Store) 
         await asyncio.gather(*(calls if turn % 2 else calls[::-1]))
         listed = bool(await store.snapshots.all(record))
         assert await store.snapshots.get(record, START) == (bytes([turn]) if listed else None)
-
-
-async def test_trim_leaves_snapshots_alone(store: Store) -> None:
-    record = await store.models.create("m", b"")
-    written = await append(store, record, b"1", b"2", b"3")
-    await store.snapshots.put(record, written[1].position, b"two")
-    await store.logs.trim(record, written[1].position)
-    assert await store.snapshots.get(record, written[1].position) == b"two"
-    assert await read_all(store, record, written[1].position) == written[2:]
 
 
 async def test_appends_to_other_models_do_not_wait_for_a_large_snapshot(store: Store) -> None:
@@ -742,30 +612,6 @@ async def test_ids_of_predictions_are_listed_the_newest_first(store: Store) -> N
     assert await store.predictions.ids(record, 2, "id0") == []
 
 
-async def test_ids_of_predictions_that_are_over_are_not_listed(store: Store) -> None:
-    record = await store.models.create("m", b"")
-    await store.predictions.put(record, {"a": b""}, 0.05, 10)
-    await store.predictions.put(record, {"b": b""}, 600.0, 10)
-
-    async def ended() -> bool:
-        return await store.predictions.ids(record, 10) == ["b"]
-
-    await eventually_async(ended)
-    assert await store.predictions.ids(record, 10, "b") == []
-
-
-async def test_no_more_predictions_are_kept_than_may(store: Store) -> None:
-    record, other = await store.models.create("m", b""), await store.models.create("other", b"")
-    await store.predictions.put(record, {"a": b"1", "b": b"2"}, 600.0, 3)
-    await store.predictions.put(other, {"a": b"1", "b": b"2"}, 600.0, 3)
-    with pytest.raises(PredictionsFull) as caught:
-        await store.predictions.put(record, {"b": b"new", "c": b"3", "d": b"4"}, 600.0, 3)
-    assert (caught.value.name, caught.value.limit) == ("m", "3 predictions")
-    assert await store.predictions.get(record, list("abcd")) == [b"1", b"2", None, None]
-    await store.predictions.put(record, {"b": b"new", "c": b"3"}, 600.0, 3)  # two that are new would be one too many
-    assert await store.predictions.get(record, list("abcd")) == [b"1", b"new", b"3", None]
-
-
 async def test_the_bytes_of_predictions_are_told(store: Store) -> None:
     record, other = await store.models.create("m", b""), await store.models.create("other", b"")
     sealed = await store.predictions.put(other, {"a": bytes(1_000)}, 600.0, 10)
@@ -807,6 +653,8 @@ async def test_predictions_end_and_make_room(store: Store) -> None:
         return not any(await store.predictions.get(record, ["a", "b"]))
 
     await eventually_async(ended)
+    assert await store.predictions.ids(record, 10) == ["c"]
+    assert await store.predictions.ids(record, 10, "c") == []
     await store.predictions.put(record, {"d": b"4", "e": b"5"}, 600.0, 3)
     with pytest.raises(PredictionsFull):
         await store.predictions.put(record, {"f": b"6"}, 600.0, 3)
@@ -821,9 +669,7 @@ async def test_where_nothing_changes_the_waiting_ends_in_time(store: Store) -> N
     last = (await append(store, record, b"1"))[-1].position
     for positions in ({record: last}, {}):
         for seconds in (0.0, 0.1):
-            started = time.monotonic()
             assert await store.logs.changed(positions, seconds) == []
-            assert time.monotonic() - started >= seconds
 
 
 async def test_closing_does_not_wait_for_the_waiting(new_store: NewStore) -> None:

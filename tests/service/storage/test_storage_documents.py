@@ -48,23 +48,6 @@ async def test_a_document_is_changed_by_who_knows_its_revision(store: Store) -> 
     assert await store.documents.all("jobs") == [Document("a", second, b"")]
 
 
-async def test_revisions_grow_over_deletions_kinds_and_openings(new_store: NewStore) -> None:
-    revisions: list[int] = []
-    for _ in range(3):
-        store = new_store()
-        await store.open()
-        for kind in ("jobs", "data-sets"):
-            revisions.append(await store.documents.put(kind, "a", b"1", revision=None))
-            revisions.append(await store.documents.put(kind, "a", b"2", revision=revisions[-1]))
-            with pytest.raises(RevisionConflict):
-                await store.documents.delete(kind, "a", revision=revisions[-2])
-            await store.documents.delete(kind, "a", revision=revisions[-1])
-            with pytest.raises(RevisionConflict):
-                await store.documents.delete(kind, "a", revision=revisions[-1])
-        await store.close()
-    assert revisions == sorted(set(revisions))
-
-
 async def test_of_many_changes_at_once_one_succeeds(store: Store) -> None:
     revision = None
     for turn in range(5):
@@ -75,25 +58,6 @@ async def test_of_many_changes_at_once_one_succeeds(store: Store) -> None:
         assert sum(isinstance(outcome, RevisionConflict) for outcome in outcomes) == 19
         ((winner, revision),) = won
         assert await store.documents.get("jobs", "a") == Document("a", revision, b"%d" % winner)
-
-
-async def test_who_lists_what_changed_sees_the_last_state_of_all(store: Store) -> None:
-    revisions = {name: await store.documents.put("jobs", name, b"0", revision=None) for name in "abcdefgh"}
-    await store.documents.put("others", "a", b"other", revision=None)
-    assert [document.name for document in await store.documents.all("jobs")] == list("abcdefgh")
-    after = max(revisions.values())
-    assert await store.documents.all("jobs", after) == []
-    for name in "fbf":
-        revisions[name] = await store.documents.put("jobs", name, b"1", revision=revisions[name])
-    await store.documents.delete("jobs", "c", revision=revisions["c"])
-    changed = [Document(name, revisions[name], b"1") for name in "bf"]
-    assert await store.documents.all("jobs", after) == changed
-    assert await store.documents.all("jobs", revisions["b"]) == changed[1:]
-    assert [document.name for document in await store.documents.all("jobs")] == list("adeghbf")
-    assert await store.documents.all("none") == []
-    listed = {document.name: document.revision for document in await store.documents.all("jobs")}
-    assert await store.documents.revisions("jobs") == listed
-    assert await store.documents.revisions("none") == {}
 
 
 @pytest.mark.parametrize("limits", [{"PAGE_DOCUMENTS": 3}, {"PAGE_BYTES": 500}])

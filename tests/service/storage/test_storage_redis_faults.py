@@ -121,24 +121,6 @@ async def test_all_heals_when_redis_is_back(new_redis: Callable[..., Any]) -> No
             assert await other.logs.read(record, START, 100) == seen
 
 
-async def test_few_calls_try_while_redis_is_away(redis_server: Any) -> None:
-    proxy = RedisProxy(redis_server.port)
-    async with proxy.running() as url, opened(url) as store:
-        await store.models.all()
-        redis_server.stop()
-        with suppress(StorageUnavailable):
-            await store.models.all()
-        before, started, calls = proxy.connections, time.monotonic(), 0
-        while calls < 5000 or time.monotonic() - started < 1.0:
-            outcomes = await asyncio.gather(*(store.models.all() for _ in range(50)), return_exceptions=True)
-            assert all(isinstance(o, StorageUnavailable) for o in outcomes)
-            calls += 50
-        seconds = time.monotonic() - started
-        assert 1 <= proxy.connections - before <= 15 * seconds, "one at a time, less and less often"
-        redis_server.start()
-        await until_answers(store)
-
-
 async def test_a_store_can_be_opened_once_redis_is_there(new_redis: Callable[..., Any]) -> None:
     with new_redis() as server:
         store = RedisStore(Address.parse(server.url))

@@ -19,6 +19,7 @@ import pytest
 
 from manylabel_service.errors import (
     BlobGone,
+    LogTrimmed,
     ModelGone,
     StorageFull,
     StorageUnavailable,
@@ -411,6 +412,34 @@ async def test_either_step_of_a_checkpoint_keeps_the_write_ahead_log_short(
     assert not log.exists()
 
 
+async def test_a_checkpoint_waits_for_the_disk(
+    directory: Path, database: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(checkpoints, "THRESHOLD_BYTES", 1)
+    synced, fsync = set[str](), os.fsync
+
+    def noting(descriptor: int) -> None:
+        synced.add(os.readlink(f"/proc/self/fd/{descriptor}"))
+        fsync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", noting)
+    async with opened(directory) as store:
+        record = await store.models.create("m", b"")
+        await store.logs.append(record, [b"x"], START, "log")
+        await store.cleaned()
+        assert str(database) in synced
+
+
+async def test_an_append_by_who_knows_the_log_is_one_statement(directory: Path) -> None:
+    async with opened(directory) as store:
+        record = await store.models.create("m", b"")
+        (entry,) = await store.logs.append(record, [b"w"], START, "log")
+        statements: list[str] = []
+        store.engine.tables._connection.set_trace_callback(statements.append)
+        await store.logs.append(record, [b"x", b"y"], entry.position, "log")
+        assert [statement.split()[0] for statement in statements if "synchronous" not in statement] == ["INSERT"]
+
+
 async def test_read_stops_at_many_bytes(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tables, "READ_BYTES", 5000)
     async with opened(directory) as store:
@@ -561,9 +590,20 @@ async def test_a_trim_that_was_interrupted_is_finished_at_the_next_opening(direc
         ]
 
 
-async def test_a_snapshot_written_while_its_model_is_deleted_leaves_nothing(directory: Path) -> None:
+async def test_a_step_of_a_trim_removes_no_more_than_it_may(directory: Path, database: Path) -> None:
     async with opened(directory) as store:
         record = await store.models.create("m", b"")
+        await store.logs.append(record, [b"x"] * 10, START, "log")
+        for through, left in ((9, 7), (9, 4), (7, 3)):
+            await store.engine.threads.write(store.engine.tables.drop_entries, record.incarnation, through, 3)
+            assert rows(database, "SELECT count(*) FROM entries WHERE payload NOT NULL") == [(left,)]
+
+
+@pytest.mark.parametrize("change", ["deleted", "trimmed"])
+async def test_a_snapshot_that_was_overtaken_while_it_was_written_leaves_nothing(directory: Path, change: str) -> None:
+    async with opened(directory) as store:
+        record = await store.models.create("m", b"")
+        await store.logs.append(record, [b"x"], START, "log")
         begun, go_on = threading.Event(), threading.Event()
         write = store.engine.snapshot_files.write
 
@@ -575,14 +615,17 @@ async def test_a_snapshot_written_while_its_model_is_deleted_leaves_nothing(dire
         store.engine.snapshot_files.write = held_write  # type: ignore[method-assign]
         putting = asyncio.create_task(store.snapshots.put(record, START, b"late"))
         assert await asyncio.to_thread(begun.wait, 30)
-        await store.models.delete(record)
-        successor = await store.models.create("m", b"")
+        if change == "deleted":
+            await store.models.delete(record)
+            record = await store.models.create("m", b"")
+        else:
+            await store.logs.trim(record, "1")
         go_on.set()
-        with pytest.raises(ModelGone):
+        with pytest.raises(ModelGone if change == "deleted" else LogTrimmed):
             await putting
         await store.cleaned()
-        assert await store.snapshots.all(successor) == []
-        assert list((directory / "snapshots").iterdir()) == []
+        assert await store.snapshots.all(record) == []
+        assert list((directory / "snapshots").glob("*/*")) == []
 
 
 async def test_the_incarnation_of_a_model_that_has_left_the_disk_is_not_used_again(directory: Path) -> None:
@@ -594,20 +637,6 @@ async def test_the_incarnation_of_a_model_that_has_left_the_disk_is_not_used_aga
             await store.models.delete(record)
             await store.cleaned()
     assert incarnations == [1, 2, 3]
-
-
-async def test_many_deletions_at_once_take_turns(directory: Path, database: Path) -> None:
-    async with opened(directory) as store:
-        other = await store.models.create("other", b"")
-        doomed = [await store.models.create(f"m{i}", b"") for i in range(20)]
-        for record in doomed:
-            await store.logs.append(record, [bytes(300)] * 1000, START, "log")
-        await asyncio.gather(*(store.models.delete(record) for record in doomed))
-        await store.logs.append(other, [b"x"], START, "log")
-        assert await store.models.all() == [other]
-        await store.cleaned()
-    assert rows(database, "SELECT count(payload) FROM entries") == [(1,)]
-    assert rows(database, "SELECT count(*) FROM models") == [(1,)]
 
 
 # -- what a killed process leaves of a creation with a state --------------------------------------

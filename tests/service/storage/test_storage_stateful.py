@@ -302,7 +302,8 @@ class StoreMachine(RuleBasedStateMachine):
     @invariant()
     def has_the_documents(self) -> None:
         for kind in ("jobs", "data"):
-            assert self.run(self.store.documents.all(kind)) == self.documents_of(kind)
+            assert self.run(self.store.documents.all(kind)) == (known := self.documents_of(kind))
+            assert self.run(self.store.documents.revisions(kind)) == {d.name: d.revision for d in known}
 
     @invariant()
     def lists_what_is_there(self) -> None:
@@ -350,7 +351,7 @@ def test_any_order_of_calls(stores_in: Callable[[Path], StoreUnderTest], tmp_pat
         # process, and ends of processes have tests of their own.
         return StoreMachine(under_test.new, lambda _: under_test.is_shared)
 
-    run_machine(machine, settings.default.max_examples // 2)
+    run_machine(machine, settings.default.max_examples)
 
 
 def test_any_order_of_calls_while_redis_is_killed(new_redis: Callable[..., Any]) -> None:

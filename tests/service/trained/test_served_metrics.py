@@ -42,10 +42,6 @@ def by_hand(given: list[Given]) -> dict[str, Any]:
     }
 
 
-def truth_of(labels: Any, known: set[str]) -> dict[str, bool]:
-    return {name: name in labels for name in sorted(known)}
-
-
 def partial(truth: dict[str, bool]) -> Labels:
     return Labels(tuple(truth), np.array([1 if true else -1 for true in truth.values()], dtype=np.int8), complete=False)
 

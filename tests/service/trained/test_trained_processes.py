@@ -9,7 +9,7 @@ from contextlib import closing
 from typing import Any
 
 import pytest
-from tests.support.waiting import DEADLINE_SECONDS, eventually
+from tests.support.waiting import DEADLINE_SECONDS
 
 from manylabel_service.settings import Settings
 from manylabel_service.storage import Address
@@ -77,46 +77,3 @@ def test_a_server_serves_what_a_worker_publishes(
             assert next(told) == ("promoted", {"position": back["position"], "version": 1, "previous": 2})
         predicted = call(f"{model}/predict?at_least={back['position']}", {"x": one.X[0].tolist()})
         assert list(predicted["scores"].values()) == one.scores(one.X[:1])[0]
-
-
-def test_measures_outlive_kills_and_are_alike_everywhere(
-    redis_server: Any, server_process: Callable[..., Any], put: Callable[..., int], one: Any, two: Any
-) -> None:
-    """Each answer counts for the version that gave it, wherever it was given and wherever its labels came."""
-    put(one, "job-1")
-    flags = ("--store", redis_server.url, "--snapshot-every-updates", "10")
-    with server_process(*flags) as a, server_process(*flags) as b:
-        a.start(), b.start()
-        due: dict[int, Any] = {}
-        past: dict[int, Any] = {}
-        for version, trained in ((1, one), (2, two)):
-            if version == 2:
-                put(two, "job-2")
-            for turn, row in enumerate(trained.X[:30].tolist()):
-                here, there = (a, b) if turn % 2 else (b, a)
-                position = call(f"{here.url}/v1/models/m/versions")["versions"][0]["position"]
-                path = f"/v1/models/m/predict?keep=true&at_least={position}"
-                kept = call(here.url + path, {"x": row})
-                told = {"id": kept["id"], "y": [*kept["labels"][turn % 2 :], "unheard of"]}
-                receipt = call(f"{there.url}/v1/models/m/labels", told)
-                if turn == 15:
-                    there.kill()
-                    there.start()
-            assert receipt["updates"] == 30 * version
-            due[version] = eventually_alike(a, b, f"/v1/models/m/metrics?version={version}")
-            assert (due[version]["updates"], due[version]["cumulative"]["examples"]) == (30, 30)
-            past[version] = eventually_alike(a, b, f"/v1/models/m/metrics/history?version={version}&label=unheard+of")
-            assert (past[version]["version"], past[version]["examples"]) == (version, list(range(1, 31)))
-            assert past[version]["window"]["micro_f1"][-1] == due[version]["window"]["micro_f1"]
-            assert past[version]["labels"]["unheard of"]["cumulative"]["recall"] == [0.0] * 30
-        for version in (1, 2):
-            again = eventually_alike(a, b, f"/v1/models/m/metrics?version={version}")
-            assert {**again, "position": ""} == {**due[version], "position": ""}
-            again = eventually_alike(a, b, f"/v1/models/m/metrics/history?version={version}&label=unheard+of")
-            assert {**again, "position": ""} == {**past[version], "position": ""}
-        eventually_alike(a, b, "/v1/models/m/labels?version=1")
-
-
-def eventually_alike(a: Any, b: Any, path: str) -> Any:
-    eventually(lambda: call(a.url + path) == call(b.url + path))
-    return call(a.url + path)

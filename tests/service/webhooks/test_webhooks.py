@@ -1,5 +1,6 @@
 """/v1/webhooks: created, shown and deleted; events are delivered, repeated, and given up."""
 
+import asyncio
 import base64
 import contextlib
 import json
@@ -13,6 +14,7 @@ import structlog
 from starlette.testclient import TestClient
 from tests.service.access.keyed import Keyed
 from tests.service.api.routers.test_drift import ITEMS, WATCHING
+from tests.service.api.routers.test_promise import EASY, items, teach
 from tests.service.jobs.conftest import songs
 from tests.service.webhooks.receiver import SECRET, Receiver, receiving, status
 from tests.support.waiting import eventually
@@ -126,12 +128,30 @@ class TestEvents:
         assert review["predictions"][0]["uncertainty"] >= 0.5
         assert sure != torn
 
+    def test_a_promise_decides_what_needs_review(self, client: TestClient, receiver: Receiver, create: Create) -> None:
+        address = create(client, "promising", promise={**EASY, "audit_rate": 0.4})
+        teach(client, address)
+        made(client, receiver, events=["review"])
+        predicted = client.post(
+            f"{address}/predict?keep=true", json={"examples": [{"x": item["x"]} for item in items(20, seed=2)]}
+        )
+        due = {one["id"] for one in predicted.json()["predictions"] if one["review"]}
+        receiver.waits_for("review")
+        eventually(lambda: sum(each["count"] for each in receiver.of("review")) == len(due), otherwise=receiver.all)
+        listed = {
+            one["prediction_id"]: one["uncertainty"] for each in receiver.of("review") for one in each["predictions"]
+        }
+        assert listed.keys() == due
+        assert min(listed.values()) < 0.5, "an audit of a prediction that the model is sure of"
+        assert 0 < len(due) < 20
+
+    @pytest.mark.parametrize("initial", [{}, {"promise": EASY}], ids=["empty", "initial state"])
     def test_a_model_that_was_created_later_counts_from_its_beginning(
-        self, client: TestClient, receiver: Receiver, create: Create
+        self, client: TestClient, receiver: Receiver, create: Create, initial: dict[str, Any]
     ) -> None:
         made(client, receiver, models=["later"])
         update(client, create(client, "other"), "a")
-        update(client, create(client, "later"), "b")
+        update(client, create(client, "later", **initial), "b")
         assert [each["labels"] for each in receiver.waits_for("label")] == [["b"]]
         client.delete("/v1/models/later")
         update(client, create(client, "later"), "b")
@@ -311,6 +331,10 @@ class TestDelivery:
         assert shown(client, found["id"])["deliveries"] == []
 
 
+async def tasks() -> set[str]:
+    return {task.get_name() for task in asyncio.all_tasks()}
+
+
 def running(client: TestClient) -> dict[str, Any]:
     found: dict[str, Any] = client.app.state.context.webhooks._running  # type: ignore[attr-defined]
     return found
@@ -382,6 +406,7 @@ class TestRequests:
         with serve() as client:
             answer = client.post("/v1/webhooks", json={"url": receiver.url, "events": ["label"]})
             assert "webhook_urls" in refused(answer, 422, "invalid_request", "/url")["detail"]
+            assert "webhooks" not in client.portal.call(tasks), "nothing asks the store for webhooks"
         for setting in ("http://", "https://a.test/path", "ftp://a.test"):
             with pytest.raises(ValueError, match="webhook_urls"):
                 Settings(webhook_urls=setting)

@@ -103,6 +103,21 @@ def create(
         ),
     ] = None,
     window: Annotated[int | None, Option(help="Number of examples in windowed metrics.")] = None,
+    follow: Annotated[
+        str | None, Option(metavar="MODEL", help="Learn from the log of another model, and take no updates.")
+    ] = None,
+    start: Annotated[
+        str,
+        Option(
+            "--from",
+            type=click.Choice(("start", "now")),
+            help="With --follow: from the start of the history, or from now. Default: start.",
+        ),
+    ] = "start",
+    until: Annotated[
+        str | None,
+        Option(metavar="TIME|POSITION", help="With --follow: last time or position to learn. Default: no end."),
+    ] = None,
     as_json: AsJson = False,
     url: Url = DEFAULT_URL,
     api_key: ApiKeyFile = None,
@@ -125,10 +140,22 @@ def create(
             old_names=old_names,
             window=window,
             limits=_limits(limit),
+            follow=_follow(follow, start, until),
             **({} if groups is None else labels_command.read_groups(groups)),
         )
+        if follow is not None and not as_json:  # it may be catching up for long
+            click.echo(f"created {name}, which follows {follow}")
+            return
         status = model.status()
     print_as(as_json, status, lambda _: click.echo(f"created {name}"))
+
+
+def _follow(model: str | None, start: str, until: str | None) -> dict[str, str] | None:
+    if model is None:
+        if until is not None or start != "start":
+            raise click.UsageError("--from and --until need --follow")
+        return None
+    return {"model": model, "from": start} | ({} if until is None else {"until": until})
 
 
 def fork(
@@ -160,6 +187,7 @@ def show(name: ModelName, as_json: AsJson = False, url: Url = DEFAULT_URL, api_k
 
 def delete(
     name: ModelName,
+    followers: Annotated[bool, Option("--followers", help="Delete the models that follow it too.")] = False,
     yes: Yes = False,
     url: Url = DEFAULT_URL,
     api_key: ApiKeyFile = None,
@@ -167,7 +195,7 @@ def delete(
     """Delete a model and its log. This cannot be undone."""
     confirm(f"Delete {name} and all it has learnt?", yes)
     with connect(url, api_key) as client:
-        client.model(name).delete()
+        client.model(name).delete(followers=followers)
     click.echo(f"deleted {name}")
 
 

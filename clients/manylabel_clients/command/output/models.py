@@ -49,6 +49,7 @@ def print_status(status: AnyStatus) -> None:
     facts = {
         "model": status.name,
         "algorithm": f"{status.algorithm} ({_params(status.params)})",
+        "follows": _followed(status.follow),
         "scaling": status.scaling if status.missing is None else f"{status.scaling} (missing: {status.missing})",
         "text": text_facts(status.text or {}),
         "durability": status.durability,
@@ -84,6 +85,13 @@ def _facts_of_trained(status: TrainedStatus) -> dict[str, str]:
         "text": "" if status.text is None else text_facts(status.text),
         "size": human_size(status.bytes),
     }
+
+
+def _followed(follow: dict[str, Any] | None) -> str:
+    if follow is None:
+        return ""
+    until = "" if follow["until"] is None else f" to {follow['until']}"
+    return f"{follow['model']}, from position {follow['begin']}{until}"
 
 
 def _limits(status: ModelStatus) -> Iterator[str]:

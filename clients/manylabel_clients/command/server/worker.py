@@ -8,7 +8,7 @@ from manylabel_clients.command.server.program import become
 
 def register(app: Commands) -> None:
     """Add the command."""
-    # As with `serve`, everything after it belongs to the worker.
+    # Like `serve`, it passes all further arguments to the worker.
     settings = {"ignore_unknown_options": True, "allow_extra_args": True, "help_option_names": []}
     app.add(worker, context_settings=settings, add_help_option=False)
 

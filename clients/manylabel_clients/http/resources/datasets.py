@@ -124,7 +124,7 @@ class DatasetRequests(Requests):
         tags : str, optional
             The column or field that lists the labels, instead of `labels`.
         separator : str, optional
-            What stands between two labels in a cell; None is a space for `tags`.
+            Separator of labels in a cell; None is a space for `tags`.
         ignore : sequence of str, optional
             CSV, TSV, NDJSON: columns or fields that are neither features nor labels.
         text : sequence of str or mapping, optional

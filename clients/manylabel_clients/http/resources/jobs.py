@@ -237,7 +237,7 @@ class TrainingRequests(Requests):
             "measure": "micro_f1"}``. Without params, the values that the trainer's `search` has are tried, and
             where the kernel is rbf, those of its `rbf_search`.
         seed : int, optional
-            Of all that is up to chance.
+            Random seed.
         promote : str, default="if_better"
             When the version is served. ``if_better``: if its fit converged, it was measured, its features and scaling
             are those of the version served, and its micro-F1 is not below that version's on the same held-out rows.

@@ -28,6 +28,8 @@ class ModelSummary:
     """Replacement of a missing quantity: ``mean`` or ``zero``."""
     text: dict[str, Any] | None = field(default=None, kw_only=True)
     """Text options of records with all defaults."""
+    follow: dict[str, Any] | None = field(default=None, kw_only=True)
+    """The "model" whose log it learns from, and where that part begins and ends ("begin", "until"); None: its own."""
 
 
 @dataclass(frozen=True, slots=True)

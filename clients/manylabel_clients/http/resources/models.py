@@ -169,7 +169,7 @@ class ModelRequests(LabelRequests, SnapshotRequests, ForgettingRequests, Version
         x, y : Features, Labels
             The example, and its truth.
         weight : float, optional
-            What its loss is multiplied by, above 0 and at most 1,000; 1 if it is left out. In calls with many examples
+            Factor of its loss, above 0 and at most 1,000; 1 if omitted. In calls with many examples
             it stands behind x and y.
         source : str, optional
             Source of the truth: "human" if it is left out, "machine" or "rule". Metrics and a promise of precision
@@ -178,7 +178,7 @@ class ModelRequests(LabelRequests, SnapshotRequests, ForgettingRequests, Version
             Your name for the example, such as the number of a customer, to `forget` it by. Only the log has it. In
             calls with many examples it stands behind the source.
         key : str, optional
-            Of the request, which is learnt once.
+            Idempotency key of the request, which is learnt once.
         """
         body = encode_example(x, y, weight, source, ref)
         return _receipt([(yield from self._post(f"{self._path}/update", body, new_key(key)))])
@@ -410,9 +410,20 @@ class ModelRequests(LabelRequests, SnapshotRequests, ForgettingRequests, Version
         """Return the status of the model."""
         return (yield from self._get(self._path, model_status))
 
-    def delete(self) -> Exchange[None]:
-        """Delete the model and all it has learnt."""
-        yield from self._delete(self._path)
+    def delete(self, *, followers: bool = False) -> Exchange[None]:
+        """Delete the model and all it has learnt.
+
+        Parameters
+        ----------
+        followers : bool
+            Whether the models that follow it are deleted too.
+
+        Raises
+        ------
+        Conflict
+            If models follow it, and are not to be deleted.
+        """
+        yield from self._delete(f"{self._path}?followers=delete" if followers else self._path)
 
     def _predict_path(self, keep: Keep, at_least: str | None, version: int | None) -> str:
         parameters = {"keep": "record" if keep == "record" else "true"} if keep else {}

@@ -48,6 +48,7 @@ class ServerRequests(Requests):
         promise: Mapping[str, float | None] | None = None,
         sources: Mapping[str, float] | None = None,
         init_from: str | Mapping[str, Any] | None = None,
+        follow: str | Mapping[str, Any] | None = None,
         exist_ok: bool = False,
     ) -> Exchange[str]:
         """Create a model; what is left out, the server decides.
@@ -74,7 +75,7 @@ class ServerRequests(Requests):
             How texts in records are read, as ``{"fields": ["title", "body"], "ngrams": 2}``. None: bare strings and
             strings of more than 200 characters are texts, other strings are categories.
         durability : str, optional
-            What an update has survived when it is answered: ``log`` or ``fsync``.
+            Durability of an update when the server responds: ``log`` or ``fsync``.
         old_names : str, optional
             Updates that name a label by a name that it had before it was renamed or merged: "follow" learns them under
             the current name, "refuse" refuses them.
@@ -96,6 +97,9 @@ class ServerRequests(Requests):
         init_from : str or mapping, optional
             A model that a job has trained, or a version of it, ``{"model": name, "version": number}``: the new model
             begins as that predicts, and goes on from there.
+        follow : str or mapping, optional
+            A model whose log the new model learns from, with its own algorithm and parameters, from the beginning of
+            the history; or ``{"model": name, "from": "start" or "now", "until": position or time}``.
         exist_ok : bool
             Whether a model that has the name already will do, whatever its spec.
 
@@ -125,6 +129,7 @@ class ServerRequests(Requests):
             "promise": promise,
             "sources": sources,
             "init_from": {"model": init_from} if isinstance(init_from, str) else init_from,
+            "follow": {"model": follow, "from": "start"} if isinstance(follow, str) else follow,
         }
         given = {part: value for part, value in spec.items() if value is not None}
         try:
@@ -142,7 +147,7 @@ class ServerRequests(Requests):
         Parameters
         ----------
         name : str
-            Of the new model.
+            Name of the new model.
         model : str
             The other model, which learns online.
         at : str, optional
@@ -206,6 +211,10 @@ class ServerRequests(Requests):
 
     def _is_new(self, spec: Mapping[str, Any]) -> Exchange[bool]:
         """Return whether the model of this name has learnt nothing and is what was asked for."""
+        if "follow" in spec:  # it may be catching up, and have learnt much
+            summaries = yield from self.models()
+            followed = [getattr(each, "follow", None) for each in summaries if each.name == spec["name"]]
+            return any(follow and follow["model"] == spec["follow"]["model"] for follow in followed)
         status = yield from self._get(model_path(spec["name"]), model_status)
         if not isinstance(status, ModelStatus):
             return False

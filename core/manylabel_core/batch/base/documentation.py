@@ -38,7 +38,7 @@ folds : int, default=3
     fold, or less rows to learn from than labels, there are neither.""",
     "decided": """\
 threshold_ : ndarray of shape (n_labels,), float64
-    What is taken away from `label_scores`; 0 where no thresholds are chosen, or `fit` was stopped.
+    Decision thresholds, subtracted from `label_scores`; 0 if none are tuned or `fit` was stopped.
 curves_ : ndarray of shape (2, n_labels), float64, or None
     A label of score s has the probability 1 / (1 + exp(-(slope s + intercept))): slopes, then intercepts.""",
     "model": """\

@@ -28,7 +28,7 @@ def check_labels(Y: Any, n_samples: int) -> NDArray[np.int8]:
         +1 and -1, C-contiguous.
     """
     if Y is None:
-        # scikit-learn's wording, which its tools look for.
+        # scikit-learn's wording, which its test tools match
         raise ValueError("requires y to be passed, but the target y is None: Y must be an indicator matrix")
     try:
         Y = canonical(sp.csr_array(Y)) if is_sparse(Y) else np.asarray(Y)

@@ -38,8 +38,7 @@ _MODEL = ("coef_", "support_", "support_vectors_", "dual_coef_", "intercept_")
 
 
 class BatchLearner(ClassifierMixin, DecidingLearner, Serialisable, metaclass=ABCMeta):
-    """A batch learner learns a multi-label model at once from all examples: one score for each label, linear or by a
-    kernel.
+    """Multi-label model that is fitted to all examples at once: a score per label, linear or kernel.
 
     A label is predicted when its score is above its cut. With a linear kernel the scores are
     `X @ coef_.T + intercept_`, otherwise `kernel(X, support_vectors_) @ dual_coef_ + intercept_`.
@@ -210,7 +209,7 @@ class BatchLearner(ClassifierMixin, DecidingLearner, Serialisable, metaclass=ABC
                 ensure_all_finite="allow-nan" if self.scaling == "auto" else True,
             )
         except ValueError as error:
-            if re.search(rf"\b{name}\b", str(error)):  # some of scikit-learn's messages name X, others nothing
+            if re.search(rf"\b{name}\b", str(error)):  # some of scikit-learn's messages name X, others name nothing
                 raise
             raise ValueError(f"{name}: {error}") from error
         return sp.csr_array(X) if is_sparse(X) else X

@@ -27,7 +27,7 @@ from manylabel_core.solvers import (
 
 
 class Expansion(NamedTuple):
-    """An expansion is a model over examples: the scores of x are `kernel(x, X) A + intercept`.
+    """Kernel expansion over examples: the scores of x are `kernel(x, X) A + intercept`.
 
     Attributes
     ----------
@@ -55,7 +55,7 @@ class Weights(NamedTuple):
 
 
 class Problem(ABC):
-    """A problem has examples, and the signs of their labels.
+    """Examples of a fit and the signs of their labels.
 
     Parameters
     ----------
@@ -100,7 +100,7 @@ class Problem(ABC):
 
 
 class KernelProblem(Problem):
-    """A kernel problem sees examples through a Gram matrix, or through rows of one that is never stored.
+    """Problem over a Gram matrix, stored or computed row by row.
 
     Parameters
     ----------
@@ -108,7 +108,7 @@ class KernelProblem(Problem):
         Its constant, if it has one, is a regularised intercept.
     X : matrix of shape (n_samples, n_features)
     cache_mb : float
-        Of a Gram matrix larger than this, only as many rows are kept; the others are computed when needed.
+        Maximum size of the cached Gram matrix in MB; rows that do not fit are recomputed when needed.
     """
 
     def __init__(
@@ -162,7 +162,7 @@ class KernelProblem(Problem):
 
 
 class LinearProblem(Problem):
-    """A linear problem sees examples through weights of their features.
+    """Problem over features, solved for their weights.
 
     Parameters
     ----------
@@ -194,7 +194,7 @@ class LinearProblem(Problem):
 
 
 class SemiSupervisedProblem(KernelProblem):
-    """The problem of SSMLRL sees labelled examples through a kernel made from unlabelled ones, Eq. (22) of the paper.
+    """Problem of SSMLRL: labelled examples with a kernel made from unlabelled ones, Eq. (22) of the paper.
 
     Parameters
     ----------

@@ -11,7 +11,7 @@ from manylabel_core.solvers import Progress, ProgressCallback
 
 
 class Reporter:
-    """A reporter stands between a caller's callback, which may be None, and the solvers.
+    """Adapter between the optional callback of a caller and the solvers.
 
     A fit that is one call of a solver passes `solver` on to it. One that is a chain of calls passes
     `half_step`, and tells by `reached` where the whole of it stands.

@@ -33,7 +33,7 @@ Arrays = dict[str, NDArray[Any]]
 
 
 class Serialisable(BaseEstimator):
-    """A serialisable estimator has its model in its fitted attributes, whose names all end in "_"."""
+    """Base of estimators whose model is in their fitted attributes, whose names all end in "_"."""
 
     _fitted_last = FITTED_LAST
 

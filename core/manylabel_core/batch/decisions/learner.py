@@ -37,7 +37,7 @@ def calibrates(learner: DecidingLearner) -> bool:
 
 
 class DecidingLearner(BaseEstimator):
-    """A deciding learner predicts a label where its score is above its cut.
+    """Batch learner with a decision threshold and a calibration per label.
 
     A subclass has `label_scores`, scores before any cut, and a `fit` with `@deciding`.
     """
@@ -184,7 +184,7 @@ def deciding(fit: Fit) -> Fit:
         fit(self, **given)
         self._forget_decisions()
         if not told.stopped and self.needs_folds:
-            with silent():  # the fit of all rows has said so
+            with silent():  # the fit of all rows has already warned
                 self._decide(given, told)
         return self
 

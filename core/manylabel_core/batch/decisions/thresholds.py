@@ -152,7 +152,7 @@ def _shared_macro_cut(scores: Matrix, Y: Truth, weights: Matrix | None) -> float
     f1 = _f1(hits, predicted, hits[:, -1:])
     change = np.empty(len(order))
     change[by_label] = np.diff(f1, axis=1, prepend=0.0).ravel()
-    last = np.flatnonzero(np.concatenate([ranked[1:] < ranked[:-1], [True]]))  # of equal scores
+    last = np.flatnonzero(np.concatenate([ranked[1:] < ranked[:-1], [True]]))  # scores are equal
     worth = np.cumsum(change)[last]
     best = int(np.argmax(worth))
     if worth[best] <= 0:

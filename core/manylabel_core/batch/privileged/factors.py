@@ -37,12 +37,12 @@ class Factors(NamedTuple):
 def leading(Z: Matrix, rank: int, gamma1: float) -> Factors:
     """Return the cheapest factors of the best approximation of Z, (n_labels, n_features), by a matrix of some rank.
 
-    Of all factors with the product Z, those with `|D|^2 = gamma1 |W|^2` along every singular vector cost least:
+    The cheapest factors with the product Z have `|D|^2 = gamma1 |W|^2` along every singular vector. They cost
     `sqrt(gamma1)` times the sum of the singular values.
     """
     wide = len(Z) <= Z.shape[1]
     V = _eigenvectors(Z if wide else Z.T, rank)
-    # Z = U diag(values) Q': one side are the eigenvectors, the other one follows.
+    # Z = U diag(values) Q': the eigenvectors are one side, the other side follows.
     follows = (Z.T if wide else Z) @ V
     values = np.linalg.norm(follows, axis=0)
     kept = values > LOST**0.5 * max(values[0], 1e-300)

@@ -43,9 +43,9 @@ class LinearScores(NamedTuple):
 
 
 class PrivilegedLearner(BatchLearner):
-    """A privileged learner is linear, and uses the other labels of its training examples."""
+    """Linear learner that uses the other labels of its training examples as privileged information."""
 
-    # What BatchLearner asks of those with kernels; no parameters here.
+    # Attributes that BatchLearner needs for kernels; not parameters here.
     kernel = "linear"
     gamma = "scale"
     degree = 3

@@ -38,7 +38,7 @@ class Settings(NamedTuple):
 
 @dataclass
 class Reached:
-    """A fit has reached this state.
+    """State that a fit has reached.
 
     Attributes
     ----------
@@ -96,7 +96,7 @@ class Rounds:
     def resumed(self, known: Reached) -> Reached:
         """Return where another fit ended; if that was on another problem, its variables are all that counts."""
         if known.factors is not None:
-            # Of another problem's factors, directions may be lost for good.
+            # Factors of another problem may lack directions that no later round restores.
             objective = self._objective(known.factors, known.intercept, known.at.known)
             if not np.isclose(objective, known.objective, rtol=1e-9, atol=0.0):
                 return self.start(known.at)

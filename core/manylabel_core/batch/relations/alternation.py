@@ -33,18 +33,18 @@ from manylabel_core.solvers import DualResult, ProgressCallback
 
 Matrix = NDArray[np.float64]
 
-FIRST_TOL = 1e-2  # of the weights, while the covariance is far off
+FIRST_TOL = 1e-2  # precision of the weights while the covariance is far from its optimum
 PRECISE = 0.2  # precision of the requested weights, as a share of the gap or of the expected gain
-SHARE = 0.25  # of the gap: how much covariance every direction gets
+SHARE = 0.25  # minimum covariance of every direction, as a share of the mean
 LEAST = 1e-6  # covariance of every direction, as a share of the mean
-HOPELESS, PATIENCE = 0.2, 5  # of tol: the end after `PATIENCE` rounds that promise no more, even if the gap is open
-BOUND_EVERY = 3  # rounds: the best bound costs as much as many labels' weights
-MOST = 0.5  # of the gap: weights that make up more of it are found more precisely at once
+HOPELESS, PATIENCE = 0.2, 5  # stop after `PATIENCE` rounds whose predicted gain is below `HOPELESS * tol`
+BOUND_EVERY = 3  # rounds between two computations of the best bound, which costs as much as the weights of many labels
+MOST = 0.5  # share of the gap above which the weights are refined at once
 FINEST = 1e-2  # highest precision of the requested weights, as a share of tol
-FIRST_STEP, LONGEST, SHORTEST = 2.0, 200.0, 0.3  # of the covariance
-LONGER, SHORTER = 1.5, 0.7  # after rounds that count and rounds that do not
-WEIGHTLESS = 1e-14  # of the objective, in weights
-SOLVER_SWEEPS = 1_000  # at a time; on hopelessly scaled features every round takes them all
+FIRST_STEP, LONGEST, SHORTEST = 2.0, 200.0, 0.3  # step sizes of the covariance
+LONGER, SHORTER = 1.5, 0.7  # factors of the step size after an accepted and a rejected round
+WEIGHTLESS = 1e-14  # share of the objective below which weights count as 0
+SOLVER_SWEEPS = 1_000  # sweeps per call; with badly scaled features every round uses all of them
 
 
 @dataclass
@@ -88,7 +88,7 @@ class RelationsState:
 
 
 class Alternation:
-    """An alternation is one run of the fit.
+    """One run of the alternating fit.
 
     Parameters
     ----------
@@ -178,7 +178,7 @@ class Alternation:
             best = best_covariance(S @ M @ S)
             saved = 0.5 * float(np.sum(S * M)) - 0.5 * self.lam * best.cost
             at.trace.append(at.objective - saved)
-            if saved >= 0:  # eps may cost more than the step saves, at the very end
+            if saved >= 0:  # near the optimum, eps may cost more than the step saves
                 at.covariance, at.eps, at.objective = best.covariance, best.eps, at.trace[-1]
         self.report.reached(at.n_iter, at.objective, at.gap)
 

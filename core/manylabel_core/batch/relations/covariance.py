@@ -18,7 +18,7 @@ Matrix = NDArray[np.float64]
 
 
 class Best(NamedTuple):
-    """The best covariance comes with what it costs, tr(inv(Omega) W'W), and its eps."""
+    """Optimal covariance with its cost, tr(inv(Omega) W'W), and its eps."""
 
     covariance: Matrix
     cost: float

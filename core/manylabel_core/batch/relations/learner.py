@@ -15,7 +15,7 @@ from manylabel_core.solvers import ProgressCallback
 
 
 class RelationshipLearner(BatchLearner):
-    """A relationship learner finds weights and the relations between labels at once."""
+    """Learner of weights and of the relations between labels."""
 
     covariance_init: ArrayLike | None
     label_covariance_: NDArray[np.float64]

@@ -30,14 +30,14 @@ from manylabel_core.batch.relations.covariance import Matrix, rebuilt
 
 Vector = NDArray[np.float64]
 
-PLANES = 20  # maximum number; more sharpen the model, but each costs an L x L matrix
-PRECISION = 0.1  # of the hoped gain
-NEWTON_STEPS, HALVINGS, PAIRS = 20, 15, 1000  # at most, in the problem of p
-FASTER = 4.0  # from one rate to the next
+PLANES = 20  # maximum number: more planes sharpen the model, but each costs an L x L matrix
+PRECISION = 0.1  # share of the predicted gain
+NEWTON_STEPS, HALVINGS, PAIRS = 20, 15, 1000  # maximum numbers in the problem of p
+FASTER = 4.0  # factor from one rate to the next
 
 
 class LowerModel:
-    """A lower model holds the planes below g that are known.
+    """Piecewise linear lower bound of g: the cutting planes found so far.
 
     Parameters
     ----------
@@ -48,11 +48,11 @@ class LowerModel:
         self._double = 2.0 * lam
         self._heights = np.zeros(0)
         self._slopes = np.zeros((0, 0, 0))
-        self._p = np.zeros(0)  # the combination that the last trial came from
+        self._p = np.zeros(0)  # the combination that led to the last trial
 
     def add(self, height: float, M: Matrix) -> None:
         """Add the plane of an `a`, given by its sum and its M; of too many, the least used goes."""
-        if not len(self._p):  # the first one is also the best combination
+        if not len(self._p):  # a single plane is the best combination
             self._heights, self._slopes, self._p = np.array([height]), M[np.newaxis], np.ones(1)
         if len(self._p) == PLANES:
             kept = np.arange(PLANES) != 1 + np.argmin(self._p[1:-1])
@@ -80,7 +80,7 @@ class LowerModel:
         p = at.p / at.p.sum()
         height, slope = float(p @ self._heights), np.tensordot(p, self._slopes, 1)
         found = self.bound_with(height, slope)
-        if found > known:  # remembered as plane 0, because the planes it comes from may be dropped
+        if found > known:  # stored as plane 0, because the planes it combines may be dropped
             self._heights[0], self._slopes[0] = height, slope
         return found
 
@@ -156,7 +156,7 @@ class LowerModel:
 
 
 class _Point(NamedTuple):
-    """A point is the problem of p for one p: its value, its gradient (the planes' heights at Omega), and Omega."""
+    """Value and gradient of the problem for one p (the heights of the planes at Omega), and Omega."""
 
     p: Vector
     value: float

@@ -95,7 +95,7 @@ class ViewsState:
 
 
 class Alternation:
-    """An alternation is one run of the fit.
+    """One run of the alternating fit.
 
     Parameters
     ----------
@@ -128,7 +128,7 @@ class Alternation:
         moments = self.moments(self.representation(model))
         value = self.objective(model, moments)
         at.trace = [value]
-        if trace and math.isclose(trace[-1], value, rel_tol=SAME):  # the same problem, where the trace has come to
+        if trace and math.isclose(trace[-1], value, rel_tol=SAME):  # the same problem: its trace continues
             at.trace, at.gap = list(trace), _gap(trace)
         at.converged = at.gap <= tol
         while at.n_iter < max_iter and not (at.converged or at.stopped):

@@ -15,7 +15,7 @@ Matrix = NDArray[np.float64]
 
 
 class Block:
-    """A block is the matrix `present * (X - mean) / scale`, of which only products are ever formed.
+    """Implicit matrix `present * (X - mean) / scale`, of which only products are computed.
 
     Parameters
     ----------

@@ -82,7 +82,7 @@ def check_some_labels(Y: Any, labelled: Mask) -> sp.csr_array:
     """Return the indicator matrix of the labelled rows, 0 elsewhere; values of unlabelled rows are ignored."""
     given = sp.csr_array(Y) if is_sparse(Y) else _labelled_rows(Y, labelled)
     numbers = is_sparse(given) or getattr(getattr(given, "dtype", None), "kind", "") in tuple("biuf")
-    if numbers and given.ndim == 2 and given.shape[0] == len(labelled):  # else check_labels says what is wrong
+    if numbers and given.ndim == 2 and given.shape[0] == len(labelled):  # otherwise check_labels reports the error
         given = without_rows(given, ~labelled)
     return sp.csr_array((check_labels(given, len(labelled)) > 0).astype(np.float64))
 
@@ -91,7 +91,7 @@ def _labelled_rows(Y: Any, labelled: Mask) -> Any:
     """Return Y as an array of what its labelled rows hold, whatever the others do: None, text, another number of
     entries.
 
-    What cannot be made one, or has another number of rows, is given back for `check_labels` to refuse.
+    Labels that cannot be converted, or with another number of rows, are returned for `check_labels` to reject.
     """
     try:
         rows = Y if Y is None or isinstance(Y, (list, tuple)) else np.asarray(Y)

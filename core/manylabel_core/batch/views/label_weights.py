@@ -78,7 +78,7 @@ def principal_axes(block: Block, n_axes: int) -> Matrix:
     gram = centred(products.toarray() if is_sparse(products) else products) / block.scale**2
     values, vectors = eigh(gram, subset_by_index=[max(0, n - n_axes), n - 1])
     F = vectors * np.sqrt(np.maximum(values, 0.0))
-    return np.asarray(F - F.mean(axis=0))  # directions without length are any, the constant among them
+    return np.asarray(F - F.mean(axis=0))  # directions of length 0 are arbitrary, and may include the constant
 
 
 def doubled_or_halved(error: Callable[[Matrix], float], n: int) -> Matrix:

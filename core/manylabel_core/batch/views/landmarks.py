@@ -20,7 +20,7 @@ VIEW_KERNELS = ("linear", "rbf")
 
 
 class LandmarkMap(NamedTuple):
-    """A landmark map takes x to `k(x, landmarks) root`, root being the inverse root of the landmarks' Gram matrix.
+    """Nyström feature map `k(x, landmarks) root`, root being the inverse root of the landmarks' Gram matrix.
 
     Attributes
     ----------
@@ -37,7 +37,7 @@ class LandmarkMap(NamedTuple):
     def __call__(self, X: Any, present: NDArray[np.bool_]) -> Matrix:
         """Return the images of rows, shape (n_samples, n_landmarks); 0 of rows that lack the view."""
         with np.errstate(over="ignore", invalid="ignore"):
-            near = np.nan_to_num(self.kernel(X, self.landmarks), nan=0.0)  # too far for its square to be a number
+            near = np.nan_to_num(self.kernel(X, self.landmarks), nan=0.0)  # its square overflows
         images: Matrix = without_rows(near @ self.root, ~present)
         return images
 

@@ -22,7 +22,7 @@ from manylabel_core.scaling.fitted import FittedScaling
 
 
 class ViewModel(DecidingLearner, Serialisable):
-    """A view model is fitted to rows in several views; `LSAMML` says what its attributes are."""
+    """Model fitted to rows in several views; `LSAMML` documents its attributes."""
 
     _fitted_last = "relative_change_"
 

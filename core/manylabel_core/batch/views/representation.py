@@ -54,7 +54,7 @@ def represent(
     Parameters
     ----------
     blocks : list of Block
-        Of the same number of rows.
+        Blocks with the same number of rows.
     matrices : list of ndarrays of shape (n_features of the block, n_components), float64
         Their bases; the weights of labels are one, too.
     factors : list of float

@@ -18,7 +18,7 @@ PENALTIES = 10.0 ** np.arange(-6.0, 2.25, 0.5)
 
 
 class Ridge(NamedTuple):
-    """A fitted ridge regression predicts `F @ coef.T + intercept`; the intercept is not penalised.
+    """Fitted ridge regression, which predicts `F @ coef.T + intercept`; the intercept is not penalised.
 
     Attributes
     ----------
@@ -94,7 +94,7 @@ def fit_ridge(F: Matrix, Y: Matrix) -> Ridge:
     Returns
     -------
     Ridge
-        Of a single row, which says nothing of how labels vary, that row for all.
+        The fitted regression; with a single row, a constant that predicts the labels of that row.
     """
     centre, means = F.mean(axis=0), Y.mean(axis=0)
     if len(F) == 1:
@@ -117,7 +117,7 @@ def rotate(F: Matrix, Y: Matrix) -> Rotated:
     if n > d + 1:
         values, vectors = np.linalg.eigh(F.T @ F)
         U = F @ vectors
-    else:  # in an orthonormal basis of what is orthogonal to the constant: nothing else is
+    else:  # in an orthonormal basis of the space orthogonal to the constant
         H = helmert(n)
         turned = H @ F
         values, vectors = np.linalg.eigh(turned @ turned.T)

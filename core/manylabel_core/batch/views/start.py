@@ -42,7 +42,7 @@ def start(
     bases = [part @ left / factor for part, factor in zip(parts[:-1], factors[:-1], strict=True)]
     lengths = np.max([np.linalg.norm(B, axis=0) for B in bases], axis=0)
     there = lengths > SHORT * np.sqrt(views[0].X.shape[0])
-    kept = np.argsort(~there, kind="stable")[:n_components]  # the leading ones that say something of views
+    kept = np.argsort(~there, kind="stable")[:n_components]  # the leading directions that depend on the views
     left, *bases = (np.where(there, B, 0.0)[:, kept] for B in (left, *bases))
     lengths = np.where(there, lengths, 1.0)[kept]
     P = Z @ (left * lengths)

@@ -143,7 +143,7 @@ def view_weights(residuals: Matrix, shares: Matrix, r: float) -> Matrix:
     residuals : ndarray of shape (n_views,), float64
         Above 0.
     shares : ndarray of shape (n_views,), float64
-        Of the rows that have the view. The mean weight of a row is 1: `shares @ alpha == 1`.
+        Share of the rows that have each view. The mean weight of a row is 1: `shares @ alpha == 1`.
     r : float
         Above 1.
     """

@@ -55,7 +55,7 @@ def read_arff(source: Source, labels: Labels = None, *, limits: ReaderLimits = R
         first = next(rows, None)
         if first is None:
             raise BadDataset("there are no rows after @data")
-        # What the first row is decides the form of all: a matrix is dense or it is not.
+        # The first row decides for all rows whether the matrix is dense or sparse.
         dense = not (first.sparse or columns.one_hot)
         builder.views[SINGLE] = Columns(dense)
         for row in _from(first, rows):
@@ -112,7 +112,7 @@ class ArffColumns:
             self.n_features += column.n_features
         self.label_names = tuple(column.name for column in self._columns if column.is_label)
         self.one_hot = any(column.n_features > 1 for column in self._columns)
-        # Left out of a sparse row is a value too: the first of a nominal attribute, where that is not 0.
+        # A sparse row that omits an attribute has its first value if it is nominal, otherwise 0.
         self._unsaid = [(i, *column.unsaid) for i, column in enumerate(self._columns) if column.unsaid is not None]
 
     def feature_names(self) -> tuple[str, ...]:

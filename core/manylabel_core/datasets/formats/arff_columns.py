@@ -12,7 +12,7 @@ _TRUTH = {"0": 0.0, "1": 1.0, "0.0": 0.0, "1.0": 1.0, "false": 0.0, "true": 1.0}
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column says what one attribute gives.
+    """Feature, category or label that one attribute provides.
 
     Attributes
     ----------

@@ -14,7 +14,7 @@ _ATTRIBUTE = re.compile(rf"@attribute\s++({QUOTED}|\S++)\s++(.+)", re.IGNORECASE
 
 
 class Attribute(NamedTuple):
-    """An attribute is one ``@attribute``: `values` of a nominal one, None of a numeric one."""
+    """One ``@attribute``; `values` of a nominal attribute, None of a numeric one."""
 
     name: str
     values: tuple[str, ...] | None
@@ -52,7 +52,7 @@ def read_header(lines: Iterator[tuple[int, str]], limits: ReaderLimits) -> Heade
         elif keyword == "@attribute":
             attributes.append(_attribute(line, text, most))
             n_columns += len(attributes[-1].values or " ")
-            if n_columns > 2 * most:  # an attribute of 0 and 1 has two values, and makes one column
+            if n_columns > 2 * most:  # an attribute with the values 0 and 1 becomes one column
                 raise BadDataset(f"more than {most:,} attributes and values of them, the limit", line=line)
             if len(attributes) > most:
                 raise BadDataset(f"more than {most:,} attributes, the limit", line=line)

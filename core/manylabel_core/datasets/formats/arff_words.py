@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 _ESCAPES = {"n": "\n", "r": "\r", "t": "\t"}
-# Possessive, so that a hostile line is read once and leaves nothing to come back to.
+# Possessive quantifiers: a hostile line is scanned once, without backtracking.
 QUOTED = r"'(?:[^'\\]++|\\.)*+'|\"(?:[^\"\\]++|\\.)*+\""
 _FIELD = re.compile(rf"(?:{QUOTED}|[^,'\"]++)*+")
 _ESCAPED = re.compile(r"\\(.)")

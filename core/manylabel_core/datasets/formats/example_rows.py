@@ -16,7 +16,7 @@ Text = TextSettings | Mapping[str, Any] | Sequence[str] | str
 
 
 class ExampleRow(NamedTuple):
-    """A row is one example, as it would come over HTTP.
+    """One example in the format of the HTTP API.
 
     Attributes
     ----------
@@ -46,7 +46,7 @@ class RowParts:
     tags : str, optional
         The column or field that lists the relevant labels, instead of `label_columns`.
     separator : str, optional
-        What stands between two labels in a cell or string; spaces around them do not count. None: a space for `tags`
+        Separator of labels in a cell or string; surrounding spaces are ignored. None: a space for `tags`
         of a table; a string of an object is then one label.
     ignore : sequence of str, default=()
         Columns or fields that are neither features nor labels.

@@ -73,7 +73,7 @@ class _Records:
 
 
 class _Reading:
-    """A reading takes rows of examples into columns."""
+    """Parser of rows of examples into columns."""
 
     def __init__(
         self, limits: ReaderLimits, text: TextSettings | None, columns: Sequence[str] | None, labels: Sequence[str]
@@ -162,7 +162,7 @@ class _Reading:
 
 
 class _View:
-    """A view takes the features of one view; `records` read those that are not numbers, where they may be."""
+    """Parser of the features of one view; `records` encodes non-numeric features, if they are allowed."""
 
     def __init__(self, form: str, records: _Records | None) -> None:
         self.form = form

@@ -91,7 +91,7 @@ def _from(line: int, text: str, lines: Iterator[tuple[int, str]]) -> Iterator[tu
 
 def _sizes(text: str) -> Sizes | None:
     words = text.split(None, 3)
-    # No row can look like this: in a row, every word after the labels contains a colon.
+    # This cannot be a row: every word of a row after the labels contains a colon.
     if len(words) == 3 and all(word.isascii() and word.isdigit() and len(word) < 20 for word in words):
         return Sizes(*map(int, words))
     return None

@@ -57,7 +57,7 @@ def read_label_names(source: Source) -> list[str]:
         raise BadDataset("a label has no name", line=parser.CurrentLineNumber) from None
     except expat.ExpatError as error:
         raise BadDataset(expat.ErrorString(error.code), line=error.lineno) from None
-    except (ValueError, LookupError) as error:  # an encoding that Python does not know
+    except (ValueError, LookupError) as error:  # Python does not know the encoding
         raise BadDataset(str(error)) from None
     if not names:
         raise BadDataset("no <label name=...> in it")

@@ -47,7 +47,7 @@ def read_ndjson(
     tags : str, optional
         Another name for it.
     separator : str, optional
-        What stands between two labels in a string; spaces around them do not count. None: a string is one label.
+        Separator of labels in a string; surrounding spaces are ignored. None: a string is one label.
     ignore : sequence of str
         Fields of an example that are left out.
     text : sequence of str, mapping or TextSettings, optional
@@ -103,7 +103,7 @@ class JsonLines:
     def _labels(self, y: Any) -> list[str] | dict[str, bool] | None:
         if isinstance(y, str):
             listed = self.parts.split(y) if self.parts.separator is not None else [y.strip()] if y.strip() else []
-            y = listed or None  # as an empty cell of a table
+            y = listed or None  # the same as an empty cell of a table
         return _checked(y, self._field)
 
 

@@ -65,7 +65,7 @@ def read_npz(source: Source, *, limits: ReaderLimits = ReaderLimits()) -> Datase
 
 
 class _Layout(NamedTuple):
-    """A layout says which columns are those of a view, and which rows lack which views.
+    """Columns of each view, and the rows that lack a view.
 
     Attributes
     ----------
@@ -100,7 +100,7 @@ class _Layout(NamedTuple):
 
 
 class _Reading:
-    """A reading takes arrays of an archive, within what is left of the limits."""
+    """Reader of the arrays of an archive within the remaining limits."""
 
     def __init__(self, archive: Archive, limits: ReaderLimits) -> None:
         self._archive = archive
@@ -196,7 +196,7 @@ class _Reading:
             _check_integers("view_id", ids)
             if ids.shape != (n_columns,) or (len(ids) and not 0 <= ids.min() <= ids.max() < MAX_VIEWS):
                 raise BadDataset(f"'view_id' must be the number of a view, 0 to {MAX_VIEWS - 1}, for each column of X")
-            n_views = int(ids.max()) + 1 if len(ids) else 0  # -1 would not go with unsigned ones
+            n_views = int(ids.max()) + 1 if len(ids) else 0  # -1 does not fit an unsigned type
             names = self.names("view_names", n_views, "views") or tuple(map(str, range(n_views)))
         if "missing" not in self._archive:
             return _Layout(ids, names, np.zeros((n_rows, len(names)), dtype=np.bool_))
@@ -275,7 +275,7 @@ def _check_values(name: str, values: NDArray[Any], row_of: Any, missing: bool = 
     if values.dtype.kind == "U":
         raise BadDataset(f"{name!r} must hold numbers, not {values.dtype}")
     if values.size == 0 or (values.min() >= -MAX_MAGNITUDE and values.max() <= MAX_MAGNITUDE):
-        return  # NaN comes out of both
+        return  # both are NaN if any value is
     sizes = np.abs(values.reshape(-1))
     wrong = sizes > MAX_MAGNITUDE if missing else ~(sizes <= MAX_MAGNITUDE)
     at = int(np.argmax(wrong))

@@ -33,7 +33,7 @@ _END, _LOCATOR, _END_BYTES = b"PK\x05\x06", b"PK\x06\x07", 22
 
 
 class Archive:
-    """An archive has the members of an ``.npz`` file.
+    """Members of an ``.npz`` file.
 
     Parameters
     ----------
@@ -104,7 +104,7 @@ class Archive:
 
 
 class Array:
-    """An array is read from the archive in order: its header, then its items in order."""
+    """Sequential reader of one array of the archive: first its header, then its items."""
 
     def __init__(self, name: str, file: IO[bytes], dimensions: int) -> None:
         self._name, self._file = name, file
@@ -195,7 +195,7 @@ def _read_header(file: IO[bytes]) -> tuple[tuple[int, ...], bool, str]:
         raise ValueError(f"its header has {n_bytes:,} bytes, allowed are {MAX_HEADER_BYTES:,}")
     read = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of escapes in strings, and of headers that Python 2 wrote
+        warnings.simplefilter("ignore")  # warnings about escapes in strings, and about headers of Python 2
         shape, by_columns, dtype = read(io.BytesIO(length + file.read(n_bytes)), max_header_size=MAX_HEADER_BYTES)
     if not all(type(size) is int and size >= 0 for size in shape):
         raise ValueError("its shape is not a tuple of sizes")

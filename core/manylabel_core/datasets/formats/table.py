@@ -58,7 +58,7 @@ def read_csv(
         The column whose cells list the relevant labels; they are numbered as they appear. An empty cell is a row whose
         labels are not known.
     separator : str, optional
-        What stands between two labels in such a cell; spaces around them do not count. None is a space.
+        Separator of labels in such a cell; surrounding spaces are ignored. None is a space.
     ignore : sequence of str
         The names of columns that are neither features nor labels.
     text : sequence of str, mapping or TextSettings, optional
@@ -87,7 +87,7 @@ def read_tsv(source: Source, label_columns: int | str | Sequence[str] = (), **op
 
 
 class Table:
-    """A table is iterated over once, row by row: each an `ExampleRow` whose x has numbers and strings by column.
+    """Rows of a table, to be iterated over once: each an `ExampleRow` whose x has numbers and strings by column.
 
     Errors are those of `read_csv`, but that no column need have labels.
 

@@ -39,13 +39,14 @@ PATIENCE = 20.0
 """A label that was seen true so often has half of its offset, where scores come from a curve that is fitted too."""
 
 MIN_POSITIVES = 1e-300
-"""Divisors below are taken for it: without patience, a label that was never seen true has no offset."""
+"""Lower bound of the divisors below: without patience, a label that was never true has no offset."""
 
 TITLED = MIN_POSITIVES
-"""Examples of a label that has none, but a title: it has the offset of others once the total is above SETTLED."""
+"""Number of examples assumed for a label that has a title and no example; it gets the common offset once the total is
+above SETTLED."""
 
 SETTLED = 20.0
-"""Until the total is above it, labels that have a title and no example are cut at a probability of 1/2."""
+"""Total of examples below which a label that has a title and no example has the threshold 1/2."""
 
 COMMON = 5.0
 """Total at which a label's own F weighs as much as the common one, for the macro-F1."""

@@ -35,7 +35,7 @@ RANGES = {
 _NOT_WANTED = np.empty((0, 0))
 
 MIN_TOTAL = 1e-20
-"""No total gets there: probabilities end before it."""
+"""Lower bound of totals, below the smallest total that a probability can lead to."""
 
 
 def make_calibration(calibrate: object, optimise: object, fitted: bool = True) -> Calibration | None:
@@ -87,7 +87,7 @@ class Calibration:
     Parameters
     ----------
     measure : int
-        What decision thresholds are chosen for; `NONE`: labels are predicted where they score above the threshold.
+        Metric that the decision thresholds optimise; `NONE`: labels that score above the threshold are predicted.
     fitted : bool
         Whether curves are fitted; else a margin stands for log-odds, as it is.
     """

@@ -30,16 +30,16 @@ DELTA, SHORTEST = 0.002, 5.0
 """Confidence that there is a change is at least 1 - DELTA; no part of a window is shorter than SHORTEST."""
 
 EXAMPLES, LABELS = 0, 1
-"""In `seen`: number of examples, and of labels that the last of them had."""
+"""Indices in `seen`: number of examples, and number of labels at the last of them."""
 
 TOTAL, VARIANCE = 0, 1
-"""In `sums`: sum of the errors in a window, and of their squared distances from their mean."""
+"""Indices in `sums`: sum of the errors in a window, and of their squared distances from their mean."""
 
 UNKNOWN = -1.0
 """Stands for an error that is unknown."""
 
 COUNT, LAST = 0, 1
-"""In `alarms`: how many there were, and the number of examples at the last."""
+"""Indices in `alarms`: number of alarms, and number of examples at the last alarm."""
 
 
 @compiled
@@ -51,7 +51,7 @@ def watch(  # type: ignore[no-untyped-def]
     Parameters
     ----------
     scores : array of shape (n_samples, 1 + n_labels), float64
-        Of each example before it was learnt.
+        Scores of each example before it was learnt.
     seen, lengths, sums, runs, alarms : arrays
         The state, see `Detectors`; `runs` with rows enough for n_samples more errors.
     alarmed : array of shape (n_samples, 1 + n_labels), bool
@@ -62,7 +62,7 @@ def watch(  # type: ignore[no-untyped-def]
     n_alarms = 0
     for i in range(len(scores)):
         truth = slice(listed_indptr[i], listed_indptr[i + 1])
-        now = slice(0, 1 + min(seen[LABELS], n_labels[i]))  # labels that appear with an example have no prediction
+        now = slice(0, 1 + min(seen[LABELS], n_labels[i]))  # new labels have no prediction
         set_signs(listed[truth], listed_signs[truth], complete[i], signs)
         _set_errors(scores[i, now], signs, errors)
         take_in(errors[now], lengths, sums, runs, changes)
@@ -161,7 +161,7 @@ def _find_change(length, total, variance, column, runs):  # type: ignore[no-unty
     """Cut a window, the oldest part first; return 1 if the mean rises by more than chance allows, -1 if it falls."""
     chance = log(2.0 * log(float(length)) / DELTA)
     if min(total, length - total) < 0.5 * chance:
-        return 0  # a part of n errors can differ by total / n at most, and 2 / 3 chance / n is allowed
+        return 0  # the mean of n errors can differ by at most total / n; 2 / 3 chance / n is allowed
     spread, allowed = variance / length, 2.0 / 3.0 * chance
     old_length, old_total = 0.0, 0.0
     new_length, new_total = float(length), total
@@ -174,7 +174,7 @@ def _find_change(length, total, variance, column, runs):  # type: ignore[no-unty
             new_total -= runs[row, column, k]
             apart = new_total * old_length - old_total * new_length
             if apart * apart < 1.99 * chance * variance * old_length * new_length:
-                continue  # not even without SHORTEST: spares nearly all cuts the root and the divisions
+                continue  # not even without SHORTEST: saves the root and the divisions for nearly all cuts
             if old_length >= SHORTEST and new_length >= SHORTEST:
                 rise = new_total / new_length - old_total / old_length
                 weight = 1.0 / (old_length - SHORTEST + 1.0) + 1.0 / (new_length - SHORTEST + 1.0)

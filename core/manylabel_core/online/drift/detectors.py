@@ -119,7 +119,7 @@ class Detectors:
             self._runs = enlarged(self._runs, (n_rows(self._longest + len(scores)), *self._runs.shape[1:]))
         alarmed = np.zeros(scores.shape, dtype=np.bool_)
         state = self._seen, self._lengths, self._sums, self._runs, self._alarms
-        if not watch(scores, *targets[:-1], *state, alarmed):  # each example is one error, whatever it weighs
+        if not watch(scores, *targets[:-1], *state, alarmed):  # the weight of an example is ignored
             return []
         return [(int(i), int(column)) for i, column in np.argwhere(alarmed)]
 

@@ -40,7 +40,7 @@ def kernel_column(  # type: ignore[no-untyped-def]
         n = last - first
         source, at = gathered, 0
         if n > 0 and pool_indices[last - 1] - pool_indices[first] == n - 1:
-            source, at = dense, pool_indices[first]  # no gaps: nothing to gather
+            source, at = dense, pool_indices[first]  # no gaps, so nothing is gathered
         else:
             for p in range(n):
                 gathered[p] = dense[pool_indices[first + p]]

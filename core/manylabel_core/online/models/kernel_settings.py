@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 class KernelSettings(NamedTuple):
-    """A kernel model is made by these settings, all of them checked.
+    """Validated settings of a kernel model.
 
     Attributes
     ----------
@@ -17,7 +17,7 @@ class KernelSettings(NamedTuple):
     budget : int or None
         Most support vectors, or the number of features.
     seed : int
-        Of random features.
+        Random seed of the features.
     average : bool
         Whether the mean of the coefficients predicts.
     dtype : str

@@ -14,7 +14,7 @@ from manylabel_core.rows import Rows, Targets
 
 
 class Model(Protocol):
-    """A model scores examples, and learns them in order.
+    """Model that scores examples and learns them in order.
 
     It sees checked and scaled rows. Column 0 of its scores is the threshold, column 1 + l the label l; a label above
     the threshold is predicted. A model that has no threshold of its own scores it 0.

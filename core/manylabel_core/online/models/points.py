@@ -110,5 +110,5 @@ def check_rows(name: str, rows: Rows, n_features: int) -> None:
     if ((indices[1:] <= indices[:-1]) & ~begins[1:-1]).any():
         raise ValueError(f"state must hold {name}.indices that ascend in each row")
     check_range(f"{name}.indices", indices, 0, n_features - 1)
-    # Rounding to float32 may have made the largest a little larger.
+    # Rounding to float32 may have increased the largest value slightly.
     check_range(f"{name}.values", values, -1.001 * MAX_MAGNITUDE, 1.001 * MAX_MAGNITUDE)

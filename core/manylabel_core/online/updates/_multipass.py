@@ -13,7 +13,7 @@ from manylabel_core.compiled import compiled
 from manylabel_core.online.updates._targets import group_known
 
 MAX_PASSES = 100_000
-"""Most passes over one example, whatever the number of labels."""
+"""Maximum number of passes over one example, for any number of labels."""
 
 
 @compiled

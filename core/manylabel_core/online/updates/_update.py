@@ -16,7 +16,7 @@ MULTIPASS, IMPLICIT, PASSIVE_AGGRESSIVE = 0, 1, 2
 
 
 class Update(NamedTuple):
-    """An update says how an example is learnt; a field that the kind does not use is 0.
+    """Update rule and its parameters; a field that the rule does not use is 0.
 
     Attributes
     ----------
@@ -27,7 +27,7 @@ class Update(NamedTuple):
     passes : int
         M of MULTIPASS; 0 where it is a multiple of the number of labels.
     passes_per_label : float
-        That multiple.
+        Number of passes per label, if `passes` follows the number of labels.
     slack : float
         Of PASSIVE_AGGRESSIVE: what is added to k.
     delta : float
@@ -59,7 +59,7 @@ def run_update(update, weight, n_labels, k, scores, signs, tau, order, moves, wo
     update : array of shape (6,), float64
         The fields of an `Update`.
     weight : float
-        What the loss of the example is multiplied by.
+        Factor of the loss of the example.
     n_labels : int
         Labels that exist.
     k : float

@@ -114,7 +114,7 @@ def visit_labels(X, constant, squares, pairs, task, labels, W, moved, sweeps, go
     goal : float
         A sweep that finds a smaller gap is a label's last; so is one with less than `ENOUGH` of the first one's gap.
     state : ndarray of shape (1,), uint64
-        Of the random orders; updated.
+        State of the random generator of the orders; updated.
 
     Returns
     -------

@@ -33,7 +33,7 @@ def solve_block(K, T, B, points, task, sweeps, state, moves):  # type: ignore[no
     sweeps : int
         The most sweeps.
     state : ndarray of shape (1,), uint64
-        Of the random orders; updated.
+        State of the random generator of the orders; updated.
     moves : ndarray of shape (m, n_labels), same dtype as K
         Result: how far B has moved.
 
@@ -92,7 +92,7 @@ def sweep_points(K, t, b, upper, lower, s, order):  # type: ignore[no-untyped-de
         low, high = lower[i], upper[i]
         if curvature > 0.0:
             new = min(max(b[i] + slope / curvature, low), high)
-        else:  # a point or a label without length: the dual is linear here
+        else:  # a point or label of length 0: the dual is linear here
             new = high if slope > 0.0 else (low if slope < 0.0 else b[i])
         move = new - b[i]
         if move != 0.0:
@@ -126,7 +126,7 @@ def sweep_pairs(K, t, b, upper, lower, s):  # type: ignore[no-untyped-def]
         elif t[i] < middle and b[i] > lower[i]:
             falling[n_falling] = i
             n_falling += 1
-    if n_rising == 0 or n_falling == 0:  # the two extremes are next to each other as floating-point numbers
+    if n_rising == 0 or n_falling == 0:  # the two bounds are adjacent floating-point numbers
         return 0.0
     first, second = np.argsort(-t[rising[:n_rising]]), np.argsort(t[falling[:n_falling]])
     gain = 0.0

@@ -22,7 +22,7 @@ _CHUNK_BYTES = 1 << 24
 
 
 class RowSource(Protocol):
-    """A source gives rows of a positive semi-definite Gram matrix that need not exist as a whole."""
+    """Rows of a positive semi-definite Gram matrix that need not be stored."""
 
     def rows(self, block: NDArray[np.int64]) -> NDArray[Any]:
         """Return the kernel values of some points with all, shape (len(block), n_samples), float32 or float64."""
@@ -78,7 +78,7 @@ class CachedRows:
 
 
 class Probe(NamedTuple):
-    """A probe tells what rounding has done to scores, from a few rows in double precision.
+    """Estimate of the rounding error of scores, from a few rows in double precision.
 
     Attributes
     ----------
@@ -95,7 +95,7 @@ class Probe(NamedTuple):
 
 
 class StoredGram:
-    """A Gram matrix of values in double precision is stored in single precision until a solver needs the double.
+    """Gram matrix in single precision, computed again in double precision when a solver needs it.
 
     A solver asks for the double precision when the gap it has been given is below what it makes out of rounding errors;
     from then on the matrix keeps to it.
@@ -148,7 +148,7 @@ class StoredGram:
         """Turn to double precision, if that is not what it is in."""
         self.kept()
         if self._is_single:
-            self._kept = self._probe = None  # both precisions together would need half as much memory again
+            self._kept = self._probe = None  # both precisions at once would need half as much memory again
             self._kept, self._is_single = self._make(np.float64), False
 
 
@@ -160,11 +160,11 @@ class CheckedRows:
     n : int
         Number of points.
     dtype : dtype
-        Of the kernel values.
+        Type of the kernel values.
     stored : bool
         Whether they only have to be read.
     probe : Probe or None
-        What the kernel values were before they were rounded, where they were.
+        The kernel values in double precision, if they were rounded.
     """
 
     probe: Probe | None = None

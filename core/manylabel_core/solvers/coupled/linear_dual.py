@@ -91,7 +91,7 @@ def solve_linear_dual(
     task = make_task(Y, S, c, rows.shape[0], equality)
     dtypes = precisions(rows.dtype) if dtype is None else [rows.dtype]
     with workers(control.n_threads) as threads:
-        known = [V0]  # of the start: of the sides that another precision begins with, it is not
+        known = [V0]  # known for the given start, but not for the sides that continue in another precision
 
         def make_sides(dtype: np.dtype[Any], B: NDArray[np.float64]) -> list[LinearSide]:
             return _sides(rows, float(bias_feature), known.pop() if known else None, task, threads, dtype, B)

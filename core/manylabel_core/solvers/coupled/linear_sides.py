@@ -72,7 +72,7 @@ class LinearSide(Side):
         self._stale = True
         self.V = V if task.coupled else None
         """X'B in double precision, while it is known."""
-        self._Z = self._fresh_weights(dtype)  # the last row belongs to the constant
+        self._Z = self._fresh_weights(dtype)  # the last row is the constant
         self._exact: NDArray[np.float64] | None = None
 
     @property
@@ -202,7 +202,7 @@ class CsrSide(LinearSide):
     def _few_active(self) -> Pairs | None:
         """Return the active pairs, if they are few."""
         counts = np.empty(self.B.shape[1], np.int64)
-        known = self._T, self.B, self.task.Y, self.task.c  # the pass before has ended with the gradient
+        known = self._T, self.B, self.task.Y, self.task.c  # the previous pass ended with the gradient
         count_active(*known, counts)
         if counts.sum() > FEW * self.B.size:
             return None
@@ -214,7 +214,7 @@ class CsrSide(LinearSide):
         """Visit the labels in turn, a few sweeps each, so that none runs ahead of what the others make of it."""
         start = np.ascontiguousarray(self._Z.T)
         S = self.task.S.astype(start.dtype)
-        moved = np.zeros_like(start)  # of X'b, label by label, since the start
+        moved = np.zeros_like(start)  # X'b per label since the start
         first = 0.0
         for turn in range(ROUNDS):
             gap = 0.0

@@ -38,7 +38,7 @@ def precisions(dtype: DTypeLike) -> list[np.dtype[Any]]:
 
 
 class Loop(Generic[AnySide]):
-    """A loop makes passes over the points of several sides, and reports after each.
+    """Passes over the points of several sides, with a report after each.
 
     Parameters
     ----------
@@ -116,7 +116,7 @@ class Loop(Generic[AnySide]):
     def _account(self, iteration: int, last: bool) -> NDArray[np.int64]:
         """Find the objectives and the gap, and the points for the next pass to visit.
 
-        What may be the end is found as exactly as can be.
+        The final pass is evaluated in the highest precision available.
         """
         active = self._evaluate()
         while self._finer and (self._is_fine() or self._is_rounded(last or iteration in CHECKED)):
@@ -152,7 +152,7 @@ class Loop(Generic[AnySide]):
             return False
         rounding = sum(self.workers.map(lambda side: side.rounding(), self.sides))
         self.primal += rounding
-        return not rounding <= HALF * self.control.tol * abs(self.primal)  # it may be no number
+        return not rounding <= HALF * self.control.tol * abs(self.primal)  # it may be NaN
 
     def _refreshed(self) -> bool:
         return any(self.workers.map(lambda side: side.refresh(), self.sides))

@@ -32,14 +32,14 @@ FEASIBLE = 1e-9
 
 
 class Task(NamedTuple):
-    """A task is the problem as compiled code sees it.
+    """Problem in the arrays of compiled code.
 
     Attributes
     ----------
     Y : ndarray of shape (n_samples, n_labels), int8
     S : ndarray of shape (n_labels, n_labels), float64
     c : ndarray of shape (n_samples,), float64
-        Of each example, the upper bound of its dual variables.
+        Upper bound of the dual variables of each example.
     even : bool
         Whether there is one c for all.
     coupled : bool
@@ -104,7 +104,7 @@ def start_from(alpha0: ArrayLike | None, task: Task) -> NDArray[np.float64]:
     if alpha.shape != task.Y.shape:
         raise ValueError(f"alpha0 must have the shape of Y, {task.Y.shape}, not {alpha.shape}")
     most, slack = task.c[:, None], FEASIBLE * task.largest_c
-    if not (alpha.min() >= -slack and (alpha <= most + slack).all()):  # NaN breaks it, too
+    if not (alpha.min() >= -slack and (alpha <= most + slack).all()):  # NaN fails it, too
         bound = f"{task.largest_c:g}" + ("" if task.even else " at most")
         raise ValueError(f"alpha0 must lie between 0 and c = {bound}, not {alpha.min():g} to {alpha.max():g}")
     B = np.clip(alpha, 0.0, most) * task.Y

@@ -16,12 +16,12 @@ SWEEPS, SWEEPS_ALONE = 4, 50
 
 
 class Side(ABC):
-    """A side has the dual variables of some labels, and their model.
+    """Dual variables of some labels, and their model.
 
     Attributes
     ----------
     task : Task
-        Of these labels.
+        The problem of these labels.
     B : ndarray of shape (n_samples, n_labels), float64
         The variables.
     block_size : int

@@ -139,7 +139,7 @@ def slacks_of(task, v, slacks):  # type: ignore[no-untyped-def]
 def lost(task, weights, margins, direction, v, slacks):  # type: ignore[no-untyped-def]
     """Return `gamma/2 |v|^2 + C sum slack + rho/2 sum zeta^2` (hinge: `rho sum zeta`), after v has been made feasible.
 
-    That is done by adding some of direction. Margins are `y (z.x + b)`. Slacks are written.
+    A multiple of `direction` is added to them. Margins are `y (z.x + b)`. The slacks are updated.
     Weights of examples are empty where all are 1, here and below.
     """
     slacks_of(task, v, slacks)
@@ -188,7 +188,7 @@ def evaluate(  # type: ignore[no-untyped-def]
     Returns
     -------
     loss, linear : float
-        What w~ and the slacks cost in the primal, at the best w~ known; the dual without its quadratic part in z.
+        Cost of w~ and the slacks in the primal, at the best w~ known; the dual without its quadratic part in z.
     n_pairs, n_kinds : int
     """
     slacks, margins = np.empty(len(beta)), f * task.Y[label]
@@ -198,10 +198,10 @@ def evaluate(  # type: ignore[no-untyped-def]
     linear = alpha.sum() - 0.5 * (task.gamma * np.sum(v * v) + task.ridge * squared)
     idle = not (v.any() or known.any())
     best, chosen = lost(task, weights, margins, direction, known, slacks), known
-    if idle or again:  # where it is idle, all candidates are 0
+    if idle or again:  # if it is idle, all candidates are 0
         return best, linear, n_pairs, n_kinds
     lost(task, weights, margins, direction, feasible, slacks)
-    # The errors of `feasible` and `known` are noise, and their mean has less of it.
+    # The errors of `feasible` and `known` are noise, which their mean reduces.
     for candidate in (feasible, 0.5 * (feasible + known), np.zeros_like(known)):
         cost = lost(task, weights, margins, direction, candidate, slacks)
         if cost < best:
@@ -260,7 +260,7 @@ def visit(X, squares, task, weights, label, pairs, kinds, alpha, beta, s, z, swe
     goal : float
         The gap that would be small enough.
     state : ndarray of shape (1,), uint64
-        Of the random orders; updated.
+        State of the random generator of the orders; updated.
 
     Returns
     -------
@@ -275,7 +275,7 @@ def visit(X, squares, task, weights, label, pairs, kinds, alpha, beta, s, z, swe
     privileged_sums(task, label, alpha, beta, listed, sums)
     r = np.argmax(beta)
     _products(task, mask, listed, length, r, near)
-    quiet = QUIET * goal / (task.C * task.sizes.sum())  # all slacks raised by this cost that share of the goal
+    quiet = QUIET * goal / (task.C * task.sizes.sum())  # raising all slacks by this amount costs that share of the goal
     b, total, first = intercept(task, label, alpha), gained, 0.0
     ridge, upper, even = task.ridge, task.upper, len(weights) == 0
     for sweep in range(sweeps):
@@ -408,7 +408,7 @@ def _step(t, g, g_r, bends, a, upper, beta, beta_r, apart):  # type: ignore[no-u
     curvature, bend, cross = bends
     if apart and bend > 0.0:
         left = bend - cross * cross / bend
-        # Kinds that differ by this label alone have the same features, and what one gives the other can take.
+        # Kinds that differ only in this label have the same features, so one can give what the other can take.
         move, shift = (
             _both(t, g - cross * g_r / bend, curvature, left, a, upper, beta)
             if left > ALIKE * bend

@@ -59,7 +59,7 @@ LOSSES = ("squared_hinge", "hinge")
 
 @dataclass(frozen=True, slots=True)
 class PrivilegedResult:
-    """The result is a feasible point of the SVM+ dual, its model, and how far from the optimum it is at most.
+    """Feasible point of the SVM+ dual, its model, and a bound on its distance from the optimum.
 
     Attributes
     ----------
@@ -73,7 +73,7 @@ class PrivilegedResult:
         With W: `sum_l w_l (X'(y a)_l)'`, so that Z = W'D.
     primal, dual : float
     losses : ndarray of shape (n_labels,), float64
-        What w~ and the slacks cost each label: the primal objective without its parts in Z and the intercepts.
+        Cost of w~ and the slacks per label: the primal objective without its parts in Z and the intercepts.
     n_iter : int
         Passes, with those done before.
     converged : bool
@@ -98,7 +98,7 @@ class PrivilegedResult:
 
 
 class Privileged:
-    """A privileged problem has the labels of examples, as the solver takes them.
+    """Privileged labels of the examples in the arrays of the solver.
 
     Parameters
     ----------
@@ -109,7 +109,7 @@ class Privileged:
     rho : float
         Above 0; may be infinite.
     loss : {"squared_hinge", "hinge"}
-        What zeta costs.
+        Loss of zeta.
     intercept : float
         B^2, at least 0; 0 for no intercepts.
     mask : ndarray of shape (n_labels, n_labels), bool, optional
@@ -189,7 +189,7 @@ class Privileged:
         moved = moved_to(self.task, self.weights, at)
         for label, w in enumerate(moved.known):
             allowed, _ = self.repair(label, w)
-            # More than rounding is another problem's w~. (Slacks that are too low are raised when they are looked at.)
+            # A larger difference means the w~ of another problem. (Slacks that are too low are raised when visited.)
             if np.abs(allowed - w).max() > SAME * np.abs(w).max():
                 w[:] = allowed
         return moved
@@ -225,7 +225,7 @@ def solve_privileged_dual(
         Couples the labels by S = W'W; without it S is I, and they are independent. A pass costs O(L (n nnz + n m +
         rank n_features)), m the labels in a label set.
     start : Variables, optional
-        Of an earlier result. It is copied, and made feasible for this problem.
+        Variables of an earlier result, which are copied and made feasible for this problem.
     weights : ndarray of shape (n_labels, n_features), float64, optional
         Z of that result; with W its D, (rank, n_features). They follow from `start`, but for the rounding of the steps
         that led there: with them, and the number of passes `done`, a solver that was stopped goes on bit for bit as if
@@ -240,7 +240,7 @@ def solve_privileged_dual(
     n_threads : int
         The result depends on it by rounding only.
     seed : int
-        Of the order of the variables.
+        Random seed of the order of the variables.
 
     Returns
     -------

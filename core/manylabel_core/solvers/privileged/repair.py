@@ -25,7 +25,7 @@ class Unbounded(ValueError):
 
 
 class Repair(Protocol):
-    """A repair gives for the weights v of a label a copy that is feasible once enough of the second vector is added."""
+    """Feasible copy of the weights v of a label, reached by adding enough of the second vector."""
 
     def __call__(self, label: int, v: Vector) -> tuple[Vector, Vector]: ...
 
@@ -42,7 +42,7 @@ class ByConstant:
 
 
 class _Cone(NamedTuple):
-    """The cone holds the weights of a label whose slacks are not negative.
+    """Cone of the weights of a label whose slacks are not negative.
 
     Attributes
     ----------

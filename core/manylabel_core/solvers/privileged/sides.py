@@ -110,7 +110,7 @@ class PrivilegedSide(ABC):
             about = self.task, self._weights, label, f, alpha, beta, v, feasible, direction, known
             self.losses[label], self.linear[label], n_pairs, n_kinds = evaluate(*about, again, pairs, kinds)
             self._active[label] = pairs[:n_pairs].copy(), kinds[:n_kinds].copy()
-            # z.X'b and b^2 / B^2 are what the label has of both objectives' quadratic parts together.
+            # z.X'b and b^2 / B^2: the share of the label in the quadratic parts of both objectives.
             self.gaps[label] = self.losses[label] - self.linear[label] + np.dot(f, alpha * self.task.Y[label])
 
     def _quadratic_intercepts(self) -> float:
@@ -179,7 +179,7 @@ class Coupled(PrivilegedSide):
     ----------
     W : ndarray of shape (rank, n_labels), float64
     D : ndarray of shape (rank, n_features), float64, or None
-        As it was when the variables were the same; else it follows from them.
+        The D stored with the same variables; if None, it is computed from them.
     """
 
     def __init__(
@@ -206,7 +206,7 @@ class Coupled(PrivilegedSide):
         return self._products(np.arange(self._W.shape[1]))
 
     def evaluate(self, goal: float, again: bool) -> tuple[float, float]:
-        # What the labels weigh must be that of one D: all of them are looked at.
+        # The weights of all labels must come from one D, so all labels are evaluated.
 
         def evaluate_group(labels: NDArray[np.int64]) -> None:
             self._evaluate(labels, self._W[:, labels].T @ self.D, again)
@@ -219,7 +219,7 @@ class Coupled(PrivilegedSide):
         first, n_labels = 0.0, len(self.gaps)
         open_ = np.flatnonzero(self.gaps > goal)
         groups = [open_[k : k + GROUP] for k in range(0, len(open_), GROUP)]
-        # Where much is not at its bound, most of it soon is, and another evaluation is cheaper than another round.
+        # If many variables are not at their bounds, another evaluation is cheaper than another round.
         for turn in range(ROUNDS if self.n_open < MANY * self.at.alpha.size else 1):
             gain = sum(self._visit_group(labels, goal, seed + turn * n_labels) for labels in groups)
             first = first if turn else gain

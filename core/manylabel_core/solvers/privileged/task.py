@@ -12,14 +12,14 @@ from manylabel_core.solvers.privileged._visits import intercept
 
 
 class Task(NamedTuple):
-    """A task is the problem of `dual` but for its features.
+    """Problem of `dual` without its features.
 
     Attributes
     ----------
     Y : ndarray of shape (n_labels, n_samples), int8
         Signs, label by label.
     kinds : ndarray of shape (n_samples,), int32
-        Of each example.
+        Kind of each example.
     sizes : ndarray of shape (n_kinds,), float64
         Examples of each kind; the sums of their weights.
     indptr, indices : ndarrays, int64 and int32
@@ -132,7 +132,7 @@ def moved_to(task: Task, weights: NDArray[np.float64], at: Variables) -> Variabl
     """
     alpha = np.clip(at.alpha, 0.0, task.upper * weights if len(weights) else task.upper)
     beta = np.maximum(at.beta, 0.0)
-    if task.upper <= task.C:  # what the solver takes for granted: e = 0
+    if task.upper <= task.C:  # the solver requires e = 0
         beta = np.tile(task.C * task.sizes, (len(alpha), 1))
         for row, a in zip(beta, alpha, strict=True):
             row -= np.bincount(task.kinds, a, len(row))

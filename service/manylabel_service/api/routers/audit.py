@@ -3,21 +3,20 @@
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Query
+from fastapi import Query
 from pydantic import BeforeValidator, Field
 from starlette.requests import Request
 from starlette.responses import Response
 
 from manylabel_service.api import schemas
 from manylabel_service.api.context import ContextOf
-from manylabel_service.api.web.access import needs
-from manylabel_service.api.web.parameters import Parameters, each_once, up_to, wrong
+from manylabel_service.api.web.parameters import Parameters, up_to, wrong
 from manylabel_service.api.web.problems import Problem
-from manylabel_service.api.web.routes import GuardedRoute, json_answer, problems
+from manylabel_service.api.web.routes import Router, json_answer
 from manylabel_service.audit.files import CURSOR, Keep, read_cursor
 from manylabel_service.clock import rfc3339
 
-router = APIRouter(route_class=GuardedRoute, tags=["server"])
+router = Router("server")
 
 MAX_LINES = 1_000
 
@@ -53,14 +52,9 @@ class Audited(Parameters):
     """Lists later calls, oldest first: `after` of an earlier response."""
 
 
-@router.get(
-    "/v1/audit",
-    summary="List calls of the audit log",
-    response_model=schemas.AuditPage,
-    responses=problems("audit_not_kept", "invalid_request"),
-    dependencies=[Depends(each_once)],
+@router.endpoint(
+    "GET /v1/audit", "List calls of the audit log", "admin", schemas.AuditPage, ["audit_not_kept"], stored=False
 )
-@needs("admin")
 async def read_audit(request: Request, context: ContextOf, query: Annotated[Audited, Query()]) -> Response:
     """Lists calls from the audit file of this server, newest first, or with `after` later calls, oldest first. Other
     servers have their own files. A response reads only a part of a large file, so it can have fewer calls than

@@ -5,7 +5,7 @@ import re
 from contextlib import ExitStack
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Query
+from fastapi import Query
 from pydantic import BeforeValidator, Field, ValidationError
 from starlette.requests import Request
 from starlette.responses import Response
@@ -15,15 +15,15 @@ from manylabel_service import names
 from manylabel_service.api import schemas
 from manylabel_service.api.context import ContextOf
 from manylabel_service.api.translation.uploads import DETAILS, FILE, LABELS, MULTIPART, PLAIN, receive
-from manylabel_service.api.web.access import AccessOf, needs
+from manylabel_service.api.web.access import AccessOf
 from manylabel_service.api.web.audited import note
-from manylabel_service.api.web.parameters import Flag, Parameters, each_once, one_of, wrong
+from manylabel_service.api.web.parameters import Flag, Parameters, one_of, wrong
 from manylabel_service.api.web.problems import Problem
-from manylabel_service.api.web.routes import GuardedRoute, content, json_answer, listed, problems
+from manylabel_service.api.web.routes import Router, content, json_answer, listed
 from manylabel_service.api.web.validation import words
 from manylabel_service.online.spec.text import Text, text_to_dict
 
-router = APIRouter(route_class=GuardedRoute, tags=["datasets"])
+router = Router("datasets", errors=["dataset_not_found"])
 
 _STORED = ("not_ready", "storage_unavailable")
 RECORDS = ("csv", "tsv", "ndjson")
@@ -165,26 +165,23 @@ def _body() -> dict[str, Any]:
     return {"requestBody": {"required": True, "content": media}}
 
 
-@router.post(
-    "/v1/datasets",
-    summary="Upload a dataset",
-    status_code=201,
-    response_model=schemas.Dataset,
-    responses=problems(
+@router.endpoint(
+    "POST /v1/datasets",
+    "Upload a dataset",
+    "train",
+    schemas.Dataset,
+    [
         "stream_idle",
         "dataset_exists",
         "body_too_large",
         "unsupported_media_type",
-        "invalid_request",
         "invalid_dataset",
         "limit_exceeded",
         "storage_full",
-        *_STORED,
-    ),
+    ],
+    status=201,
     openapi_extra=_body(),
-    dependencies=[Depends(each_once)],
 )
-@needs("train")
 async def upload_dataset(
     request: Request, context: ContextOf, access: AccessOf, query: Annotated[Upload, Query()]
 ) -> Response:
@@ -206,13 +203,7 @@ async def upload_dataset(
     return json_answer(record.model_dump(), 201, [(b"location", f"/v1/datasets/{query.name}".encode())])
 
 
-@router.get(
-    "/v1/datasets",
-    summary="List datasets",
-    response_model=schemas.DatasetList,
-    responses=problems(*_STORED),
-)
-@needs("read")
+@router.endpoint("GET /v1/datasets", "List datasets", "read", schemas.DatasetList)
 async def list_datasets(context: ContextOf, access: AccessOf) -> Response:
     """Lists the datasets that the caller may see, by name."""
     context.registry.require_ready()
@@ -221,14 +212,7 @@ async def list_datasets(context: ContextOf, access: AccessOf) -> Response:
     return json_answer(listed("datasets", seen, [name for name in damaged if access.may_see(name)]))
 
 
-@router.get(
-    "/v1/datasets/{name}",
-    summary="Show a dataset",
-    response_model=schemas.Dataset,
-    responses=problems("dataset_not_found", "invalid_request", *_STORED),
-    dependencies=[Depends(each_once)],
-)
-@needs("read")
+@router.endpoint("GET /v1/datasets/{name}", "Show a dataset", "read", schemas.Dataset)
 async def show_dataset(context: ContextOf, name: str, query: Annotated[Details, Query()]) -> Response:
     """Shows a dataset."""
     context.registry.require_ready()
@@ -236,13 +220,7 @@ async def show_dataset(context: ContextOf, name: str, query: Annotated[Details, 
     return json_answer({**record.model_dump(), **(await context.datasets.details(name) if query.details else {})})
 
 
-@router.delete(
-    "/v1/datasets/{name}",
-    summary="Delete a dataset",
-    status_code=204,
-    responses=problems("dataset_not_found", "dataset_in_use", *_STORED),
-)
-@needs("train")
+@router.endpoint("DELETE /v1/datasets/{name}", "Delete a dataset", "train", None, ["dataset_in_use"], status=204)
 async def delete_dataset(context: ContextOf, name: str) -> Response:
     """Deletes a dataset. Models trained on it stay. A dataset of an unfinished job cannot be deleted."""
     context.registry.require_ready()

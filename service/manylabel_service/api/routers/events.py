@@ -3,7 +3,7 @@
 from typing import Annotated, get_args
 
 import pydantic_core
-from fastapi import APIRouter, Depends, Query
+from fastapi import Query
 from fastapi.sse import format_sse_event
 from pydantic import Field
 from starlette.requests import Request
@@ -13,15 +13,14 @@ from manylabel_service.api import schemas
 from manylabel_service.api.context import ContextOf
 from manylabel_service.api.translation.from_json import read_position
 from manylabel_service.api.web import sse
-from manylabel_service.api.web.access import needs
-from manylabel_service.api.web.parameters import Parameters, each_once_but
-from manylabel_service.api.web.routes import GuardedRoute, content, problems
+from manylabel_service.api.web.parameters import Parameters
+from manylabel_service.api.web.routes import Router, content
 from manylabel_service.api.web.sse import EventStream, last_event_id
 from manylabel_service.hosting.events import Event, Kind
 from manylabel_service.hosting.hosted_model import HostedModel
 from manylabel_service.storage import POSITION, START, position_key
 
-router = APIRouter(route_class=GuardedRoute, tags=["models"])
+router = Router("models", errors=["model_not_found"])
 
 
 class WhichEvents(Parameters):
@@ -31,11 +30,13 @@ class WhichEvents(Parameters):
     """Kind of events to send, besides `dropped`; can be repeated. Default: all."""
 
 
-@router.get(
-    "/v1/models/{name}/events",
-    summary="Stream events of a model",
-    response_class=Response,
-    responses={
+@router.endpoint(
+    "GET /v1/models/{name}/events",
+    "Stream events of a model",
+    "read",
+    None,
+    ["queue_full"],
+    answers={
         200: {
             "description": "Server-sent events",
             **content(
@@ -49,13 +50,11 @@ class WhichEvents(Parameters):
                 schemas.DroppedEvent,
                 media_type="text/event-stream",
             ),
-        },
-        **problems("model_not_found", "invalid_request", "queue_full", "not_ready", "storage_unavailable"),
+        }
     },
+    response_class=Response,
     openapi_extra=sse.described(POSITION),
-    dependencies=[Depends(each_once_but("kind"))],
 )
-@needs("read")
 async def watch_model(
     request: Request, context: ContextOf, name: str, query: Annotated[WhichEvents, Query()]
 ) -> Response:
@@ -68,7 +67,7 @@ async def watch_model(
     replica = await context.registry.get(name)
     if after is not None and _ahead(after, replica) and await replica.sync() is None:
         replica = await context.registry.get(name)
-        if _ahead(after, replica):  # of another model that had the name, or of a log that was lost
+        if _ahead(after, replica):  # of an earlier model of this name, or of a lost log
             after = START
     return EventStream(
         replica.events.subscribe(after, query.kind),

@@ -3,8 +3,6 @@
 from functools import partial
 from typing import Any
 
-from fastapi import APIRouter
-from pydantic import ValidationError
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -12,48 +10,35 @@ from manylabel_service.api import schemas
 from manylabel_service.api.context import ContextOf
 from manylabel_service.api.translation.from_json import read_position
 from manylabel_service.api.translation.model_access import HISTORY, online
-from manylabel_service.api.web.access import access_of, needs
-from manylabel_service.api.web.large_json import read_json
+from manylabel_service.api.web.access import access_of
+from manylabel_service.api.web.large_json import read_model
 from manylabel_service.api.web.problems import invalid
-from manylabel_service.api.web.routes import GuardedRoute, body, json_answer, problems
-from manylabel_service.api.web.validation import invalid_body
+from manylabel_service.api.web.routes import Router, json_answer
 from manylabel_service.online.forgetting.rewriter import Selection
 from manylabel_service.online.history.receipts import Receipt
 from manylabel_service.online.replica import Replica
 
-router = APIRouter(route_class=GuardedRoute, tags=["models"])
-
-_STORED = ("model_not_found", "model_is_trained", "not_ready", "storage_unavailable")
+router = Router("models", errors=["model_not_found", "model_is_trained"])
 
 
-@router.post(
-    "/v1/models/{name}/forget",
-    summary="Forget examples",
-    status_code=202,
-    response_model=schemas.ForgetReceipt,
-    responses=problems(
-        *_STORED,
-        *HISTORY,
-        "malformed_json",
-        "forget_running",
-        "body_too_large",
-        "unsupported_media_type",
-        "invalid_request",
-    ),
-    openapi_extra=body(schemas.ForgetRequest, example={"refs": ["customer-4711"]}),
+@router.endpoint(
+    "POST /v1/models/{name}/forget",
+    "Forget examples",
+    "admin",
+    schemas.ForgetReceipt,
+    ["model_follows", "model_has_followers", "forget_running", *HISTORY],
+    takes=schemas.ForgetRequest,
+    example={"refs": ["customer-4711"]},
+    status=202,
 )
-@needs("admin")
 async def forget(request: Request, context: ContextOf, name: str) -> Response:
     """Removes examples from the history and the log of the model, and what they taught from the model: afterwards its
     state is that of a model which never saw them. The entries stay in the log, without these examples, so positions
     stay valid, and a request that is sent again teaches nothing. The model serves meanwhile. Answers with a receipt
     that is running; the header Location has its address."""
     replica = online(await context.registry.get(name))
-    document, _ = await read_json(request, context.settings.max_body_bytes)
-    try:
-        wanted = schemas.ForgetRequest.model_validate(document)
-    except ValidationError as error:
-        raise invalid_body(error, (), tuple, {(): schemas.ForgetRequest}) from error
+    replica.check_leads()
+    wanted, _ = await read_model(request, context.settings.max_body_bytes, schemas.ForgetRequest)
     if (wanted.refs is None) == (wanted.positions is None):
         raise invalid((), "must have either refs or positions")
     positions = set[str]()
@@ -70,13 +55,7 @@ async def forget(request: Request, context: ContextOf, name: str) -> Response:
     return json_answer(_document(name, receipt), 202, [(b"location", location.encode())])
 
 
-@router.get(
-    "/v1/models/{name}/forget",
-    summary="List receipts of forgetting",
-    response_model=schemas.ForgetReceipts,
-    responses=problems(*_STORED),
-)
-@needs("admin")
+@router.endpoint("GET /v1/models/{name}/forget", "List receipts of forgetting", "admin", schemas.ForgetReceipts)
 async def list_receipts(context: ContextOf, name: str) -> Response:
     """Lists the receipts of the model, the latest first."""
     online(await context.registry.get(name))
@@ -84,13 +63,13 @@ async def list_receipts(context: ContextOf, name: str) -> Response:
     return json_answer({"receipts": [_document(name, receipt) for receipt in reversed(receipts)]})
 
 
-@router.get(
-    "/v1/models/{name}/forget/{id}",
-    summary="Read a receipt of forgetting",
-    response_model=schemas.ForgetReceipt,
-    responses=problems(*_STORED, "receipt_not_found"),
+@router.endpoint(
+    "GET /v1/models/{name}/forget/{id}",
+    "Read a receipt of forgetting",
+    "admin",
+    schemas.ForgetReceipt,
+    ["receipt_not_found"],
 )
-@needs("admin")
 async def read_receipt(context: ContextOf, name: str, id: str) -> Response:
     """Reads the receipt of a request to forget examples. If the server that works on it ends, another takes it over:
     the receipt is done if the new state was in place already, and failed if not. Then nothing has changed."""
@@ -98,17 +77,18 @@ async def read_receipt(context: ContextOf, name: str, id: str) -> Response:
     return json_answer(_document(name, await context.registry.forgetter.receipt(name, id)))
 
 
-@router.post(
-    "/v1/models/{name}/verify",
-    summary="Verify the history",
-    response_model=schemas.Verification,
-    responses=problems(*_STORED, *HISTORY, "limit_exceeded"),
+@router.endpoint(
+    "POST /v1/models/{name}/verify",
+    "Verify the history",
+    "admin",
+    schemas.Verification,
+    ["model_follows", "limit_exceeded", *HISTORY],
 )
-@needs("admin")
 async def verify(context: ContextOf, name: str) -> Response:
     """Replays the history of the model from its earliest state to the present one, and compares each state that is
     stored on the way, bit for bit."""
     replica = online(await context.registry.get(name))
+    replica.check_leads()
     async with context.examining:
         found = await context.registry.ask(replica, lambda replica: replica.verify())
     return json_answer(found._asdict())

@@ -2,7 +2,7 @@
 
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Query
+from fastapi import Query
 from pydantic import AfterValidator, Field
 from starlette.requests import Request
 from starlette.responses import Response
@@ -12,12 +12,11 @@ from manylabel_service.api.context import ContextOf
 from manylabel_service.api.translation.from_json import read_moment
 from manylabel_service.api.translation.log_lines import lines_of
 from manylabel_service.api.translation.model_access import HISTORY, online
-from manylabel_service.api.web.access import needs
 from manylabel_service.api.web.audited import note
-from manylabel_service.api.web.parameters import Parameters, each_once, up_to
-from manylabel_service.api.web.routes import GuardedRoute, content, problems
+from manylabel_service.api.web.parameters import Parameters, up_to
+from manylabel_service.api.web.routes import Router, content
 
-router = APIRouter(route_class=GuardedRoute, tags=["models"])
+router = Router("models", errors=["model_not_found", "model_is_trained"])
 
 MAX_ENTRIES = 10_000
 """Maximum entries of one response."""
@@ -47,22 +46,20 @@ class WhichEntries(Parameters):
     """Maximum number of entries."""
 
 
-@router.get(
-    "/v1/models/{name}/log",
-    summary="Read the log of a model",
-    response_class=Response,
-    responses={
+@router.endpoint(
+    "GET /v1/models/{name}/log",
+    "Read the log of a model",
+    "export",
+    None,
+    ["model_follows", *HISTORY],
+    answers={
         200: {
             "description": "One line of JSON for each entry, the earliest first",
             **content(schemas.HistoryEntry, media_type=MEDIA_TYPE),
-        },
-        **problems(
-            "model_not_found", "model_is_trained", *HISTORY, "invalid_request", "not_ready", "storage_unavailable"
-        ),
+        }
     },
-    dependencies=[Depends(each_once)],
+    response_class=Response,
 )
-@needs("export")
 async def read_log(
     request: Request, context: ContextOf, name: str, query: Annotated[WhichEntries, Query()]
 ) -> Response:

@@ -4,7 +4,7 @@ import re
 from typing import Annotated, Any
 
 import pydantic_core
-from fastapi import APIRouter, Depends, Query
+from fastapi import Query
 from fastapi.sse import format_sse_event
 from pydantic import BeforeValidator, Field
 from starlette.requests import Request
@@ -16,17 +16,17 @@ from manylabel_service.api import schemas
 from manylabel_service.api.context import Context, ContextOf
 from manylabel_service.api.translation.job_specs import to_spec
 from manylabel_service.api.web import idempotency, sse
-from manylabel_service.api.web.access import AccessOf, needs
+from manylabel_service.api.web.access import AccessOf
 from manylabel_service.api.web.audited import note
 from manylabel_service.api.web.large_json import read_json
-from manylabel_service.api.web.parameters import Parameters, each_once, one_of
-from manylabel_service.api.web.routes import GuardedRoute, body, content, json_answer, listed, problems
+from manylabel_service.api.web.parameters import Parameters, one_of
+from manylabel_service.api.web.routes import Router, content, json_answer, listed
 from manylabel_service.api.web.sse import EventStream, last_event_id
 from manylabel_service.errors import JobNotAllowed
 from manylabel_service.jobs.spec import trainers as trainer_specs
 from manylabel_service.jobs.spec.schemas import ENDED, Job, JobSpec, LogLine, names_of
 
-router = APIRouter(route_class=GuardedRoute, tags=["jobs"])
+router = Router("jobs", errors=["job_not_found"])
 
 DEFAULT_LISTED = 100
 MAX_LISTED = 1000
@@ -57,30 +57,17 @@ _EXAMPLE = {
 }
 
 
-@router.post(
-    "/v1/jobs",
-    summary="Train a model",
-    status_code=202,
-    response_model=Job,
-    responses=problems(
-        "malformed_json",
-        "model_not_found",
-        "dataset_not_found",
-        "model_is_online",
-        "idempotency_in_flight",
-        "body_too_large",
-        "unsupported_media_type",
-        "invalid_request",
-        "idempotency_key_reused",
-        "jobs_full",
-        "not_ready",
-        "storage_unavailable",
-        "limit_exceeded",
-        "storage_full",
-    ),
-    openapi_extra={**body(JobSpec, example=_EXAMPLE), **idempotency.PARAMETER},
+@router.endpoint(
+    "POST /v1/jobs",
+    "Train a model",
+    "train",
+    Job,
+    ["model_not_found", "dataset_not_found", "model_is_online", "jobs_full", "limit_exceeded", "storage_full"],
+    takes=JobSpec,
+    example=_EXAMPLE,
+    keyed=True,
+    status=202,
 )
-@needs("train")
 async def submit_job(request: Request, context: ContextOf, access: AccessOf) -> Response:
     """Queues a job, which publishes its result as a new version of its model. The header Location has the address of
     the job."""
@@ -94,51 +81,41 @@ async def submit_job(request: Request, context: ContextOf, access: AccessOf) -> 
     return json_answer(job, 202, [*headers, idempotency.REPLAYED] if replayed else headers)
 
 
-@router.get(
-    "/v1/jobs",
-    summary="List jobs",
-    response_model=schemas.JobList,
-    responses=problems("invalid_request", "not_ready", "storage_unavailable"),
-    dependencies=[Depends(each_once)],
-)
-@needs("read")
+@router.endpoint("GET /v1/jobs", "List jobs", "read", schemas.JobList)
 async def list_jobs(context: ContextOf, access: AccessOf, query: Annotated[Listing, Query()]) -> Response:
     """Lists the jobs of models that the caller may see, newest first. Only the latest finished jobs are stored."""
     jobs = await context.jobs.list(query.state, query.limit, access.may_see)
     return json_answer(listed("jobs", jobs, context.jobs.damaged if access.sees_all else ()))
 
 
-@router.get("/v1/jobs/{id}", summary="Show a job", response_model=Job, responses=problems(*_STORED))
-@needs("read")
+@router.endpoint("GET /v1/jobs/{id}", "Show a job", "read", Job)
 async def show_job(context: ContextOf, access: AccessOf, id: str) -> Response:
     """Shows a job with its progress and result."""
     return json_answer(await _job(context, access, id))
 
 
-@router.get(
-    "/v1/jobs/{id}/log", summary="Show the log of a job", response_model=schemas.JobLog, responses=problems(*_STORED)
-)
-@needs("read")
+@router.endpoint("GET /v1/jobs/{id}/log", "Show the log of a job", "read", schemas.JobLog)
 async def read_job_log(context: ContextOf, access: AccessOf, id: str) -> Response:
     """Returns the log of a job."""
     await _job(context, access, id)
     return json_answer({"lines": await context.jobs.log(id)})
 
 
-@router.get(
-    "/v1/jobs/{id}/events",
-    summary="Stream events of a job",
-    response_class=Response,
-    responses={
+@router.endpoint(
+    "GET /v1/jobs/{id}/events",
+    "Stream events of a job",
+    "read",
+    None,
+    ["invalid_request"],
+    answers={
         200: {
             "description": "Server-sent events",
             **content(Job, LogLine, media_type="text/event-stream"),
-        },
-        **problems(*_STORED, "invalid_request"),
+        }
     },
+    response_class=Response,
     openapi_extra=sse.described(r"^[0-9]+$"),
 )
-@needs("read")
 async def watch_job(request: Request, context: ContextOf, access: AccessOf, id: str) -> Response:
     """Sends `state` when it changes, `progress` (the latest one for a slow client), and `log` for each line: from the
     current state on, or after the given event. The stream ends with the job."""
@@ -153,22 +130,21 @@ async def watch_job(request: Request, context: ContextOf, access: AccessOf, id: 
     )
 
 
-@router.delete("/v1/jobs/{id}", summary="Cancel a job", response_model=Job, responses=problems(*_STORED, "job_ended"))
-@needs("train")
+@router.endpoint("DELETE /v1/jobs/{id}", "Cancel a job", "train", Job, ["job_ended"])
 async def cancel_job(context: ContextOf, access: AccessOf, id: str) -> Response:
     """Cancels a job, which stops within two seconds without a result."""
     await _job(context, access, id)
     return json_answer(await context.jobs.cancel(id))
 
 
-@router.post(
-    "/v1/jobs/{id}/retry",
-    summary="Retry a job",
-    status_code=202,
-    response_model=Job,
-    responses=problems(*_STORED, "job_not_retryable", "dataset_not_found", "jobs_full"),
+@router.endpoint(
+    "POST /v1/jobs/{id}/retry",
+    "Retry a job",
+    "train",
+    Job,
+    ["dataset_not_found", "job_not_retryable", "jobs_full"],
+    status=202,
 )
-@needs("train")
 async def retry_job(context: ContextOf, access: AccessOf, id: str) -> Response:
     """Queues a failed or cancelled job again; it resumes from its last checkpoint if it has one. The caller's key must
     include the model, dataset and stream of the job."""
@@ -177,8 +153,7 @@ async def retry_job(context: ContextOf, access: AccessOf, id: str) -> Response:
     return json_answer(await context.jobs.retry(id), 202)
 
 
-@router.get("/v1/trainers", summary="List trainers", response_model=schemas.TrainerList, responses=problems())
-@needs("read")
+@router.endpoint("GET /v1/trainers", "List trainers", "read", schemas.TrainerList, stored=False)
 async def list_trainers() -> Response:
     """Lists the trainers of jobs, with their parameters."""
     return json_answer({"trainers": [_to_dict(TRAINERS[name]) for name in sorted(TRAINERS)]})

@@ -2,46 +2,40 @@
 
 from typing import Any
 
-from fastapi import APIRouter
-from pydantic import ValidationError
 from starlette.requests import Request
 from starlette.responses import Response
 
 from manylabel_service.access.key import NO_RATES, Key, new_key
 from manylabel_service.api import schemas
 from manylabel_service.api.context import ContextOf
-from manylabel_service.api.web.access import AccessOf, needs
-from manylabel_service.api.web.large_json import read_json
+from manylabel_service.api.web.access import AccessOf
+from manylabel_service.api.web.large_json import read_model
 from manylabel_service.api.web.problems import invalid
-from manylabel_service.api.web.routes import GuardedRoute, body, json_answer, listed, problems
-from manylabel_service.api.web.validation import invalid_body
+from manylabel_service.api.web.routes import Router, json_answer, listed
 from manylabel_service.clock import now_ms, rfc3339, unix_ms
 
-router = APIRouter(route_class=GuardedRoute, tags=["keys"])
+router = Router("keys", errors=["key_not_found"])
 
 _STORED = ("not_ready", "storage_unavailable")
 _SENT = ("malformed_json", "body_too_large", "unsupported_media_type", "invalid_request")
 _EXAMPLE = {"name": "the tagging page", "scopes": ["predict"], "models": ["tags-*"]}
 
 
-@router.post(
-    "/v1/keys",
-    summary="Create a key",
-    status_code=201,
-    response_model=schemas.NewKey,
-    responses=problems(*_SENT, "beyond_own_key", "limit_exceeded", *_STORED),
-    openapi_extra=body(schemas.KeyRequest, example=_EXAMPLE),
+@router.endpoint(
+    "POST /v1/keys",
+    "Create a key",
+    "admin",
+    schemas.NewKey,
+    ["beyond_own_key", "limit_exceeded"],
+    takes=schemas.KeyRequest,
+    example=_EXAMPLE,
+    status=201,
 )
-@needs("admin")
 async def create_key(request: Request, context: ContextOf, access: AccessOf) -> Response:
     """Creates a key. The response contains the key, which is shown only once, because the server stores a hash. A key
     cannot have more permissions, a later expiry or higher rates than the key that creates it. Once a key exists, every
     request needs one, so the first key needs the scope `admin` for all models."""
-    document, _ = await read_json(request, context.settings.max_body_bytes)
-    try:
-        wanted = schemas.KeyRequest.model_validate(document)
-    except ValidationError as error:
-        raise invalid_body(error, (), tuple, {(): schemas.KeyRequest}) from error
+    wanted, _ = await read_model(request, context.settings.max_body_bytes, schemas.KeyRequest)
     context.registry.require_ready()
     facts = dict(wanted)
     expires_at = facts.pop("expires_at")
@@ -51,13 +45,7 @@ async def create_key(request: Request, context: ContextOf, access: AccessOf) -> 
     return json_answer({**_to_dict(key), "key": text}, 201, headers)
 
 
-@router.get(
-    "/v1/keys",
-    summary="List keys",
-    response_model=schemas.KeyList,
-    responses=problems(*_STORED),
-)
-@needs("admin")
+@router.endpoint("GET /v1/keys", "List keys", "admin", schemas.KeyList)
 async def list_keys(context: ContextOf, access: AccessOf) -> Response:
     """Lists the keys whose permissions do not exceed the caller's, newest first, including expired and revoked ones."""
     context.registry.require_ready()
@@ -65,49 +53,39 @@ async def list_keys(context: ContextOf, access: AccessOf) -> Response:
     return json_answer(listed("keys", [_to_dict(key) for key in keys], damaged))
 
 
-@router.get(
-    "/v1/keys/{key_id}",
-    summary="Show a key",
-    response_model=schemas.KeyStatus,
-    responses=problems("key_not_found", *_STORED),
-)
-@needs("admin")
+@router.endpoint("GET /v1/keys/{key_id}", "Show a key", "admin", schemas.KeyStatus)
 async def show_key(context: ContextOf, access: AccessOf, key_id: str) -> Response:
     """Shows the permissions of a key, never its secret."""
     context.registry.require_ready()
     return json_answer(_to_dict(await context.keyring.get(key_id, access)))
 
 
-@router.patch(
-    "/v1/keys/{key_id}",
-    summary="Change a key",
-    response_model=schemas.KeyStatus,
-    responses=problems("key_not_found", "beyond_own_key", *_SENT, *_STORED),
-    openapi_extra=body(schemas.KeyChange, example={"expires_at": "2099-01-31T12:00:00Z"}),
+@router.endpoint(
+    "PATCH /v1/keys/{key_id}",
+    "Change a key",
+    "admin",
+    schemas.KeyStatus,
+    ["beyond_own_key"],
+    takes=schemas.KeyChange,
+    example={"expires_at": "2099-01-31T12:00:00Z"},
 )
-@needs("admin")
 async def change_key(request: Request, context: ContextOf, access: AccessOf, key_id: str) -> Response:
     """Changes the name, note, expiry or rates of a key, the last two within those of the caller's key. Scopes and
     models cannot be changed: create another key instead."""
-    document, _ = await read_json(request, context.settings.max_body_bytes)
-    try:
-        wanted = schemas.KeyChange.model_validate(document)
-    except ValidationError as error:
-        raise invalid_body(error, (), tuple, {(): schemas.KeyChange}) from error
+    wanted, _ = await read_model(request, context.settings.max_body_bytes, schemas.KeyChange)
     context.registry.require_ready()
     return json_answer(_to_dict(await context.keyring.change(key_id, _changes(wanted), access)))
 
 
-@router.delete(
-    "/v1/keys/{key_id}",
-    summary="Revoke a key",
-    status_code=204,
-    responses={
-        202: {"description": "Revoked on this server; the store has not taken it yet", "model": schemas.KeyStatus},
-        **problems("key_not_found", *_STORED),
+@router.endpoint(
+    "DELETE /v1/keys/{key_id}",
+    "Revoke a key",
+    "admin",
+    answers={
+        202: {"description": "Revoked on this server; the store has not taken it yet", "model": schemas.KeyStatus}
     },
+    status=204,
 )
-@needs("admin")
 async def revoke_key(context: ContextOf, access: AccessOf, key_id: str) -> Response:
     """Revokes a key: this server rejects it at once, other servers of the store within a second. Revoked keys stay in
     the list until the limit of keys is reached. A damaged key is deleted; the caller's key must include all models. If

@@ -1,15 +1,14 @@
 """/v1/label-studio/{model}: a model as the machine-learning backend of a Label Studio project."""
 
 import time
-from collections.abc import Awaitable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import pydantic_core
 import structlog
-from fastapi import APIRouter
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -19,14 +18,14 @@ from manylabel_service.api.context import Context, ContextOf
 from manylabel_service.api.translation.label_studio import TaskReader, to_config
 from manylabel_service.api.translation.model_access import counting_refusals, online
 from manylabel_service.api.translation.to_json import check_numbers
-from manylabel_service.api.web.access import access_of, needs
+from manylabel_service.api.web.access import access_of
 from manylabel_service.api.web.large_json import read_large_json
 from manylabel_service.api.web.problems import Problem, invalid
-from manylabel_service.api.web.routes import GuardedRoute, JSONAnswer, body, json_answer, problems
-from manylabel_service.api.web.validation import Path, invalid_body
+from manylabel_service.api.web.routes import JSONAnswer, Router, json_answer
+from manylabel_service.api.web.validation import Path, validated
 from manylabel_service.errors import InvalidExample, KeyInFlight, KeyReused, LimitExceeded, ModelNotFound
 from manylabel_service.hosting.examples import Example, Features
-from manylabel_service.hosting.predictions import Prediction, PredictResult
+from manylabel_service.hosting.predictions import Prediction
 from manylabel_service.hosting.slices import Pace
 from manylabel_service.idempotency import IdempotencyKey
 from manylabel_service.label_studio.answers import AnnotationRefused, annotation_key, is_number, model_versions, shown
@@ -36,7 +35,7 @@ from manylabel_service.online.state.outcome import UpdateResult
 
 log = structlog.get_logger()
 
-router = APIRouter(route_class=GuardedRoute, tags=["label studio"])
+router = Router("label studio", errors=["model_not_found"])
 
 TASKS_AT_ONCE = 100
 RECONCILING_SECONDS = 80.0
@@ -59,13 +58,9 @@ _READING = (
 Sent = TypeVar("Sent", bound=BaseModel)
 
 
-@router.get(
-    "/v1/label-studio/{name}/health",
-    summary="Check that a model can predict",
-    response_model=schemas.BackendHealth,
-    responses=problems("model_not_found", "not_ready", "storage_unavailable"),
+@router.endpoint(
+    "GET /v1/label-studio/{name}/health", "Check that a model can predict", "predict", schemas.BackendHealth
 )
-@needs("predict")
 async def label_studio_health(context: ContextOf, name: str) -> Response:
     """Returns without loading the model, because Label Studio waits only a second."""
     context.registry.require_ready()
@@ -74,14 +69,14 @@ async def label_studio_health(context: ContextOf, name: str) -> Response:
     return json_answer({"status": "UP", "model_class": name})
 
 
-@router.post(
-    "/v1/label-studio/{name}/setup",
-    summary="Connect a project",
-    response_model=schemas.SetupResponse,
-    responses=problems(*_READING),
-    openapi_extra=body(schemas.SetupRequest),
+@router.endpoint(
+    "POST /v1/label-studio/{name}/setup",
+    "Connect a project",
+    "predict",
+    schemas.SetupResponse,
+    ["model_is_trained"],
+    takes=schemas.SetupRequest,
 )
-@needs("predict")
 async def label_studio_setup(request: Request, context: ContextOf, name: str) -> Response:
     """Connects a project. Label Studio calls this when the backend is added, when its settings are opened, and before
     it requests predictions. If the caller has the scope `learn` and `label_studio_urls` includes the address, the
@@ -104,14 +99,14 @@ def _connect(context: Context, replica: Replica, sent: schemas.SetupRequest) -> 
         context.connections.add(replica.record, int(project), sent.hostname, sent.access_token)
 
 
-@router.post(
-    "/v1/label-studio/{name}/predict",
-    summary="Predict tasks",
-    response_model=schemas.TaskPredictions,
-    responses=problems(*_READING, "batch_too_large"),
-    openapi_extra=body(schemas.PredictTasksRequest),
+@router.endpoint(
+    "POST /v1/label-studio/{name}/predict",
+    "Predict tasks",
+    "predict",
+    schemas.TaskPredictions,
+    ["model_is_trained", "batch_too_large"],
+    takes=schemas.PredictTasksRequest,
 )
-@needs("predict")
 async def label_studio_predict(request: Request, context: ContextOf, name: str) -> Response:
     """Returns one prediction per task. A task that is not a record, or does not fit the model, has no choices and the
     score 0."""
@@ -136,14 +131,14 @@ async def label_studio_predict(request: Request, context: ContextOf, name: str) 
     return JSONAnswer(b'{"results":[' + b",".join(results) + b"]}")
 
 
-@router.post(
-    "/v1/label-studio/{name}/webhook",
-    summary="Learn annotations",
-    response_model=schemas.WebhookResponse,
-    responses=problems(*_READING, "batch_too_large", "queue_full", "limit_exceeded"),
-    openapi_extra=body(schemas.WebhookRequest),
+@router.endpoint(
+    "POST /v1/label-studio/{name}/webhook",
+    "Learn annotations",
+    "learn",
+    schemas.WebhookResponse,
+    ["model_is_trained", "batch_too_large", "queue_full", "limit_exceeded"],
+    takes=schemas.WebhookRequest,
 )
-@needs("learn")
 async def label_studio_webhook(request: Request, context: ContextOf, name: str) -> Response:
     """Learns each annotation once, and again with its new labels after an edit. START_TRAINING reads the annotations of
     the project from Label Studio and learns the missing ones, because Label Studio does not repeat messages; it
@@ -163,13 +158,13 @@ async def label_studio_webhook(request: Request, context: ContextOf, name: str) 
     return json_answer({**counts, "model_version": _versions(replica)[-1]})
 
 
-@router.get(
-    "/v1/label-studio/{name}/versions",
-    summary="List versions for Label Studio",
-    response_model=schemas.BackendVersions,
-    responses=problems("model_not_found", "model_is_trained", "not_ready", "storage_unavailable"),
+@router.endpoint(
+    "GET /v1/label-studio/{name}/versions",
+    "List versions for Label Studio",
+    "predict",
+    schemas.BackendVersions,
+    ["model_is_trained"],
 )
-@needs("predict")
 async def label_studio_versions(context: ContextOf, name: str) -> Response:
     """Lists the versions of the model: a new one begins at 0, 1, 2, 5, 10, 20, 50 and so on examples learnt."""
     return json_answer({"versions": _versions(online(await context.registry.get(name)))})
@@ -188,10 +183,7 @@ async def _body(request: Request, context: Context, kind: type[Sent]) -> Sent:
         items = document.get(field) if isinstance(document, dict) else None
         if isinstance(items, list) and len(items) > most:
             raise Problem("batch_too_large", f"{field} has {len(items):,} items, the limit is {most:,}")
-    try:
-        return kind.model_validate(document)
-    except ValidationError as error:
-        raise invalid_body(error, (), _place, {(): kind}) from error
+    return validated(kind, document, (), _place)
 
 
 _UNIONS = ("annotation", "task", "id")
@@ -223,11 +215,7 @@ def _features(replica: Replica, reader: TaskReader, task: schemas.Task) -> Featu
 
 async def _predict(context: Context, replica: Replica, xs: Sequence[Features | None]) -> list[Prediction | None]:
     fitting = [x for x in xs if x is not None]
-
-    def ask(replica: Replica) -> Awaitable[PredictResult]:
-        return replica.predict(fitting)
-
-    predicted = iter((await context.registry.ask(replica, ask)).predictions)
+    predicted = iter((await context.registry.ask(replica, lambda replica: replica.predict(fitting))).predictions)
     return [None if x is None else next(predicted) for x in xs]
 
 
@@ -279,7 +267,7 @@ class _Learner:
             updated = await self._update(example, key)
         except InvalidExample as error:
             raise invalid((*at, "result"), f"cannot be learnt: {error.detail}") from error
-        except KeyInFlight:  # another message is about the same
+        except KeyInFlight:  # another message handles the same annotation
             self.known += 1
             return
         self.known += updated.replayed
@@ -289,11 +277,9 @@ class _Learner:
 
     async def _update(self, example: Example, key: IdempotencyKey) -> UpdateResult:
         deadline = time.monotonic() + self.context.settings.max_queue_wait_seconds
-
-        def ask(replica: Replica) -> Awaitable[UpdateResult]:
-            return replica.update([example], key=key, deadline=deadline)
-
-        return await self.context.registry.ask(self.replica, ask)
+        return await self.context.registry.ask(
+            self.replica, lambda replica: replica.update([example], key=key, deadline=deadline)
+        )
 
     async def reconcile(self) -> None:
         """Learn the annotations of the project that are missing, until RECONCILING_SECONDS are over; raises as `learn`.

@@ -2,36 +2,32 @@
 
 import asyncio
 import time
-from collections.abc import Awaitable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import NamedTuple
 
-from fastapi import APIRouter
-from pydantic import ValidationError
 from starlette.requests import Request
 from starlette.responses import Response
 
 from manylabel_service.api import schemas
 from manylabel_service.api.context import Context, context_of
-from manylabel_service.api.routers.learning import LEARNING
 from manylabel_service.api.translation.batches import Items, to_items
 from manylabel_service.api.translation.from_json import check_fields, path_in_item, to_labels
 from manylabel_service.api.translation.model_access import counting_refusals, labelled, online
 from manylabel_service.api.translation.to_json import answer, check_numbers, numbers, receipt, unlabelled
 from manylabel_service.api.web import idempotency
-from manylabel_service.api.web.access import access_of, needs
+from manylabel_service.api.web.access import access_of
 from manylabel_service.api.web.bodies import JSON, read_body
 from manylabel_service.api.web.large_json import read_value
-from manylabel_service.api.web.parameters import Parameters, described, one_of, read_parameters, up_to
+from manylabel_service.api.web.parameters import Parameters, one_of, read_parameters, up_to
 from manylabel_service.api.web.problems import Problem, invalid, problem_of
-from manylabel_service.api.web.routes import DirectRoute, JSONAnswer, body, problems
-from manylabel_service.api.web.validation import Path, invalid_body
+from manylabel_service.api.web.routes import DirectRoute, JSONAnswer, Router
+from manylabel_service.api.web.validation import Path, validated
 from manylabel_service.errors import InvalidExample, PredictionError
 from manylabel_service.hosting.examples import Example, Labels, Source
 from manylabel_service.hosting.hosted_model import HostedModel
 from manylabel_service.hosting.selection import Selection
 from manylabel_service.idempotency import IdempotencyKey
-from manylabel_service.online.label_next import RankedPredictions
 from manylabel_service.online.replica import Replica
 from manylabel_service.online.state.outcome import UpdateResult
 from manylabel_service.ulid import timestamp_of
@@ -39,9 +35,9 @@ from manylabel_service.ulid import timestamp_of
 COUNTED_AT_ONCE = 256
 """Number of delays counted between two yields to other requests."""
 
-_LABELLING = tuple(code for code in LEARNING if code != "model_is_trained")
+_LABELLING = ("model_follows", "batch_too_large", "queue_full", "limit_exceeded")
 
-router = APIRouter(route_class=DirectRoute, tags=["learning"])
+router = Router("learning", DirectRoute, errors=["model_not_found"])
 
 
 MAX_LISTED = 100
@@ -57,17 +53,14 @@ class Waiting(Parameters):
     """Maximum number of rows listed."""
 
 
-@router.get(
-    "/v1/models/{name}/predictions",
-    summary="List stored predictions without labels",
-    response_model=schemas.UnlabelledList,
-    responses=problems(
-        *("model_not_found", "model_is_trained", "invalid_request", "batch_too_large", "not_ready"),
-        "storage_unavailable",
-    ),
-    openapi_extra={"parameters": described(Waiting)},
+@router.endpoint(
+    "GET /v1/models/{name}/predictions",
+    "List stored predictions without labels",
+    "learn",
+    schemas.UnlabelledList,
+    ["model_is_trained", "batch_too_large"],
+    query=Waiting,
 )
-@needs("learn")
 async def list_predictions(request: Request, name: str) -> Response:
     """Lists stored predictions without labels, as the model predicts them now. With `uncertainty`, those with a label
     closest to its decision threshold come first, and near-duplicates of earlier ones last."""
@@ -75,11 +68,8 @@ async def list_predictions(request: Request, name: str) -> Response:
     wanted = read_parameters(request, Waiting)
     replica = online(await context.registry.get(name))
     check_numbers(wanted.limit, numbers(wanted.limit * replica.n_labels, replica.has_probabilities), context)
-
-    def ask(replica: Replica) -> Awaitable[RankedPredictions]:
-        return replica.label_next(wanted.limit, wanted.order)
-
-    return JSONAnswer(await unlabelled(await context.registry.ask(replica, ask)))
+    ranked = await context.registry.ask(replica, lambda replica: replica.label_next(wanted.limit, wanted.order))
+    return JSONAnswer(await unlabelled(ranked))
 
 
 class _Truth(NamedTuple):
@@ -92,17 +82,16 @@ class _Truth(NamedTuple):
     ref: str | None
 
 
-@router.post(
-    "/v1/models/{name}/labels",
-    summary="Submit the labels of stored predictions",
-    response_model=schemas.UpdateResponse,
-    responses=problems(*_LABELLING, "prediction_not_found", "prediction_labelled", "prediction_expired"),
-    openapi_extra={
-        **body(schemas.LabelItem, schemas.LabelBatch, example={"id": "01KAHZY4T00000000000000000", "y": ["pets"]}),
-        **idempotency.PARAMETER,
-    },
+@router.endpoint(
+    "POST /v1/models/{name}/labels",
+    "Submit the labels of stored predictions",
+    "learn",
+    schemas.UpdateResponse,
+    ["prediction_not_found", "prediction_labelled", "prediction_expired", *_LABELLING],
+    takes=(schemas.LabelItem, schemas.LabelBatch),
+    example={"id": "01KAHZY4T00000000000000000", "y": ["pets"]},
+    keyed=True,
 )
-@needs("learn")
 async def label_predictions(request: Request, name: str) -> Response:
     """Learns the stored features with the submitted labels; metrics count the prediction that was served. Labels of one
     id can arrive in parts: `y` as an object with some labels, the others later, each once. A batch is learnt in its
@@ -134,10 +123,7 @@ async def label_predictions(request: Request, name: str) -> Response:
 
 def _to_truth(item: object, at: Path, max_fields: int) -> _Truth:
     check_fields(item, at, max_fields)
-    try:
-        valid = schemas.LabelItem.model_validate(item)
-    except ValidationError as error:
-        raise invalid_body(error, at, path_in_item, {(): schemas.LabelItem}) from error
+    valid = validated(schemas.LabelItem, item, at, path_in_item)
     return _Truth(valid.id, to_labels(valid.y, (*at, "y")), valid.weight, valid.source, valid.ref)
 
 
@@ -152,11 +138,10 @@ def _check_repeats(items: Items[_Truth]) -> None:
 async def _learn(
     context: Context, hosted: HostedModel, items: Items[_Truth], key: IdempotencyKey | None, deadline: float
 ) -> UpdateResult:
-    def ask(hosted: HostedModel) -> Awaitable[UpdateResult]:
-        return _learn_kept(labelled(hosted), items.values, key, deadline)
-
     try:
-        return await context.registry.ask(hosted, ask)
+        return await context.registry.ask(
+            hosted, lambda hosted: _learn_kept(labelled(hosted), items.values, key, deadline)
+        )
     except PredictionError as error:
         raise _problem(error, items) from error
     except InvalidExample as error:

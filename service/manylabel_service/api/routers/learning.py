@@ -7,7 +7,6 @@ from dataclasses import replace
 from functools import partial
 from typing import Annotated, Any
 
-from fastapi import APIRouter
 from pydantic import AfterValidator, Field
 from starlette.requests import Request
 from starlette.responses import Response
@@ -20,20 +19,19 @@ from manylabel_service.api.translation.from_json import read_position, to_exampl
 from manylabel_service.api.translation.model_access import counting_refusals, online, trained
 from manylabel_service.api.translation.to_json import answer, check_size, posted, receipt
 from manylabel_service.api.web import idempotency
-from manylabel_service.api.web.access import access_of, needs
+from manylabel_service.api.web.access import access_of
 from manylabel_service.api.web.bodies import JSON, read_body
 from manylabel_service.api.web.large_json import read_value
 from manylabel_service.api.web.parameters import (
     Number,
     Parameters,
-    described,
     one_of,
     read_parameters,
     refuse_parameters,
     wrong,
 )
 from manylabel_service.api.web.problems import Problem
-from manylabel_service.api.web.routes import DirectRoute, JSONAnswer, body, problems
+from manylabel_service.api.web.routes import DirectRoute, JSONAnswer, Router
 from manylabel_service.clock import rfc3339
 from manylabel_service.errors import InvalidExample
 from manylabel_service.hosting.examples import Example
@@ -46,26 +44,9 @@ from manylabel_service.online.replica import Replica
 from manylabel_service.online.state.outcome import UpdateResult
 from manylabel_service.storage import POSITION
 
-router = APIRouter(route_class=DirectRoute, tags=["learning"])
+router = Router("learning", DirectRoute, errors=["model_not_found"])
 
-READING = (
-    "malformed_json",
-    "model_not_found",
-    "body_too_large",
-    "batch_too_large",
-    "unsupported_media_type",
-    "invalid_request",
-    "queue_full",
-    "not_ready",
-    "storage_unavailable",
-)
-LEARNING = (
-    *READING,
-    "model_is_trained",
-    "idempotency_in_flight",
-    "idempotency_key_reused",
-    "limit_exceeded",
-)
+LEARNING = ("model_is_trained", "model_follows", "batch_too_large", "queue_full", "limit_exceeded")
 
 _EXAMPLE = {"x": {"word=cat": 1}, "y": ["pets"]}
 
@@ -84,30 +65,25 @@ class Predicting(Parameters):
     """Version of a trained model; default: the served one."""
 
 
-@router.post(
-    "/v1/models/{name}/predict",
-    summary="Predict one example or a batch",
-    response_model=schemas.PredictResponse | schemas.PredictBatchResponse,
-    responses=problems(
-        *READING,
+@router.endpoint(
+    "POST /v1/models/{name}/predict",
+    "Predict one example or a batch",
+    "predict",
+    schemas.PredictResponse | schemas.PredictBatchResponse,
+    [
+        "version_not_found",
+        "model_follows",
         "no_version_served",
+        "model_is_online",
+        "batch_too_large",
+        "queue_full",
         "predictions_full",
         "version_damaged",
-        "model_is_online",
-        "version_not_found",
-    ),
-    openapi_extra={
-        **body(
-            schemas.PredictRequest,
-            schemas.PredictBatch,
-            schemas.TrainedRequest,
-            schemas.TrainedBatch,
-            example={"x": {"word=cat": 1}, "probabilities": True, "top": 10},
-        ),
-        "parameters": described(Predicting),
-    },
+    ],
+    takes=(schemas.PredictRequest, schemas.PredictBatch, schemas.TrainedRequest, schemas.TrainedBatch),
+    example={"x": {"word=cat": 1}, "probabilities": True, "top": 10},
+    query=Predicting,
 )
-@needs("predict")
 async def predict(request: Request, name: str) -> Response:
     """Predicts labels, scores and, if requested, probabilities. A batch is predicted in its order."""
     context = context_of(request)
@@ -116,6 +92,8 @@ async def predict(request: Request, name: str) -> Response:
     hosted = await context.registry.get(name)
     if wanted.keep == "record" and not isinstance(hosted, Replica):
         raise wrong("keep", "must be true or false for a trained model, which stores no records")
+    if wanted.keep != "false" and isinstance(hosted, Replica):
+        hosted.check_leads()  # its predictions could not be labelled
     records_of = hosted.records
     if (number := wanted.version) is not None:
         signature = await context.registry.ask(trained(hosted), lambda model: model.signature_of(number))
@@ -155,38 +133,32 @@ async def predict(request: Request, name: str) -> Response:
     return JSONAnswer(content)
 
 
-@router.post(
-    "/v1/models/{name}/update",
-    summary="Learn one example or a batch",
-    response_model=schemas.UpdateResponse,
-    responses=problems(*LEARNING),
-    openapi_extra={
-        **body(schemas.UpdateItem, schemas.UpdateBatch, example=_EXAMPLE),
-        **idempotency.PARAMETER,
-    },
+@router.endpoint(
+    "POST /v1/models/{name}/update",
+    "Learn one example or a batch",
+    "learn",
+    schemas.UpdateResponse,
+    LEARNING,
+    takes=(schemas.UpdateItem, schemas.UpdateBatch),
+    example=_EXAMPLE,
+    keyed=True,
 )
-@needs("learn")
 async def update(request: Request, name: str) -> Response:
     """Learns examples; the response arrives when they are logged and learnt. A batch is learnt in its order, all or
     none."""
     return await _learn(request, name, "update")
 
 
-@router.post(
-    "/v1/models/{name}/predict-update",
-    summary="Predict, then learn, one example or a batch",
-    response_model=schemas.PredictUpdateResponse | schemas.PredictUpdateBatchResponse,
-    responses=problems(*LEARNING),
-    openapi_extra={
-        **body(
-            schemas.PredictUpdateRequest,
-            schemas.PredictUpdateBatch,
-            example={**_EXAMPLE, "probabilities": True},
-        ),
-        **idempotency.PARAMETER,
-    },
+@router.endpoint(
+    "POST /v1/models/{name}/predict-update",
+    "Predict, then learn, one example or a batch",
+    ("predict", "learn"),
+    schemas.PredictUpdateResponse | schemas.PredictUpdateBatchResponse,
+    LEARNING,
+    takes=(schemas.PredictUpdateRequest, schemas.PredictUpdateBatch),
+    example={**_EXAMPLE, "probabilities": True},
+    keyed=True,
 )
-@needs("predict", "learn")
 async def predict_update(request: Request, name: str) -> Response:
     """Learns examples like `update`, and returns what was predicted for each just before it was learnt."""
     return await _learn(request, name, "predict-update")
@@ -223,11 +195,8 @@ async def _keep(
     """
     now_ms = time.time_ns() // 1_000_000
     ids = [prediction_ids.make(now_ms, os.urandom(prediction_ids.N_RANDOM_BYTES)) for _ in xs]
-
-    def ask(hosted: HostedModel) -> Awaitable[None]:
-        return hosted.keep(ids, xs, predicted.predictions, predicted.version, records)
-
-    await context.registry.ask(hosted, ask)
+    predictions, version = predicted.predictions, predicted.version
+    await context.registry.ask(hosted, lambda hosted: hosted.keep(ids, xs, predictions, version, records))
     return ids, rfc3339(now_ms + int(context.settings.prediction_ttl_seconds * 1000))
 
 
@@ -241,7 +210,7 @@ async def _learn(request: Request, name: str, operation: str) -> Response:
 async def _learn_with(replica: Replica, request: Request, operation: str, context: Context) -> Response:
     settings = context.settings
     deadline = time.monotonic() + settings.max_queue_wait_seconds
-    replica.check_wait()  # before anything is read: refusing is cheap then
+    replica.check_wait()  # before the body is read, when rejecting is cheap
     raw = await read_body(request, JSON, settings.max_body_bytes)
     started = time.perf_counter()
     want_predictions = operation == "predict-update"
@@ -260,7 +229,7 @@ async def _learn_with(replica: Replica, request: Request, operation: str, contex
         probabilities = want_predictions and take_flag(document, "probabilities")
         items = await to_items(document, convert, batch, settings.max_batch_examples)
         del document
-    if want_predictions and (key is None or not replica.has_seen(key)):  # a retry gets what it got
+    if want_predictions and (key is None or not replica.has_seen(key)):  # a retry gets the same response
         check_size(items, sum(replica.answer_sizes(items.values)), probabilities, context)
     access_of(request).charge(len(items.values))
     updated = await _update(context, replica, items, key, want_predictions, probabilities, deadline)

@@ -4,8 +4,8 @@ import re
 from collections.abc import Awaitable
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Query
-from pydantic import BeforeValidator, Field, ValidationError
+from fastapi import Query
+from pydantic import BeforeValidator, Field
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -13,20 +13,19 @@ from manylabel_core import Vocabulary
 from manylabel_service.api import schemas
 from manylabel_service.api.context import Context, ContextOf
 from manylabel_service.api.translation.model_access import MEASURED, WhichVersion, measured, online
-from manylabel_service.api.translation.to_json import receipt
+from manylabel_service.api.translation.to_json import receipt_answer
 from manylabel_service.api.web import idempotency
-from manylabel_service.api.web.access import needs
-from manylabel_service.api.web.large_json import read_json, read_large_json
-from manylabel_service.api.web.parameters import Flag, each_once, one_of, up_to
+from manylabel_service.api.web.large_json import read_large_json, read_model
+from manylabel_service.api.web.parameters import Flag, one_of, up_to
 from manylabel_service.api.web.problems import invalid
-from manylabel_service.api.web.routes import GuardedRoute, body, json_answer, problems
-from manylabel_service.api.web.validation import Path, check_known, invalid_body
+from manylabel_service.api.web.routes import Router, json_answer
+from manylabel_service.api.web.validation import Path, check_known, validated
 from manylabel_service.online.replica import Replica
 from manylabel_service.online.state.label_details import MAX_DESCRIBED, DetailsOfLabels
 from manylabel_service.online.state.label_table import SORTS, label_page
 from manylabel_service.online.state.outcome import UpdateResult
 
-router = APIRouter(route_class=GuardedRoute, tags=["models"])
+router = Router("models", errors=["model_not_found", "model_is_trained"])
 
 MAX_LISTED = 1000
 
@@ -50,14 +49,9 @@ class Listing(WhichVersion):
     """Maximum number of labels listed."""
 
 
-@router.get(
-    "/v1/models/{name}/labels",
-    summary="List the labels of a model",
-    response_model=schemas.LabelList,
-    responses=problems(*MEASURED),
-    dependencies=[Depends(each_once)],
+@router.endpoint(
+    "GET /v1/models/{name}/labels", "List the labels of a model", "read", schemas.LabelList, MEASURED, named=False
 )
-@needs("read")
 async def list_labels(context: ContextOf, name: str, query: Annotated[Listing, Query()]) -> Response:
     """Lists labels with their frequency, prequential metrics and thresholds. For a trained model, the metrics are those
     of the predictions of one version."""
@@ -73,100 +67,97 @@ _Change = (
     schemas.RenameRequest | schemas.MergeRequest | schemas.RetireRequest | schemas.PauseRequest | schemas.ResumeRequest
 )
 
-_CHANGING = (
-    *("malformed_json", "model_not_found", "label_not_found", "model_is_trained", "idempotency_in_flight"),
-    *("body_too_large", "unsupported_media_type", "invalid_request", "idempotency_key_reused", "queue_full"),
-    *("not_ready", "storage_unavailable"),
-)
 
-
-@router.post(
-    "/v1/models/{name}/labels/rename",
-    summary="Rename a label",
-    response_model=schemas.UpdateResponse,
-    responses=problems(*_CHANGING, "label_exists", "labels_declared", "limit_exceeded"),
-    openapi_extra={
-        **body(schemas.RenameRequest, example={"label": "petz", "to": "pets"}),
-        **idempotency.PARAMETER,
-    },
+@router.endpoint(
+    "POST /v1/models/{name}/labels/rename",
+    "Rename a label",
+    "admin",
+    schemas.UpdateResponse,
+    ["model_follows", "label_not_found", "label_exists", "labels_declared", "queue_full", "limit_exceeded"],
+    takes=schemas.RenameRequest,
+    example={"label": "petz", "to": "pets"},
+    keyed=True,
 )
-@needs("admin")
 async def rename_label(request: Request, context: ContextOf, name: str) -> Response:
     """Renames a label; everything learnt about it stays. From this point of the log on, on every server, its old name
     stands for it in later updates, unless the model refuses old names."""
     return await _relabel(request, context, name, schemas.RenameRequest)
 
 
-@router.post(
-    "/v1/models/{name}/labels/merge",
-    summary="Merge a label into another",
-    response_model=schemas.UpdateResponse,
-    responses=problems(*_CHANGING, "label_exists", "limit_exceeded"),
-    openapi_extra={
-        **body(schemas.MergeRequest, example={"label": "petz", "into": "pets"}),
-        **idempotency.PARAMETER,
-    },
+@router.endpoint(
+    "POST /v1/models/{name}/labels/merge",
+    "Merge a label into another",
+    "admin",
+    schemas.UpdateResponse,
+    ["model_follows", "label_not_found", "label_exists", "queue_full", "limit_exceeded"],
+    takes=schemas.MergeRequest,
+    example={"label": "petz", "into": "pets"},
+    keyed=True,
 )
-@needs("admin")
 async def merge_label(request: Request, context: ContextOf, name: str) -> Response:
     """Retires a label, and lets its names, old ones included, stand for another label from this point of the log on.
     The other label keeps what it has learnt, and takes over nothing from the merged one."""
     return await _relabel(request, context, name, schemas.MergeRequest)
 
 
-@router.post(
-    "/v1/models/{name}/labels/retire",
-    summary="Retire a label",
-    response_model=schemas.UpdateResponse,
-    responses=problems(*_CHANGING),
-    openapi_extra={**body(schemas.RetireRequest, example={"label": "petz"}), **idempotency.PARAMETER},
+@router.endpoint(
+    "POST /v1/models/{name}/labels/retire",
+    "Retire a label",
+    "admin",
+    schemas.UpdateResponse,
+    ["model_follows", "label_not_found", "queue_full"],
+    takes=schemas.RetireRequest,
+    example={"label": "petz"},
+    keyed=True,
 )
-@needs("admin")
 async def retire_label(request: Request, context: ContextOf, name: str) -> Response:
     """Retires a label: from this point of the log on, on every server, it is not predicted, and updates that name it
     are rejected. It keeps its column and its name."""
     return await _relabel(request, context, name, schemas.RetireRequest)
 
 
-@router.post(
-    "/v1/models/{name}/labels/pause",
-    summary="Pause a label",
-    response_model=schemas.UpdateResponse,
-    responses=problems(*_CHANGING),
-    openapi_extra={**body(schemas.PauseRequest, example={"label": "pets"}), **idempotency.PARAMETER},
+@router.endpoint(
+    "POST /v1/models/{name}/labels/pause",
+    "Pause a label",
+    "admin",
+    schemas.UpdateResponse,
+    ["model_follows", "label_not_found", "queue_full"],
+    takes=schemas.PauseRequest,
+    example={"label": "pets"},
+    keyed=True,
 )
-@needs("admin")
 async def pause_label(request: Request, context: ContextOf, name: str) -> Response:
     """Pauses a label: from this point of the log on, on every server, it is not predicted until it is resumed. Updates
     can name it; the model treats its truth as unknown."""
     return await _relabel(request, context, name, schemas.PauseRequest)
 
 
-@router.post(
-    "/v1/models/{name}/labels/resume",
-    summary="Resume a label",
-    response_model=schemas.UpdateResponse,
-    responses=problems(*_CHANGING),
-    openapi_extra={**body(schemas.ResumeRequest, example={"label": "pets"}), **idempotency.PARAMETER},
+@router.endpoint(
+    "POST /v1/models/{name}/labels/resume",
+    "Resume a label",
+    "admin",
+    schemas.UpdateResponse,
+    ["model_follows", "label_not_found", "queue_full"],
+    takes=schemas.ResumeRequest,
+    example={"label": "pets"},
+    keyed=True,
 )
-@needs("admin")
 async def resume_label(request: Request, context: ContextOf, name: str) -> Response:
     """Resumes a label: from this point of the log on, on every server, it is learnt and predicted again, with what was
     learnt before the pause."""
     return await _relabel(request, context, name, schemas.ResumeRequest)
 
 
-@router.patch(
-    "/v1/models/{name}/labels",
-    summary="Set titles, descriptions and URIs of labels",
-    response_model=schemas.UpdateResponse,
-    responses=problems(*_CHANGING, "label_exists", "limit_exceeded"),
-    openapi_extra={
-        **body(schemas.DescribeRequest, example={"labels": {"pets": {"title": "Pets and other animals"}}}),
-        **idempotency.PARAMETER,
-    },
+@router.endpoint(
+    "PATCH /v1/models/{name}/labels",
+    "Set titles, descriptions and URIs of labels",
+    "admin",
+    schemas.UpdateResponse,
+    ["model_follows", "label_not_found", "label_exists", "queue_full", "limit_exceeded"],
+    takes=schemas.DescribeRequest,
+    example={"labels": {"pets": {"title": "Pets and other animals"}}},
+    keyed=True,
 )
-@needs("admin")
 async def describe_labels(request: Request, context: ContextOf, name: str) -> Response:
     """Sets details of labels. A null field is removed, an omitted one stays. An unknown label is declared, unless the
     labels were declared when the model was created. All labels change or none, from this point of the log on, on every
@@ -175,32 +166,25 @@ async def describe_labels(request: Request, context: ContextOf, name: str) -> Re
     document, raw = await read_large_json(request, context.settings.max_body_bytes)
     key = idempotency.idempotency_key(request, "describe", raw)
     _check_count(document)
-    try:
-        wanted = schemas.DescribeRequest.model_validate(document)
-    except ValidationError as error:
-        raise invalid_body(error, (), _path_of_edit, {(): schemas.DescribeRequest}) from error
+    wanted = validated(schemas.DescribeRequest, document, (), _path_of_edit)
     edits = {label: edit.model_dump(exclude_unset=True) for label, edit in wanted.labels.items()}
     updated = await context.registry.ask(replica, lambda replica: replica.describe(edits, key))
-    return json_answer(receipt(updated, request.scope), headers=[idempotency.REPLAYED] if updated.replayed else [])
+    return receipt_answer(updated, request)
 
 
-@router.put(
-    "/v1/models/{name}/groups",
-    summary="Set the groups and parents of labels",
-    response_model=schemas.UpdateResponse,
-    responses=problems(*(code for code in _CHANGING if code != "label_not_found"), "limit_exceeded"),
-    openapi_extra={
-        **body(
-            schemas.GroupsRequest,
-            example={
-                "groups": [{"name": "priority", "labels": ["low", "mid", "high"], "choose": "one"}],
-                "parents": {"refund": "billing"},
-            },
-        ),
-        **idempotency.PARAMETER,
+@router.endpoint(
+    "PUT /v1/models/{name}/groups",
+    "Set the groups and parents of labels",
+    "admin",
+    schemas.UpdateResponse,
+    ["model_follows", "queue_full", "limit_exceeded"],
+    takes=schemas.GroupsRequest,
+    example={
+        "groups": [{"name": "priority", "labels": ["low", "mid", "high"], "choose": "one"}],
+        "parents": {"refund": "billing"},
     },
+    keyed=True,
 )
-@needs("admin")
 async def set_groups(request: Request, context: ContextOf, name: str) -> Response:
     """Replaces all groups and parents of the model, from this point of the log on, on every server. Predictions satisfy
     them, and true labels that contradict them are rejected. An unknown label is declared, unless the labels were
@@ -208,13 +192,10 @@ async def set_groups(request: Request, context: ContextOf, name: str) -> Respons
     replica = online(await context.registry.get(name))
     document, raw = await read_large_json(request, context.settings.max_body_bytes)
     key = idempotency.idempotency_key(request, "groups", raw)
-    try:
-        wanted = schemas.GroupsRequest.model_validate(document)
-    except ValidationError as error:
-        raise invalid_body(error, (), _path_of_edit, {(): schemas.GroupsRequest}) from error
+    wanted = validated(schemas.GroupsRequest, document, (), _path_of_edit)
     groups = [each.group for each in wanted.groups]
     updated = await context.registry.ask(replica, lambda replica: replica.regroup(groups, wanted.parents, key))
-    return json_answer(receipt(updated, request.scope), headers=[idempotency.REPLAYED] if updated.replayed else [])
+    return receipt_answer(updated, request)
 
 
 def _check_count(document: Any) -> None:
@@ -239,12 +220,8 @@ async def _relabel(
     kind: type[_Change],
 ) -> Response:
     replica = online(await context.registry.get(name))
-    document, raw = await read_json(request, context.settings.max_body_bytes)
+    wanted, raw = await read_model(request, context.settings.max_body_bytes, kind)
     key = idempotency.idempotency_key(request, request.url.path.rpartition("/")[2], raw)
-    try:
-        wanted = kind.model_validate(document)
-    except ValidationError as error:
-        raise invalid_body(error, (), tuple, {(): kind}) from error
 
     def ask(replica: Replica) -> Awaitable[UpdateResult]:
         if isinstance(wanted, schemas.MergeRequest):
@@ -254,4 +231,4 @@ async def _relabel(
         return replica.relabel(wanted.label, wanted.to if isinstance(wanted, schemas.RenameRequest) else None, key)
 
     updated = await context.registry.ask(replica, ask)
-    return json_answer(receipt(updated, request.scope), headers=[idempotency.REPLAYED] if updated.replayed else [])
+    return receipt_answer(updated, request)

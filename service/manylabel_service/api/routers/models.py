@@ -4,9 +4,9 @@ import asyncio
 from contextlib import ExitStack
 from functools import partial
 from mmap import MAP_PRIVATE, mmap
-from typing import IO, Annotated, Any
+from typing import IO, Annotated, Any, Literal
 
-from fastapi import APIRouter, Depends, Query
+from fastapi import Query
 from pydantic import BaseModel, Field, ValidationError
 from starlette.requests import Request
 from starlette.responses import Response
@@ -18,14 +18,14 @@ from manylabel_service.api.translation.from_json import path_in_spec, read_momen
 from manylabel_service.api.translation.model_access import HISTORY, MEASURED, WhichVersion, measured, online, trained
 from manylabel_service.api.translation.to_json import reliability
 from manylabel_service.api.translation.uploads import receive_file
-from manylabel_service.api.web.access import AccessOf, needs
+from manylabel_service.api.web.access import AccessOf
 from manylabel_service.api.web.audited import note
 from manylabel_service.api.web.bodies import BYTES
 from manylabel_service.api.web.large_json import read_large_json
-from manylabel_service.api.web.parameters import Parameters, each_once, each_once_but, wrong
+from manylabel_service.api.web.parameters import Parameters, wrong
 from manylabel_service.api.web.parse_queue import LARGE_BYTES
 from manylabel_service.api.web.problems import invalid
-from manylabel_service.api.web.routes import GuardedRoute, body, json_answer, listed, problems
+from manylabel_service.api.web.routes import Router, body, json_answer, listed
 from manylabel_service.api.web.validation import Path, check_all_known, invalid_body
 from manylabel_service.errors import InvalidField, LabelNotFound, NoReliability, NotCalibrated
 from manylabel_service.hosting.hosted_model import HostedModel
@@ -38,55 +38,40 @@ from manylabel_service.online.state.metrics_history import metrics_history
 from manylabel_service.online.state.model import OnlineModel
 from manylabel_service.settings import Settings
 
-router = APIRouter(route_class=GuardedRoute, tags=["models"])
+router = Router("models", errors=["model_not_found"])
 
-CREATING = (
-    "model_exists",
-    "body_too_large",
-    "unsupported_media_type",
-    "invalid_request",
-    "not_ready",
-    "storage_unavailable",
-    "limit_exceeded",
-)
 
 _EXAMPLE = {"name": "tags", "algorithm": "falt", "params": {"eta": 0.5, "passes_per_label": 1.0}, "scaling": "unit"}
 
 
-@router.post(
-    "/v1/models",
-    summary="Create a model",
-    status_code=201,
-    response_model=schemas.ModelStatus,
-    responses=problems(
-        "malformed_json",
-        "model_not_found",
-        "model_is_online",
-        "version_not_found",
-        "no_version_served",
-        "version_damaged",
-        "model_is_trained",
-        *HISTORY,
-        *CREATING,
-    ),
-    openapi_extra=body(schemas.ModelRequest, example=_EXAMPLE),
+@router.endpoint(
+    "POST /v1/models",
+    "Create a model",
+    "admin",
+    schemas.ModelStatus | schemas.StoredModel,
+    ["model_not_found", "model_is_trained", "model_exists", "limit_exceeded", *HISTORY, *MEASURED],
+    takes=schemas.ModelRequest,
+    example=_EXAMPLE,
+    status=201,
 )
-@needs("admin")
 async def create_model(request: Request, context: ContextOf, access: AccessOf) -> Response:
     """Creates an online model: empty, initialised from a version of a trained one, or a fork, which begins with the
-    state of another model at a position or time. The header Location has its address."""
+    state of another model at a position or time. A follower learns from the log of another model, with a spec of its
+    own, and takes no updates. The header Location has its address."""
     document, raw = await read_large_json(request, context.settings.max_body_bytes)
     names_of_clients = isinstance(document, dict) and isinstance(document.get("parents"), dict)
     check_all_known({**document, "parents": None} if names_of_clients else document, ())
     _check_count(document, context.settings)
     try:
-        # Names by the hundred thousand hold the interpreter for long.
+        # Parsing hundreds of thousands of names holds the interpreter lock for long.
         large = len(raw) >= LARGE_BYTES
         wanted, spec = await asyncio.to_thread(_validated, document) if large else _validated(document)
     except ValidationError as error:
         raise invalid_body(error, (), path_in_spec, _described(document)) from error
     note(request.scope, model=spec.name)
-    access.require_names(spec.name, *[each.model for each in (wanted.init_from, wanted.fork) if each is not None])
+    access.require_names(spec.name, *[each.model for each in (wanted.init_from, wanted.fork, wanted.follow) if each])
+    if wanted.follow is not None:
+        return await _followed(context, spec, wanted, wanted.follow)
     if wanted.fork is not None:
         return created(await _forked(context, spec.name, wanted.fork, document))
     if wanted.init_from is not None:
@@ -155,52 +140,68 @@ async def _forked(context: Context, name: str, source: schemas.ForkSource, docum
         return await context.registry.create(state.online_spec.model_copy(update={"name": name}), state)
 
 
-@router.get(
-    "/v1/models",
-    summary="List models",
-    response_model=schemas.ModelList,
-    responses=problems("not_ready", "storage_unavailable"),
-)
-@needs("read")
+async def _followed(
+    context: Context, spec: ModelSpec, wanted: schemas.ModelRequest, source: schemas.FollowSource
+) -> Response:
+    """Create a model that learns from the log of another."""
+    for field in ("init_from", "fork", "groups", "parents", "promise"):
+        if getattr(wanted, field):
+            raise invalid((field,), "must be left out: a follower has what the other model has")
+    if wanted.details:
+        raise invalid(("labels",), "must be names without details: a follower has those of the other model")
+    if source.model == spec.name:
+        raise invalid(("follow", "model"), "must be another model")
+    try:
+        until = None if source.until is None else read_moment(source.until)
+    except ValueError as error:
+        raise invalid(("follow", "until"), str(error)) from None
+    if wanted.leaves_text:
+        spec = spec.model_copy(update={"text": None})
+    leader = online(await context.registry.get(source.model))
+    async with context.examining:
+        beginning = await context.registry.ask(
+            leader, lambda leader: leader.begin_follower(spec, from_start=source.from_ == "start", until=until)
+        )
+    replica = await context.registry.create(*beginning)
+    if replica.serving:
+        return created(replica)
+    location = f"/v1/models/{replica.name}".encode()
+    return json_answer(context.registry.described(replica), 201, [(b"location", location)])
+
+
+@router.endpoint("GET /v1/models", "List models", "read", schemas.ModelList)
 async def list_models(context: ContextOf, access: AccessOf) -> Response:
     """Lists the models that the caller may see, by name. A model that is not in this server's memory has only the
     fields of its spec."""
     return json_answer(listed("models", *await context.registry.list(access.may_see)))
 
 
-@router.get(
-    "/v1/models/{name}",
-    summary="Show a model",
-    response_model=schemas.ModelStatus | schemas.TrainedStatus,
-    responses=problems("model_not_found", "not_ready", "storage_unavailable"),
-)
-@needs("read")
+@router.endpoint("GET /v1/models/{name}", "Show a model", "read", schemas.ModelStatus | schemas.TrainedStatus)
 async def show_model(context: ContextOf, name: str) -> Response:
     """Shows a model: its spec, how much it has learnt, and its metrics."""
     return json_answer(to_dict(await context.registry.get(name)))
 
 
-@router.delete(
-    "/v1/models/{name}",
-    summary="Delete a model",
-    status_code=204,
-    responses=problems("model_not_found", "not_ready", "storage_unavailable"),
-)
-@needs("admin")
-async def delete_model(context: ContextOf, name: str) -> Response:
-    """Deletes a model with its log and snapshots, or its versions. The name can be used again."""
-    await context.registry.delete(name)
+class WhatToDelete(Parameters):
+    """Parameters of a deletion."""
+
+    followers: Literal["delete"] | None = None
+    """`delete`: the followers of the model are deleted too."""
+
+
+@router.endpoint("DELETE /v1/models/{name}", "Delete a model", "admin", errors=["model_has_followers"], status=204)
+async def delete_model(
+    context: ContextOf, access: AccessOf, name: str, query: Annotated[WhatToDelete, Query()]
+) -> Response:
+    """Deletes a model with its log and snapshots, or its versions. The name can be used again. A model with followers
+    is deleted only together with them."""
+    if query.followers is not None:
+        access.require_names(*await context.registry.followers(name))
+    await context.registry.delete(name, with_followers=query.followers is not None)
     return Response(status_code=204)
 
 
-@router.get(
-    "/v1/models/{name}/metrics",
-    summary="Show metrics",
-    response_model=schemas.Metrics,
-    responses=problems(*MEASURED),
-    dependencies=[Depends(each_once)],
-)
-@needs("read")
+@router.endpoint("GET /v1/models/{name}/metrics", "Show metrics", "read", schemas.Metrics, MEASURED)
 async def show_metrics(context: ContextOf, name: str, query: Annotated[WhichVersion, Query()]) -> Response:
     """Returns prequential metrics: every example is predicted before it is learnt. Those of a trained model are of the
     predictions of one version, by their delayed labels."""
@@ -218,14 +219,13 @@ class WhichHistory(WhichVersion):
     """Label whose metrics to include; can be repeated, up to 16 times."""
 
 
-@router.get(
-    "/v1/models/{name}/metrics/history",
-    summary="Show the metrics history",
-    response_model=schemas.MetricsHistory,
-    responses=problems("label_not_found", *MEASURED),
-    dependencies=[Depends(each_once_but("label"))],
+@router.endpoint(
+    "GET /v1/models/{name}/metrics/history",
+    "Show the metrics history",
+    "read",
+    schemas.MetricsHistory,
+    ["label_not_found", *MEASURED],
 )
-@needs("read")
 async def show_metrics_history(context: ContextOf, name: str, query: Annotated[WhichHistory, Query()]) -> Response:
     """Returns the metrics of the call without `/history` by the number of examples learnt, in columns: at fewer than
     256 equally spaced points, and now. The points are part of the state: they are identical on every replica, and a
@@ -241,16 +241,13 @@ class WhichReliability(Parameters):
     """Label to count; default: all labels together."""
 
 
-@router.get(
-    "/v1/models/{name}/metrics/reliability",
-    summary="Show the reliability diagram",
-    response_model=schemas.Reliability,
-    responses=problems(
-        "model_not_found", "label_not_found", "model_is_trained", "invalid_request", "not_ready", "storage_unavailable"
-    ),
-    dependencies=[Depends(each_once)],
+@router.endpoint(
+    "GET /v1/models/{name}/metrics/reliability",
+    "Show the reliability diagram",
+    "read",
+    schemas.Reliability,
+    ["label_not_found", "model_is_trained"],
 )
-@needs("read")
 async def show_reliability(context: ContextOf, name: str, query: Annotated[WhichReliability, Query()]) -> Response:
     """Returns the reliability diagram: the share of true labels among those predicted with about the same probability.
     Each example is predicted before it is learnt, and counts with every label whose truth is known. Delayed labels
@@ -277,15 +274,24 @@ def created(replica: HostedModel) -> Response:
     return json_answer(to_dict(replica), 201, [(b"location", f"/v1/models/{replica.record.name}".encode())])
 
 
-@router.put(
-    "/v1/models/{name}",
-    summary="Create a model from a snapshot",
-    status_code=201,
-    response_model=schemas.ModelStatus,
-    responses=problems("stream_idle", "storage_full", *CREATING),
+@router.endpoint(
+    "PUT /v1/models/{name}",
+    "Create a model from a snapshot",
+    "export",
+    schemas.ModelStatus,
+    [
+        "stream_idle",
+        "model_exists",
+        "body_too_large",
+        "unsupported_media_type",
+        "invalid_request",
+        "storage_full",
+        "limit_exceeded",
+    ],
+    named=False,
+    status=201,
     openapi_extra=body(media_type="application/octet-stream"),
 )
-@needs("export")
 async def upload_model(request: Request, context: ContextOf, name: str) -> Response:
     """Creates a model from a downloaded snapshot, of this server or another. The new model predicts like the old one
     and continues from there; it does not know the old one's idempotency keys and stored predictions."""

@@ -6,7 +6,6 @@ from functools import partial
 from importlib.metadata import version as release_of
 from typing import Any
 
-from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -27,10 +26,9 @@ from manylabel_service.api.translation.inference import (
 )
 from manylabel_service.api.translation.model_access import trained
 from manylabel_service.api.translation.to_json import check_numbers
-from manylabel_service.api.web.access import OPEN, access_of, needs
+from manylabel_service.api.web.access import access_of
 from manylabel_service.api.web.bodies import read_body
-from manylabel_service.api.web.routes import DirectRoute, GuardedRoute, JSONAnswer, body, content, json_answer
-from manylabel_service.api.web.routes import problems as problems_as
+from manylabel_service.api.web.routes import DirectRoute, JSONAnswer, Router, body, content, json_answer
 from manylabel_service.errors import InvalidExample
 from manylabel_service.hosting.hosted_model import HostedModel
 from manylabel_service.hosting.predictions import PredictResult
@@ -38,9 +36,7 @@ from manylabel_service.hosting.signature import Signature
 from manylabel_service.online.replica import Replica
 from manylabel_service.trained.model import TrainedModel
 
-router = APIRouter(route_class=GuardedRoute, tags=["Open Inference Protocol"])
-
-problems = partial(problems_as, document=schemas.InferenceError, media_type="application/json")
+router = Router("Open Inference Protocol", error=(schemas.InferenceError, "application/json"))
 
 _LOOKING = ("model_not_found", "no_version_served", "version_damaged", "not_ready", "storage_unavailable")
 _VERSION = (*_LOOKING, "version_not_found", "model_is_online")
@@ -59,108 +55,103 @@ _EXAMPLE = {
 }
 
 
-@needs("predict")
+_INFERRING: dict[str, Any] = {
+    "scopes": "predict",
+    "answer": schemas.InferResponse,
+    "answers": {200: _BINARY},
+    "route_class_override": DirectRoute,
+    "response_model_exclude_unset": True,
+    "openapi_extra": body(schemas.InferRequest, example=_EXAMPLE),
+}
+_SUMMARY = "Predict by the Open Inference Protocol"
+
+
+@router.endpoint("POST /v2/models/{name}/infer", _SUMMARY, errors=[*_LOOKING, *_READING], **_INFERRING)
 async def infer(request: Request, name: str) -> Response:
     """Predicts a batch. The input `x` has, for each example, a row of numbers, a text or a JSON object."""
     return await _infer(request, name, None)
 
 
-@needs("predict")
+@router.endpoint(
+    "POST /v2/models/{name}/versions/{version}/infer", _SUMMARY, errors=[*_VERSION, *_READING], **_INFERRING
+)
 async def infer_by_version(request: Request, name: str, version: str) -> Response:
     """Predicts a batch with a version of a trained model, served or not."""
     return await _infer(request, name, read_number(name, version))
 
 
-for _path, _endpoint, _codes in (
-    ("/v2/models/{name}/infer", infer, _LOOKING),
-    ("/v2/models/{name}/versions/{version}/infer", infer_by_version, _VERSION),
-):
-    router.add_api_route(
-        _path,
-        _endpoint,
-        methods=["POST"],
-        route_class_override=DirectRoute,
-        summary="Predict by the Open Inference Protocol",
-        response_model=schemas.InferResponse,
-        response_model_exclude_unset=True,
-        responses={200: _BINARY, **problems(*_codes, *_READING)},
-        openapi_extra=body(schemas.InferRequest, example=_EXAMPLE),
-    )
-
-
-@router.get("/v2", summary="Describe the server", response_model=schemas.ServerMetadata, responses=problems())
-@OPEN
+@router.endpoint("GET /v2", "Describe the server", None, schemas.ServerMetadata, stored=False)
 async def server_metadata() -> Response:
     """Returns the name of the server, its release, and its extensions of the protocol."""
     document = {"name": "manylabel", "version": release_of("manylabel"), "extensions": [EXTENSION]}
     return json_answer(document)
 
 
-@router.get("/v2/health/live", summary="Is the server alive?", response_model=schemas.ServerLive, responses=problems())
-@OPEN
+@router.endpoint("GET /v2/health/live", "Is the server alive?", None, schemas.ServerLive, stored=False)
 async def server_live() -> Response:
     """Responds 200 as soon as the process responds at all."""
     return json_answer({"live": True})
 
 
-@router.get(
-    "/v2/health/ready",
-    summary="Is the server ready?",
-    response_model=schemas.ServerReady,
-    responses=problems("not_ready", "release_too_old", "replay_mismatch"),
+@router.endpoint(
+    "GET /v2/health/ready",
+    "Is the server ready?",
+    None,
+    schemas.ServerReady,
+    ["not_ready", "release_too_old", "replay_mismatch"],
+    stored=False,
 )
-@OPEN
 async def server_ready(context: ContextOf) -> Response:
     """Responds 200 when every model is restored and caught up."""
     context.registry.check_ready()
     return json_answer({"ready": True})
 
 
-@router.get(
-    "/v2/models/{name}",
-    summary="Describe a model",
-    response_model=schemas.ModelMetadata,
-    responses=problems(*_LOOKING),
+@router.endpoint(
+    "GET /v2/models/{name}",
+    "Describe a model",
+    "read",
+    schemas.ModelMetadata,
+    ["model_not_found", "no_version_served", "version_damaged"],
 )
-@needs("read")
 async def model_metadata(context: ContextOf, name: str) -> Response:
     """Describes the tensors that the model accepts and returns. A model that is not in memory is loaded."""
     return json_answer(metadata(name, await _signature(context, await context.registry.get(name), None)))
 
 
-@router.get(
-    "/v2/models/{name}/versions/{version}",
-    summary="Describe a version of a model",
-    response_model=schemas.ModelMetadata,
-    responses=problems(*_VERSION),
+@router.endpoint(
+    "GET /v2/models/{name}/versions/{version}",
+    "Describe a version of a model",
+    "read",
+    schemas.ModelMetadata,
+    ["model_not_found", "version_not_found", "no_version_served", "model_is_online", "version_damaged"],
 )
-@needs("read")
 async def version_metadata(context: ContextOf, name: str, version: str) -> Response:
     """Describes the tensors that a version of a trained model accepts and returns; the version is loaded."""
     hosted = await context.registry.get(name)
     return json_answer(metadata(name, await _signature(context, hosted, read_number(name, version))))
 
 
-@router.get(
-    "/v2/models/{name}/ready",
-    summary="Is a model ready?",
-    response_model=schemas.ModelReady,
-    responses=problems(*_LOOKING),
+@router.endpoint(
+    "GET /v2/models/{name}/ready",
+    "Is a model ready?",
+    "predict",
+    schemas.ModelReady,
+    ["model_not_found", "no_version_served", "version_damaged"],
 )
-@needs("predict")
 async def model_ready(context: ContextOf, name: str) -> Response:
     """Responds 200 when the model can predict. A model that is not in memory is loaded."""
     await _signature(context, await context.registry.get(name), None)
     return json_answer({"name": name, "ready": True})
 
 
-@router.get(
-    "/v2/models/{name}/versions/{version}/ready",
-    summary="Is a version of a model ready?",
-    response_model=schemas.ModelReady,
-    responses=problems(*_VERSION),
+@router.endpoint(
+    "GET /v2/models/{name}/versions/{version}/ready",
+    "Is a version of a model ready?",
+    "predict",
+    schemas.ModelReady,
+    ["model_not_found", "version_not_found", "no_version_served", "model_is_online", "version_damaged"],
 )
-@needs("predict")
 async def version_ready(context: ContextOf, name: str, version: str) -> Response:
     """Responds 200 when the version of a trained model can predict; the version is loaded."""
     await _signature(context, await context.registry.get(name), read_number(name, version))
@@ -182,7 +173,7 @@ async def _infer(request: Request, name: str, version: int | None) -> Response:
     context = context_of(request)
     settings = context.settings
     hosted = await context.registry.get(name)
-    raw = await read_body(request, None, settings.max_body_bytes)  # the protocol names no media type, clients send none
+    raw = await read_body(request, None, settings.max_body_bytes)  # clients send no media type
     started = time.perf_counter()
     signature = await _signature(context, hosted, version)
     convert: Any = to_features if isinstance(hosted, Replica) else to_inputs

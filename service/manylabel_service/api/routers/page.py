@@ -27,7 +27,7 @@ async def index(request: Request) -> Response:
     files = context_of(request).page
     found = files.get(INDEX)
     assert found is not None
-    tag = f'W/"{files.version}"'.encode()  # of its content, however it is packed
+    tag = f'W/"{files.version}"'.encode()  # digest of the content, regardless of its compression
     if any(each.strip() in (tag, b"*") for each in _header(request, b"if-none-match").split(b",")):
         return _answer(request, 304, b"", [(b"etag", tag), (b"cache-control", _ALWAYS_ASK)])
     return _file(request, found, [(b"etag", tag), (b"cache-control", _ALWAYS_ASK)])

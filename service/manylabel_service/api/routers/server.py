@@ -5,7 +5,6 @@ from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from typing import Any
 
-from fastapi import APIRouter
 from prometheus_client import CONTENT_TYPE_LATEST
 from prometheus_client.metrics_core import GaugeMetricFamily, Metric
 from prometheus_client.samples import Sample
@@ -14,14 +13,14 @@ from starlette.responses import Response
 from manylabel_service.access.key import Key
 from manylabel_service.api import schemas
 from manylabel_service.api.context import Context, ContextOf
-from manylabel_service.api.web.access import OPEN, AccessOf, needs
-from manylabel_service.api.web.routes import GuardedRoute, json_answer, problems
+from manylabel_service.api.web.access import AccessOf
+from manylabel_service.api.web.routes import Router, json_answer
 from manylabel_service.clock import now_ms
 from manylabel_service.errors import NotReady, StorageError
 from manylabel_service.hosting.hosted_model import HostedModel
 from manylabel_service.telemetry.exposition import only
 
-router = APIRouter(route_class=GuardedRoute, tags=["server"])
+router = Router("server")
 
 _GAUGES = {
     "model_labels": "Labels known.",
@@ -42,6 +41,7 @@ _TOTALS = {
     "ready": "Whether the server has started and is not stopping, like /readyz.",
     "storage_gone_seconds": "Seconds for which the store has been unreachable; 0 if it responds.",
     "failed_models": "Models that cannot be restored, or whose version cannot be loaded; /readyz lists them.",
+    "archive_lag_seconds": "Seconds since the last complete pass of archiving began, on the server that archives.",
     "downloads": "Running downloads.",
     "snapshot_memory_bytes": "Bytes of memory of snapshots being stored.",
     "webhook_queue_events": "Events waiting for delivery to webhooks; 0 on a server that does not deliver.",
@@ -51,20 +51,20 @@ _TOTALS = {
 """Metrics of the process, by name, with their descriptions."""
 
 
-@router.get("/livez", summary="Is the process alive?", response_model=schemas.Alive, responses=problems())
-@OPEN
+@router.endpoint("GET /livez", "Is the process alive?", None, schemas.Alive, stored=False)
 async def is_live() -> Response:
     """Responds 200 as soon as the process responds at all."""
     return json_answer({"live": True})
 
 
-@router.get(
-    "/readyz",
-    summary="Is the server ready for requests?",
-    response_model=schemas.Ready,
-    responses=problems("not_ready", "release_too_old", "replay_mismatch"),
+@router.endpoint(
+    "GET /readyz",
+    "Is the server ready for requests?",
+    None,
+    schemas.Ready,
+    ["not_ready", "release_too_old", "replay_mismatch"],
+    stored=False,
 )
-@OPEN
 async def is_ready(context: ContextOf, access: AccessOf) -> Response:
     """Responds 503 while the server starts or stops, and while another release has to serve what this one cannot
     (`release_too_old`, `replay_mismatch`), so that a rolling upgrade stops. It responds 503 too if the store had keys
@@ -87,13 +87,7 @@ def check_ready(context: Context) -> None:
     context.keyring.check_ready()
 
 
-@router.get(
-    "/v1/replicas",
-    summary="List the processes that share the store",
-    response_model=schemas.Replicas,
-    responses=problems(),
-)
-@needs("read")
+@router.endpoint("GET /v1/replicas", "List the processes that share the store", "read", schemas.Replicas, stored=False)
 async def list_replicas(context: ContextOf, access: AccessOf) -> Response:
     """Lists the servers and workers that share the store, their releases, and the format and replay versions in
     use.
@@ -122,13 +116,14 @@ def _bounds(versions: tuple[int, int]) -> dict[str, int]:
     return {"first": versions[0], "last": versions[1]}
 
 
-@router.get(
-    "/metrics",
-    summary="Metrics for Prometheus",
+@router.endpoint(
+    "GET /metrics",
+    "Metrics for Prometheus",
+    "read",
+    stored=False,
+    answers={200: {"content": {"text/plain": {"schema": {"type": "string"}}}}},
     response_class=Response,
-    responses={200: {"content": {"text/plain": {"schema": {"type": "string"}}}}, **problems()},
 )
-@needs("read")
 async def scrape_metrics(context: ContextOf, access: AccessOf) -> Response:
     """Returns metrics in the Prometheus text format. Prometheus labels name models, routes and metrics, never a label
     or a feature."""
@@ -143,7 +138,7 @@ async def scrape_metrics(context: ContextOf, access: AccessOf) -> Response:
 async def exposition(context: Context) -> bytes:
     """Return all series of this process."""
     registry, telemetry = context.registry, context.telemetry
-    # Counters outlive a stay in memory: one that goes and comes back with another value misleads who computes rates.
+    # Keep counters of evicted models: a counter that resets distorts rate().
     telemetry.keep(await registry.existing(telemetry.models))
     replicas = [replica for replica in registry.resident() if replica.serving]
     gauges, is_ready = await _Gauges.of(replicas), False
@@ -157,6 +152,8 @@ async def exposition(context: Context) -> bytes:
     gauges.add_total("ready", is_ready)
     gauges.add_total("storage_gone_seconds", registry.storage_gone_seconds or 0.0)
     gauges.add_total("failed_models", len(registry.failed))
+    if context.archive is not None and (lag := context.archive.status.lag_seconds) is not None:
+        gauges.add_total("archive_lag_seconds", lag)
     gauges.add_total("downloads", context.downloads.taken)
     gauges.add_total("snapshot_memory_bytes", registry.snapshot_room.bytes_in_memory)
     gauges.add_total("webhook_queue_events", context.webhooks.waiting)
@@ -191,7 +188,7 @@ class _Gauges:
         """Return the gauges of these models, yielding to other requests between two models."""
         gauges = cls()
         for replica in replicas:
-            if replica.serving:  # it may have ended meanwhile
+            if replica.serving:  # it may have ended in the meantime
                 gauges._add_model(replica)
             await asyncio.sleep(0)
         return gauges

@@ -1,47 +1,33 @@
 """/v1/models/{name}/snapshots and /rollback: list, take, download and delete snapshots, and return to one."""
 
-from collections.abc import Awaitable
 from contextlib import ExitStack
 from typing import Any
 
-from fastapi import APIRouter
-from pydantic import ValidationError
 from starlette.requests import Request
 from starlette.responses import Response
 
 from manylabel_service.api import schemas
-from manylabel_service.api.context import Context, ContextOf
+from manylabel_service.api.context import ContextOf
 from manylabel_service.api.translation.from_json import read_moment, read_position
 from manylabel_service.api.translation.model_access import HISTORY, online
 from manylabel_service.api.translation.scratch_files import full_disk, scratch_file
-from manylabel_service.api.translation.to_json import receipt
+from manylabel_service.api.translation.to_json import receipt_answer
 from manylabel_service.api.web import idempotency
-from manylabel_service.api.web.access import needs
 from manylabel_service.api.web.bodies import has_body
-from manylabel_service.api.web.large_json import read_json
+from manylabel_service.api.web.large_json import read_model
 from manylabel_service.api.web.problems import invalid
-from manylabel_service.api.web.routes import GuardedRoute, body, content, json_answer, problems
+from manylabel_service.api.web.routes import Router, content, json_answer
 from manylabel_service.api.web.streaming import Download
-from manylabel_service.api.web.validation import invalid_body
 from manylabel_service.clock import rfc3339
 from manylabel_service.errors import NoRollback
-from manylabel_service.idempotency import IdempotencyKey
-from manylabel_service.online.replica import Replica
-from manylabel_service.online.state.outcome import UpdateResult
 from manylabel_service.storage import ManualSnapshot, SnapshotMeta
 
-router = APIRouter(route_class=GuardedRoute, tags=["snapshots"])
+router = Router("snapshots", errors=["model_not_found", "model_is_trained"])
 
 _STORED = ("model_not_found", "model_is_trained", "not_ready", "storage_unavailable")
 
 
-@router.get(
-    "/v1/models/{name}/snapshots",
-    summary="List snapshots",
-    response_model=schemas.SnapshotList,
-    responses=problems(*_STORED),
-)
-@needs("read")
+@router.endpoint("GET /v1/models/{name}/snapshots", "List snapshots", "read", schemas.SnapshotList)
 async def list_snapshots(context: ContextOf, name: str) -> Response:
     """Lists the snapshots of the model, newest first. Automatic snapshots are replaced by newer ones."""
     replica = online(await context.registry.get(name))
@@ -49,47 +35,38 @@ async def list_snapshots(context: ContextOf, name: str) -> Response:
     return json_answer({"snapshots": [_to_dict(record) for record in records]})
 
 
-@router.post(
-    "/v1/models/{name}/snapshots",
-    summary="Take a snapshot",
-    status_code=201,
-    response_model=schemas.Snapshot,
-    responses=problems(
-        *_STORED,
-        "malformed_json",
-        "snapshot_exists",
-        "body_too_large",
-        "unsupported_media_type",
-        "invalid_request",
-        "limit_exceeded",
-    ),
-    openapi_extra=body(schemas.SnapshotRequest, example={"name": "before-cleanup"}, required=False),
+@router.endpoint(
+    "POST /v1/models/{name}/snapshots",
+    "Take a snapshot",
+    "admin",
+    schemas.Snapshot,
+    ["snapshot_exists", "limit_exceeded"],
+    takes=schemas.SnapshotRequest,
+    example={"name": "before-cleanup"},
+    required=False,
+    status=201,
 )
-@needs("admin")
 async def take_snapshot(request: Request, context: ContextOf, name: str) -> Response:
     """Takes a snapshot of the current state, which stays until it is deleted. The header Location has its address."""
     replica = online(await context.registry.get(name))
-    document, _ = await read_json(request, context.settings.max_body_bytes) if has_body(request) else ({}, b"")
-    try:
-        wanted = schemas.SnapshotRequest.model_validate(document)
-    except ValidationError as error:
-        raise invalid_body(error, (), tuple, {(): schemas.SnapshotRequest}) from error
+    wanted = schemas.SnapshotRequest()
+    if has_body(request):
+        wanted, _ = await read_model(request, context.settings.max_body_bytes, schemas.SnapshotRequest)
     kept = ManualSnapshot(wanted.name, wanted.note)
     record = await context.registry.ask(replica, lambda replica: replica.keep_snapshot(kept))
     location = f"/v1/models/{name}/snapshots/{record.position}"
     return json_answer(_to_dict(record), 201, [(b"location", location.encode())])
 
 
-@router.get(
-    "/v1/models/{name}/snapshots/{position}",
-    summary="Download a snapshot",
+@router.endpoint(
+    "GET /v1/models/{name}/snapshots/{position}",
+    "Download a snapshot",
+    "export",
+    None,
+    ["snapshot_not_found", "storage_full"],
+    answers={200: {"description": "A safetensors file", **content(media_type="application/octet-stream")}},
     response_class=Response,
-    responses={
-        200: {"description": "A safetensors file", **content(media_type="application/octet-stream")},
-        **problems(*_STORED, "snapshot_not_found", "storage_full"),
-    },
 )
-@needs("export")
 async def download_snapshot(context: ContextOf, name: str, position: str) -> Response:
     """Downloads a snapshot, by position or by name. The file contains the whole model: `PUT /v1/models/{name}` creates
     a model from it, here or on another server."""
@@ -102,14 +79,15 @@ async def download_snapshot(context: ContextOf, name: str, position: str) -> Res
         return Download(file, context.settings.idle_timeout_seconds, stack.pop_all())
 
 
-@router.delete(
-    "/v1/models/{name}/snapshots/{position}",
-    summary="Delete a snapshot",
-    status_code=204,
+@router.endpoint(
+    "DELETE /v1/models/{name}/snapshots/{position}",
+    "Delete a snapshot",
+    "admin",
+    None,
+    ["snapshot_not_found", "snapshot_needed"],
+    status=204,
     response_class=Response,
-    responses=problems(*_STORED, "snapshot_not_found", "snapshot_needed"),
 )
-@needs("admin")
 async def delete_snapshot(context: ContextOf, name: str, position: str) -> Response:
     """Deletes a manual snapshot, by position or by name. If the server still needs the snapshot (the newest, or one
     that the log needs), it becomes automatic and is removed later."""
@@ -118,47 +96,25 @@ async def delete_snapshot(context: ContextOf, name: str, position: str) -> Respo
     return Response(status_code=204)
 
 
-@router.post(
-    "/v1/models/{name}/rollback",
-    summary="Return to an earlier state",
-    response_model=schemas.RolledBack,
-    responses=problems(
-        *_STORED,
-        "malformed_json",
-        "snapshot_not_found",
-        *HISTORY,
-        "limit_exceeded",
-        "idempotency_in_flight",
-        "body_too_large",
-        "unsupported_media_type",
-        "invalid_request",
-        "idempotency_key_reused",
-        "queue_full",
-    ),
-    openapi_extra={**body(schemas.RollbackRequest, example={"position": "1"}), **idempotency.PARAMETER},
+@router.endpoint(
+    "POST /v1/models/{name}/rollback",
+    "Return to an earlier state",
+    "admin",
+    schemas.RolledBack,
+    ["model_follows", "snapshot_not_found", "queue_full", "limit_exceeded", *HISTORY],
+    takes=schemas.RollbackRequest,
+    example={"position": "1"},
+    keyed=True,
 )
-@needs("admin")
 async def rollback(request: Request, context: ContextOf, name: str) -> Response:
     """Returns the model to a snapshot, or to any position or time of its history, at one point of its log, on every
     server: it forgets everything learnt since, metrics included. Later updates continue from that state."""
     replica = online(await context.registry.get(name), NoRollback)
-    document, raw = await read_json(request, context.settings.max_body_bytes)
-    key = idempotency.idempotency_key(request, "rollback", raw)
-    try:
-        wanted = schemas.RollbackRequest.model_validate(document)
-    except ValidationError as error:
-        raise invalid_body(error, (), tuple, {(): schemas.RollbackRequest}) from error
-    updated = await _rolled_back(context, replica, _target_of(wanted), key)
-    facts = {**receipt(updated, request.scope), "rolled_back_to": updated.rolled_back_to}
-    return json_answer(facts, headers=[idempotency.REPLAYED] if updated.replayed else [])
-
-
-async def _rolled_back(context: Context, replica: Replica, to: str | int, key: IdempotencyKey | None) -> UpdateResult:
-    def ask(replica: Replica) -> Awaitable[UpdateResult]:
-        return replica.rollback(to, key=key)
-
+    wanted, raw = await read_model(request, context.settings.max_body_bytes, schemas.RollbackRequest)
+    key, to = idempotency.idempotency_key(request, "rollback", raw), _target_of(wanted)
     async with context.examining:
-        return await context.registry.ask(replica, ask)
+        updated = await context.registry.ask(replica, lambda replica: replica.rollback(to, key=key))
+    return receipt_answer(updated, request, rolled_back_to=updated.rolled_back_to)
 
 
 def _target_of(wanted: schemas.RollbackRequest) -> str | int:

@@ -4,7 +4,6 @@ import asyncio
 from typing import Annotated, Any, Literal
 
 import pydantic_core
-from fastapi import APIRouter
 from pydantic import Field
 from starlette.requests import Request
 from starlette.responses import Response
@@ -18,18 +17,17 @@ from manylabel_service.api.translation.line_learner import LineLearner, StreamFa
 from manylabel_service.api.translation.line_reader import ReadAhead
 from manylabel_service.api.translation.model_access import online
 from manylabel_service.api.web import idempotency
-from manylabel_service.api.web.access import needs
 from manylabel_service.api.web.bodies import A_LINE, NDJSON, check_headers, json_value
 from manylabel_service.api.web.large_json import read_value
 from manylabel_service.api.web.parameters import Flag, Number, Parameters, described, read_parameters, wrong
 from manylabel_service.api.web.parse_queue import LARGE_BYTES, ParseQueue
 from manylabel_service.api.web.problems import Problem, problem_of
-from manylabel_service.api.web.routes import DirectRoute, content, problems
+from manylabel_service.api.web.routes import DirectRoute, Router, content
 from manylabel_service.api.web.streaming import Writer, beside
 from manylabel_service.errors import NoProbabilities, NotReady
 from manylabel_service.hosting.examples import Example
 
-router = APIRouter(route_class=DirectRoute, tags=["learning"])
+router = Router("learning", DirectRoute, errors=["model_not_found", "model_is_trained"])
 
 
 class Streaming(Parameters):
@@ -46,11 +44,13 @@ class Streaming(Parameters):
     """Whether the stream ends at the first rejected line: that line and later ones are not learnt."""
 
 
-@router.post(
-    "/v1/models/{name}/stream",
-    summary="Predict, then learn, line by line",
-    response_class=Response,
-    responses={
+@router.endpoint(
+    "POST /v1/models/{name}/stream",
+    "Predict, then learn, line by line",
+    "learn",
+    None,
+    ["model_follows", "unsupported_media_type", "invalid_request"],
+    answers={
         200: {
             "description": "A line for each line; with `answers=errors` for each refused line, then a summary",
             **content(
@@ -60,16 +60,9 @@ class Streaming(Parameters):
                 schemas.StreamSummary,
                 media_type="application/x-ndjson",
             ),
-        },
-        **problems(
-            "model_not_found",
-            "model_is_trained",
-            "unsupported_media_type",
-            "invalid_request",
-            "not_ready",
-            "storage_unavailable",
-        ),
+        }
     },
+    response_class=Response,
     openapi_extra={
         "requestBody": {
             "required": True,
@@ -85,7 +78,6 @@ class Streaming(Parameters):
         ],
     },
 )
-@needs("learn")
 async def stream(request: Request, name: str) -> Response:
     """Predicts and learns each line, and returns a line for each: the prediction made just before the example was
     learnt, or the error of the line. Lines after a rejected one are still learnt, except with `stop`. Lines that arrive
@@ -95,6 +87,7 @@ async def stream(request: Request, name: str) -> Response:
     key = idempotency.key_text(request)
     wanted = read_parameters(request, Streaming)
     replica = online(await context.registry.get(name))
+    replica.check_leads()
     if wanted.probabilities and not replica.has_probabilities:
         raise wrong("probabilities", NoProbabilities().detail)
     errors_only = wanted.answers == "errors"

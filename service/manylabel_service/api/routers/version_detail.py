@@ -5,32 +5,25 @@ from collections.abc import Iterator, Mapping
 from typing import Annotated, Any
 
 import pydantic_core
-from fastapi import APIRouter, Depends, Query
+from fastapi import Query
 from starlette.responses import Response
 
 from manylabel_service.api import schemas
 from manylabel_service.api.context import Context, ContextOf
-from manylabel_service.api.routers.versions import STORED
 from manylabel_service.api.translation.model_access import WhichVersion, trained
-from manylabel_service.api.web.access import needs
-from manylabel_service.api.web.parameters import each_once
-from manylabel_service.api.web.routes import GuardedRoute, JSONAnswer, problems
+from manylabel_service.api.web.routes import JSONAnswer, Router
 from manylabel_service.trained.detail import Detail, LabelCorrelation, read_detail
 
-router = APIRouter(route_class=GuardedRoute, tags=["versions"])
+router = Router("versions", errors=["model_not_found", "model_is_online"])
 
 
-_CODES = (*STORED, "version_not_found", "no_version_served", "invalid_request", "version_damaged")
-
-
-@router.get(
-    "/v1/models/{name}/detail",
-    summary="Show details of a version",
-    response_model=schemas.ModelDetail,
-    responses=problems(*_CODES),
-    dependencies=[Depends(each_once)],
+@router.endpoint(
+    "GET /v1/models/{name}/detail",
+    "Show details of a version",
+    "read",
+    schemas.ModelDetail,
+    ["version_not_found", "no_version_served", "version_damaged"],
 )
-@needs("read")
 async def show_detail(context: ContextOf, name: str, query: Annotated[WhichVersion, Query()]) -> Response:
     """Shows scores and correlations of labels, weights of views, and the course of the training."""
     async with context.examining:

@@ -4,8 +4,7 @@ import asyncio
 from contextlib import ExitStack
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Query
-from pydantic import ValidationError
+from fastapi import Query
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -14,31 +13,23 @@ from manylabel_service.api import schemas
 from manylabel_service.api.context import ContextOf
 from manylabel_service.api.translation.model_access import trained
 from manylabel_service.api.translation.scratch_files import full_disk, scratch_file
-from manylabel_service.api.web.access import needs
-from manylabel_service.api.web.large_json import read_json
+from manylabel_service.api.web.large_json import read_model
 from manylabel_service.api.web.problems import Problem
-from manylabel_service.api.web.routes import GuardedRoute, body, content, json_answer, listed, problems
+from manylabel_service.api.web.routes import Router, content, json_answer, listed
 from manylabel_service.api.web.streaming import Download
-from manylabel_service.api.web.validation import invalid_body
 from manylabel_service.clock import rfc3339
 from manylabel_service.errors import VersionDamaged
 from manylabel_service.trained.artifact import ModelArtifact
 from manylabel_service.trained.version import Version
 
-router = APIRouter(route_class=GuardedRoute, tags=["versions"])
+router = Router("versions", errors=["model_not_found", "model_is_online"])
 
 MAX_DIGITS = 15
 
 STORED = ("model_not_found", "model_is_online", "not_ready", "storage_unavailable")
 
 
-@router.get(
-    "/v1/models/{name}/versions",
-    summary="List versions",
-    response_model=schemas.VersionList,
-    responses=problems(*STORED),
-)
-@needs("read")
+@router.endpoint("GET /v1/models/{name}/versions", "List versions", "read", schemas.VersionList)
 async def list_versions(context: ContextOf, name: str) -> Response:
     """Lists the versions of the model, newest first. Versions never change, and exist until they are deleted."""
     model = trained(await context.registry.get(name))
@@ -46,47 +37,34 @@ async def list_versions(context: ContextOf, name: str) -> Response:
     return json_answer(listed("versions", [_to_dict(version, served) for version in versions], damaged))
 
 
-@router.post(
-    "/v1/models/{name}/promote",
-    summary="Serve another version",
-    response_model=schemas.Promoted,
-    responses=problems(
-        *STORED,
-        "malformed_json",
-        "version_not_found",
-        "version_differs",
-        "body_too_large",
-        "unsupported_media_type",
-        "invalid_request",
-        "version_damaged",
-    ),
-    openapi_extra=body(schemas.PromoteRequest, example={"version": 1}),
+@router.endpoint(
+    "POST /v1/models/{name}/promote",
+    "Serve another version",
+    "train",
+    schemas.Promoted,
+    ["version_not_found", "version_differs", "version_damaged"],
+    takes=schemas.PromoteRequest,
+    example={"version": 1},
 )
-@needs("train")
 async def promote(request: Request, context: ContextOf, name: str) -> Response:
     """Serves a version: on this server when the response arrives, on others as soon as they have loaded it; until then
     they predict with the version before. Promoting that one switches back. A version with other features or scaling
     than the served one is rejected without `force`."""
     model = trained(await context.registry.get(name))
-    document, _ = await read_json(request, context.settings.max_body_bytes)
-    try:
-        wanted = schemas.PromoteRequest.model_validate(document)
-    except ValidationError as error:
-        raise invalid_body(error, (), tuple, {(): schemas.PromoteRequest}) from error
+    wanted, _ = await read_model(request, context.settings.max_body_bytes, schemas.PromoteRequest)
     promoted = await context.registry.ask(model, lambda model: model.promote(wanted.version, force=wanted.force))
     return json_answer({"model": name, **promoted._asdict()})
 
 
-@router.get(
-    "/v1/models/{name}/versions/{version}",
-    summary="Download a version",
+@router.endpoint(
+    "GET /v1/models/{name}/versions/{version}",
+    "Download a version",
+    "export",
+    None,
+    ["version_not_found", "version_damaged", "storage_full"],
+    answers={200: {"description": "A safetensors file", **content(media_type="application/octet-stream")}},
     response_class=Response,
-    responses={
-        200: {"description": "A safetensors file", **content(media_type="application/octet-stream")},
-        **problems(*STORED, "version_not_found", "version_damaged", "storage_full"),
-    },
 )
-@needs("export")
 async def download_version(
     context: ContextOf,
     name: str,
@@ -111,13 +89,14 @@ async def download_version(
         return Download(file, context.settings.idle_timeout_seconds, stack.pop_all())
 
 
-@router.delete(
-    "/v1/models/{name}/versions/{version}",
-    summary="Delete a version",
-    status_code=204,
-    responses=problems(*STORED, "version_not_found", "version_served"),
+@router.endpoint(
+    "DELETE /v1/models/{name}/versions/{version}",
+    "Delete a version",
+    "admin",
+    None,
+    ["version_not_found", "version_served"],
+    status=204,
 )
-@needs("admin")
 async def delete_version(context: ContextOf, name: str, version: str) -> Response:
     """Deletes a version that is not served. Its number is not reused."""
     model = trained(await context.registry.get(name))

@@ -2,47 +2,41 @@
 
 from typing import Any
 
-from fastapi import APIRouter
-from pydantic import ValidationError
 from starlette.requests import Request
 from starlette.responses import Response
 
 from manylabel_service.access.grant import Access
 from manylabel_service.api import schemas
 from manylabel_service.api.context import Context, ContextOf
-from manylabel_service.api.web.access import AccessOf, needs
-from manylabel_service.api.web.large_json import read_json
+from manylabel_service.api.web.access import AccessOf
+from manylabel_service.api.web.large_json import read_model
 from manylabel_service.api.web.problems import invalid
-from manylabel_service.api.web.routes import GuardedRoute, body, json_answer, listed, problems
-from manylabel_service.api.web.validation import invalid_body
+from manylabel_service.api.web.routes import Router, json_answer, listed
 from manylabel_service.clock import rfc3339
 from manylabel_service.settings import origin_of
 from manylabel_service.webhooks.webhook import Delivery, DeliveryState, Webhook, new_secret
 
-router = APIRouter(route_class=GuardedRoute, tags=["webhooks"])
+router = Router("webhooks", errors=["webhook_not_found"])
 
 _STORED = ("not_ready", "storage_unavailable")
 _SENT = ("malformed_json", "body_too_large", "unsupported_media_type", "invalid_request")
 _EXAMPLE = {"url": "https://hooks.example.org/manylabel", "events": ["drift", "label"], "models": ["tags-*"]}
 
 
-@router.post(
-    "/v1/webhooks",
-    summary="Create a webhook",
-    status_code=201,
-    response_model=schemas.NewWebhook,
-    responses=problems(*_SENT, "limit_exceeded", *_STORED),
-    openapi_extra=body(schemas.WebhookDefinition, example=_EXAMPLE),
+@router.endpoint(
+    "POST /v1/webhooks",
+    "Create a webhook",
+    "admin",
+    schemas.NewWebhook,
+    ["limit_exceeded"],
+    takes=schemas.WebhookDefinition,
+    example=_EXAMPLE,
+    status=201,
 )
-@needs("admin")
 async def create_webhook(request: Request, context: ContextOf, access: AccessOf) -> Response:
     """The server posts the events from now on to the address, signed with the secret, which only this response shows.
     The caller's key must be for all the models. The webhook continues to work when that key is revoked."""
-    document, _ = await read_json(request, context.settings.max_body_bytes)
-    try:
-        wanted = schemas.WebhookDefinition.model_validate(document)
-    except ValidationError as error:
-        raise invalid_body(error, (), tuple, {(): schemas.WebhookDefinition}) from error
+    wanted, _ = await read_model(request, context.settings.max_body_bytes, schemas.WebhookDefinition)
     access.require_cover(["admin"], wanted.models)
     _check_allowed(context, wanted.url)
     context.registry.require_ready()
@@ -52,8 +46,7 @@ async def create_webhook(request: Request, context: ContextOf, access: AccessOf)
     return json_answer({**_to_dict(webhook, DeliveryState.new(webhook, 0)), "secret": secret}, 201, headers)
 
 
-@router.get("/v1/webhooks", summary="List webhooks", response_model=schemas.WebhookList, responses=problems(*_STORED))
-@needs("admin")
+@router.endpoint("GET /v1/webhooks", "List webhooks", "admin", schemas.WebhookList)
 async def list_webhooks(context: ContextOf, access: AccessOf) -> Response:
     """Lists the webhooks for models that the caller's key allows, the oldest first, without their secrets."""
     context.registry.require_ready()
@@ -63,13 +56,7 @@ async def list_webhooks(context: ContextOf, access: AccessOf) -> Response:
     return json_answer(listed("webhooks", shown, damaged if access.sees_all else ()))
 
 
-@router.get(
-    "/v1/webhooks/{id}",
-    summary="Show a webhook",
-    response_model=schemas.WebhookDetail,
-    responses=problems("webhook_not_found", *_STORED),
-)
-@needs("admin")
+@router.endpoint("GET /v1/webhooks/{id}", "Show a webhook", "admin", schemas.WebhookDetail)
 async def show_webhook(context: ContextOf, access: AccessOf, id: str) -> Response:
     """Shows the webhook with its latest 50 delivery attempts; never the secret, and not what was sent."""
     webhook = await _found(context, access, id)
@@ -78,13 +65,7 @@ async def show_webhook(context: ContextOf, access: AccessOf, id: str) -> Respons
     return json_answer({**_to_dict(webhook, state), "deliveries": deliveries})
 
 
-@router.delete(
-    "/v1/webhooks/{id}",
-    summary="Delete a webhook",
-    status_code=204,
-    responses=problems("webhook_not_found", *_STORED),
-)
-@needs("admin")
+@router.endpoint("DELETE /v1/webhooks/{id}", "Delete a webhook", "admin", status=204)
 async def delete_webhook(context: ContextOf, access: AccessOf, id: str) -> Response:
     """Events that wait are not sent any more; one that is being sent may still arrive. A damaged webhook can be deleted
     with a key for all models."""
@@ -95,13 +76,7 @@ async def delete_webhook(context: ContextOf, access: AccessOf, id: str) -> Respo
     return Response(status_code=204)
 
 
-@router.post(
-    "/v1/webhooks/{id}/test",
-    summary="Send a test event",
-    response_model=schemas.WebhookDelivery,
-    responses=problems("webhook_not_found", *_STORED),
-)
-@needs("admin")
+@router.endpoint("POST /v1/webhooks/{id}/test", "Send a test event", "admin", schemas.WebhookDelivery)
 async def test_webhook(context: ContextOf, access: AccessOf, id: str) -> Response:
     """Sends an event of type `test` once, at once, and responds with the result, which is 200 even if the delivery
     failed: see `error`. It waits for no other event, and the delivery log does not have it."""
@@ -109,13 +84,7 @@ async def test_webhook(context: ContextOf, access: AccessOf, id: str) -> Respons
     return json_answer(_delivery(await context.webhooks.test(webhook)))
 
 
-@router.post(
-    "/v1/webhooks/{id}/enable",
-    summary="Enable a disabled webhook",
-    response_model=schemas.WebhookStatus,
-    responses=problems("webhook_not_found", *_STORED),
-)
-@needs("admin")
+@router.endpoint("POST /v1/webhooks/{id}/enable", "Enable a disabled webhook", "admin", schemas.WebhookStatus)
 async def enable_webhook(context: ContextOf, access: AccessOf, id: str) -> Response:
     """Events that were queued meanwhile are sent, the oldest first. An active webhook stays as it is."""
     await _found(context, access, id)

@@ -8,7 +8,7 @@ from manylabel_service.hosting.examples import Source
 
 
 class LoggedExample(ResponseModel):
-    """An example as it was sent, with text as features."""
+    """Example with its texts as features."""
 
     x: dict[str, Any] | list[float | None]
     y: list[str] | dict[str, bool]

@@ -23,7 +23,7 @@ class JobLog(ResponseModel):
 
 
 class TrainerDescription(ResponseModel):
-    """A trainer and its parameters."""
+    """Trainer and its parameters."""
 
     name: str
     """Name, as in `trainer` of a job."""

@@ -92,7 +92,7 @@ class KeyChange(_Request):
 
 
 class KeyStatus(ResponseModel):
-    """A key without its secret."""
+    """Key without its secret."""
 
     id: str
     """Part of the key between the two underscores."""
@@ -113,7 +113,7 @@ class KeyStatus(ResponseModel):
 
 
 class NewKey(KeyStatus):
-    """A new key with its text."""
+    """New key with its text."""
 
     key: str
     """The whole key, `ml_<id>_<secret>`, which is shown only once."""

@@ -179,7 +179,7 @@ class NumbersOfPromise(ResponseModel):
 
 
 class LabelOfPromise(ResponseModel):
-    """A label that was applied unseen."""
+    """Label that was applied without review."""
 
     label: str
     applied: int
@@ -446,7 +446,7 @@ class _Spec(ResponseModel):
 
 
 class GroupOfLabels(ResponseModel):
-    """A group of labels that exclude each other."""
+    """Group of mutually exclusive labels."""
 
     name: str
     labels: list[str]
@@ -454,8 +454,22 @@ class GroupOfLabels(ResponseModel):
     """`one`: exactly one is true whenever the parent is, or always without a parent; `at_most_one`: at most one."""
 
 
+class FollowOfModel(ResponseModel):
+    """The log that a model learns from."""
+
+    model: str
+    """The followed model has this name."""
+    begin: str
+    """Entries after this position are learnt."""
+    until: str | None
+    """The last position or time that is learnt; null: no end."""
+
+
 class ModelStatus(At, _Spec):
     """Status of an online model."""
+
+    follow: FollowOfModel | None = None
+    """The log of another model that this one learns from; absent for a model with a log of its own."""
 
     updates: int
     """Number of examples that the model has learnt."""
@@ -482,8 +496,11 @@ class ModelStatus(At, _Spec):
 
 
 class StoredModel(_Spec):
-    """An online model that is not in the memory of this server; it is loaded on its next use."""
+    """Online model that is not in the memory of this server; the next request loads it. A new follower is described so
+    while it catches up."""
 
+    follow: FollowOfModel | None = None
+    """The log of another model that this one learns from; absent for a model with a log of its own."""
     loaded: Literal[False]
 
 
@@ -518,7 +535,7 @@ class TrainedStatus(At):
 
 
 class StoredTrained(ResponseModel):
-    """A trained model that is not in the memory of this server; it is loaded on its next use."""
+    """Trained model that is not in the memory of this server; the next request loads it."""
 
     name: str
     algorithm: Literal["trained"]

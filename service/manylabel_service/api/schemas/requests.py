@@ -36,7 +36,7 @@ Number = Annotated[float, Field(strict=True, ge=-MAX_MAGNITUDE, le=MAX_MAGNITUDE
 Value = Number | None
 """A number, or null for a missing value."""
 Index = Annotated[int, Field(strict=True, ge=0, le=2**31 - 2)]
-# A name has at most 256 bytes; counted where it is not plain ASCII, in `convert`.
+# A name has at most 256 bytes; `convert` counts the bytes if it is not plain ASCII.
 Name = Annotated[str, Field(strict=True, min_length=1, max_length=MAX_NAME_BYTES)]
 
 Weight = Annotated[float, Field(strict=True, gt=0, le=MAX_EXAMPLE_WEIGHT, allow_inf_nan=False)]
@@ -380,14 +380,14 @@ class DescribeRequest(_Request):
 
 
 class DescribedLabel(LabelEdit):
-    """A label with its details."""
+    """Label with its details."""
 
     name: Annotated[Name, AfterValidator(_check_bytes)]
     """Name of the label."""
 
 
 class LabelGroup(_Request):
-    """A group of labels that exclude each other."""
+    """Group of mutually exclusive labels."""
 
     name: Annotated[str, Field(strict=True, min_length=1, max_length=MAX_GROUP_NAME)]
     """Name of the group."""
@@ -467,7 +467,7 @@ class SnapshotRequest(_Request):
 class Batch(_Request):
     """Batch of examples in order, all of them or none."""
 
-    # Not generic: pydantic takes a tenth of a second to parametrise a model whose fields have docstrings.
+    # Not generic: pydantic needs 0.1 s to parametrise a model whose fields have docstrings.
     examples: Annotated[list[Any], Field(min_length=1)]
 
 
@@ -502,12 +502,23 @@ class LinearSource(_Request):
 
 
 class ForkSource(_Request):
-    """A fork begins as another model was at a position or a time."""
+    """Initial state of a fork: another model at a position or a time."""
 
     model: Annotated[str, Field(strict=True, json_schema_extra={"pattern": names.PATTERN})]
     """The other model has this name, and learns online."""
     at: Annotated[str, Field(strict=True)] | None = None
     """A position of its log, or a time with an offset; null: now."""
+
+
+class FollowSource(_Request):
+    """The log of another model, from which the new model learns."""
+
+    model: Annotated[str, Field(strict=True, json_schema_extra={"pattern": names.PATTERN})]
+    """The model to follow has this name, learns online, and follows no other."""
+    from_: Annotated[Literal["start", "now"], Field(alias="from")]
+    """`start`: from where the history of the other model begins. `now`: what that model learns from here on."""
+    until: Annotated[str, Field(strict=True)] | None = None
+    """The last position, or a time with an offset, that is learnt; null: no end."""
 
 
 def _form_of_label(label: Any) -> str:
@@ -543,6 +554,9 @@ class ModelRequest(ModelSpec):
     fork: ForkSource | None = None
     """Null: the model starts empty. Otherwise it starts with the state of another model, with its algorithm,
     parameters, features and labels; only a name may be set as well."""
+    follow: FollowSource | None = None
+    """Null: the model has a log of its own. Otherwise it learns what another model learns, with a spec of its own, and
+    takes no updates."""
     groups: _Groups = Field(default_factory=list)
     """Groups of labels that exclude each other."""
     parents: _Parents = Field(default_factory=dict)
@@ -556,7 +570,7 @@ class ModelRequest(ModelSpec):
         names = None if self.labels is None else [x if isinstance(x, str) else x.name for x in self.labels]
         return ModelSpec.model_validate(
             {
-                **self.model_dump(exclude={"init_from", "fork", "labels", "groups", "parents", "promise"}),
+                **self.model_dump(exclude={"init_from", "fork", "follow", "labels", "groups", "parents", "promise"}),
                 "labels": names,
             }
         )
@@ -583,7 +597,7 @@ class ModelRequest(ModelSpec):
     @model_validator(mode="wrap")
     @classmethod
     def _note_scaling(cls, document: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
-        if isinstance(document, dict) and document.get("fork") is not None:  # it has the algorithm of its model
+        if isinstance(document, dict) and document.get("fork") is not None:  # a version has the algorithm of its model
             wanted = handler({"algorithm": "falt", **document})
         else:
             wanted = handler(document)

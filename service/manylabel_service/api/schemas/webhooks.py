@@ -40,7 +40,7 @@ def _check_url(url: str) -> str:
 
 
 class WebhookDefinition(BaseModel):
-    """A webhook that is to be created."""
+    """Webhook to create."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
@@ -72,7 +72,7 @@ class WebhookDelivery(ResponseModel):
 
 
 class WebhookStatus(ResponseModel):
-    """A webhook, without its secret."""
+    """Webhook without its secret."""
 
     id: str
     url: str
@@ -95,14 +95,14 @@ class WebhookStatus(ResponseModel):
 
 
 class WebhookDetail(WebhookStatus):
-    """A webhook with its latest deliveries."""
+    """Webhook with its latest deliveries."""
 
     deliveries: list[WebhookDelivery]
     """The latest attempts, the newest first."""
 
 
 class NewWebhook(WebhookStatus):
-    """A webhook that has just been created, with its secret."""
+    """New webhook with its secret."""
 
     secret: str
     """Secret that signs the events; it is shown this once."""

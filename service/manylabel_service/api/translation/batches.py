@@ -5,11 +5,9 @@ import time
 from collections.abc import Callable
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from pydantic import ValidationError
-
 from manylabel_service.api.schemas import Batch
 from manylabel_service.api.web.problems import Problem, invalid, pointer
-from manylabel_service.api.web.validation import Path, check_known, invalid_body
+from manylabel_service.api.web.validation import Path, check_known, validated
 from manylabel_service.errors import InvalidExample
 from manylabel_service.hosting.selection import MAX_NAMES, MAX_TOP, PREFIX, Names, Selection
 from manylabel_service.online.spec.spec import MAX_NAME_BYTES
@@ -21,13 +19,13 @@ SLICE_SECONDS = 0.001
 
 
 class Items(NamedTuple, Generic[T]):
-    """Converted items; `batch` says that they came as a list, and must be answered as a list."""
+    """Converted items; `batch` tells whether they came, and must be returned, as a list."""
 
     values: list[T]
     batch: bool
 
     def at(self, index: int) -> Path:
-        """Return where an item stands in the body."""
+        """Return the path of an item in the body."""
         return _at(index, self.batch)
 
     def problem(self, error: InvalidExample) -> Problem:
@@ -64,7 +62,7 @@ async def to_items(
 
 
 def take_flag(document: Any, name: str) -> bool:
-    """Take a field that is true or false, false if it is not there, out of a body; raises a Problem invalid_request."""
+    """Remove a boolean field from a body and return it, false by default; raises a Problem invalid_request."""
     flag = document.pop(name, False) if isinstance(document, dict) else False
     if not isinstance(flag, bool):
         raise invalid((name,), "must be true or false")
@@ -95,7 +93,7 @@ def _take_names(document: dict[str, Any], field: str) -> Names | None:
 
 
 def take_count(document: Any, name: str, most: int) -> int:
-    """Take a field that is a count, 0 if it is not there, out of a body; raises a Problem invalid_request."""
+    """Remove a count from a body and return it, 0 by default; raises a Problem invalid_request."""
     count = document.pop(name, 0) if isinstance(document, dict) else 0
     if type(count) is not int or not 0 <= count <= most:
         raise invalid((name,), f"must be an integer from 0 to {most}")
@@ -103,10 +101,7 @@ def take_count(document: Any, name: str, most: int) -> int:
 
 
 def _examples(document: dict[str, Any], described: type[Batch]) -> list[Any]:
-    try:
-        return Batch.model_validate(document).examples
-    except ValidationError as error:
-        raise invalid_body(error, (), tuple, {(): described}) from error
+    return validated(Batch, document, described={(): described}).examples
 
 
 def _at(index: int, batch: bool) -> Path:

@@ -24,7 +24,7 @@ from manylabel_service.api.schemas import (
     form_of_trained,
 )
 from manylabel_service.api.web.problems import invalid
-from manylabel_service.api.web.validation import Path, check_known, invalid_body
+from manylabel_service.api.web.validation import Path, check_known, invalid_body, validated
 from manylabel_service.clock import unix_ms
 from manylabel_service.hosting.examples import Example, Features, Labels
 from manylabel_service.online.spec.spec import MAX_NAME_BYTES
@@ -39,7 +39,7 @@ ItemT = TypeVar("ItemT", bound=BaseModel)
 
 
 def read_position(value: str) -> str:
-    """Return a position as an answer of this server had it; raises ValueError if it is none."""
+    """Return a position that this server has returned; raises ValueError for other text."""
     try:
         if len(value) <= MAX_POSITION_CHARACTERS:
             position_key(value)
@@ -50,7 +50,7 @@ def read_position(value: str) -> str:
 
 
 def read_moment(value: str) -> str | int:
-    """Return a position as it is, and a time as milliseconds of Unix time; raises ValueError for what is neither."""
+    """Return a position unchanged, or a time as milliseconds of Unix time; raises ValueError for other text."""
     with suppress(ValueError):
         return read_position(value)
     with suppress(ValueError, OverflowError):
@@ -63,7 +63,7 @@ def read_moment(value: str) -> str | int:
 def to_features(
     item: Any, at: Path, max_features: int, records: RecordEncoder, max_fields: int = MAX_FIELDS
 ) -> Features:
-    """Return the features of an item to predict, which stands at the path `at` of the body.
+    """Return the features of an item to predict at the path `at` of the body.
 
     Parameters
     ----------
@@ -108,10 +108,7 @@ def to_inputs(
 
 
 def _trained_record(item: Any, at: Path, max_features: int, records: RecordEncoder) -> Record:
-    try:
-        valid = TrainedItem.model_validate(item)
-    except ValidationError as error:
-        raise invalid_body(error, at, path_in_item, {(): TrainedItem if at else TrainedRequest}) from error
+    valid = validated(TrainedItem, item, at, path_in_item, {(): TrainedItem if at else TrainedRequest})
     if valid.views is not None:
         raise invalid(at, "must have either x or views")
     return Record(valid.x, record_features(valid.x, (*at, "x"), max_features, records), records)
@@ -153,7 +150,7 @@ def check_count(value: Any, at: Path, max_fields: int) -> None:
 
 
 def _n_fields(value: Any) -> int:
-    """Return how many elements an object or a list has, together with those of the objects and lists in it."""
+    """Return the number of elements of an object or a list, nested ones included."""
     if not isinstance(value, list | dict):
         return 0
     count = len(value)
@@ -172,14 +169,11 @@ def _has_record(item: Any) -> bool:
 
 def _valid(form: type[ItemT], item: Any, kind: type[BaseModel], at: Path) -> ItemT:
     """Return an item in one of the forms of its kind; raise a Problem in terms of the kind."""
-    try:
-        return form.model_validate(item)
-    except ValidationError as error:
-        raise invalid_body(error, at, path_in_item, {(): kind}) from error
+    return validated(form, item, at, path_in_item, {(): kind})
 
 
 def record_features(x: Any, at: Path, max_features: int, records: RecordEncoder) -> Features:
-    """Return the features of a record, which stands at the path `at` of the body; raises as `to_features`."""
+    """Return the features of a record at the path `at` of the body; raises like `to_features`."""
     try:
         record = records.read(x)
     except RecordError as error:
@@ -233,7 +227,7 @@ def _lacks_some(values: NDArray[np.float32]) -> bool:
 
 
 def to_labels(y: list[str] | dict[str, bool], at: Path) -> Labels:
-    """Return labels, which stand at the path `at` of the body; raise a Problem for one that is repeated."""
+    """Return the labels at the path `at` of the body; raise a Problem for a repeated label."""
     if isinstance(y, dict):
         _check_bytes(y, at)
         signs = np.array([1 if relevant else -1 for relevant in y.values()], dtype=np.int8)
@@ -252,7 +246,7 @@ def _check_count(values: Collection[Any], at: Path, max_features: int) -> None:
 
 
 def _check_bytes(names: Sequence[str] | dict[str, Any], at: Path) -> None:
-    if "".join(names).isascii():  # then characters, which are counted already, are bytes
+    if "".join(names).isascii():  # characters equal bytes, and are already counted
         return
     for place, name in enumerate(names):
         if len(name.encode()) > MAX_NAME_BYTES:
@@ -270,7 +264,7 @@ def path_in_item(location: Sequence[str | int]) -> Path:
     field, form, *place = location
     if form == "several":
         return (field, *path_in_item(place))
-    if form in ("named", "partial"):  # further parts only say that the name itself is wrong
+    if form in ("named", "partial"):  # further parts only repeat that the name is invalid
         return (field, *place[:1])
     return (field, *place)
 

@@ -11,7 +11,6 @@ import jiter
 import numpy as np
 import pydantic_core
 from numpy.typing import NDArray
-from pydantic import ValidationError
 from starlette.requests import Request
 
 from manylabel_service.api import schemas
@@ -20,7 +19,7 @@ from manylabel_service.api.translation.tensors import BINARY_SIZE, Tensor, n_exa
 from manylabel_service.api.web.bodies import length_of
 from manylabel_service.api.web.large_json import read_value
 from manylabel_service.api.web.problems import Problem, invalid, pointer
-from manylabel_service.api.web.validation import Path, invalid_body
+from manylabel_service.api.web.validation import Path, validated
 from manylabel_service.errors import InvalidExample
 from manylabel_service.hosting.examples import Features
 from manylabel_service.hosting.predictions import Prediction
@@ -44,7 +43,7 @@ Convert = Callable[[Any, Path], Any]
 
 
 class Examples(NamedTuple):
-    """Examples of a request; `at` says where one of them stands in its body."""
+    """Examples of a request; `at` returns the path of an example in the body."""
 
     values: list[Any]
     at: Callable[[int], Path]
@@ -56,7 +55,7 @@ class Examples(NamedTuple):
 
 
 class Output(NamedTuple):
-    """An output that is wanted, as binary data or in the JSON."""
+    """Requested output, as binary data or in the JSON."""
 
     name: str
     binary: bool
@@ -75,10 +74,7 @@ async def read_request(request: Request, raw: bytes) -> tuple[schemas.InferReque
     if n_json > len(raw):
         raise Problem("malformed_request", f"{HEADER_LENGTH} must be at most {len(raw)}, the bytes of the body")
     document = await read_value(raw[:n_json])
-    try:
-        asked = schemas.InferRequest.model_validate(document)
-    except ValidationError as error:
-        raise invalid_body(error, (), tuple, {(): schemas.InferRequest}) from error
+    asked = validated(schemas.InferRequest, document)
     return asked, split(asked.inputs, memoryview(raw)[n_json:])
 
 
@@ -139,7 +135,7 @@ def _check_names(names: Sequence[str], signature: Signature) -> None:
 
 
 async def _from_vectors(tensors: Sequence[Tensor], n: int, convert: Convert, max_features: int) -> Examples:
-    """Return records with the rows of other inputs as their vectors; a row of which all is missing is no vector."""
+    """Return records with the rows of other inputs as their vectors; a row without values is omitted."""
     values = [Features((), None, np.zeros(0, dtype=np.float32))] * n
     vectors: list[dict[str, NDArray[np.float32]]] = [{} for _ in range(n)]
     for tensor in tensors:
@@ -199,7 +195,7 @@ def _value(text: str, at: Path) -> Any:
 
 
 def wanted_outputs(asked: schemas.InferRequest, signature: Signature) -> list[Output]:
-    """Return the outputs to answer: those asked for, or all that the model has, each once.
+    """Return the requested outputs, or all outputs of the model, without duplicates.
 
     Raises
     ------
@@ -228,7 +224,7 @@ def _flag(value: Any, *at: str | int) -> bool:
 
 
 def n_numbers(outputs: Sequence[Output], n_examples: int, n_labels: int) -> int:
-    """Return how many numbers an answer has, or takes to make."""
+    """Return how many numbers a response contains or needs."""
     return max(1, sum(output.name != "labels" for output in outputs)) * n_examples * n_labels
 
 
@@ -242,7 +238,7 @@ async def to_answer(
     outputs : what it has of each prediction.
     facts : what else it has.
     """
-    # A model that learns meanwhile may know more labels at the end of a long batch than at its beginning.
+    # A model that learns in the meantime may know more labels at the end of a long batch than at its start.
     names = [name for name in predictions[0].scores if name in predictions[-1].scores]
     parts: list[list[bytes]] = [[] for _ in outputs]
     slice_ends = time.perf_counter() + SLICE_SECONDS
@@ -291,7 +287,7 @@ def _row(prediction: Prediction, output: Output, names: Sequence[str]) -> bytes:
 
 
 def metadata(name: str, signature: Signature) -> dict[str, Any]:
-    """Return what the protocol tells of a model."""
+    """Return the metadata of a model in the protocol."""
     inputs = [
         {"name": each, "datatype": "BYTES", "shape": [-1]}
         if n_columns is None

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from typing import Any
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel
 
-from manylabel_service.api.web.validation import Path, invalid_body
+from manylabel_service.api.web.validation import Path, validated
 from manylabel_service.jobs.spec.schemas import DataOfSet, DataOfStream, GridSearch, JobSpec, RandomSearch, Rows
 from manylabel_service.jobs.spec.trainers import PARAMS
 
@@ -25,10 +25,7 @@ def to_spec(document: Any) -> JobSpec:
     Problem
         invalid_request, with the places; of an unknown name it says which are known.
     """
-    try:
-        return JobSpec.model_validate(document)
-    except ValidationError as error:
-        raise invalid_body(error, (), path_in_job, _described(document)) from error
+    return validated(JobSpec, document, (), path_in_job, _described(document))
 
 
 def path_in_job(location: Sequence[str | int]) -> Path:
@@ -39,7 +36,7 @@ def path_in_job(location: Sequence[str | int]) -> Path:
 
 
 def _without_forms(location: Sequence[str | int]) -> Path:
-    """Return a path without the parts that only say which type of value was tried."""
+    """Return a path without the parts that only name the tried type of value."""
     if location[:2] == ("search", "params"):
         return tuple(location[:3]) + tuple(part for part in location[3:] if isinstance(part, int) or part in _RANGE)
     if location[:1] == ("params",):

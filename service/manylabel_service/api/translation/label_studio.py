@@ -25,7 +25,7 @@ SMALL_CONFIG = 4096
 
 
 async def to_config(text: object, at: Path) -> LabelConfig:
-    """Return a labelling configuration, which stands at the path `at` of the body; raises a Problem."""
+    """Return the labelling configuration at the path `at` of the body; raises a Problem."""
     if not isinstance(text, str):
         raise invalid(at, "must be a labelling configuration")
     try:
@@ -35,7 +35,7 @@ async def to_config(text: object, at: Path) -> LabelConfig:
 
 
 class TaskReader:
-    """A task reader makes features of tasks as a model reads records; a field that a tag `<Text>` shows is text.
+    """Encoder of tasks as records; a field that a tag `<Text>` shows is text.
 
     Parameters
     ----------
@@ -59,7 +59,7 @@ class TaskReader:
         return record_features(dict(fields_of(data, self._config)), at, self._max_features, self._records)
 
     def example(self, data: Mapping[str, Any], annotation: Mapping[str, Any], at: Path) -> Example | None:
-        """Return what is to be learnt of an annotation at a path; None if it was skipped, or tells nothing.
+        """Return the example of the annotation at a path; None if it was skipped or has no labels.
 
         Raises a Problem with the place.
         """

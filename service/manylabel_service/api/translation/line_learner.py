@@ -36,7 +36,7 @@ MAX_LISTED = 1_000
 
 
 class StreamFailed(Exception):
-    """Learning cannot go on: nothing of the line with this number, or of those after it, was learnt."""
+    """Error that ends the stream: this line and the lines after it were not learnt."""
 
     def __init__(self, number: int, problem: Problem) -> None:
         super().__init__(problem.detail)
@@ -136,7 +136,7 @@ class LineLearner:
             raise failed
 
     async def _hosted(self) -> Replica:
-        """Return the model, which may have left the memory and come back since the last block."""
+        """Return the model, which may have been evicted and reloaded since the last block."""
         replica = await self._context.registry.get(self._record.name)
         if replica.record != self._record:
             numbers = self._record.incarnation, replica.record.incarnation
@@ -146,7 +146,7 @@ class LineLearner:
         return online(replica)
 
     def refusal(self, number: int, problem: Problem, last: bool = False) -> dict[str, Any]:
-        """Return the answer to a line of which nothing was learnt; the last one says when to go on."""
+        """Return the response to a line that was not learnt; that of the last line says when to resume."""
         answer = {"line": number, "error": problem_document(problem, self._scope)}
         seconds = (problem.headers or {}).get("Retry-After")
         if last and seconds is not None:
@@ -198,7 +198,7 @@ class LineLearner:
             yield part
 
     async def _learn(self, replica: Replica, lines: list[Line], limits: RateLimiter | None) -> AsyncIterator[_Learnt]:
-        """Learn the good lines as one update; those of them that are refused get what is wrong with them."""
+        """Learn the valid lines as one update; attach errors to the rejected lines."""
         good = [line for line in lines if isinstance(line.content, Example)]
         started = time.perf_counter()
         try:
@@ -208,7 +208,7 @@ class LineLearner:
             updated = await self._update(replica, good) if good else None
         except ServiceError as error:
             if self._stop and len(good) > 1 and isinstance(error, InvalidExample | LimitExceeded):
-                for line in good:  # none was learnt, as one of them is refused: those before it are
+                for line in good:  # one of the examples is rejected, so none was learnt; those before it are learnt now
                     async for learnt in self._learn(replica, [line], None):
                         yield learnt
                 return

@@ -20,14 +20,14 @@ Parse = Callable[[bytes], Awaitable[Example]]
 
 
 class Line(NamedTuple):
-    """A line with its number: the example in it, or what is wrong with it."""
+    """Line with its number, and its example or its error."""
 
     number: int
     content: Example | Problem
 
 
 class Splitter:
-    """A splitter cuts chunks of bytes into lines.
+    """Splitter of chunks of bytes into lines.
 
     Parameters
     ----------
@@ -51,7 +51,7 @@ class Splitter:
         return self._short([*lines, ends[-1]])[: len(lines)]
 
     def end(self) -> list[bytes]:
-        """Return the last line, when it has no end of its own."""
+        """Return the last line if it has no newline."""
         last = bytes(self._rest)
         self._rest.clear()
         return [last] if last else []
@@ -65,7 +65,7 @@ class Splitter:
 
 
 class ReadAhead:
-    """A reader takes the lines of one request, in order.
+    """Reader of the lines of one request, in order, ahead of their use.
 
     Parameters
     ----------
@@ -96,7 +96,7 @@ class ReadAhead:
         self.problem: Problem | None = None
 
     async def run(self) -> None:
-        """Read until the end; for a task of its own."""
+        """Read until the end, in a separate task."""
         try:
             while await self._read_some():
                 pass
@@ -108,13 +108,13 @@ class ReadAhead:
             self.end(None)
 
     def end(self, problem: Problem | None) -> None:
-        """Read no more. Lines that wait can still be taken."""
+        """Stop reading. Buffered lines can still be taken."""
         if not self._ended:
             self._ended, self.problem = True, problem
             self._arrived.set()
 
     async def take(self) -> list[Line]:
-        """Return all lines that are there; waits for the first. Empty: the end.
+        """Wait for the first line and return all buffered lines; an empty list at the end.
 
         Raises
         ------

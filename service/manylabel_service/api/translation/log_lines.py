@@ -21,7 +21,7 @@ from manylabel_service.storage import Entry
 
 
 async def lines_of(entries: Sequence[Entry]) -> bytes:
-    """Return a line of JSON for each entry; other tasks may go on between two."""
+    """Return a line of JSON for each entry; other tasks may run between two entries."""
     lines = []
     pace = Pace()
     for entry in entries:
@@ -57,7 +57,7 @@ def _line(entry: Entry) -> dict[str, Any]:
 
 
 def _example(example: Example) -> dict[str, Any]:
-    """Return an example in the form in which an update takes it."""
+    """Return an example in the format of an update."""
     x, y, weight, source, ref = example
     values = x.values.tolist()
     features: Any = values

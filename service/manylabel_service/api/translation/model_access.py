@@ -1,4 +1,4 @@
-"""Requests to a model that may leave the memory of this process, and come back."""
+"""Requests to a model that may be evicted and reloaded in the meantime."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,21 +18,21 @@ from manylabel_service.trained.model import TrainedModel
 
 
 def online(hosted: HostedModel, refusal: type[ModelIsTrained] = ModelIsTrained) -> Replica:
-    """Return a model that learns online; raise ModelIsTrained, or this error of its kind, if it is none."""
+    """Return an online model; raise ModelIsTrained, or the given subclass, for a trained one."""
     if not isinstance(hosted, Replica):
         raise refusal(hosted.record.name)
     return hosted
 
 
 def labelled(hosted: HostedModel) -> Replica:
-    """Return the replica that takes the labels of kept predictions: of a trained model, the one of its answers."""
+    """Return the replica for labels of stored predictions; for a trained model, that of its served predictions."""
     if isinstance(hosted, TrainedModel):
         return hosted.answers
     return online(hosted)
 
 
 def trained(hosted: HostedModel) -> TrainedModel:
-    """Return a trained model; raise ModelIsOnline if it is none."""
+    """Return a trained model; raise ModelIsOnline for an online one."""
     if not isinstance(hosted, TrainedModel):
         raise ModelIsOnline(hosted.record.name)
     return hosted
@@ -65,7 +65,7 @@ MEASURED = (
 
 
 async def measured(context: Context, name: str, number: int | None) -> Measured:
-    """Return what is measured of a model; of a trained one, of a version, or of the one served.
+    """Return the metrics of a model; for a trained one, those of a version or of the served one.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Files without a name on the disk of the data directory, for what is too large to be held in memory."""
+"""Unnamed files on the disk of the data directory, for data too large for memory."""
 
 from __future__ import annotations
 

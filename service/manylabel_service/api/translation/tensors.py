@@ -60,7 +60,7 @@ class Tensor(NamedTuple):
 
 
 def split(inputs: Sequence[InferInput], binary: memoryview) -> list[Tensor]:
-    """Return the inputs of a request, with those elements that stand behind the JSON, one input after the other.
+    """Return the inputs of a request with the binary elements that follow the JSON, one input after the other.
 
     Raises
     ------
@@ -144,7 +144,7 @@ async def to_strings(tensor: Tensor, n: int) -> list[str]:
 
 
 async def _strings_from_bytes(tensor: Tensor, n: int) -> list[str]:
-    """Return elements that each come after their length, four bytes."""
+    """Return elements that are each preceded by a length of four bytes."""
     assert tensor.binary is not None
     found: list[str] = []
     begin, size = 0, len(tensor.binary)

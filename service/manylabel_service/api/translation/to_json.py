@@ -7,13 +7,16 @@ from itertools import repeat
 from typing import Any
 
 import pydantic_core
+from starlette.requests import Request
 from starlette.types import Scope
 
 from manylabel_core.metrics.reliability import EDGES, Reliability
 from manylabel_service.api.context import Context
 from manylabel_service.api.translation.batches import SLICE_SECONDS, Items
 from manylabel_service.api.web.audited import note
+from manylabel_service.api.web.idempotency import REPLAYED
 from manylabel_service.api.web.problems import Problem
+from manylabel_service.api.web.routes import JSONAnswer, json_answer
 from manylabel_service.hosting.explanations import LabelExplanation
 from manylabel_service.hosting.predictions import Prediction
 from manylabel_service.hosting.selection import Selection
@@ -77,7 +80,7 @@ async def unlabelled(found: RankedPredictions) -> bytes:
 
 
 def check_size(items: Items[Any], scores: int, probabilities: bool, context: Context) -> None:
-    """Refuse a batch whose answer would have too many scores, or as many probabilities with them; raises a Problem."""
+    """Reject a batch whose response would have too many scores and probabilities; raises a Problem."""
     if items.batch:
         check_numbers(len(items.values), numbers(scores, probabilities), context)
 
@@ -96,13 +99,19 @@ def receipt(updated: UpdateResult, scope: Scope) -> dict[str, Any]:
     return {"position": updated.position, "updates": updated.updates, "durability": updated.durability}
 
 
+def receipt_answer(updated: UpdateResult, request: Request, **facts: Any) -> JSONAnswer:
+    """Return the response to a change of a model: its receipt, further facts, and whether it was replayed."""
+    document = {**receipt(updated, request.scope), **facts}
+    return json_answer(document, headers=[REPLAYED] if updated.replayed else [])
+
+
 def numbers(scores: int, probabilities: bool) -> int:
-    """Return how many numbers an answer has: as many scores, and a probability for each if they are asked for."""
+    """Return how many scores, and requested probabilities, a response has."""
     return 2 * scores if probabilities else scores
 
 
 def to_dict(prediction: Prediction, selection: Selection, id: str | None = None) -> dict[str, Any]:
-    """Return what is selected of a prediction as a value of JSON, with its id if it is kept."""
+    """Return the selected part of a prediction as a JSON value, with its id if it is stored."""
     prediction, scores_of = selection(prediction)
     document: dict[str, Any] = {"labels": prediction.labels, "scores": prediction.scores}
     if scores_of is not None:
@@ -123,7 +132,7 @@ def to_dict(prediction: Prediction, selection: Selection, id: str | None = None)
 
 
 def reliability(found: Reliability) -> dict[str, Any]:
-    """Return how often probabilities came true; NaN where there are none."""
+    """Return the reliability diagram; NaN in empty bins."""
     edges, columns = EDGES.tolist(), [column.tolist() for column in found[:3]]
     bins = [
         {

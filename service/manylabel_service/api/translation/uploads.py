@@ -59,7 +59,7 @@ class Part:
             await self.flush()
 
     async def flush(self) -> None:
-        """Write what was taken; raise StorageFull."""
+        """Write the buffered bytes; raise StorageFull."""
         portion, self.waiting = bytes(self.waiting), bytearray()
         with full_disk():
             await asyncio.to_thread(self._write, portion)
@@ -108,7 +108,7 @@ async def receive(
 async def receive_file(
     request: Request, media_type: bytes, max_bytes: int, idle_seconds: float, datasets: DatasetStore, stack: ExitStack
 ) -> tuple[IO[bytes], int]:
-    """Return the body of a request that says it is of this type as a file, which `stack` closes, and its size in bytes.
+    """Return a body of the given type as a file, which `stack` closes, and its size in bytes.
 
     Until then it has its room among the uploads under way; what is still coming gives way when others need it.
 
@@ -135,7 +135,7 @@ async def receive_file(
 
 @asynccontextmanager
 async def giving_way(upload: Upload, seconds: float) -> AsyncIterator[None]:
-    """Receive an upload inside, which gives way to others where it stands still.
+    """Receive an upload in the context; while it stalls, other uploads may displace it.
 
     Raises
     ------
@@ -175,7 +175,7 @@ def _check_headers(request: Request, essence: str, max_bytes: int) -> None:
 
 
 async def chunks(request: Request, idle_seconds: float) -> AsyncIterator[bytes]:
-    """Yield a body as it comes; raise a Problem stream_idle, or ClientDisconnect."""
+    """Yield the chunks of a body; raise a Problem stream_idle, or ClientDisconnect."""
     take = in_time(request.receive, idle_seconds)
     more = True
     while more:

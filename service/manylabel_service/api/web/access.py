@@ -64,7 +64,7 @@ def access_of(request: Request) -> Access:
 
 
 async def _access(request: Request) -> Access:
-    return access_of(request)  # a coroutine, since FastAPI calls others in a thread
+    return access_of(request)  # a coroutine, because FastAPI runs plain functions in a thread
 
 
 AccessOf = Annotated[Access, Depends(_access)]
@@ -92,7 +92,7 @@ class AccessMiddleware:
 
 
 def _shown(headers: Iterable[tuple[bytes, bytes]]) -> str | None:
-    """Return the credential that a request sends as its key; None if there is none."""
+    """Return the key or token that a request sends; None if there is none."""
     for name, value in headers:
         if name == b"authorization":
             return _authorization(value)

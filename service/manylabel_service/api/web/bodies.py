@@ -43,7 +43,7 @@ def json_value(raw: bytes, what: str) -> Any:
 
 
 async def read_body(request: Request, media_type: bytes | None, max_bytes: int) -> bytes:
-    """Return the body of a request that says it is of this type, if any is asked for.
+    """Return the body of a request, which must declare this type, if one is given.
 
     Never holds more than its limit and one chunk.
     """
@@ -60,7 +60,7 @@ async def read_body(request: Request, media_type: bytes | None, max_bytes: int) 
 
 
 async def _gather(message: Message, receive: Receive, max_bytes: int, held: BodyBuffer) -> tuple[bytes, Message]:
-    """Return the body that begins with a message, as far as its limit and one chunk, and the last message."""
+    """Return the body that begins with a message, up to its limit and one chunk, and the last message."""
     chunks, counted = bytearray(), 0
     try:
         while True:
@@ -88,8 +88,7 @@ def in_time(receive: Receive, seconds: float) -> Receive:
 
 
 def check_headers(request: Request, expected: bytes | None, max_bytes: int | None) -> None:
-    """Refuse a request whose headers say that its body is of another type (None: any will do), compressed, or too
-    large."""
+    """Reject a request whose headers declare a body of another type (None: any type), compressed, or too large."""
     media_type = b""
     for name, value in request.scope["headers"]:
         if name == b"content-type":

@@ -3,7 +3,7 @@
 import asyncio
 import re
 import secrets
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jiter
@@ -14,7 +14,7 @@ from manylabel_core.records._json_pieces import OPEN_LIST, next_cut
 from manylabel_service.api.web.bodies import JSON, json_value, read_body
 from manylabel_service.api.web.parse_queue import LARGE_BYTES
 from manylabel_service.api.web.problems import Problem
-from manylabel_service.api.web.validation import check_known
+from manylabel_service.api.web.validation import M, Path, check_known, validated
 
 PIECE_BYTES = 2**15
 """Minimum bytes of a chunk. Parsing one takes 0.2 to 3 ms."""
@@ -51,6 +51,14 @@ async def read_json(request: Request, max_bytes: int) -> tuple[Any, bytes]:
     return await read_large_json(request, min(max_bytes, MAX_DOCUMENT_BYTES))
 
 
+async def read_model(
+    request: Request, max_bytes: int, model: type[M], path_of: Callable[[Path], Path] = tuple
+) -> tuple[M, bytes]:
+    """Return the document in the body of a request as a model, and the body itself; raises as `read_json`."""
+    document, raw = await read_json(request, max_bytes)
+    return validated(model, document, (), path_of), raw
+
+
 async def read_large_json(request: Request, max_bytes: int) -> tuple[Any, bytes]:
     """Return the value in the body of a request, and the body itself; raises as `read_json`."""
     raw = await read_body(request, JSON, max_bytes)
@@ -72,12 +80,12 @@ async def read_value(raw: bytes, what: str = "the body") -> Any:
         return json_value(raw, what)
     _check_containers(raw, what)
     data, stack = np.frombuffer(raw, dtype=np.uint8), np.zeros(_MAX_DEPTH, dtype=np.uint8)
-    document, opened = None, list[Any]()  # the lists and objects that are open, the outermost first
+    document, opened = None, list[Any]()  # open lists and objects, outermost first
     begin = depth = 0
     while True:
         before = stack[:depth].tolist()
         cut, depth, least, _ = next_cut(data, begin, PIECE_BYTES, stack, depth)
-        stays = max(least - 1, 0)  # the innermost that is open from the beginning of the piece to its end
+        stays = max(least - 1, 0)  # the innermost list or object that is open throughout the chunk
         ends = cut == len(raw)
         head = _head(before[stays:])
         piece = _parsed(raw, begin, cut + 1, head, b"" if ends else _tail(stack[stays:depth].tolist()), what)
@@ -96,7 +104,7 @@ async def read_value(raw: bytes, what: str = "the body") -> Any:
 
 def _check_containers(raw: bytes, what: str) -> None:
     allowed = max(MAX_CONTAINERS, len(raw) // BYTES_PER_CONTAINER)
-    if raw.count(b"[") + raw.count(b"{") <= allowed:  # those in strings included
+    if raw.count(b"[") + raw.count(b"{") <= allowed:  # commas in strings included
         return
     stack = np.zeros(_MAX_DEPTH, dtype=np.uint8)
     *_, opened = next_cut(np.frombuffer(raw, dtype=np.uint8), 0, len(raw), stack, 0)
@@ -105,13 +113,13 @@ def _check_containers(raw: bytes, what: str) -> None:
 
 
 def _head(brackets: Sequence[int]) -> bytes:
-    """Return the beginning of a piece within open brackets: an element stands for all that came before."""
+    """Return the start of a piece within open brackets, with a placeholder for everything before."""
     opening = [b"[" if bracket == OPEN_LIST else b"{" + _BEGIN + b":" for bracket in brackets]
     return b"".join(opening) + b"0," if opening else b""
 
 
 def _tail(brackets: Sequence[int]) -> bytes:
-    """Return the end of a piece within open brackets, after its comma: an element stands for all that comes after."""
+    """Return the end of a piece within open brackets, after its comma, with a placeholder for everything after."""
     last = b"0" if brackets[-1] == OPEN_LIST else _END + b":0"
     return last + b"".join(b"]" if bracket == OPEN_LIST else b"}" for bracket in reversed(brackets))
 
@@ -139,7 +147,7 @@ def _in_the_body(message: str, raw: bytes, begin: int, n_head: int) -> str:
 
 
 def _spine(piece: Any, n: int) -> list[Any]:
-    """Return the lists and objects that are open at the end of a piece, without what stands for the rest."""
+    """Return the lists and objects that are open at the end of a piece, without the placeholders."""
     spine = [piece]
     for _ in range(n - 1):
         last = spine[-1]
@@ -153,7 +161,7 @@ def _spine(piece: Any, n: int) -> list[Any]:
 
 
 def _join(piece: Any, opened: Sequence[Any], what: str) -> None:
-    """Add a piece to what was open at its beginning, the outermost first."""
+    """Merge a piece into the lists and objects that were open at its start, outermost first."""
     for container in opened:
         if isinstance(container, list):
             before = piece[0]

@@ -104,7 +104,7 @@ class RequestMiddleware:
             status = status or _CLIENT_GONE
         except Exception as error:
             log.exception("request_failed", request_id=scope["request_id"], path=scope["path"])
-            if status:  # the answer has begun: all that is left is to cut it off
+            if status:  # the response has begun, so it can only be aborted
                 raise
             await problem_response(_broken(error, scope), scope)(scope, receive, send_with_id)
         finally:

@@ -56,7 +56,7 @@ class Multipart:
         )
 
     def feed(self, data: bytes) -> list[tuple[str, bytes]]:
-        """Take the next bytes of the body, and return what they are of which part.
+        """Parse the next bytes of the body; return the bytes of each part.
 
         Raises
         ------

@@ -48,13 +48,9 @@ def refuse_parameters(document: Any, model: type[Parameters]) -> None:
             raise invalid((name,), detail)
 
 
-async def each_once(request: Request) -> None:
-    """Reject a query string with a duplicate parameter; FastAPI takes the last one. Raises like `read_parameters`."""
-    _values(request)
-
-
-def each_once_but(repeated: str) -> Callable[[Request], Awaitable[None]]:
-    """Return `each_once` for calls with a parameter that can be repeated."""
+def each_once_but(*repeated: str) -> Callable[[Request], Awaitable[None]]:
+    """Return the check of a query string that rejects a duplicate parameter, except these; FastAPI takes the last one.
+    It raises like `read_parameters`."""
 
     async def check(request: Request) -> None:
         _values(request, repeated)
@@ -72,7 +68,7 @@ async def answer_wrong_parameters(request: Request, error: RequestValidationErro
 def _problem(errors: Sequence[Any], known: Sequence[str]) -> Problem:
     """Return the problem of the first of some errors of pydantic's, of a call with these parameters."""
     first = errors[0]
-    name = next(str(part) for part in first["loc"] if part != "query")  # behind it, of a list, the place in it
+    name = next(str(part) for part in first["loc"] if part != "query")  # followed, for a list, by the index
     if first["type"] == "extra_forbidden":
         return wrong(name[:100], f"is not a parameter of this call, which takes {', '.join(known)}")
     return wrong(name, words(first))
@@ -93,11 +89,11 @@ def described(model: type[Parameters]) -> list[dict[str, Any]]:
     ]
 
 
-def _values(request: Request, repeated: str | None = None) -> dict[str, str]:
+def _values(request: Request, repeated: Sequence[str] = ()) -> dict[str, str]:
     text: bytes = request.scope["query_string"]
     values: dict[str, str] = {}
     for name, value in _pairs(text.decode("latin-1")) if text else ():
-        if name in values and name != repeated:
+        if name in values and name not in repeated:
             raise wrong(name[:100], "must be given once")
         values[name] = value
     return values

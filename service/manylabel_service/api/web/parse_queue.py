@@ -37,7 +37,7 @@ class ParseQueue:
         self._converting = asyncio.Lock()
 
     def turn(self, raw: bytes, deadline: float = math.inf) -> AbstractAsyncContextManager[None]:
-        """Return what is held while a body is converted; raises a Problem queue_full or server_busy on entering.
+        """Return a context to hold while a body is converted; entering it raises a Problem queue_full or server_busy.
 
         Parameters
         ----------

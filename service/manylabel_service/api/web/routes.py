@@ -1,16 +1,18 @@
 """Routes: how endpoints are attached and described.
 
-Every endpoint says with ``@needs(scope)``, or ``@OPEN``, who may ask for it. FastAPI reads parameters and describes
-answers. Endpoints return finished responses: validating an answer takes longer than making it, and the tests hold the
-answers against the models. The few calls that make up a stream are attached with `DirectRoute`, since resolving an
-endpoint's parameters takes FastAPI longer than a prediction. Bodies are declared with `body`, errors with `problems`.
+`Router.endpoint` declares an operation in one call: its path, who may call it, its response and its errors. FastAPI
+reads parameters and describes responses. Endpoints return finished
+responses: validating one takes longer than making it, and the tests hold the responses against the models. The few
+calls that make up a stream are attached with `DirectRoute`, since resolving an endpoint's parameters takes FastAPI
+longer than a prediction.
 """
 
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from inspect import cleandoc
-from typing import Any
+from typing import Any, TypeVar, get_origin, get_type_hints
 
 import pydantic_core
+from fastapi import APIRouter, Depends
 from fastapi.routing import APIRoute
 from pydantic import BaseModel
 from starlette.requests import Request
@@ -18,10 +20,13 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from manylabel_service.access.scopes import Scope as AccessScope
-from manylabel_service.api.web.access import guarded, needed_by
+from manylabel_service.api.web import idempotency
+from manylabel_service.api.web.access import guarded, needed_by, needs
+from manylabel_service.api.web.parameters import Parameters, described, each_once_but
 from manylabel_service.api.web.problems import ANYWHERE, MEDIA_TYPE, STATUS_AND_TITLE, ProblemDocument
 
 Endpoint = Callable[..., Awaitable[Response]]
+E = TypeVar("E", bound=Callable[..., Any])
 RawHeaders = Sequence[tuple[bytes, bytes]]
 
 
@@ -34,7 +39,7 @@ SECURITY_SCHEMES: dict[str, dict[str, str]] = {
 
 
 class GuardedRoute(APIRoute):
-    """A route whose endpoint has declared the scopes that its callers need.
+    """Route whose endpoint has declared the scopes that its callers need.
 
     The name of its endpoint is the id of the operation in OpenAPI, from which programs make names of functions.
 
@@ -89,7 +94,7 @@ def check_guarded(routes: Iterable[object]) -> None:
 
 
 class DirectRoute(GuardedRoute):
-    """A route that calls its endpoint as ``await endpoint(request, **path_parameters)``, past FastAPI's parameters."""
+    """Route that calls its endpoint as ``await endpoint(request, **path_parameters)``, without FastAPI's parameters."""
 
     def __init__(self, path: str, endpoint: Endpoint, **description: Any) -> None:
         super().__init__(path, endpoint, **description)
@@ -99,6 +104,110 @@ class DirectRoute(GuardedRoute):
             await response(scope, receive, send)
 
         self.app = guarded(app, self.scopes)
+
+
+_OF_BODY = ("malformed_json", "body_too_large", "unsupported_media_type", "invalid_request")
+_OF_KEY = ("idempotency_in_flight", "idempotency_key_reused")
+_OF_STORE = ("not_ready", "storage_unavailable")
+
+
+class Router(APIRouter):
+    """Routes of one part of the interface.
+
+    Parameters
+    ----------
+    tag : of its operations in OpenAPI.
+    route_class : of its routes.
+    errors : codes of each operation on something that its path names.
+    error : the document of its errors, with its media type.
+    """
+
+    def __init__(
+        self,
+        tag: str,
+        route_class: type[GuardedRoute] = GuardedRoute,
+        errors: Sequence[str] = (),
+        error: tuple[type[BaseModel], str] = (ProblemDocument, MEDIA_TYPE),
+    ) -> None:
+        super().__init__(route_class=route_class, tags=[tag])
+        self._errors, self._error = errors, error
+
+    def endpoint(
+        self,
+        operation: str,
+        summary: str,
+        scopes: AccessScope | tuple[AccessScope, ...] | None,
+        answer: Any = None,
+        errors: Iterable[str] = (),
+        *,
+        takes: type[BaseModel] | tuple[type[BaseModel] | None, ...] = (),
+        example: Any = None,
+        required: bool = True,
+        query: type[Parameters] | None = None,
+        keyed: bool = False,
+        named: bool = True,
+        stored: bool = True,
+        status: int = 200,
+        answers: Mapping[int | str, dict[str, Any]] | None = None,
+        **description: Any,
+    ) -> Callable[[E], E]:
+        """Return a decorator that attaches an endpoint.
+
+        Query parameters that FastAPI reads into a model can be given once each, those that are lists more often.
+
+        Parameters
+        ----------
+        operation : method and path, as ``"GET /v1/models"``.
+        scopes : all of them are needed; None if everybody may ask.
+        answer : type of the response.
+        errors : codes, besides those of any request and those that follow from other parameters.
+        takes, example, required : models of the body of JSON, None for null; an example; whether it must be there.
+        query : parameters that FastAPI does not read itself.
+        keyed : whether the header Idempotency-Key makes a retry safe.
+        named : whether what the path names must exist.
+        stored : whether it needs the store.
+        answers : further responses, by status.
+        description : other parameters of FastAPI's routes.
+        """
+        method, _, path = operation.partition(" ")
+        names = () if scopes is None else (scopes,) if isinstance(scopes, str) else scopes
+        models = takes if isinstance(takes, tuple) else (takes,)
+        extra: dict[str, Any] = {**(body(*models, example=example, required=required) if models else {})}
+        if keyed:
+            extra.update(idempotency.PARAMETER)
+        if query is not None:
+            extra["parameters"] = [*extra.get("parameters", ()), *described(query)]
+        extra.update(description.pop("openapi_extra", {}))
+        codes = [*(self._errors if named and "{" in path else ()), *errors]
+        codes += [*(_OF_BODY if models else ()), *(_OF_KEY if keyed else ()), *(_OF_STORE if stored else ())]
+
+        def attach(endpoint: E) -> E:
+            needs(*names)(endpoint)
+            checks = list(_once(endpoint))
+            parameters = ["invalid_request"] if query is not None or checks else []
+            self.add_api_route(
+                path,
+                endpoint,
+                methods=[method],
+                summary=summary,
+                response_model=answer,
+                status_code=status,
+                responses={**(answers or {}), **problems(*dict.fromkeys(codes + parameters), error=self._error)},
+                dependencies=checks,
+                openapi_extra=extra,
+                **description,
+            )
+            return endpoint
+
+        return attach
+
+
+def _once(endpoint: Callable[..., Any]) -> Iterator[Any]:
+    """Yield the check of the query parameters that FastAPI reads into a model for an endpoint, if there are any."""
+    for hint in get_type_hints(endpoint).values():
+        if isinstance(hint, type) and issubclass(hint, Parameters):
+            fields = hint.model_fields.items()
+            yield Depends(each_once_but(*(name for name, field in fields if get_origin(field.annotation) is list)))
 
 
 class JSONAnswer(Response):
@@ -129,15 +238,15 @@ def listed(name: str, items: Iterable[object], damaged: Iterable[object]) -> dic
 
 
 def body(
-    *models: type[BaseModel], media_type: str = "application/json", example: Any = None, required: bool = True
+    *models: type[BaseModel] | None, media_type: str = "application/json", example: Any = None, required: bool = True
 ) -> dict[str, Any]:
     """Return the part of an operation's description that declares a body of one of these models."""
     return {"requestBody": {"required": required, **content(*models, media_type=media_type, example=example)}}
 
 
-def content(*models: type[BaseModel], media_type: str, example: Any = None) -> dict[str, Any]:
+def content(*models: type[BaseModel] | None, media_type: str, example: Any = None) -> dict[str, Any]:
     """Return the part of a body's description that declares one of these models or, without any, bytes."""
-    schemas: list[dict[str, Any]] = [reference(model) for model in models]
+    schemas: list[dict[str, Any]] = [{"type": "null"} if model is None else reference(model) for model in models]
     schema = {"anyOf": schemas} if len(schemas) > 1 else schemas[0] if schemas else {"format": "binary"}
     return {"content": {media_type: {"schema": schema, **({} if example is None else {"example": example})}}}
 
@@ -150,13 +259,14 @@ _IMPLIED = {
 
 
 def problems(
-    *codes: str, document: type[BaseModel] = ProblemDocument, media_type: str = MEDIA_TYPE
+    *codes: str, error: tuple[type[BaseModel], str] = (ProblemDocument, MEDIA_TYPE)
 ) -> dict[int | str, dict[str, Any]]:
     """Return the error responses of an operation, by status, for its description."""
     by_status: dict[int | str, list[str]] = {}
     implied = [also for code in codes for also in _IMPLIED.get(code, ()) if also not in codes]
     for code in (*codes, *implied, *ANYWHERE):
         by_status.setdefault(STATUS_AND_TITLE[code][0], []).append(code)
+    document, media_type = error
     content = {media_type: {"schema": reference(document)}}
     return {
         status: {"description": " or ".join(f"`{code}`" for code in codes), "content": content}

@@ -39,7 +39,7 @@ class Writer:
 
     async def start(self, media_type: bytes, headers: RawHeaders = ()) -> None:
         """Send status 200 and the headers."""
-        # Proxies that gather answers before they pass them on are asked not to.
+        # Asks proxies not to buffer the response.
         raw = [(b"content-type", media_type), (b"x-accel-buffering", b"no")]
         await self._send({"type": "http.response.start", "status": 200, "headers": [*raw, *headers]})
 
@@ -122,7 +122,7 @@ class Download(Response):
                 while portion := await asyncio.to_thread(self._file.read, PORTION_BYTES):
                     await writer.write(portion)
             finally:
-                await asyncio.to_thread(self._file.close)  # the file has no name: its room on the disk is freed now
+                await asyncio.to_thread(self._file.close)  # the file has no name, so closing it frees its disk space
             await writer.end()
 
 

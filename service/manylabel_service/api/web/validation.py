@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Collection, Iterator, Mapping
 from itertools import islice
-from typing import Any, get_args
+from typing import Any, TypeVar, get_args
 
 from pydantic import BaseModel, ValidationError
 
@@ -10,6 +10,7 @@ from manylabel_service import names
 from manylabel_service.api.web.problems import Problem, invalid, pointer, sentence
 
 Path = tuple[str | int, ...]
+M = TypeVar("M", bound=BaseModel)
 
 MAX_ERRORS = 10
 """Maximum number of invalid fields in one response."""
@@ -56,11 +57,21 @@ def check_known(document: Any, at: Path) -> None:
 
 
 def check_all_known(document: Any, at: Path) -> None:
-    """Refuse as `check_known`, also objects in the fields of an object, none of which has names of the client's."""
+    """Raise like `check_known`, also for nested objects, whose names are never chosen by the client."""
     check_known(document, at)
     if isinstance(document, dict):
         for name, value in document.items():
             check_all_known(value, (*at, name))
+
+
+def validated(
+    model: type[M], document: Any, at: Path = (), path_of: Callable[[Path], Path] = tuple, described: Any = None
+) -> M:
+    """Return a value of JSON as a model; raises a Problem that describes the errors as `invalid_body`."""
+    try:
+        return model.model_validate(document)
+    except ValidationError as error:
+        raise invalid_body(error, at, path_of, described or {(): model}) from error
 
 
 def invalid_body(
@@ -114,7 +125,7 @@ def _known(described: Mapping[Path, type[BaseModel]], path: Path) -> list[str] |
         return None
     model = described[begin]
     for part in path[len(begin) :]:
-        if isinstance(part, int):  # of a list, whose elements are of one kind
+        if isinstance(part, int):  # a list whose elements are of one kind
             continue
         field = model.model_fields.get(part)
         inside = [] if field is None else list(_models_in(field.annotation))

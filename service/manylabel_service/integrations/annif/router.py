@@ -7,7 +7,6 @@ from functools import wraps
 from importlib.metadata import version as release_of
 from typing import Any
 
-from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -15,14 +14,14 @@ from manylabel_service.api.context import Context, ContextOf, context_of
 from manylabel_service.api.translation.model_access import counting_refusals, online
 from manylabel_service.api.translation.to_json import check_numbers, receipt
 from manylabel_service.api.web import idempotency
-from manylabel_service.api.web.access import OPEN, AccessOf, access_of, needs
+from manylabel_service.api.web.access import AccessOf, access_of
 from manylabel_service.api.web.bodies import read_body
 from manylabel_service.api.web.large_json import read_large_json
 from manylabel_service.api.web.parameters import described, read_parameters
 from manylabel_service.api.web.parse_queue import LARGE_BYTES
 from manylabel_service.api.web.problems import Problem, invalid, problem_of
-from manylabel_service.api.web.routes import GuardedRoute, body, json_answer, problems
-from manylabel_service.api.web.validation import Path
+from manylabel_service.api.web.routes import Router, body, json_answer
+from manylabel_service.api.web.validation import Path, validated
 from manylabel_service.errors import InvalidExample, ServiceError
 from manylabel_service.hosting.hosted_model import HostedModel
 from manylabel_service.hosting.signature import Signature
@@ -33,24 +32,18 @@ from manylabel_service.integrations.annif.translation import (
     project,
     read_form,
     suggestions,
-    validated,
     vocabulary,
 )
 from manylabel_service.online.replica import Replica
 from manylabel_service.online.state.outcome import UpdateResult
 
-router = APIRouter(route_class=GuardedRoute, tags=["Annif"])
+router = Router("Annif", errors=["model_not_found"])
 
 _FORM = "application/x-www-form-urlencoded"
 _LISTING = ("not_ready", "storage_unavailable")
 _SENDING = (
     *(*_LISTING, "model_not_found", "bad_request", "body_too_large", "batch_too_large", "unsupported_media_type"),
     "queue_full",
-)
-_SUGGESTING = (*_SENDING, "no_version_served", "version_damaged")
-_LEARNING = (
-    *(*_SENDING, "malformed_json", "learning_not_allowed", "limit_exceeded"),
-    *("idempotency_in_flight", "idempotency_key_reused"),
 )
 _STATUS_OF_ANNIF = {"invalid_request": "bad_request", "model_is_trained": "learning_not_allowed"}
 
@@ -72,60 +65,41 @@ def _as_annif(endpoint: Endpoint) -> Endpoint:
     return call
 
 
-@router.get("/annif/v1/", summary="Describe the interface", response_model=schemas.AnnifInfo, responses=problems())
-@OPEN
+@router.endpoint("GET /annif/v1/", "Describe the interface", None, schemas.AnnifInfo, stored=False)
 async def annif_info() -> Response:
     """Returns the name of the interface and the release."""
     return json_answer({"title": "Annif REST API of ManyLabel", "version": release_of("manylabel")})
 
 
-@router.get(
-    "/annif/v1/projects",
-    summary="List models as projects",
-    response_model=schemas.AnnifProjects,
-    responses=problems(*_LISTING),
-)
-@needs("read")
+@router.endpoint("GET /annif/v1/projects", "List models as projects", "read", schemas.AnnifProjects)
 async def annif_projects(context: ContextOf, access: AccessOf) -> Response:
     """Lists the models that the caller may see, by name, without damaged ones."""
     return json_answer({"projects": list(map(project, (await context.registry.list(access.may_see))[0]))})
 
 
-@router.get(
-    "/annif/v1/projects/{name}",
-    summary="Show a model as a project",
-    response_model=schemas.AnnifProject,
-    responses=problems(*_LISTING, "model_not_found"),
-)
-@needs("read")
+@router.endpoint("GET /annif/v1/projects/{name}", "Show a model as a project", "read", schemas.AnnifProject)
 async def annif_project(context: ContextOf, name: str) -> Response:
     """Shows a model; a model that is not in memory is loaded."""
     return json_answer(project((await context.registry.get(name)).status()))
 
 
-@router.get(
-    "/annif/v1/vocabs",
-    summary="List labels of models as vocabularies",
-    response_model=schemas.AnnifVocabularies,
-    responses=problems(*_LISTING),
-)
-@needs("read")
+@router.endpoint("GET /annif/v1/vocabs", "List labels of models as vocabularies", "read", schemas.AnnifVocabularies)
 async def annif_vocabularies(context: ContextOf, access: AccessOf) -> Response:
     """Lists the vocabularies: the labels of each model that the caller may see."""
     return json_answer({"vocabs": list(map(vocabulary, (await context.registry.list(access.may_see))[0]))})
 
 
-@router.post(
-    "/annif/v1/projects/{name}/suggest",
-    summary="Suggest subjects for a text",
-    response_model=schemas.AnnifSuggestions,
-    responses=problems(*_SUGGESTING),
+@router.endpoint(
+    "POST /annif/v1/projects/{name}/suggest",
+    "Suggest subjects for a text",
+    "predict",
+    schemas.AnnifSuggestions,
+    ["no_version_served", "version_damaged", *_SENDING],
     openapi_extra={
         **body(schemas.AnnifText, media_type=_FORM, example={"text": "a fox"}),
         "parameters": described(schemas.AnnifLimits),
     },
 )
-@needs("predict")
 @_as_annif
 async def annif_suggest(request: Request, context: ContextOf, name: str) -> Response:
     """Predicts one document. `limit` and `threshold` can also be query parameters, for programs that send only a text,
@@ -140,17 +114,17 @@ async def annif_suggest(request: Request, context: ContextOf, name: str) -> Resp
     return json_answer({"results": (await _suggest(request, hosted, [document], sent, ()))[0]})
 
 
-@router.post(
-    "/annif/v1/projects/{name}/suggest-batch",
-    summary="Suggest subjects for documents",
-    response_model=list[schemas.AnnifDocumentSuggestions],
-    responses=problems(*_SUGGESTING, "malformed_json"),
+@router.endpoint(
+    "POST /annif/v1/projects/{name}/suggest-batch",
+    "Suggest subjects for documents",
+    "predict",
+    list[schemas.AnnifDocumentSuggestions],
+    ["malformed_json", "no_version_served", "version_damaged", *_SENDING],
     openapi_extra={
         **body(schemas.AnnifDocuments, example={"documents": [{"text": "a fox", "document_id": "1"}]}),
         "parameters": described(schemas.AnnifLimits),
     },
 )
-@needs("predict")
 @_as_annif
 async def annif_suggest_batch(request: Request, context: ContextOf, name: str) -> Response:
     """Predicts up to 32 documents, in their order."""
@@ -163,17 +137,16 @@ async def annif_suggest_batch(request: Request, context: ContextOf, name: str) -
     return json_answer([{"document_id": id, "results": each} for id, each in zip(ids, found, strict=True)])
 
 
-@router.post(
-    "/annif/v1/projects/{name}/learn",
-    summary="Learn documents with their subjects",
-    status_code=204,
-    responses=problems(*_LEARNING),
-    openapi_extra={
-        **body(schemas.AnnifIndexedDocuments, example=[{"text": "a fox", "subjects": [{"uri": "animals"}]}]),
-        **idempotency.PARAMETER,
-    },
+@router.endpoint(
+    "POST /annif/v1/projects/{name}/learn",
+    "Learn documents with their subjects",
+    "learn",
+    None,
+    ["malformed_json", "learning_not_allowed", "limit_exceeded", *_SENDING],
+    keyed=True,
+    status=204,
+    openapi_extra=body(schemas.AnnifIndexedDocuments, example=[{"text": "a fox", "subjects": [{"uri": "animals"}]}]),
 )
-@needs("learn")
 @_as_annif
 async def annif_learn(request: Request, context: ContextOf, name: str) -> Response:
     """Learns documents in their order, all or none, like `update`. The header `Position` has the log position."""
@@ -243,12 +216,10 @@ async def _learn(request: Request, context: Context, replica: Replica) -> Update
         examples.append(reader.example(item, labels, (index,)))
         await pace.rest()
     access_of(request).charge(len(examples))
-
-    def ask(replica: Replica) -> Awaitable[UpdateResult]:
-        return replica.update(examples, key=key, deadline=deadline)
-
     try:
-        updated = await context.registry.ask(replica, ask)
+        updated = await context.registry.ask(
+            replica, lambda replica: replica.update(examples, key=key, deadline=deadline)
+        )
     except InvalidExample as error:
         raise invalid((error.index,), error.detail) from error
     learnt = 0 if updated.replayed else len(examples)

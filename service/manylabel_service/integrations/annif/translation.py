@@ -2,17 +2,17 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import Any
 from urllib.parse import parse_qsl
 
 import numpy as np
-from pydantic import BaseModel, TypeAdapter, ValidationError
+from pydantic import TypeAdapter, ValidationError
 
 from manylabel_core.records import RecordEncoder, RecordError
 from manylabel_service.api.schemas.requests import LabelsBody
 from manylabel_service.api.translation.from_json import check_count, to_labels
 from manylabel_service.api.web.problems import invalid
-from manylabel_service.api.web.validation import Path, invalid_body
+from manylabel_service.api.web.validation import Path, validated
 from manylabel_service.hosting.examples import Example, Features
 from manylabel_service.hosting.hosted_model import HostedModel
 from manylabel_service.hosting.predictions import Prediction
@@ -27,16 +27,6 @@ METADATA = "metadata_"
 MAX_FORM_FIELDS = 110
 
 _LABELS: TypeAdapter[list[str] | dict[str, bool]] = TypeAdapter(LabelsBody)
-
-M = TypeVar("M", bound=BaseModel)
-
-
-def validated(kind: type[M], document: Any, at: Path = ()) -> M:
-    """Return a part of a body at the path `at`. Raises a Problem with the field path."""
-    try:
-        return kind.model_validate(document)
-    except ValidationError as error:
-        raise invalid_body(error, at, tuple, {(): kind}) from error
 
 
 def read_form(raw: bytes, limits: schemas.AnnifLimits) -> tuple[schemas.AnnifText, dict[str, str]]:

@@ -77,7 +77,7 @@ class RQRunner:
                     TASK,
                     args=[id, number],
                     job_id=name,
-                    timeout=-1,  # ours is job_timeout_seconds
+                    timeout=-1,  # our own limit is job_timeout_seconds
                     result_ttl=0,
                     failure_ttl=FAILED_SECONDS,
                     description=f"task {number} of job {id}",

@@ -47,7 +47,7 @@ class ChildProcess:
     async def events(self) -> AsyncIterator[dict[str, Any]]:
         """Yield its reports until it ends."""
         async for line in self._process.stdout:
-            if line.endswith(b"\n"):  # the last one may be cut off
+            if line.endswith(b"\n"):  # the last line may be incomplete
                 yield json.loads(line)
 
     def allow(self, until: float) -> None:
@@ -66,7 +66,7 @@ class ChildProcess:
     async def ended(self) -> int:
         """Wait for its end and return the exit status, negative for a signal."""
         status = await self._process.wait()
-        with suppress(TimeoutError):  # what it started itself might hold the pipe open
+        with suppress(TimeoutError):  # a grandchild might keep the pipe open
             await asyncio.wait_for(self._printing, 1.0)
         return status
 

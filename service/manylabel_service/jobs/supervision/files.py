@@ -83,7 +83,7 @@ class InputFiles:
         if isinstance(holdout, float):
             return holdout
         if self._task.stage == "trial":
-            return None  # the folds are what it is measured on
+            return None  # the folds are used for evaluation
         if holdout is not None:
             return await self._part(holdout, HELD)
         test = TEST_OF.get(data.split or "") if isinstance(data, DataOfSet) else None
@@ -188,12 +188,12 @@ class CheckpointUploads:
         await self._lease.commit(set_checkpoint)
         self.kept = new
         if old is not None:
-            with suppress(StorageUnavailable):  # else it goes when the job does
+            with suppress(StorageUnavailable):  # otherwise it is deleted with the job
                 await self._context.store.blobs.delete(old.key)
 
 
 def _measured_on(record: JobDocument) -> str | None:
-    """Return a digest of the held-out rows of a job; None for those of a stream, which are never the same again."""
+    """Return a digest of the held-out rows of a job; None for a stream, whose rows always differ."""
     data, holdout = record.spec.data, record.spec.holdout
     rows: tuple[object, ...]
     if isinstance(holdout, Rows):

@@ -90,7 +90,7 @@ class TaskLease:
         await self.change(_unchanged, most_seconds=self._store_seconds())
 
     async def retry_until_stored(self, do: Callable[[], Awaitable[Done]]) -> Done:
-        """Do something, again and again until the store is there; `StorageFull` and other errors are raised."""
+        """Retry an operation until the store is available; `StorageFull` and other errors are raised."""
         while True:
             try:
                 return await do()
@@ -110,7 +110,7 @@ class TaskLease:
             await asyncio.sleep(RETRY_SECONDS)
 
     async def renew_forever(self) -> None:
-        """Send heartbeats, and let the process compute while they arrive; raises LeaseLost in the end."""
+        """Send heartbeats, and extend the deadline of the training process while they succeed; raises LeaseLost."""
         sent, sent_at = self.progress, time.monotonic()
         while True:
             try:

@@ -1,4 +1,4 @@
-"""One task is supervised from its lease to its end, in the same way for every runner.
+"""Supervision of one task from its lease to its end, the same for every runner.
 
 The lease decides. Its holder may work, and writes the result to the job's document; a holder that loses it stops at
 once and leaves no trace. Training runs in a separate process, which can be killed at any time.
@@ -82,7 +82,7 @@ async def supervise(context: JobContext, id: str, number: int) -> None:
     try:
         record = await context.job_store.change(id, take)
     except (JobNotFound, NotClaimable, StorageUnavailable):
-        return  # a lease that was taken although the response was lost expires without heartbeats
+        return  # a lease that was acquired although the response was lost expires without heartbeats
     await Supervision(context, record, TaskLease(context, id, number, token, taken_at)).run()
 
 
@@ -117,7 +117,7 @@ class Supervision:
             await self._end(lambda record, _, now: record.fail(code, detail, now))
 
     async def _end(self, change: TaskChange) -> None:
-        """Write how it ended; nothing if the lease was lost meanwhile."""
+        """Store the outcome, unless the lease was lost in the meantime."""
         with suppress(LeaseLost):
             await self._lease.commit(change)
 
@@ -155,7 +155,7 @@ class Supervision:
         number, token, old = self._lease.number, self._lease.token, self._task.checkpoint
         await self._lease.commit(lambda record, *_: record.finish(number, token, outcome))
         if old is not None:
-            with suppress(StorageUnavailable):  # else it goes when the job does
+            with suppress(StorageUnavailable):  # otherwise it is deleted with the job
                 await self._context.store.blobs.delete(old.key)
 
     async def _publish(self, directory: Path, result: dict[str, Any]) -> None:
@@ -179,7 +179,7 @@ class Supervision:
             self._lease.add_log_line(f"version {made.version} is served, although {made.worse}")
         number, token = self._lease.number, self._lease.token
         await self._lease.commit(lambda job, _, now: job.succeed(number, token, made, now))
-        with suppress(StorageUnavailable):  # else the monitor does it
+        with suppress(StorageUnavailable):  # otherwise the monitor does so
             await self._context.job_store.remove_blobs(record.id)
 
     async def _trained(self, directory: Path) -> dict[str, Any]:
@@ -264,7 +264,7 @@ def _ended(status: int, lines: list[str]) -> Exception:
 
 
 def _named(record: JobDocument, number: int) -> str:
-    """Return the name of a task for people."""
+    """Return the name of a task for messages."""
     stage = record.tasks[number].stage
     trials = [n for n, task in enumerate(record.tasks) if task.stage == "trial"]
     return f"trial {trials.index(number) + 1} of {len(trials)}" if stage == "trial" else f"the {stage}"

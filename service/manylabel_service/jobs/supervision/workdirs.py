@@ -17,12 +17,12 @@ NEW_SECONDS = 60.0
 
 @contextmanager
 def task_directory(root: Path) -> Iterator[Path]:
-    """Make a new directory under a root, which is made if it is not there; it is removed at the end."""
+    """Create a directory under a root, which is created if necessary; it is removed at the end."""
     root.mkdir(parents=True, exist_ok=True)
     directory = Path(tempfile.mkdtemp(prefix="task-", dir=root))
     try:
         with (directory / LOCK).open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)  # the kernel releases it, however this process ends
+            fcntl.flock(lock, fcntl.LOCK_EX)  # the kernel releases the lock however this process ends
             yield directory
     finally:
         shutil.rmtree(directory, ignore_errors=True)

@@ -32,7 +32,7 @@ OOM_SCORE = 800
 
 
 def main(arguments: Sequence[str], files: Sequence[int]) -> int:
-    """Do what the request in a directory says, and return the exit status.
+    """Run the request in a directory; return the exit status.
 
     Parameters
     ----------
@@ -44,7 +44,7 @@ def main(arguments: Sequence[str], files: Sequence[int]) -> int:
     """
     directory, until = Path(arguments[0]).absolute(), float(arguments[1])
     processes.name("manylabel-train")
-    os.chdir(directory)  # so that it can be seen which task this process is at
+    os.chdir(directory)  # shows in the process list which task this process runs
     output = processes.take_output()
     threading.Thread(target=_watch, args=(0, until), name="watch", daemon=True).start()
 
@@ -55,7 +55,7 @@ def main(arguments: Sequence[str], files: Sequence[int]) -> int:
     try:
         _work(directory, report)
     except MemoryError:
-        _limit_memory(sys.maxsize)  # to say so needs some
+        _limit_memory(sys.maxsize)  # reporting the error needs some memory
         report("failed", {"code": "out_of_memory", "detail": "the training process may not have more memory"})
         return FAILED
     except BrokenPipeError:
@@ -76,7 +76,7 @@ def _code(error: Exception) -> str:
 
 
 def _work(directory: Path, report: Any) -> None:
-    # Only here: the supervisor imports this file, and does without the trainers.
+    # Imported here: the supervisor imports this file, and does not need the trainers.
     from manylabel_service.jobs.training.request import FitRequest
 
     request = FitRequest.read(directory)
@@ -96,10 +96,10 @@ def _limit_memory(most_bytes: int) -> None:
 
 
 def _watch(told: int, until: float) -> None:
-    """Exit the process when its deadline is not renewed. Compiled kernels and BLAS let this thread run."""
+    """Exit the process if its deadline is not renewed. Compiled functions and BLAS release the interpreter lock."""
     rest = b""
     while True:
-        # A process that was stopped for a while has to look once more before it believes that its time is over.
+        # A process that was suspended must check again before it concludes that its deadline has passed.
         if not (_readable(told, until - time.monotonic()) or _readable(told, 0.0)):
             os._exit(ORPHANED)
         data = os.read(told, 65536)

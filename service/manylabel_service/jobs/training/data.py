@@ -1,4 +1,4 @@
-"""From the files of a request to the rows that a fit learns from and those that it is measured on."""
+"""Training rows and evaluation rows from the files of a request."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from manylabel_service.jobs.training.request import FitRequest, Part
 
 
 class TrainingData(NamedTuple):
-    """The rows that a fit learns from, and those that it is measured on.
+    """Training rows and evaluation rows of a fit.
 
     Attributes
     ----------

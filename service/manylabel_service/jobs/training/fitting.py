@@ -72,7 +72,7 @@ class ConvergenceTrace:
 
 @dataclass
 class FitCheckpoint:
-    """A checkpoint says how far a request is.
+    """Progress of a request.
 
     Attributes
     ----------
@@ -120,7 +120,7 @@ class Fold(NamedTuple):
 
 
 class FitRun:
-    """A run carries out one request.
+    """Execution of one request.
 
     Parameters
     ----------
@@ -345,7 +345,7 @@ def _gap_of(estimator: Any) -> float | None:
 
 
 def _most_frequent(labels: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
-    """Return those that are reported, in their order; the version has them all."""
+    """Return the labels to report, in their order; the version has all labels."""
     if len(labels) <= MAX_LABELS_REPORTED:
         return labels
     chosen = set(sorted(labels, key=lambda name: -labels[name]["support"])[:MAX_LABELS_REPORTED])

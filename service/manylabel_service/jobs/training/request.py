@@ -20,7 +20,7 @@ RESULT = "result"
 
 
 class Part(BaseModel):
-    """A part is rows of one of the files: a split, or all for None."""
+    """Rows of one file: a split, or all rows for None."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -29,7 +29,7 @@ class Part(BaseModel):
 
 
 class FitRequest(BaseModel):
-    """A request asks for one fit, with everything that its result depends on.
+    """One fit, with all settings that its result depends on.
 
     Attributes
     ----------

@@ -25,7 +25,7 @@ def warm_up() -> None:
 
     for request, data in _fits():
         with TemporaryDirectory() as name, warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # three iterations are not enough for anything else
+            warnings.simplefilter("ignore")  # three iterations suffice only for this
             (Path(name) / DATA).write_bytes(data)
             FitRun(request, Path(name), lambda event, facts: None).run()
 

@@ -1,1 +1,1 @@
-"""RQ worker: a process that does tasks for servers over one Redis."""
+"""RQ worker: a process that runs tasks for servers over one Redis."""

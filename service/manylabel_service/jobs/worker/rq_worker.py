@@ -59,7 +59,7 @@ class RQWorkerProcess:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="tasks", daemon=True)
         self._task: asyncio.Task[None] | None = None
-        # A worker reads logs to train from: as long as it lives, nothing is written that it cannot read.
+        # A worker reads logs to train from, so no process may write a format that this worker cannot read.
         self._membership = Membership(self._store, "worker", ClusterVersion(), lambda: {"ready": not self.stopping})
         self._taking_part: Future[None] | None = None
         self._warming: subprocess.Popen[bytes] | None = None
@@ -98,13 +98,13 @@ class RQWorkerProcess:
                 worker.work(logging_level="CRITICAL")
             except redis.exceptions.RedisError as error:
                 log.warning("queue_unavailable", error=str(error), action=f"trying again in {pause:g} s")
-            if not self.stopping:  # RQ gives up when Redis goes away; this worker does not
+            if not self.stopping:  # RQ exits when Redis is unavailable; this worker keeps running
                 pause = PAUSES_SECONDS[0] if time.monotonic() - begun > PAUSES_SECONDS[1] else pause
                 time.sleep(pause)
                 pause = min(2 * pause, PAUSES_SECONDS[1])
 
     def do(self, id: str, number: int, worker: TaskWorker, job: Job) -> None:
-        """Do a task in the other thread; meanwhile send heartbeats to RQ."""
+        """Run a task in the other thread, with heartbeats to RQ."""
         task, told_at = self._run(self._supervised(id, number)), time.monotonic()
         while True:
             try:
@@ -120,7 +120,7 @@ class RQWorkerProcess:
 
     async def _take_part(self) -> None:
         await self._membership.run()
-        if self._membership.refusal is not None:  # its release is too old: end as after a signal
+        if self._membership.refusal is not None:  # its release is too old: exit as after a signal
             os.kill(os.getpid(), signal.SIGTERM)
 
     async def _supervised(self, id: str, number: int) -> None:

@@ -91,7 +91,7 @@ class Archiver:
     async def close(self, through: str) -> str:
         """Move the log up to about a position into segments; return the position that it may be trimmed through.
 
-        What is not enough for a segment stays in the log.
+        Entries that do not fill a segment stay in the log.
 
         Raises
         ------

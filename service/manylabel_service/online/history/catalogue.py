@@ -65,6 +65,11 @@ class Catalogue(BaseModel):
 
     Entries after `begin` are in the segments, and where these end in the log. The first state is at `begin`, unless
     that is the beginning of the log, or no state was kept yet.
+
+    Attributes
+    ----------
+    moved_to : the position in the log of this store that stands for the end of the last segment, where that one comes
+        from a store with other positions; nothing is between the two.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -72,11 +77,12 @@ class Catalogue(BaseModel):
     begin: str = START
     segments: tuple[Segment, ...] = ()
     states: tuple[StoredState, ...] = ()
+    moved_to: str | None = None
 
     @property
     def through(self) -> str:
         """The position up to which the log is in segments."""
-        return self.segments[-1].through if self.segments else self.begin
+        return self.moved_to or (self.segments[-1].through if self.segments else self.begin)
 
     @property
     def size_bytes(self) -> int:
@@ -102,7 +108,7 @@ class Catalogue(BaseModel):
 
     def with_segment(self, segment: Segment) -> Self:
         """Return the catalogue with one more segment at the end."""
-        return self.model_copy(update={"segments": (*self.segments, segment)})
+        return self.model_copy(update={"segments": (*self.segments, segment), "moved_to": None})
 
     def with_state(self, state: StoredState) -> Self:
         """Return the catalogue with one more state."""
@@ -117,7 +123,8 @@ class Catalogue(BaseModel):
         key = position_key(begin)
         segments = tuple(segment for segment in self.segments if position_key(segment.through) > key)
         states = tuple(state for state in self.states if position_key(state.position) >= key or state.id in needed)
-        return self.model_copy(update={"begin": begin, "segments": segments, "states": states})
+        moved_to = self.moved_to if segments else None
+        return self.model_copy(update={"begin": begin, "segments": segments, "states": states, "moved_to": moved_to})
 
 
 class Found(NamedTuple):

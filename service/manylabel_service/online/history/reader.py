@@ -8,6 +8,7 @@ from manylabel_service.errors import BeforeHistory, HistoryDamaged, LogLost, Log
 from manylabel_service.hosting.slices import Pace
 from manylabel_service.online.history.catalogue import LOST, Catalogue, CatalogueStore, Segment
 from manylabel_service.online.history.segment import DamagedSegment, decode
+from manylabel_service.online.spec.follow import follow_of
 from manylabel_service.storage import START, Entry, ModelMeta, Store, position_key
 
 READ_ENTRIES = 1_000
@@ -17,15 +18,23 @@ READ_ENTRIES = 1_000
 class HistoryReader:
     """Reads the history of one model. It holds one segment, decoded; so it lives as long as a caller reads.
 
+    The history of a follower is the part of the leader's that it learns from.
+
     Parameters
     ----------
     record, store : the model and where it is.
+
+    Attributes
+    ----------
+    ended : whether the part of a follower ends within the entries last read.
     """
 
     def __init__(self, record: ModelMeta, store: Store) -> None:
-        self._record = record
+        self._follow = follow_of(record.spec)
+        self._record = record = record if self._follow is None else self._follow.record
         self._store = store
         self._catalogue = CatalogueStore(record, store)
+        self.ended = False
         self._decoded: tuple[Segment, list[Entry]] | None = None
 
     async def catalogue(self) -> Catalogue:
@@ -34,6 +43,8 @@ class HistoryReader:
 
     async def read(self, after: str, limit: int = READ_ENTRIES) -> list[Entry]:
         """Return the next entries after a position, as `Logs.read` does, also where the log was trimmed.
+
+        A follower gets none after the end of its part.
 
         Raises
         ------
@@ -45,6 +56,14 @@ class HistoryReader:
             The segment that has the entries is damaged or missing.
         DocumentDamaged, StorageUnavailable, ModelGone, ModelDamaged
         """
+        entries = await self._read(after, limit)
+        if self._follow is None:
+            return entries
+        part = self._follow.part_of(entries)
+        self.ended = len(part) < len(entries)
+        return part
+
+    async def _read(self, after: str, limit: int) -> list[Entry]:
         try:
             entries = await self._store.logs.read(self._record, after, limit)
         except LogTrimmed as error:
@@ -54,14 +73,20 @@ class HistoryReader:
             return entries
         if (found := await self._segment_after(after)) is None:
             # Another server may have trimmed the log after the segment was looked for.
-            return await self._store.logs.read(self._record, after, limit)
+            return await self._store.logs.read(self._record, await self._in_log(after), limit)
         segment, entries = found
-        if after == segment.after:
+        if position_key(after) <= position_key(segment.after):
             return entries[:limit]
         at = _index(entries, after)
         if at is None:
             raise LogLost(self._record.name, after) from trimmed
         return entries[at + 1 : at + 1 + limit]
+
+    async def _in_log(self, position: str) -> str:
+        """Return the position that stands in the log for the end of the last segment, if this is that end."""
+        catalogue = await self._catalogue.read()
+        ended = catalogue.segments[-1].through if catalogue.segments else None
+        return catalogue.moved_to or position if position == ended else position
 
     async def _segment_after(self, position: str) -> tuple[Segment, list[Entry]] | None:
         key = position_key(position)

@@ -8,10 +8,10 @@ from manylabel_service.errors import LimitExceeded
 from manylabel_service.storage import Store
 
 MAX_BYTES_IN_MEMORY = 2**28
-"""Most bytes of snapshots that are being stored at a time; a larger one is stored alone."""
+"""Maximum bytes of snapshots stored concurrently; a larger snapshot is stored alone."""
 
 MEASURE_SECONDS = 10.0
-"""How long the bytes in the store are taken to be what they were, but for those added here."""
+"""Seconds between measurements of the bytes in the store; between them, bytes stored here are added."""
 
 
 class SnapshotQuota:
@@ -36,7 +36,7 @@ class SnapshotQuota:
         self.bytes_in_memory = 0
 
     def reserve(self, n_bytes: int, on_free: Callable[[], None]) -> ExitStack | None:
-        """Reserve memory; closing the stack that is returned gives the memory back, once.
+        """Reserve memory, which is released once, when the returned stack is closed.
 
         If there is not enough memory, return None, and call `on_free` once when it is worth trying again.
         """
@@ -55,7 +55,7 @@ class SnapshotQuota:
             on_free()
 
     async def add_stored(self, n_bytes: int) -> None:
-        """Count in bytes about to be stored, less those that will be removed for them.
+        """Add bytes about to be stored, less the bytes that are removed for them.
 
         Raises
         ------
@@ -64,7 +64,7 @@ class SnapshotQuota:
         StorageError
         """
         if await self.stored_bytes() + n_bytes > self._max_stored_bytes:
-            self._measured_at = None  # some may have been removed
+            self._measured_at = None  # some may have been deleted
         total = await self.stored_bytes() + n_bytes
         if n_bytes > 0 and total > self._max_stored_bytes:
             raise LimitExceeded("the bytes of all snapshots", total, self._max_stored_bytes)

@@ -1,4 +1,4 @@
-"""The snapshots of one model that are stored, for those who read them."""
+"""Reader of the stored snapshots of one model."""
 
 import asyncio
 from collections.abc import Sequence
@@ -50,7 +50,7 @@ class SnapshotReader:
             return State.header_of(await anext(pieces, b""), MAX_HEADER_BYTES)
 
     async def copy(self, position: str, file: IO[bytes]) -> None:
-        """Write a snapshot as it is stored to an empty file, in chunks; a second call starts from the beginning.
+        """Write a stored snapshot to an empty file in chunks; a second call starts over.
 
         Raises
         ------
@@ -70,7 +70,7 @@ class SnapshotReader:
         await asyncio.to_thread(file.flush)
 
     async def pin(self, position: str) -> str:
-        """Make a snapshot stay for as long as the log needs it; its position as the store writes it.
+        """Protect a snapshot for as long as the log needs it; its position is in the syntax of the store.
 
         Raises
         ------
@@ -93,7 +93,7 @@ class SnapshotReader:
         listed = await self.list()
         try:
             record = at(snapshot, listed)
-        except ValueError:  # not a position at all
+        except ValueError:  # not a position
             record = next((each for each in listed if each.kept and each.kept.name == snapshot), None)
         if record is None:
             raise SnapshotNotFound(self._record.name, snapshot)
@@ -101,6 +101,6 @@ class SnapshotReader:
 
 
 def at(position: str, snapshots: Sequence[SnapshotMeta]) -> SnapshotMeta | None:
-    """Return the snapshot at a position; raise ValueError if that is none."""
+    """Return the snapshot at a position; raise ValueError for an invalid position."""
     key = position_key(position)
     return next((snapshot for snapshot in snapshots if position_key(snapshot.position) == key), None)

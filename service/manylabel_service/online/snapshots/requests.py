@@ -12,7 +12,7 @@ Waiting = asyncio.Future[SnapshotMeta]
 
 
 class SnapshotRequests:
-    """The requests for snapshots of one model; those that come together get the same one.
+    """Requests for snapshots of one model; concurrent requests get the same snapshot.
 
     Parameters
     ----------
@@ -41,7 +41,7 @@ class SnapshotRequests:
         return waiting
 
     async def begin(self, model: OnlineModel) -> None:
-        """Begin one for all who have asked by now; they are answered when it is stored. As `Snapshotter.begin`."""
+        """Begin one snapshot for all pending requests, see `Snapshotter.begin`; they resolve when it is stored."""
         n_covered = len(self._waiting)
         storing = await self._snapshots.begin(model)
         if storing is None:
@@ -50,7 +50,7 @@ class SnapshotRequests:
         storing.add_done_callback(lambda storing: self._answer(covered, storing))
 
     def refuse(self, error: ServiceError) -> None:
-        """Answer all who wait for one to be begun with an error."""
+        """Fail all pending requests with an error."""
         waiting, self._waiting = self._waiting, []
         _refuse(waiting, error)
 

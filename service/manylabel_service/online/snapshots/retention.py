@@ -6,15 +6,16 @@ from typing import NamedTuple
 
 from manylabel_service.errors import LogTrimmed
 from manylabel_service.online.history.archiver import Archiver
+from manylabel_service.online.spec.follow import follow_of
 from manylabel_service.online.state.model import OnlineModel
-from manylabel_service.storage import ModelMeta, SnapshotMeta, Store, position_key
+from manylabel_service.storage import SEED, START, ModelMeta, SnapshotMeta, Store, position_key
 
 PIN_SECONDS = 60.0
 """Seconds for which a pin stays that no log entry needs: a rollback may be on its way into the log."""
 
 
 class Plan(NamedTuple):
-    """A plan says which snapshots stay, and through which position the log goes; None: no more of it than has gone."""
+    """Snapshots to retain, and the position through which to trim the log; None: do not trim it."""
 
     kept: Sequence[SnapshotMeta]
     trimmed: str | None
@@ -22,7 +23,7 @@ class Plan(NamedTuple):
 
 def plan(snapshots: Sequence[SnapshotMeta], n_kept: int) -> Plan:
     """Plan what stays of these snapshots, the newest of which is the first, and of the log."""
-    # Behind the newest but one at most: some entry stays, which tells a replica that is behind that it is.
+    # At most behind the newest entry but one: a remaining entry shows a lagging replica that it is behind.
     first = max(n_kept, 2) - 1
     trimmed = snapshots[first].position if len(snapshots) > first else None
     return Plan(snapshots[:n_kept], trimmed)
@@ -34,10 +35,12 @@ def _total(snapshots: Sequence[SnapshotMeta]) -> int:
 
 
 class Retention:
-    """Keeps the newest snapshots of one model, the manual ones, and those that the log still needs.
+    """Retention of the snapshots of one model: the newest, the manual ones, and those that the log needs.
 
     A rollback in the log can be replayed only with the snapshot that it goes back to. The replica that
     appends a rollback pins that snapshot first; the pin is removed once the log is trimmed past the rollback.
+
+    A follower has no log to trim. It keeps the snapshot that it began with.
 
     Parameters
     ----------
@@ -51,6 +54,7 @@ class Retention:
         self._store = store
         self._n_kept = n_kept
         self._archiver = archiver
+        self._follows = follow_of(record.spec) is not None
         self._needless_since: dict[str, float] = {}
         self._behind_log: set[str] = set()
 
@@ -66,9 +70,13 @@ class Retention:
         were before."""
         snapshots = await self._store.snapshots.all(self._record)
         planned = await self._plan(snapshots)
-        trimmed = None if planned.trimmed is None else await self._archiver.close(planned.trimmed)
+        trimmed = None
+        if planned.trimmed is not None and not self._follows:
+            trimmed = await self._archiver.close(planned.trimmed)
         await self._archiver.keep_states(snapshots)
         await self._drop(snapshots, planned)
+        if self._follows:
+            await self._archiver.retain(model.rollbacks, START)
         if trimmed is not None:
             await self._store.logs.trim(self._record, trimmed)
             await self._unpin(model, snapshots, trimmed)
@@ -76,14 +84,14 @@ class Retention:
         return snapshots
 
     async def drop_old(self) -> None:
-        """Drop what is old, as `apply`; the log stays as it is."""
+        """Delete old snapshots like `apply`, without trimming the log."""
         snapshots = await self._store.snapshots.all(self._record)
         await self._drop(snapshots, await self._plan(snapshots))
 
     async def _drop(self, snapshots: Sequence[SnapshotMeta], planned: Plan) -> None:
         stay = {snapshot.position for snapshot in planned.kept}
         for old in snapshots:
-            if old.position not in stay and not (old.pinned or old.kept):
+            if old.position not in stay and not (old.pinned or old.kept or (self._follows and old.position == SEED)):
                 await self._store.snapshots.delete(self._record, old.position)
 
     async def _plan(self, snapshots: Sequence[SnapshotMeta]) -> Plan:
@@ -92,7 +100,7 @@ class Retention:
 
     async def _is_behind_log(self, snapshot: SnapshotMeta) -> bool:
         """Return whether a snapshot stays only because it is manual: the log does not reach back to it."""
-        if snapshot.kept and snapshot.position not in self._behind_log:
+        if snapshot.kept and snapshot.position not in self._behind_log and not self._follows:
             try:
                 await self._store.logs.read(self._record, snapshot.position, 1)
             except LogTrimmed:

@@ -30,6 +30,7 @@ from manylabel_service.online.history.archiver import NO_HISTORY, Archiver, Hist
 from manylabel_service.online.snapshots.quota import SnapshotQuota
 from manylabel_service.online.snapshots.reader import at
 from manylabel_service.online.snapshots.retention import Retention
+from manylabel_service.online.spec.follow import follow_of
 from manylabel_service.online.spec.release import ClusterVersion
 from manylabel_service.online.spec.trained import is_trained
 from manylabel_service.online.state.model import OnlineModel
@@ -37,9 +38,9 @@ from manylabel_service.settings import Settings
 from manylabel_service.storage import START, LogExtent, ManualSnapshot, ModelMeta, SnapshotMeta, Store, position_key
 
 STORING_SECONDS = 0.5
-"""How long to leave a snapshot that is being stored before looking again."""
+"""Seconds between checks of a snapshot that another process is storing."""
 SPREAD = 0.25
-"""How much longer than the settings say a replica may wait, for another to be the first."""
+"""Maximum extra wait of a replica before a snapshot, as a share of the configured interval, so one replica is first."""
 
 log = structlog.get_logger()
 
@@ -121,13 +122,13 @@ class Snapshotter:
 
     @property
     def busy(self) -> bool:
-        """True while one is being stored, or waits until those of other models are."""
+        """Whether a snapshot is being stored, or waits for those of other models."""
         return not self._room_free.is_set() or (self._storing is not None and not self._storing.done())
 
     # -- how --------------------------------------------------------------------------------------
 
     async def take_if_due(self, model: OnlineModel) -> None:
-        """Begin one if it is time, and no other replica has taken it."""
+        """Begin a snapshot if it is due and no other replica has taken it."""
         if not self.due(model.position) or (reservation := self._reserve(model)) is None:
             return
         with reservation:
@@ -136,12 +137,12 @@ class Snapshotter:
             try:
                 taken = await self._others_took(model.position, must_cover)
             except StorageError:
-                return  # tried again when it is due again
+                return  # retried when it is due again
             if not taken:
                 await self._begin(model, reservation)
 
     async def begin(self, model: OnlineModel) -> Storing | None:
-        """Turn the model into bytes, in a thread, and go on storing them in the background.
+        """Serialise the model in a thread, and store it in the background.
 
         The caller must not fold anything in until this returns; predictions may go on. None if there is no room in
         memory for it at present; then it is `busy` until it is worth trying again.
@@ -153,7 +154,7 @@ class Snapshotter:
             return await self._begin(model, reservation)
 
     async def _begin(self, model: OnlineModel, reservation: ExitStack) -> Storing:
-        """Begin to store the model; the task that stores it takes the reservation over."""
+        """Begin to store the model; the storing task takes over the reservation."""
         self._tried()
         try:
             data = await asyncio.to_thread(model.to_buffer, self._in_use.versions.format)
@@ -261,7 +262,8 @@ class Snapshotter:
         new = SnapshotMeta(position, len(data), time.time_ns() // 1_000_000, extent=extent)
         try:
             await self._room.add_stored(new.size_bytes - await self._retention.bytes_to_go(new))
-            await self._store.snapshots.put(self._record, position, data, extent)
+            foreign = follow_of(self._record.spec) is not None
+            await self._store.snapshots.put(self._record, position, data, extent, *((True,) if foreign else ()))
             self.covered, self.size_bytes = position, len(data)
             log.info("snapshot_stored", model=self._record.name, position=position, bytes=len(data))
             kept = await self._retention.apply(model)

@@ -10,13 +10,13 @@ _MANY_EXAMPLES = 2**53
 
 
 def max_learner_bytes(spec: ModelSpec) -> int:
-    """Return the most memory of the learner that a spec lets be known: what is not limited counts as none."""
+    """Return the maximum memory of the learner that follows from a spec; dimensions without a limit are not counted."""
     n_features, n_labels = max_features(spec) or 0, max_labels(spec) or 0
     learner = spec.learner()
     nbytes = learner.nbytes_after(n_features, n_labels, _MANY_EXAMPLES, _MANY_EXAMPLES * n_features)
     if nbytes < _MANY_EXAMPLES:
         return nbytes
-    return learner.nbytes_after(n_features, n_labels, 0, 0)  # it takes memory for each example: nothing bounds it
+    return learner.nbytes_after(n_features, n_labels, 0, 0)  # its memory grows with each example, without a bound
 
 
 def max_features(spec: ModelSpec) -> int | None:

@@ -30,20 +30,20 @@ class _Limit(BaseModel):
 
 
 class FeatureLimit(_Limit):
-    """How many features a model may have."""
+    """Maximum number of features of a model, and the policy for further features."""
 
     most: _Most
-    """Most columns."""
+    """Maximum number of columns."""
     policy: Literal["reject", "ignore", "hash"]
     """Policy for further features: `reject` refuses the update, `ignore` leaves the feature out of the example,
     `hash` lets features share columns from the first example on."""
 
 
 class LabelLimit(_Limit):
-    """How many labels a model may have."""
+    """Maximum number of labels of a model, and the policy for further labels."""
 
     most: _Most
-    """Most labels."""
+    """Maximum number of labels."""
     policy: Annotated[Literal["reject", "ignore"], BeforeValidator(_nameable)]
     """Policy for further labels: `reject` refuses the update, `ignore` leaves the label out of the truth."""
 
@@ -85,7 +85,7 @@ UNLIMITED = ModelLimits()
 
 
 def limits_to_dict(limits: ModelLimits | None) -> dict[str, Any] | None:
-    """Return limits as they were given."""
+    """Return the limits as they were set."""
     return None if limits is None else limits.model_dump(mode="json")
 
 
@@ -95,7 +95,7 @@ def most_of(limit: FeatureLimit | LabelLimit | None, policy: str) -> int | None:
 
 
 def take_labels(labels: Vocabulary, y: Labels, limit: LabelLimit | None) -> tuple[list[int], NDArray[np.int8]]:
-    """Return columns and signs of an example's labels, without those that are ignored; new ones get their columns."""
+    """Return columns and signs of the labels of an example, without ignored ones; new labels get columns."""
     if limit is None or limit.policy != "ignore":
         return labels.add(y.names), y.signs
     columns = labels.lookup(y.names)
@@ -108,7 +108,7 @@ def take_labels(labels: Vocabulary, y: Labels, limit: LabelLimit | None) -> tupl
 
 
 def check_ignored(count: Any, n_columns: int, limit: FeatureLimit | LabelLimit | None) -> int:
-    """Return a count of what was ignored, from the state of a model that may come from anybody.
+    """Return the validated count of ignored features or labels of an untrusted state.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""The parameters of each learner: what a client may give, and a store keeps.
+"""Parameters of the learners, as clients set them and the store keeps them.
 
 The bounds here are those of a service, where one example must not hold up all others. The learner decides which
 parameters go together: `ModelSpec` asks it.
@@ -24,7 +24,7 @@ _PassesPerLabel = Annotated[float, Field(strict=True, gt=0, le=4, allow_inf_nan=
 
 
 def _one_of(names: Iterable[str]) -> Any:
-    """Return a field whose choices are those of core; the learner itself refuses others."""
+    """Return a field with the choices of core; the learner itself rejects others."""
     return Field(default=None, strict=True, json_schema_extra={"enum": [*names, None]})
 
 
@@ -36,26 +36,26 @@ class Params(BaseModel):
     _learner: ClassVar[type[OnlineLearner]]
 
     calibrate: StrictBool = True
-    """If true, there are calibrated probabilities, label by label."""
+    """Whether probabilities are calibrated for each label."""
     optimise: Literal["none", "micro_f1", "macro_f1", "hamming"] | None = None
-    """Each label's decision threshold is chosen for this measure, which needs `calibrate`; with none, labels above the
-    learnt threshold are predicted. Null takes micro_f1, or none where `passes` are given, without `calibrate`, and for
-    the baselines."""
+    """Metric that the decision threshold of each label optimises; needs `calibrate`. With none, labels above the learnt
+    threshold are predicted. Null means micro_f1, or none if `passes` are given, without `calibrate`, and for the
+    baselines."""
     drift: Literal["adwin"] | None = None
-    """This detector watches the errors of each label, and of all labels together, for a rise."""
+    """Drift detector for the errors of each label and of all labels together; null for no detector."""
     on_drift: Literal["raise", "restart"] | None = None
-    """An alarm makes steps as large as at the start (raise), resets a label (restart), or does nothing; needs
-    `drift`."""
+    """Reaction to an alarm of the detector: make steps as large as at the start (raise), reset the label (restart), or
+    none (null). Needs `drift`."""
 
     @classmethod
     def choices(cls, name: str) -> list[str]:
-        """Return the choices of a parameter of which the core keeps the list; none where there is no such one."""
+        """Return the choices of a parameter whose list is in core; an empty list for others."""
         extra: Any = cls.model_fields[name].json_schema_extra if name in cls.model_fields else None
         return [] if extra is None else [choice for choice in extra["enum"] if choice is not None]
 
     def learner(self, scaling: str | None, missing: str | None = None) -> OnlineLearner:
         """Return a new, untrained learner."""
-        make: Any = self._learner  # each learner has parameters of its own
+        make: Any = self._learner  # each learner has its own parameters
         learner: OnlineLearner = make(**self.model_dump(), scaling=scaling, missing=missing)
         return learner
 
@@ -64,23 +64,22 @@ class _MarginParams(Params):
     """Parameters of learners that learn weights by margins."""
 
     average: StrictBool = False
-    """If true, the mean of the weights so far predicts, instead of the current weights."""
+    """Whether the mean of the weights so far predicts, instead of the current weights."""
     fit_intercept: StrictBool = True
-    """If true, a constant feature is added."""
+    """Whether a constant feature is added."""
     intercept_scaling: _Positive = 0.3
-    """This is the constant feature."""
+    """Value of the constant feature."""
 
 
 class _ThresholdingParams(_MarginParams):
     """Parameters of FALT, SALT and their kernel versions."""
 
     eta: _Positive | None = None
-    """This is the step size; null takes what suits the step."""
+    """Step size; null means the default of the step."""
     passes: _Passes | None = None
-    """The gradient step makes at most this many passes over one example. Without a step, they choose that one."""
+    """Maximum number of passes of the gradient step over one example. Without `step`, it selects the gradient step."""
     passes_per_label: _PassesPerLabel | None = None
-    """This multiple of the number of labels replaces `passes`; null with the gradient step and no `passes`
-    takes 1."""
+    """Maximum number of passes per label, instead of `passes`. Null means 1 with the gradient step and no `passes`."""
 
 
 class FaltParams(_ThresholdingParams):
@@ -89,8 +88,8 @@ class FaltParams(_ThresholdingParams):
     _learner = FALT
 
     step: str | None = _one_of(FALT.steps)
-    """An example is learnt by solving its problem, with a step size for each feature (adaptive), with one for all
-    (implicit), or adaptive beside a centroid of each label, under one logistic model (stacked); or by passes
+    """Update rule: solve the problem of the example with a step size per feature (adaptive) or a single step size
+    (implicit), combine the adaptive model and a centroid of each label in a logistic model (stacked), or make passes
     (gradient)."""
 
 
@@ -98,8 +97,8 @@ class _DampedParams(_MarginParams):
     """Parameters of SALT and its kernel version."""
 
     delta: _Positive | None = None
-    """This is added to the root of the summed squared gradients; large values damp the first steps. Null takes what
-    suits the step."""
+    """Constant added to the root of the summed squared gradients; large values damp the first steps. Null means the
+    default of the step."""
 
 
 class SaltParams(_ThresholdingParams, _DampedParams):
@@ -108,42 +107,42 @@ class SaltParams(_ThresholdingParams, _DampedParams):
     _learner = SALT
 
     step: str | None = _one_of(SALT.steps)
-    """An example is learnt by solving its problem (implicit), also beside a centroid of each label under one logistic
-    model (stacked); or by passes (gradient)."""
+    """Update rule: solve the problem of the example (implicit), combine that model and a centroid of each label in a
+    logistic model (stacked), or make passes (gradient)."""
 
 
 class _KernelParams(_MarginParams):
     """Parameters of kernel learners."""
 
     fit_intercept: StrictBool = False
-    """If true, a constant is added to the kernel."""
+    """Whether a constant is added to the kernel."""
     intercept_scaling: _Positive = 0.3
-    """This is the root of the constant that is added."""
+    """Square root of the constant that is added to the kernel."""
     kernel: Literal["rbf", "linear", "poly"] = "rbf"
-    """The kernel function is one of these."""
+    """Kernel function."""
     coef0: _NotNegative = 1.0
-    """This is the constant of the polynomial kernel."""
+    """Constant of the polynomial kernel."""
     degree: Annotated[int, Field(strict=True, ge=1, le=10)] = 2
-    """This is the degree of the polynomial kernel."""
+    """Degree of the polynomial kernel."""
     budget: _Budget | None = None
-    """There are at most this many support vectors, or features that stand for the kernel; null keeps all vectors, up to
-    the size limit of a model."""
+    """Maximum number of support vectors, or number of kernel features. Null keeps all vectors, up to the size limit of
+    a model."""
     strategy: str | None = _one_of(KernelFALT.strategies)
-    """The budget is kept by projecting one vector onto the others, or merging it with another; or the model is linear
-    in features of the kernel (rff, nystroem). Null takes the best one."""
+    """Budget strategy: project a vector onto the others, merge it with another, or use a linear model on kernel
+    features (rff, nystroem). Null means the best one."""
     seed: Annotated[int, Field(strict=True, ge=0, le=2**53 - 1)] = 0
-    """The random features are drawn with this seed."""
+    """Random seed of the kernel features."""
 
 
 class _KernelThresholdingParams(_KernelParams, _ThresholdingParams):
     """Parameters of kernel FALT and kernel SALT."""
 
     step: str | None = _one_of(KernelFALT.steps)
-    """An example is learnt by solving its problem (implicit), also beside two linear experts, whose margins are put
-    together with that of the kernel (stacked); or by passes (gradient)."""
+    """Update rule: solve the problem of the example (implicit), combine the kernel and two linear experts (stacked), or
+    make passes (gradient)."""
     gamma: _Positive | None = None
-    """This is the coefficient of the kernel: 1 / (2 s2) for an RBF kernel of the width s2 of the paper. Null takes what
-    suits the step, the kernel and the budget."""
+    """Coefficient of the kernel: 1 / (2 s2) for an RBF kernel of the width s2 of the paper. Null means the default for
+    the step, the kernel and the budget."""
 
 
 class KernelFaltParams(_KernelThresholdingParams):
@@ -153,23 +152,23 @@ class KernelFaltParams(_KernelThresholdingParams):
 
 
 class KernelSaltParams(_KernelThresholdingParams, _DampedParams):
-    """Kernel SALT: SALT on kernel features, as many as the budget."""
+    """Kernel SALT: SALT on `budget` kernel features."""
 
     _learner = KernelSALT
 
     budget: _Budget = 500
-    """The kernel has this many features."""
+    """Number of kernel features."""
     strategy: str | None = _one_of(KernelSALT.strategies)
-    """The features are those of examples (nystroem), or random ones (rff). Null takes the best ones."""
+    """Kernel features: from examples (nystroem), or random (rff). Null means the best one."""
 
 
 class _AggressiveParams(_MarginParams):
     """Parameters of the baselines."""
 
     C: _Positive = 1.0
-    """This is the aggressiveness: the price of the loss that is left after a step."""
+    """Aggressiveness: the penalty of the loss that remains after a step."""
     variant: Literal["PA-I", "PA-II"] = "PA-I"
-    """C is the price of the loss (PA-I), or of its square (PA-II)."""
+    """Whether C penalises the loss (PA-I) or its square (PA-II)."""
 
 
 class PassiveAggressiveParams(_AggressiveParams):
@@ -179,12 +178,12 @@ class PassiveAggressiveParams(_AggressiveParams):
 
 
 class KernelPassiveAggressiveParams(_KernelParams, _AggressiveParams):
-    """Kernel passive-aggressive binary relevance: a model of support vectors, each label by itself."""
+    """Kernel passive-aggressive binary relevance: a model of support vectors for each label."""
 
     _learner = KernelPassiveAggressive
 
     gamma: _Positive = 1.0
-    """This is the coefficient of the kernel: 1 / (2 s2) for an RBF kernel of the width s2 of the paper."""
+    """Coefficient of the kernel: 1 / (2 s2) for an RBF kernel of the width s2 of the paper."""
 
 
 AnyParams = (

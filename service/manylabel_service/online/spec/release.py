@@ -27,7 +27,7 @@ LOWEST, HIGHEST = Versions(FORMAT_VERSIONS[0], REPLAY_VERSIONS[0]), Versions(FOR
 
 
 class ClusterVersion:
-    """Holds what is in use in the store, for all in this process who write to it.
+    """Cluster version of the store, for all parts of this process that write to it.
 
     Attributes
     ----------

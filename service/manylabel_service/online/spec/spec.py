@@ -1,4 +1,4 @@
-"""The spec of a model, as a client asks for it. It is stored, and never changes."""
+"""Immutable spec of a model, as a client creates it and the store keeps it."""
 
 import re
 from collections import Counter
@@ -79,37 +79,36 @@ _Features = Annotated[
 
 
 class ModelSpec(BaseModel):
-    """A model as created: its learner, what it may see, and how safely it is kept.
+    """Settings of a model at its creation: learner, features, labels, limits and durability.
 
-    What a client leaves to the learner is filled in here, once: a release with other defaults reads the same from it.
+    Defaults of the learner are filled in once, here, so a release with other defaults loads the same model.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
     name: Annotated[str, Field(pattern=names.PATTERN)]
-    """The name in the address: lower-case letters, digits, dots, dashes, underscores; at most 64."""
+    """Name in the address: lower-case letters, digits, dots, dashes, underscores; at most 64."""
     algorithm: Literal[*PARAMS]  # type: ignore[valid-type]
-    """The learner."""
+    """Online learner."""
     params: SerializeAsAny[Params] = Field(default_factory=dict, validate_default=True)
-    """The learner's parameters; those left out get their defaults."""
+    """Parameters of the learner; omitted ones get their defaults."""
     features: _Features | None = None
-    """Null: features get columns as they appear. A list of names, or a number of columns: only these."""
+    """Allowed features: a list of names, or a number of columns. Null: features get columns as they appear."""
     labels: _Names | None = None
-    """Null: labels get columns as they appear. A list of names: only these."""
+    """Allowed labels: a list of names. Null: labels get columns as they appear."""
     limits: LimitsField = None
-    """Limits on the numbers of features and labels, and the policy for further ones. Null: as many as the server
-    allows."""
+    """Limits on the numbers of features and labels, and the policy for further ones. Null: the limits of the server."""
     scaling: Literal["auto", "none", "unit", "standard"] | None = None
-    """Scaling of features: by what the stream shows of them, none, each example to unit length, or running
-    standardisation. Null takes auto, or none where `passes` are given."""
+    """Scaling of features: chosen from the stream (auto), none, each example to unit length (unit), or running
+    standardisation (standard). Null means auto, or none if `passes` are given."""
     missing: Literal["mean", "zero"] | None = None
-    """Where a quantity stands that most examples have and an example lacks: at the mean of those that have it (only
-    with the scaling auto), or at 0. Null takes mean with the scaling auto, and zero with any other."""
+    """Value of a missing quantity that most examples have: the mean of the examples that have it (only with the scaling
+    auto), or 0. Null means mean with the scaling auto, and zero with any other."""
     text: Text | None = None
-    """Settings say how texts in records are read. Null: bare strings and strings of more than 200 characters are texts,
-    other strings are categories."""
+    """Settings for texts in records. Null: bare strings and strings of more than 200 characters are texts, other
+    strings are categories."""
     durability: Durability | None = None
-    """How safe an update is when it is answered; null takes the server's setting."""
+    """Durability of an update when the server responds; null for the server's setting."""
     old_names: Literal["follow", "refuse"] = "follow"
     """Updates that name a label by a name that it had before it was renamed or merged: `follow` learns them under the
     current name, `refuse` rejects them with 422."""
@@ -126,7 +125,7 @@ class ModelSpec(BaseModel):
 
     @model_validator(mode="after")
     def _resolve(self) -> Self:
-        """Have the learner check its parameters, and fill in what is left to it."""
+        """Let the learner check its parameters and fill in defaults."""
         try:
             resolved = self.learner().resolved_params()
         except ValueError as error:
@@ -141,7 +140,7 @@ class ModelSpec(BaseModel):
 
     @classmethod
     def from_bytes(cls, written: bytes | str) -> Self:
-        """Return the spec that a store keeps; raise ValueError if it is none."""
+        """Return a stored spec; raise ValueError if it is invalid."""
         return cls.model_validate(from_json(written))
 
     def to_bytes(self) -> bytes:
@@ -149,7 +148,7 @@ class ModelSpec(BaseModel):
         return self.model_dump_json().encode()
 
     def described(self) -> dict[str, Any]:
-        """Return what statuses and lists tell of the model, every choice made."""
+        """Return the fields of the spec in statuses and lists, defaults included."""
         return {
             "name": self.name,
             "algorithm": self.algorithm,
@@ -170,7 +169,7 @@ _PYTHON = {"None": "null", "True": "true", "False": "false"}
 
 
 def _refused(detail: str, params: Params) -> ValidationError:
-    """Make the error of what a learner does not accept, at the place of its parameter, in words of JSON."""
+    """Return the error for a parameter that the learner rejects, with its path."""
     name, _, rest = detail.partition(" ")
     place: tuple[str, ...] = ("params", name) if name in type(params).model_fields else (name,)
     if place == (name,) and name not in ("scaling", "missing"):

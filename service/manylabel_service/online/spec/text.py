@@ -12,32 +12,33 @@ _Span = Annotated[list[int], Field(min_length=2, max_length=2)]
 
 
 class Text(BaseModel):
-    """Settings say how texts are read; what is left out is filled in."""
+    """Settings of the tokeniser of texts; omitted ones are filled in."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
     fields: list[str] | None = None
-    """These fields of a record are text; one of an object inside it is named with a dot (`author.bio`). Null: those
+    """Fields of a record that are text; a field of a nested object is named with a dot (`author.bio`). Null: all fields
     with a string longer than `longer_than`."""
     longer_than: Annotated[int, Field(ge=0)] | None = None
-    """A string of more characters is a text in any field. Null takes 200 where no `fields` are named, else none is."""
+    """Number of characters above which a string is a text in any field. Null: 200 if no `fields` are named; otherwise
+    only `fields` are texts."""
     ngrams: int | _Span = [1, 1]
-    """Lengths of the word n-grams that become tokens: from the first number to the second, 1 to 5; a number n stands
-    for 1 to n."""
+    """Lengths of word n-grams that become tokens: from the first number to the second, 1 to 5; a number n means 1 to n.
+    """
     chars: int | _Span | None = None
-    """Lengths of the character n-grams inside a word that become tokens: from the first number to the second, 2 to 10;
-    a number n stands for n alone. Null: none are."""
+    """Lengths of character n-grams inside a word that become tokens: from the first number to the second, 2 to 10; a
+    number n means n alone. Null: no character n-grams."""
     stop_words: list[str] = Field(default_factory=list)
-    """These words are left out."""
+    """Words that are ignored."""
     min_length: int = 2
-    """Shorter words are left out."""
+    """Minimum number of characters of a word; shorter words are ignored."""
     tokeniser: int = 1
-    """The tokeniser of this version says what a word is. A model keeps the one that it was created with."""
+    """Version of the tokeniser. A model keeps the version that it was created with."""
 
     @model_validator(mode="before")
     @classmethod
     def _resolve(cls, document: Any) -> Any:
-        """Have core check the settings, and fill in what is left to it."""
+        """Let core check the settings and fill in defaults."""
         if not isinstance(document, Mapping):
             return document
         known = {name: value for name, value in document.items() if name in cls.model_fields}
@@ -50,7 +51,7 @@ class Text(BaseModel):
             raise ValidationError.from_exception_data("Text", [errors]) from error  # type: ignore[list-item]
 
     def settings(self) -> TextSettings:
-        """Return the settings as core takes them."""
+        """Return the settings for core."""
         return TextSettings.from_json(self.model_dump())
 
 

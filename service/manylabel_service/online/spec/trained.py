@@ -1,14 +1,16 @@
-"""The spec of a trained model says that it is one; all else is known of its versions.
+"""Spec of a trained model: its kind; everything else depends on its versions.
 
 It is also the spec of the log of its labels, whose replay measures and learns nothing.
 """
 
 import json
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from manylabel_service.errors import ReleaseTooOld
+from manylabel_service.online.spec.follow import FIELD as FOLLOW
+from manylabel_service.online.spec.follow import Follow
 from manylabel_service.online.spec.release import REPLAY_VERSIONS
 from manylabel_service.online.spec.spec import ModelSpec
 
@@ -48,14 +50,13 @@ _REPLAY_VERSION = "replay_version"
 """Names the replay version in a stored spec, if that is not the first."""
 
 
-def stored_spec(spec: ModelSpec | TrainedSpec, replay_version: int) -> bytes:
-    """Return a spec as the store keeps it, of a model with a replay version."""
+def stored_spec(spec: ModelSpec | TrainedSpec, replay_version: int, follow: Follow | None = None) -> bytes:
+    """Return a spec as the store keeps it, of a model with a replay version, which may follow another model."""
+    more: dict[str, Any] = {} if replay_version == 1 else {_REPLAY_VERSION: replay_version}
+    if follow is not None:
+        more[FOLLOW] = follow.model_dump(exclude_none=True)
     written = spec.to_bytes()
-    return (
-        written
-        if replay_version == 1
-        else json.dumps({**json.loads(written), _REPLAY_VERSION: replay_version}).encode()
-    )
+    return json.dumps({**json.loads(written), **more}).encode() if more else written
 
 
 def read_spec(spec: bytes) -> ModelSpec | TrainedSpec:
@@ -82,12 +83,13 @@ def read_spec(spec: bytes) -> ModelSpec | TrainedSpec:
             f"the model has replay version {replay_version}, this release computes {REPLAY_VERSIONS[0]} to "
             f"{REPLAY_VERSIONS[-1]}"
         )
-    spec = spec if replay_version == 1 else json.dumps(document).encode()
+    follows = document.pop(FOLLOW, None) is not None
+    spec = json.dumps(document).encode() if follows or replay_version != 1 else spec
     try:
         return TrainedSpec.model_validate_json(spec) if is_trained(spec) else ModelSpec.from_bytes(spec)
     except ValidationError as error:
         if any(problem["type"] == "missing" for problem in error.errors()):
-            raise  # a newer release adds to a spec, and leaves nothing out
+            raise  # a newer release adds fields to a spec, and removes none
         problem = error.errors()[0]
         field = ".".join(map(str, problem["loc"])) or "spec"
         raise ReleaseTooOld(f"this release does not know the model's {field}: {problem['msg']}") from error

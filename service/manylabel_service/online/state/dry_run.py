@@ -1,4 +1,4 @@
-"""The dry run of an update: what a model will have grown to once its examples are learnt, and whether they can be."""
+"""Dry run of an update: the growth of the model, and whether its examples can be learnt."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
@@ -40,7 +40,7 @@ class SizeDelta(NamedTuple):
 
 
 class Checked(NamedTuple):
-    """The result of a dry run: the layout of the features after an update, and what it brings beside known names."""
+    """Result of a dry run: the layout of the features after an update, and its growth."""
 
     layout: Layout
     growth: SizeDelta
@@ -48,7 +48,7 @@ class Checked(NamedTuple):
     relabels: int = 0
 
     def still_valid(self, model: OnlineModel) -> bool:
-        """Return whether the update need not be checked again, whatever else the model has learnt meanwhile."""
+        """Return whether the update is valid without another check, whatever the model has learnt in the meantime."""
         if self.layout != model.features.layout or self.known is not model.features.names:
             return False
         if self.relabels != model.relabels:
@@ -62,7 +62,7 @@ def grown(model: OnlineModel, growth: SizeDelta) -> tuple[int, int]:
 
 
 def grown_columns(model: OnlineModel, growth: SizeDelta) -> tuple[int, int]:
-    """Return the most columns of features and of labels that the learner has then, as `grown`."""
+    """Return the maximum columns of features and labels after the update, see `grown`."""
     return model.limits.within(model.features.n_columns + growth.columns, len(model.labels) + growth.labels)
 
 
@@ -92,11 +92,11 @@ class _Gain:
         return size if self._most is None else min(size, self._most - len(self._known))
 
     def of(self, names: Iterable[str]) -> list[str]:
-        """Return those of the names that would be new."""
+        """Return the names that would be new."""
         return [name for name in self._known.unknown(names) if name not in self._new]
 
     def first_beyond(self, new: list[str]) -> str | None:
-        """Return the first of the new names for which there is no room, if that is a reason to refuse them."""
+        """Return the first new name above the limit, if the policy is to reject it."""
         if not (self.rejects and new):
             return None
         assert self._most is not None
@@ -162,7 +162,7 @@ class DryRun:
         self.n_examples += 1
 
     def add(self, example: Example, check: Callable[[SizeDelta], None] | None = None) -> None:
-        """Try the next example, and count what the model would gain by it; raise as `check`.
+        """Check the next example, and add its growth; raise like `check`.
 
         The check is given what the model would gain with the example, which is not counted if it raises.
         """
@@ -258,7 +258,7 @@ class DryRun:
 
 
 def _numbers_beyond(x: Features, most: int) -> str | None:
-    """Return what is wrong with an example whose numbered features go beyond the limit, or None."""
+    """Return the problem of an example whose feature numbers exceed the limit, or None."""
     if x.names is not None:
         return None
     if x.indices is not None:

@@ -21,7 +21,7 @@ from manylabel_service.hosting.examples import Features
 def hashed(x: Features, n_columns: int) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
     """Return the columns of an example, ascending, and the sums of the values in them.
 
-    What is NaN stands for a feature that a dense example lacks.
+    NaN stands for a feature that a dense example lacks.
 
     Numbered features keep their columns if they are below the limit; those beyond are hashed, by their number as a
     32-bit integer. The order of the features does not matter, to the last bit. Sums are at most MAX_MAGNITUDE.
@@ -40,7 +40,7 @@ def hashed(x: Features, n_columns: int) -> tuple[NDArray[np.int32], NDArray[np.f
 
 
 def sources(x: Features, n_columns: int) -> dict[int, str | int]:
-    """Return the feature of an example that stands in each of its columns; of several, the one with the largest value.
+    """Return, for each column of an example, its feature; of several, the one with the largest value.
 
     NaN, which is what a dense example lacks, comes last.
     """
@@ -75,10 +75,10 @@ def _placed(
 
 def _summed(columns: NDArray[np.int64], values: NDArray[np.float32]) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
     """Return ascending columns, none twice, with the sums of their values."""
-    order = np.lexsort((values, columns))  # by the values too: sums depend on the order
+    order = np.lexsort((values, columns))  # by the values too, because sums depend on the order
     columns, values = columns[order], values[order]
     is_first = np.diff(columns, prepend=-1) != 0
     if not is_first.all():
-        sums = np.bincount(np.cumsum(is_first) - 1, weights=values)  # one value after the other, in float64
+        sums = np.bincount(np.cumsum(is_first) - 1, weights=values)  # one value at a time, in float64
         columns, values = columns[is_first], np.clip(sums, -MAX_MAGNITUDE, MAX_MAGNITUDE).astype(np.float32)
     return columns.astype(np.int32), values

@@ -1,4 +1,4 @@
-"""Which columns the features of an example take, in order of first appearance: by their names, or by their indices.
+"""Columns of features, by name or index, in order of first appearance.
 
 So memory follows the features that were seen, however large an index is. In dense examples each feature's place is its
 column.
@@ -27,7 +27,7 @@ Columns = tuple[NDArray[np.int32], NDArray[np.float32]]
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """The layout of features that the examples so far have settled.
+    """Kinds of the features, as settled by the examples so far.
 
     `kind` is None until a first example was learnt. `size` is the number of numbered features so far: one more than the
     highest index; `fixed` says that no others will be accepted (declared, or a dense example has been seen). `most` is
@@ -74,7 +74,7 @@ class Layout:
         return f"must have {due} numbers, has {n_given}"
 
     def vector_problem(self, x: Features) -> tuple[str, str] | None:
-        """Return the field of an example that is no vector as in those before, and what is wrong with it, or None."""
+        """Return the field of an example whose vector differs in kind from earlier ones, and the problem, or None."""
         given, known = x.vectors or {}, dict(self.vectors)
         for name, vector in given.items():
             if len(vector) != known.get(name, len(vector)):
@@ -143,7 +143,7 @@ class FeatureSpace:
             self.layout = Layout(most=self._n_kept)
 
     def __len__(self) -> int:
-        """Return how many features there are, those below the highest index that have not been seen included."""
+        """Return the number of features, including unseen ones below the highest index."""
         if self._n_hashed is not None:
             return self._n_hashed
         if self.layout.kind != "numbered":
@@ -199,7 +199,7 @@ class FeatureSpace:
                     raise InvalidExample(index, ("x", name), "is not one of the features declared for this model")
 
     def fits(self, x: Features) -> bool:
-        """Return whether an example can be used, as `check` says."""
+        """Return whether an example is valid, see `check`."""
         try:
             self.check(0, x)
         except InvalidExample:
@@ -207,13 +207,13 @@ class FeatureSpace:
         return True
 
     def new_indices(self, x: Features) -> NDArray[np.int32]:
-        """Return the indices of an example that would get columns of their own; none of one with names."""
+        """Return the indices of an example that would get new columns; an empty list for named features."""
         if x.names is not None or self._n_hashed is not None:
             return _NO_INDICES
         return self.columns.unknown(self._below(_indices(x)))
 
     def add(self, x: Features) -> Columns:
-        """Return the columns of an example about to be learnt; new features get theirs, as far as the limit allows."""
+        """Return the columns of an example about to be learnt; new features get columns up to the limit."""
         self.layout = self.layout.after(x)
         if x.names is not None and self._n_hashed is None:
             return self._with_vectors(x, self._add_names(x, x.names))

@@ -14,11 +14,11 @@ from manylabel_core.label_structure import Group, InvalidStructure, LabelStructu
 from manylabel_service.errors import InvalidField
 
 MAX_GROUPS = 1_000
-"""Most groups of a model."""
+"""Maximum number of groups of a model."""
 MAX_GROUPED = 10_000
-"""Most labels in groups, and most labels with a parent."""
+"""Maximum number of labels in groups, and of labels with a parent."""
 MAX_GROUP_NAME = 256
-"""Most characters of the name of a group."""
+"""Maximum length of the name of a group in characters."""
 _LABEL_BYTES = 500
 """Estimated bytes of memory of a label in a group or with a parent."""
 
@@ -87,7 +87,7 @@ class Groups:
 
     @classmethod
     def from_array(cls, packed: NDArray[np.uint8], names: Sequence[str], hidden: Sequence[Collection[str]]) -> Groups:
-        """Read what `to_array` wrote, for a model with labels of these names; `hidden` are those paused and retired.
+        """Parse the output of `to_array`, for a model with these label names; `hidden` are paused and retired labels.
 
         Raises
         ------
@@ -118,7 +118,7 @@ def nbytes_of(n_named: int) -> int:
 
 
 def places(groups: Sequence[Group], parents: Mapping[str, str]) -> Iterator[tuple[str, Path]]:
-    """Yield each label that is named, and where it stands in a request."""
+    """Yield each named label with its path in a request."""
     for at, group in enumerate(groups):
         for place, label in enumerate(group.labels):
             yield label, ("groups", at, "labels", place)

@@ -24,7 +24,7 @@ _KEY_BYTES = 400
 
 
 class IdempotencyWindow:
-    """The latest idempotency keys with the digests of their requests and the answers given."""
+    """Latest idempotency keys with the digests of their requests and the responses."""
 
     def __init__(self) -> None:
         self._answers: OrderedDict[str, tuple[bytes, UpdateOutcome]] = OrderedDict()
@@ -52,7 +52,7 @@ class IdempotencyWindow:
 
     @property
     def nbytes(self) -> int:
-        """The bytes of memory held, estimated at 400 bytes a key beside its text and its predictions."""
+        """Bytes of memory, estimated as 400 bytes per key plus its text and its predictions."""
         return _KEY_BYTES * len(self._answers) + self._text_bytes + self._answer_bytes
 
     def to_array(self) -> NDArray[np.uint8]:

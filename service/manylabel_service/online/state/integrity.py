@@ -1,4 +1,4 @@
-"""Checks of parts of a model's state whose bytes may come from anybody."""
+"""Checks of parts of an untrusted state of a model."""
 
 from itertools import pairwise
 from typing import Any
@@ -29,7 +29,7 @@ def check_position(position: Any) -> str:
 
 
 def check_rollbacks(rollbacks: Any, most: int) -> list[tuple[str, str]]:
-    """Return the list of rollbacks; raise ValueError if it is none."""
+    """Return the list of rollbacks; raise ValueError if it is invalid."""
     if not isinstance(rollbacks, list) or len(rollbacks) > most:
         raise ValueError(f"rollbacks: expected a list of at most {most:,}")
     checked = [(check_position(at), check_position(to)) for at, to in rollbacks]

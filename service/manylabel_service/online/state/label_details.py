@@ -41,7 +41,7 @@ NO_DETAILS = LabelDetails()
 
 
 class DetailsOfLabels:
-    """The details of the labels of a model, by column."""
+    """Details of the labels of a model, by column."""
 
     def __init__(self) -> None:
         self._details: dict[int, LabelDetails] = {}

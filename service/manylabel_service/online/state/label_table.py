@@ -50,18 +50,18 @@ class LabelFacts(NamedTuple):
 
 
 def measured(prequential: Prequential) -> dict[str, Any]:
-    """Return the measures of all labels together, and those by how often labels had been seen, as JSON."""
+    """Return the metrics of all labels, and by how often labels had been seen, as JSON."""
     return {**prequential.measures(), "by_seen": prequential.by_seen()}
 
 
 def label_page(facts: LabelFacts, sort: str, descending: bool, offset: int, limit: int) -> LabelPage:
-    """Return some labels in an order of `SORTS`; those without a value come last, those alike as they came first."""
+    """Return a page of labels in an order of `SORTS`; labels without a value come last, ties in order of appearance."""
     columns = _columns(facts)
     names = facts.names
     if sort == "name":
         order = np.array(sorted(range(len(names)), key=names.__getitem__, reverse=descending), dtype=np.int64)
     else:
-        order = np.argsort(-columns[sort] if descending else columns[sort], kind="stable")  # NaN comes last
+        order = np.argsort(-columns[sort] if descending else columns[sort], kind="stable")  # NaN sorts last
     shown = order[offset : offset + limit]
     rows = {name: _listed(column[shown]) for name, column in columns.items()}
     page = []
@@ -86,7 +86,7 @@ def label_page(facts: LabelFacts, sort: str, descending: bool, offset: int, limi
 
 
 def _columns(facts: LabelFacts) -> dict[str, Column]:
-    """Return a number for each label, NaN where there is none."""
+    """Return a number per label, NaN if there is none."""
     n = len(facts.names)
     counted = facts.measured.labels()
     examples, told, first, last = (_padded(array, n) for array in counted[:4])
@@ -166,7 +166,7 @@ def _whole(number: float | None) -> int | None:
 
 
 def drift_to_json(counts: NDArray[np.int64], last: NDArray[np.int64], label_names: Sequence[str]) -> dict[str, Any]:
-    """Return the alarms of the detector of all labels, and of those labels whose own has sounded.
+    """Return the alarms of the detector of all labels, and of the labels with alarms.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""The predictions that have been given their labels: each is learnt once, whichever replica is told."""
+"""Ids of labelled predictions: each is learnt once on every replica."""
 
 import heapq
 from collections.abc import Callable, Iterable, Sequence
@@ -30,7 +30,7 @@ class LabelledIds:
         self.floor = ""
         self.parts = PartialLabels()
         self._ids: set[str] = set()
-        self._oldest: list[str] = []  # a heap of the same ids
+        self._oldest: list[str] = []  # the same ids as a heap
 
     def __len__(self) -> int:
         return len(self._ids)
@@ -78,7 +78,7 @@ class LabelledIds:
         if id not in self.parts:
             raise PredictionLabelled(id)
         repeated = set(self.parts.repeated(id, columns))
-        if repeated or y.complete or not y.names:  # one without labels tells nothing, but may be a repetition
+        if repeated or y.complete or not y.names:  # an id without labels adds nothing, but may be a repetition
             told = [name for name, column in zip(y.names, columns, strict=True) if column in repeated]
             what = ", ".join(map(repr, told)) or "labels"
             raise PredictionLabelled(
@@ -86,7 +86,7 @@ class LabelledIds:
             )
 
     def add(self, id: str, columns: Sequence[int] | None = None) -> None:
-        """Take in an id that `check` let pass, and forget the oldest where they become too many.
+        """Add an id that `check` accepted, and drop the oldest above the limit.
 
         `columns` are the labels of a truth that may go on; None: it is all told.
         """

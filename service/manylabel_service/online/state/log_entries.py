@@ -42,7 +42,7 @@ _DESCRIBE, _REGROUP, _PROMISE = 3, 4, 5
 
 
 class StreamPart(NamedTuple):
-    """Where the examples of an update stand in a stream: its key, and the number of each example's line.
+    """Position of an update in a stream: its key, and the line number of each example.
 
     Numbers are ascending, from 1. They identify lines that are sent again. `through` is the last line, where it was
     forgotten.
@@ -67,7 +67,7 @@ class ServedBy(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Update:
-    """The log entry of an update: examples to learn, in order, and what the response contains.
+    """Log entry of an update: ordered examples to learn, and the contents of the response.
 
     `want_probabilities` needs `want_predictions`. If the labels are those of stored predictions, `prediction_ids` has
     one id per example, and no prediction gets the same label twice. `served` then has the scores that were served: a
@@ -115,7 +115,7 @@ class Update:
 
 @dataclass(frozen=True, slots=True)
 class Rollback:
-    """Another kind of log entry: what was learnt after the snapshot at `to` is forgotten."""
+    """Log entry of a rollback to the snapshot at `to`."""
 
     to: str
     durability: str
@@ -170,6 +170,13 @@ class SetPromise:
     target: Target | None
     durability: str
     key: IdempotencyKey | None = None
+
+
+def as_followed(change: "Change") -> "Change":
+    """Return a change as a follower learns it: by its own predictions, not by those that the leader served."""
+    if not isinstance(change, Update):
+        return change
+    return replace(change, want_predictions=False, want_probabilities=False, served=None, answered=None, decisions=None)
 
 
 Control = Rollback | Relabel | Describe | Regroup | SetPromise
@@ -228,7 +235,7 @@ def encode_head(update: Update, format_version: int = FORMAT_VERSIONS[0]) -> byt
 
 
 def encode_example(example: Example) -> bytes:
-    """Return an example as it stands in the entry of its update."""
+    """Return an example in the format of a log entry."""
     packed: bytes = msgpack.packb(_pack(*example))
     return packed
 
@@ -409,7 +416,7 @@ def pack_decision(decision: Decision | None) -> bytes | None:
 
 
 def read_decision(packed: bytes | None) -> Decision | None:
-    """Return the decision that `pack_decision` saw; raises ValueError if the bytes are none."""
+    """Return a decision written by `pack_decision`; raises ValueError for other bytes."""
     return None if packed is None else Decision(np.frombuffer(packed, dtype="<f8")).check()
 
 
@@ -440,7 +447,7 @@ def pack_vectors(x: Features) -> dict[str, bytes] | None:
 
 
 def unpack_vectors(packed: Mapping[str, bytes] | None = None) -> dict[str, NDArray[np.float32]] | None:
-    """Return the vectors that `pack_vectors` saw; raise ValueError or TypeError if these are none."""
+    """Return vectors written by `pack_vectors`; raise ValueError or TypeError for other bytes."""
     if packed is None:
         return None
     vectors = {name: np.frombuffer(raw, dtype="<f4") for name, raw in packed.items()}

@@ -13,7 +13,7 @@ from manylabel_service.online.state.label_table import LabelFacts, measures_of_l
 
 
 def metrics_history(facts: LabelFacts, labels: Sequence[str]) -> dict[str, Any]:
-    """Return the measures in the past as JSON, of some labels too; NaN where there is none.
+    """Return past metrics as JSON, also of some labels; NaN if undefined.
 
     Raises
     ------

@@ -37,6 +37,7 @@ from manylabel_service.online.state.label_details import DetailsOfLabels, Edit
 from manylabel_service.online.state.label_table import LabelFacts, drift_to_json, learning, measured
 from manylabel_service.online.state.labelled_ids import LabelledIds
 from manylabel_service.online.state.old_names import OldNames
+from manylabel_service.online.state.partial_truths import PartialLabels
 from manylabel_service.online.state.promises import Promises, check_target
 from manylabel_service.online.state.served_metrics import NothingLearnt, ServedMetrics
 from manylabel_service.online.state.source_metrics import SourceMetrics
@@ -46,13 +47,13 @@ from manylabel_service.online.state.unseen_words import UnseenWords
 from manylabel_service.storage import SEED, START, position_key
 
 MAX_ROLLBACKS = 1_000
-"""Rollbacks remembered per model, the latest."""
+"""Maximum number of rollbacks remembered per model; the oldest are dropped."""
 
 MAX_HEADER_BYTES = 2**18
-"""Most bytes of JSON in a state: a spec without names, its arrays, and the rollbacks. Parsing holds the interpreter."""
+"""Maximum bytes of JSON in a state: a spec without names, arrays, and rollbacks. Parsing holds the interpreter lock."""
 
 MAX_UPDATES = 2**53
-"""More examples than any stream has."""
+"""Upper bound of the number of examples of a stream."""
 _EXAMPLES = ("scaling.count", "n_seen", "drift.seen")
 """Parts of a learner, where it has them, that begin with the number of examples it has learnt."""
 _LABELS = "calibration.existing"
@@ -60,7 +61,7 @@ _LABELS = "calibration.existing"
 
 
 class Truth(NamedTuple):
-    """The truth of an example by columns of labels, as `Targets` has it."""
+    """True labels of an example by column, see `Targets`."""
 
     columns: list[int]
     signs: NDArray[np.int8]
@@ -68,11 +69,11 @@ class Truth(NamedTuple):
 
 
 class OnlineModel:
-    """A learner with the names of its features and labels, its measures, and what is known of requests.
+    """Learner with the names of its features and labels, its metrics, and the state of its requests.
 
-    What was learnt (the learner, the measures, `updates`, what was ignored) goes back with a rollback. The names, and
-    with them the columns, do not, unless it goes back to before any feature. Nor does what is known of requests
-    (`keys`, `labelled`, `streams`, `rollbacks`): a request is done once, also if what it did is undone later. (Only
+    A rollback restores the learner, the metrics, `updates` and the count of ignored features. It keeps the names, and
+    with them the columns, unless it goes back to before any feature. It also keeps the state of requests (`keys`,
+    `labelled`, `streams`, `rollbacks`): a request is applied once, even if its effect is undone later. (Only
     what is measured of a truth in parts goes with the measures.)
 
     Attributes
@@ -132,7 +133,7 @@ class OnlineModel:
 
     @property
     def nbytes(self) -> int:
-        """The bytes of memory that the state takes."""
+        """Bytes of memory of the state."""
         learnt = (self.learner, self.features, self.labels, self.old_names, self.details, self.groups, self.prequential)
         requests = (self.keys, self.labelled, self.streams)
         answers = sum(part.nbytes for part in (self.answers, self.titles, self.promises) if part is not None)
@@ -179,7 +180,7 @@ class OnlineModel:
     def score_unlearnt(
         self, xs: Sequence[Features], probabilities: bool
     ) -> tuple[NDArray[np.float64], NDArray[np.float64] | None]:
-        """Return raw scores of examples, and probabilities or None, for what is predicted of them without learning."""
+        """Return raw scores and probabilities (or None) of examples that are not learnt."""
         scores = self._score(xs)
         return scores, self.learner.probabilities(scores) if probabilities else None
 
@@ -228,7 +229,7 @@ class OnlineModel:
         return as_rows(found), self.titles.numbers(new)
 
     def uncertainties(self, xs: Sequence[Features]) -> list[float]:
-        """Return how uncertain the model is of examples, as `uncertainty`; NaN of those that do not fit it."""
+        """Return the uncertainty of each example, see `uncertainty`; NaN for examples that do not fit the model."""
         fitting = [place for place, x in enumerate(xs) if self.features.fits(x)]
         found = np.full(len(xs), np.nan)
         if fitting:
@@ -237,7 +238,7 @@ class OnlineModel:
                 self.groups.shown.decide(scores)
             seen = self.prequential.labels().relevant
             examples = np.zeros(scores.shape[1] - 1, dtype=np.int64)
-            examples[: len(seen)] = seen  # labels that were only declared have not been
+            examples[: len(seen)] = seen  # labels that were only declared have not been seen
             columns = counting(examples, self.hidden_columns)
             found[fitting] = uncertainty(scores[:, 1 + columns] - scores[:, :1])
         listed: list[float] = found.tolist()
@@ -249,7 +250,7 @@ class OnlineModel:
         return {"updates": self.updates, **measured(self.prequential), **others, **self.drift()}
 
     def drift(self) -> dict[str, Any]:
-        """Return what the detectors of drift have said, under that name; nothing of a model without them."""
+        """Return the drift alarms under that name; nothing for a model without detectors."""
         if self.learner.drift is None:
             return {}
         return {"drift": drift_to_json(*self.learner.alarms(), self.labels.names)}
@@ -269,7 +270,7 @@ class OnlineModel:
         return LabelFacts(names, measured, self.retired, curves, alarms, old_names, details, self.paused)
 
     def learning(self) -> Learning:
-        """Return what says of a label, by its name, whether it is still being learnt, as `label_table.learning`."""
+        """Return whether each label, by name, is still being learnt, see `label_table.learning`."""
         examples = self.prequential.labels().relevant
 
         def learning_of(label: str) -> dict[str, float] | None:
@@ -316,14 +317,19 @@ class OnlineModel:
         self.position = position
         self.rollbacks = [*self.rollbacks, (position, to)][-MAX_ROLLBACKS:]
 
+    def take_requests(self, other: "OnlineModel") -> None:
+        """Know the requests that another state of the same log knows, which is used up; of them nothing is measured."""
+        self.keys, self.labelled, self.streams = other.keys, other.labelled, other.streams
+        self.labelled.parts.roll_back(PartialLabels())
+
     def _continues(self, labels: Sequence[str]) -> bool:
-        """Return whether these are the first of the model's labels, but for those renamed."""
+        """Return whether these are the model's first labels, except renamed ones."""
         first = self.labels.names[: len(labels)]
         differ = [column for column, pair in enumerate(zip(first, labels, strict=False)) if pair[0] != pair[1]]
         return len(first) == len(labels) and self.renamed.issuperset(differ)
 
     def rename(self, label: str, to: str) -> None:
-        """Rename a label; its old name stands for it in later updates.
+        """Rename a label; later updates may still use its old name.
 
         Raises
         ------
@@ -345,7 +351,7 @@ class OnlineModel:
         self.relabels += 1
 
     def merge(self, label: str, into: str) -> None:
-        """Retire a label, whose names stand for another label in later updates.
+        """Retire a label; in later updates its names mean another label.
 
         Raises
         ------
@@ -471,7 +477,7 @@ class OnlineModel:
 
     @property
     def hidden(self) -> Collection[str]:
-        """The labels that are not predicted: those retired and those paused."""
+        """Labels that are not predicted: retired and paused ones."""
         return self.retired | self.paused if self.paused else self.retired
 
     @property
@@ -527,7 +533,7 @@ class OnlineModel:
             The name is not allowed.
         """
         seed = OnlineModel(type(self.spec).model_validate({**self.spec.model_dump(mode="json"), "name": name}))
-        # Shared for as long as it takes to write them.
+        # Shared until they are written.
         seed.learner, seed.prequential, seed.answers = self.learner, self.prequential, self.answers
         seed.features, seed.labels, seed.words = self.features, self.labels, self.words
         seed.ignored_labels, seed.updates = self.ignored_labels, self.updates
@@ -539,7 +545,7 @@ class OnlineModel:
         return seed.to_buffer(format_version)
 
     def to_bytes(self) -> bytes:
-        """Return the state, for `from_bytes`. Only reads, so it may run beside predictions, not beside a fold."""
+        """Serialise the state. Read-only, so it may run next to predictions, but not next to updates."""
         return bytes(self.to_buffer())
 
     def to_buffer(self, format_version: int = FORMAT_VERSIONS[0]) -> memoryview:
@@ -572,7 +578,7 @@ class OnlineModel:
         }
         if self.answers is not None:
             arrays["answers"] = self.answers.to_array()
-        # The names that a spec declares are those of the arrays.
+        # The names that a spec declares equal those of the arrays.
         declared = {kind for kind in ("features", "labels") if isinstance(getattr(self.spec, kind), list)}
         header = {
             "version": format_version,
@@ -669,7 +675,7 @@ class OnlineModel:
 def as_rows(columns: Sequence[Columns]) -> Rows:
     """Return examples, by their columns, as CSR arrays."""
     indptr = np.zeros(len(columns) + 1, dtype=np.int64)
-    if len(columns) == 1:  # the usual request; saves two copies
+    if len(columns) == 1:  # the common case, without two copies
         indices, values = columns[0]
         indptr[1] = len(indices)
         return Rows(indptr, indices, values)

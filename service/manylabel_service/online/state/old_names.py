@@ -19,7 +19,7 @@ MAX_OLD_NAMES = 10_000
 
 
 class OldNames:
-    """Old names of labels, each with the column of the label that it stands for."""
+    """Old names of labels, each with the column of its current label."""
 
     def __init__(self, columns: Mapping[str, int] | None = None) -> None:
         self._columns = dict(columns or {})
@@ -36,7 +36,7 @@ class OldNames:
         return sys.getsizeof(self._columns) + sum(map(sys.getsizeof, self._columns))
 
     def check(self, name: str, column: int) -> None:
-        """Check that a label in this column may take a name.
+        """Check that the label in this column may get a name.
 
         Raises
         ------

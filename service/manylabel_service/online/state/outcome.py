@@ -1,4 +1,4 @@
-"""Answers to log entries: every replica gives the same answer to the same entry."""
+"""Outcomes of log entries, which are the same on every replica."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,7 +12,7 @@ from manylabel_service.hosting.predictions import Prediction, Predictions
 
 
 class UpdateOutcome(NamedTuple):
-    """The answer to an update or a rollback, as the log gives it.
+    """Outcome of an update or a rollback.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""The predictions whose truth has come in part: which labels were told, and what of that is in the measures."""
+"""Predictions with partial labels: the known labels, and their share of the metrics."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
@@ -44,12 +44,12 @@ class PartialLabels:
         return _ID_BYTES * len(self._told) + _LABEL_BYTES * self._n_labels
 
     def repeated(self, id: str, columns: Iterable[int]) -> list[int]:
-        """Return which of the columns have been told of this id."""
+        """Return which of the columns are already known for this id."""
         told = self._told[id]
         return [column for column in columns if column in told]
 
     def tell(self, id: str, columns: Sequence[int]) -> None:
-        """Take in labels not told of this id before; where there are too many truths, close those begun first."""
+        """Add labels of an id; above the limit, close the oldest ids."""
         new = np.array(columns, dtype=np.int32)
         self._told[id] = np.concatenate([self._told[id], new]) if id in self._told else new
         self._n_labels += len(new)
@@ -66,7 +66,7 @@ class PartialLabels:
         probabilities: NDArray[np.float64] | None = None,
         version: int | None = None,
     ) -> None:
-        """Measure what was told just now of this id, with what was before; as `Prequential.update_part`."""
+        """Evaluate the new labels of an id with its earlier ones; see `Prequential.update_part`."""
         measured = prequential.update_part(scores, targets, n_known, self.measured.get(id), probabilities)
         if measured is not None and id in self._told:
             self.measured[id] = measured

@@ -70,7 +70,7 @@ class Promises:
         earlier.change(target, self._version)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the promise as it is set, or null."""
+        """Return the current promise, or null."""
         return {"promise": None if self.promise is None else self.promise.target._asdict()}
 
     def to_metrics(self, names: Sequence[str]) -> dict[str, Any]:

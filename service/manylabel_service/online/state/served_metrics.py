@@ -1,4 +1,4 @@
-"""Measures of what the versions of a trained model have answered, by the labels that come later; nothing is learnt.
+"""Metrics of the served predictions of a trained model's versions, by delayed labels; nothing is learnt.
 
 Each version has measures of its own, of the answers that it gave: which version is served when their labels come does
 not matter. Its columns are its labels, in the order of its scores, and behind them those that only truths have named.
@@ -90,7 +90,7 @@ class NothingLearnt:
 
 
 class VersionMeasures:
-    """The measures of the answers of one version, and detectors of drift in them.
+    """Metrics of the served predictions of one version, with drift detectors.
 
     Attributes
     ----------
@@ -132,7 +132,7 @@ class VersionMeasures:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> "VersionMeasures":
-        """Return what `to_bytes` saw; raise ValueError if the bytes are not what it wrote."""
+        """Return the object that `to_bytes` wrote; raise ValueError for other bytes."""
         try:
             arrays, header = State.from_bytes(data)
         except DamagedState as error:
@@ -195,7 +195,7 @@ class ServedMetrics:
         targets = Targets(
             indptr=np.array([0, len(columns)], dtype=np.int64),
             indices=np.array(columns, dtype=np.int32),
-            signs=y.signs.copy(),  # compiled functions are compiled for arrays that may be written
+            signs=y.signs.copy(),  # compiled functions expect writable arrays
             complete=np.array([y.complete]),
             n_labels=np.array([len(names)], dtype=np.int64),
             weights=NO_WEIGHTS if example.weight == 1.0 else np.array([example.weight]),
@@ -235,7 +235,7 @@ class ServedMetrics:
 
     @classmethod
     def from_array(cls, packed: NDArray[np.uint8]) -> "ServedMetrics":
-        """Return what `to_array` saw; raise ValueError if the bytes are not what it wrote."""
+        """Return the object that `to_array` wrote; raise ValueError for other bytes."""
         answers = cls()
         try:
             answers._given, rows = msgpack.unpackb(packed.tobytes())

@@ -18,7 +18,7 @@ class SourceMetrics:
     Attributes
     ----------
     counts : ndarray of shape (2, 5), int64
-        Of each source: examples, those learnt, labels that were both predicted and true, predicted, and true.
+        Counts per source: examples, learnt examples, labels predicted and true, labels predicted, labels true.
     """
 
     def __init__(self, counts: NDArray[np.int64] | None = None) -> None:

@@ -29,7 +29,7 @@ _KEY_BYTES = 8
 
 
 class TitleWords:
-    """Gives a learner the words of titles, and tells it which features are words.
+    """Adapter that gives a learner the words of titles, and the features that are words.
 
     A word is a token of a title or a description, read as the texts of the model's records are. A feature is the word
     when it is that token of one of the text fields; for a model without named fields, of a bare text, or when it has
@@ -52,7 +52,7 @@ class TitleWords:
 
     @classmethod
     def of(cls, spec: ModelSpec | TrainedSpec, learner: OnlineLearner | NothingLearnt) -> TitleWords | None:
-        """Return those of a new model; None if titles do not count in it, or if its features have no names."""
+        """Return the adapter of a new model; None if titles are off, or its features have no names."""
         if not isinstance(spec, ModelSpec) or not isinstance(learner, OnlineLearner) or not learner.takes_titles:
             return None
         limit = None if spec.limits is None else spec.limits.features
@@ -88,12 +88,12 @@ class TitleWords:
             self._count(self._words(each), 1)
 
     def give_all(self, details: Mapping[int, LabelDetails], n_labels: int) -> None:
-        """Let `give` pass all titles to the learner again, because it is a new one."""
+        """Let the next `give` pass all titles to a new learner."""
         self._changed = {column: [] for column in range(n_labels)}
         self._changed |= {column: self._words(each) for column, each in details.items()}
 
     def give(self, learner: OnlineLearner, names: Vocabulary, n_known: int) -> None:
-        """Give the learner the titles that have changed, and say which features are words.
+        """Pass changed titles to the learner, and the features that are words.
 
         Parameters
         ----------

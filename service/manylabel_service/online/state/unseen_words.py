@@ -15,7 +15,7 @@ MAX_WORDS = 2**53
 
 
 class UnseenWords:
-    """Counts the words in examples `FIRST` to `LAST`, and those among them that no example before had.
+    """Count of words in examples `FIRST` to `LAST`, and of those that no earlier example had.
 
     A word that an example repeats counts once. Words are those of the text fields; without named fields, of bare texts.
 
@@ -36,7 +36,7 @@ class UnseenWords:
         self._examples += 1
         if self._examples < FIRST or names is None:
             return
-        # A token with a space is a run of words.
+        # A token with a space is an n-gram.
         parts = ((name, *name.partition("=")) for name in names)
         words = [name for name, field, equals, token in parts if equals and field in self._fields and " " not in token]
         self._words += len(words)
@@ -52,7 +52,7 @@ class UnseenWords:
         return [self._examples, self._words, self._unseen]
 
     def restore(self, state: object) -> None:
-        """Take over a `state`; raise ValueError if it is none."""
+        """Restore a `state`; raise ValueError if it is invalid."""
         if not isinstance(state, list) or len(state) != 3 or any(type(count) is not int for count in state):
             raise ValueError("words: expected three counts")
         examples, words, unseen = state

@@ -23,7 +23,7 @@ WEIGHED_VALUES = 65_536
 
 @dataclass(frozen=True, slots=True)
 class Admitted:
-    """An update that may wait: what is left of it, its log entry, and the result of its dry run.
+    """Admitted update: its remaining examples, its log entry, and the result of its dry run.
 
     `refused` has the errors of the examples left out, by their index in the update that was to be admitted.
     """
@@ -97,12 +97,12 @@ class Admission:
                 raise LimitExceeded(f"{what} of model {self._name!r}", size, limit)
 
     def check_described(self, model: OnlineModel, edits: Mapping[str, Edit]) -> None:
-        """Raise LimitExceeded if the model would get too large by descriptions of labels, of which some may be new."""
+        """Raise LimitExceeded if descriptions of labels, new ones included, would make the model too large."""
         words = 0 if model.titles is None else model.titles.nbytes_of(edits.values())
         self.check_declared(model, edits, nbytes_of(edits.values()) + words)
 
     def check_declared(self, model: OnlineModel, names: Iterable[str], added_bytes: int) -> None:
-        """Raise LimitExceeded if the model would get too large by labels, of which some may be new, and these bytes."""
+        """Raise LimitExceeded if labels, new ones included, and these bytes would make the model too large."""
         growth = SizeDelta(labels=len(model.labels.unknown(names)))
         self._check_size(model, growth)
         _, n_labels = grown_columns(model, growth)

@@ -16,9 +16,11 @@ import structlog
 
 from manylabel_service.errors import (
     HistoryDamaged,
+    LimitExceeded,
     LogLost,
     LogSealed,
     LogTrimmed,
+    ModelFailed,
     ModelGone,
     ModelNotFound,
     NotReady,
@@ -26,11 +28,14 @@ from manylabel_service.errors import (
 )
 from manylabel_service.hosting.events import Events
 from manylabel_service.hosting.position_waiters import PositionWaiters
+from manylabel_service.hosting.size_limits import check_limit
+from manylabel_service.hosting.slices import HalfPace
 from manylabel_service.online.history.reader import HistoryReader
 from manylabel_service.online.prediction_store import SEALED_POLL_SECONDS, SEALED_SECONDS
 from manylabel_service.online.snapshots.reader import SnapshotReader
 from manylabel_service.online.snapshots.requests import SnapshotRequests
 from manylabel_service.online.snapshots.snapshotter import Snapshotter
+from manylabel_service.online.spec.follow import follow_of
 from manylabel_service.online.state.apply import COPIED_BYTES, ApplyResult, LogEntry
 from manylabel_service.online.state.dry_run import SizeDelta, grown_columns
 from manylabel_service.online.state.model import OnlineModel
@@ -39,11 +44,11 @@ from manylabel_service.online.updates.past_states import PastStates
 from manylabel_service.online.updates.replay import READ_ENTRIES, Interrupted, LogReplayer, TargetLost, payload_bytes
 from manylabel_service.online.updates.replay_verifier import ReplayVerifier
 from manylabel_service.online.updates.update_queue import Pending, UpdateQueue
-from manylabel_service.storage import Durability, Entry, ModelMeta, SnapshotMeta, Store
+from manylabel_service.storage import UNBOUNDED_BYTES, Durability, Entry, ModelMeta, SnapshotMeta, Store
 from manylabel_service.telemetry import tracing
 
 APPENDS = 3
-"""How often an append is tried, each time after the model was restored."""
+"""Maximum number of attempts to append, each after the model was restored."""
 
 
 log = structlog.get_logger()
@@ -58,7 +63,7 @@ class ApplierStatus(Enum):
 
 
 class Applier:
-    """An applier brings one model up to date with its log, and keeps it there.
+    """Loop that applies the log of one model to the model.
 
     Parameters
     ----------
@@ -67,6 +72,9 @@ class Applier:
     queue : updates to append.
     snapshot_reader, snapshotter : of the model: those stored, and when to take more.
     on_error : draws the consequence of an error, and returns what to answer to those who waited.
+    on_caught_up : is called each time a follower has reached the end of its part of the log.
+    pace : of a follower, shared with the others of this process.
+    max_bytes : a follower that takes more memory fails: updates of its leader are not checked against it.
 
     Attributes
     ----------
@@ -85,6 +93,9 @@ class Applier:
         snapshot_reader: SnapshotReader,
         snapshotter: Snapshotter,
         on_error: Callable[[Exception], ServiceError],
+        on_caught_up: Callable[[], None] = lambda: None,
+        pace: HalfPace | None = None,
+        max_bytes: int = UNBOUNDED_BYTES,
     ) -> None:
         self.model = model
         self.events = Events(record.name, lambda: self.model)
@@ -93,8 +104,14 @@ class Applier:
         self._store = store
         self._queue = queue
         self._snapshotter = snapshotter
-        target, read = PastStates(record, store, snapshot_reader).target, HistoryReader(record, store).read
-        self._replayer = LogReplayer(record, model.spec, store, snapshot_reader, read, target)
+        self._past_states = PastStates(record, store, snapshot_reader, pace)
+        self._history = HistoryReader(record, store)
+        read, target = self._history.read, self._past_states.target
+        self._replayer = LogReplayer(record, model.spec, store, snapshot_reader, read, target, pace)
+        self._follows = follow_of(record.spec) is not None
+        self._behind = False
+        self._on_caught_up = on_caught_up
+        self._max_bytes = max_bytes
         self.learning = self._replayer.learning
         self._agreement = ReplayVerifier(record, model.spec, store, snapshot_reader, self._replayer)
         self._on_error = on_error
@@ -108,7 +125,15 @@ class Applier:
     # -- from outside -----------------------------------------------------------------------------
 
     async def restore(self, ask: Callable[[], bool] | None = None) -> None:
-        """Bring the model to the end of the log, with `ask` after an `ReplayVerifier.check`; raise as these."""
+        """Bring the model to the end of the log, with `ask` after an `ReplayVerifier.check`; raise as these.
+
+        A follower is brought to its newest snapshot only, and catches up from there once it was started.
+        """
+        if self._follows:
+            self.model, snapshot, *_ = await self._replayer.stored(self._past_states.beginning)
+            self._snapshotter.resume(snapshot, 0, 0)
+            self.poll()
+            return
         if ask is not None:
             await self._agreement.check(ask)
         self.model, snapshot, learnt, size_bytes = await self._replayer.restored()
@@ -122,6 +147,11 @@ class Applier:
     def busy(self) -> bool:
         """True while entries are being appended, read or folded now."""
         return self._busy
+
+    @property
+    def log_ended(self) -> bool:
+        """True once all was read of a log that is followed up to a position or time."""
+        return self._history.ended and not self._behind
 
     @property
     def waited_for(self) -> bool:
@@ -142,7 +172,7 @@ class Applier:
         return await synced
 
     def poll(self) -> None:
-        """Have what others have added read, unless an append does so anyway."""
+        """Read new entries of other processes, unless an append is about to do so."""
         self._must_read = True
         self._queue.wake()
 
@@ -165,7 +195,7 @@ class Applier:
         return await requested
 
     def end(self, error: ServiceError) -> None:
-        """Fold in no more; those who wait for a snapshot to be begun get the error."""
+        """Stop applying entries; pending requests for snapshots get the error."""
         self._state = ApplierStatus.ENDED
         self._snapshot_requests.refuse(error)
         self._queue.wake()
@@ -215,20 +245,20 @@ class Applier:
                 await self._snapshotter.take_if_due(self.model)
         except ModelGone as error:
             self._handle_error(error)
-        except Exception:  # the model is as good as before, and goes on without
+        except Exception:  # the model is unchanged, and continues without it
             log.exception("snapshot_failed", model=self._record.name, position=self.model.position)
             self._snapshot_requests.refuse(NotReady(f"a snapshot of model {self._record.name!r} could not be taken"))
 
     async def _apply(self) -> None:
-        """Append what waits, else read; then those who wait for a sync know what others had done."""
+        """Append pending changes, or read the log; then resolve the pending syncs."""
         waiters, self._sync_waiters = self._sync_waiters, []
         error: ServiceError | None = None
         try:
             if group := self._queue.take_group():
                 error = await self._commit(group)
             elif self._must_read or waiters:
-                error = await self._catch_up()
-            if error is None and self._state is ApplierStatus.DIVERGED:  # nothing is known before it is restored
+                error = await (self._follow_on() if self._follows else self._catch_up())
+            if error is None and (self._state is ApplierStatus.DIVERGED or self._behind):  # all is not known yet
                 self._sync_waiters, waiters = waiters + self._sync_waiters, []
         finally:
             _answer(waiters, error)
@@ -250,7 +280,7 @@ class Applier:
         return failure
 
     async def _append_and_fold(self, group: list[Pending]) -> tuple[list[ApplyResult], ServiceError | None]:
-        """Append the group; fold in what others appended before it, then the group, as far as that goes."""
+        """Append the group; apply the entries of other processes before it, then the group."""
         stages = tracing.stages((pending.mark for pending in group), self._record.name)
         stored = await self._append([pending.payload for pending in group])
         if stages is not None:
@@ -292,7 +322,7 @@ class Applier:
                 await asyncio.sleep(SEALED_POLL_SECONDS)
 
     async def _catch_up(self) -> ServiceError | None:
-        """Read what others have added; return what kept it from that."""
+        """Read new entries of other processes; return the error that stopped it, if any."""
         self._must_read = False
         try:
             if self._state is ApplierStatus.DIVERGED:
@@ -308,6 +338,38 @@ class Applier:
             return self._handle_error(error)
         return None
 
+    async def _follow_on(self) -> ServiceError | None:
+        """Learn the next entries of the log that a follower follows; return what kept it from that.
+
+        Snapshots are taken in between, so that a restart begins at the latest of them.
+        """
+        self._must_read = self._behind = False
+        try:
+            if self._state is ApplierStatus.DIVERGED:
+                await self._restore_anew()
+            if entries := await self._history.read(self.model.position, READ_ENTRIES):
+                self._must_read = self._behind = True
+                await self._fold(await self._replayer.decoded(entries), payload_bytes(entries))
+                check_limit(f"bytes of model {self._record.name!r}", self.model.nbytes, self._max_bytes)
+            else:
+                self._on_caught_up()
+        except (LogTrimmed, LogLost) as error:
+            self._mark_diverged(error)
+        except Interrupted as error:
+            self._behind = False
+            return self._handle_error(error.error)
+        except TargetLost as error:
+            self._behind = False
+            detail = f"follower {self._record.name!r} cannot go on: {error}; delete it, and create it again"
+            return self._on_error(ModelFailed(detail))
+        except LimitExceeded as error:
+            self._behind = False
+            return self._on_error(ModelFailed(f"follower {self._record.name!r} has ended: {error}"))
+        except Exception as error:
+            self._behind = False
+            return self._handle_error(error)
+        return None
+
     async def _fold(self, entries: Sequence[LogEntry], size_bytes: int) -> list[ApplyResult]:
         try:
             results = await self._replayer.fold(self.model, entries)
@@ -319,7 +381,7 @@ class Applier:
         return results
 
     def _publish(self, results: Sequence[ApplyResult]) -> None:
-        """Count what has been learnt, and let those know who wait for a position, or for events."""
+        """Count the learnt examples, and notify those who wait for a position or for events."""
         self._snapshotter.learnt += sum(result.learnt for result in results)
         self._position_waiters.notify()
         if self.events:
@@ -328,12 +390,12 @@ class Applier:
             self.events.notify()
 
     async def _reserve_capacity(self, group: list[Pending]) -> None:
-        """Reserve the memory that the group's new columns need, if copying the model there takes a while."""
+        """Reserve memory for the group's new columns if the copy of the model takes long."""
         model = self.model
         n_columns, n_labels = grown_columns(model, reduce(SizeDelta.plus, (pending.growth for pending in group)))
         grows = n_columns > model.features.n_columns or n_labels > len(model.labels)
         if grows and model.learner.nbytes_after(n_columns, n_labels, 0, 0) > COPIED_BYTES:
-            # With hashed features most columns may never be written to: their memory is not touched now; the system
+            # With hashed features most columns may never be written: their memory is not touched now; the system
             # provides it on the first write.
             touch = not model.limits.hashes
             await asyncio.to_thread(model.learner.reserve, n_columns, n_labels, touch)
@@ -356,7 +418,7 @@ class Applier:
         log.info("model_restored", model=self._record.name, position=self.model.position, updates=self.model.updates)
 
     def _handle_error(self, error: Exception) -> ServiceError:
-        """Draw the consequence of an error, and return what to answer to those who waited."""
+        """Handle an error, and return the error for the pending requests."""
         if isinstance(error, TargetLost):
             self._mark_diverged(error)
             return NotReady(f"model {self._record.name!r} is being restored")

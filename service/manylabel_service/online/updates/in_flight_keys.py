@@ -1,4 +1,4 @@
-"""Idempotency keys of requests: those answered before, and those under way in this process."""
+"""Idempotency keys of completed requests, and of requests in progress in this process."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -9,15 +9,17 @@ import structlog
 from manylabel_core.state import DamagedState, NewerState
 from manylabel_service.errors import BeforeHistory, HistoryDamaged, LogLost, LogTrimmed, ModelDamaged, ReleaseTooOld
 from manylabel_service.hosting.events import Event
+from manylabel_service.hosting.slices import HalfPace
 from manylabel_service.online.history.catalogue import LOST, CatalogueStore
 from manylabel_service.online.history.reader import HistoryReader
 from manylabel_service.online.snapshots.reader import SnapshotReader
+from manylabel_service.online.spec.follow import follow_of
 from manylabel_service.online.spec.trained import read_spec
 from manylabel_service.online.state.apply import ApplyResult
 from manylabel_service.online.state.model import OnlineModel
 from manylabel_service.online.updates.events import events_of
 from manylabel_service.online.updates.replay import Interrupted, LogReplayer, TargetLost
-from manylabel_service.storage import START, ModelMeta, Store, position_key
+from manylabel_service.storage import SEED, START, ModelMeta, Store, position_key
 
 log = structlog.get_logger()
 
@@ -39,14 +41,32 @@ class PastStates:
     ----------
     record, store : the model and where it is.
     snapshots : reads its snapshots.
+    pace : as of `LogReplayer`.
     """
 
-    def __init__(self, record: ModelMeta, store: Store, snapshots: SnapshotReader | None = None) -> None:
+    def __init__(
+        self,
+        record: ModelMeta,
+        store: Store,
+        snapshots: SnapshotReader | None = None,
+        pace: HalfPace | None = None,
+    ) -> None:
         self._record = record
         self._store = store
         self._spec = read_spec(record.spec)
         self._snapshots = snapshots or SnapshotReader(record, store)
         self._catalogue = CatalogueStore(record, store)
+        self._follow = follow_of(record.spec)
+        self._pace = pace
+
+    async def beginning(self) -> OnlineModel:
+        """Return the state before the first entry; raise DamagedState if it cannot be read.
+
+        Only a follower knows that of another beginning than an empty log.
+        """
+        if self._follow is not None and self._follow.has_seed:
+            return await self._snapshots.load(SEED)
+        return await asyncio.to_thread(OnlineModel, self._spec)
 
     async def at(self, position: str) -> OnlineModel:
         """Return the state after the entry at a position, which `HistoryReader.find` has returned.
@@ -70,27 +90,34 @@ class PastStates:
                 continue
             await self._replay(model, position)
             return model
-        if begin != START:
+        first = START if self._follow is None else self._follow.begin
+        if not position_key(begin) <= position_key(first) <= position_key(position):
             raise BeforeHistory(self._record.name, f"position {position}", begin)
-        model = await asyncio.to_thread(OnlineModel, self._spec)
+        try:
+            model = await self.beginning()
+        except DamagedState as error:
+            raise HistoryDamaged(self._record.name, first, position, str(error)) from error
         await self._replay(model, position)
         return model
 
     async def events(self, after: str, through: str) -> list[Event] | None:
         """Return the events after a position and up to another; None if the history no longer has all of these entries.
 
-        The model is restored a second time, and learns the entries again.
+        The model is restored a second time, and learns the entries again. After `START` come all entries of a model,
+        also of one that was created with an initial state.
 
         Raises
         ------
         ReleaseTooOld, UnreadableEntry, DocumentDamaged, StorageUnavailable, ModelGone
         """
-        try:
-            model = await self.at(after)
-            results = [result async for result in self._results(model, through)]
-        except (BeforeHistory, HistoryDamaged, ModelDamaged):
-            return None
-        return [event for result in results for event in events_of(result)]
+        for begin in (after, SEED) if after == START else (after,):
+            try:
+                model = await self.at(begin)
+                results = [result async for result in self._results(model, through)]
+            except (BeforeHistory, HistoryDamaged, ModelDamaged):
+                continue
+            return [event for result in results for event in events_of(result)]
+        return None
 
     async def verify(self, format_version: int) -> Verified:
         """Replay the history from its earliest state, and compare each later one that is stored with what it gives.
@@ -130,6 +157,10 @@ class PastStates:
         ReleaseTooOld, UnreadableEntry, StorageUnavailable, ModelGone, ModelDamaged
         """
         try:
+            if self._follow is not None and position_key(position) <= position_key(self._follow.begin):
+                model = await self.beginning()
+                model.position = position
+                return model
             return await self._snapshots.load(position)
         except DamagedState:
             pass
@@ -145,6 +176,8 @@ class PastStates:
         """
         stored: dict[str, str | None] = {snapshot.position: None for snapshot in await self._snapshots.list()}
         stored |= {state.position: state.id for state in (await self._catalogue.read()).states}
+        if self._follow is not None and self._follow.has_seed:
+            stored.pop(SEED, None)  # it is that of another position
         key, first = position_key(position), position_key(begin)
         leading = [at for at in stored if first <= position_key(at) <= key or position_key(at) == key]
         return [(at, stored[at]) for at in sorted(leading, key=position_key, reverse=True)]
@@ -163,7 +196,9 @@ class PastStates:
     async def _results(self, model: OnlineModel, position: str) -> AsyncIterator[ApplyResult]:
         """Apply the entries up to a position, and yield their results."""
         reader, begin = HistoryReader(self._record, self._store), model.position
-        replayer = LogReplayer(self._record, self._spec, self._store, self._snapshots, reader.read, self.target)
+        replayer = LogReplayer(
+            self._record, self._spec, self._store, self._snapshots, reader.read, self.target, self._pace
+        )
         try:
             while position_key(model.position) < position_key(position):
                 if not (pairs := await replayer.read_on(model, position)):
@@ -172,7 +207,7 @@ class PastStates:
                     yield result
         except Interrupted as error:
             raise error.error from error
-        except LogTrimmed as error:  # meanwhile
+        except LogTrimmed as error:  # in the meantime
             raise BeforeHistory(self._record.name, f"position {begin}", error.trimmed) from error
         except (LogLost, TargetLost) as error:
             raise HistoryDamaged(self._record.name, begin, position, str(error)) from error

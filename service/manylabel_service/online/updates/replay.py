@@ -8,13 +8,21 @@ from typing import NamedTuple
 import structlog
 
 from manylabel_core.state import DamagedState
-from manylabel_service.errors import HistoryDamaged, LogLost, LogTrimmed, StorageUnavailable, UnreadableEntry
-from manylabel_service.hosting.slices import SLICE_SECONDS, SliceSize
+from manylabel_service.errors import (
+    HistoryDamaged,
+    LogLost,
+    LogTrimmed,
+    ModelFailed,
+    StorageUnavailable,
+    UnreadableEntry,
+)
+from manylabel_service.hosting.slices import SLICE_SECONDS, HalfPace, SliceSize
 from manylabel_service.online.snapshots.reader import SnapshotReader
+from manylabel_service.online.spec.follow import follow_of
 from manylabel_service.online.spec.spec import ModelSpec
 from manylabel_service.online.spec.trained import TrainedSpec
 from manylabel_service.online.state.apply import ApplyBatch, ApplyResult, LogEntry
-from manylabel_service.online.state.log_entries import decode
+from manylabel_service.online.state.log_entries import as_followed, decode
 from manylabel_service.online.state.model import OnlineModel
 from manylabel_service.storage import START, Entry, ModelMeta, SnapshotMeta, Store, position_key
 
@@ -28,11 +36,11 @@ log = structlog.get_logger()
 
 
 class TargetLost(Exception):
-    """The log goes back to a snapshot that is not there, or not whole."""
+    """The log rolls back to a snapshot that is missing or incomplete."""
 
 
 HOPELESS = (LogTrimmed, LogLost, HistoryDamaged, TargetLost, UnreadableEntry)
-"""Why a model cannot be restored, now or later."""
+"""Permanent errors: the model cannot be restored."""
 
 
 class Interrupted(Exception):
@@ -51,7 +59,7 @@ class Interrupted(Exception):
 
 
 class Restored(NamedTuple):
-    """A model as of the end of its log, the snapshot that it was read from, and what the log has had since.
+    """Model at the end of its log, the snapshot it was restored from, and the log since then.
 
     `learnt` examples, and `size_bytes` of payloads.
     """
@@ -63,7 +71,7 @@ class Restored(NamedTuple):
 
 
 class LogReplayer:
-    """A log replayer decodes the log of one model, and folds it into states of the model.
+    """Decoder of the log of one model, which applies it to states of the model.
 
     Parameters
     ----------
@@ -72,6 +80,7 @@ class LogReplayer:
     snapshot_reader : reads its snapshots.
     read : reads the entries after a position, at most a number of them; None: as `Logs.read` does.
     target : returns the state at a position that the log goes back to, or raises TargetLost; None: a snapshot.
+    pace : shared with the other followers of this process; a model with a log of its own needs none.
 
     Attributes
     ----------
@@ -86,6 +95,7 @@ class LogReplayer:
         snapshot_reader: SnapshotReader,
         read: Callable[[str, int], Awaitable[list[Entry]]] | None = None,
         target: Callable[[str], Awaitable[OnlineModel]] | None = None,
+        pace: HalfPace | None = None,
     ) -> None:
         self._record = record
         self._spec = spec
@@ -94,6 +104,8 @@ class LogReplayer:
         self._read = read or (lambda after, limit: store.logs.read(record, after, limit))
         self._target = target or self._snapshot_target
         self._slice = SliceSize()
+        self._follow = follow_of(record.spec)
+        self._pace = pace or HalfPace()
         self.learning = asyncio.Lock()
 
     async def restored(self) -> Restored:
@@ -110,9 +122,31 @@ class LogReplayer:
         for _ in range(RESTORES):
             try:
                 return await self._from_newest()
-            except LogTrimmed as error:  # others have taken newer snapshots while this one was read
+            except LogTrimmed as error:  # other replicas have stored newer snapshots in the meantime
                 trimmed = error
         raise trimmed
+
+    async def stored(self, beginning: Callable[[], Awaitable[OnlineModel]]) -> Restored:
+        """Return a follower as of its newest intact snapshot that the leader's log goes on from, or at its beginning.
+
+        Raises
+        ------
+        ModelFailed
+            The leader's log goes on from none of them.
+        StorageUnavailable, ModelGone
+        """
+        for snapshot in [*await self._snapshot_reader.list(), None]:
+            try:
+                model = await (beginning() if snapshot is None else self._snapshot_reader.load(snapshot.position))
+                await self._read(model.position, 1)
+            except (DamagedState, LogTrimmed, LogLost, HistoryDamaged) as error:
+                self._pass_over(snapshot.position if snapshot else START, error)
+            else:
+                return Restored(model, snapshot, 0, 0)
+        raise ModelFailed(
+            f"follower {self._record.name!r} cannot go on: the history of its leader no longer reaches back to what it "
+            "has learnt; delete it, and create it again"
+        )
 
     async def _from_newest(self) -> Restored:
         failure: Exception | None = None
@@ -138,7 +172,7 @@ class LogReplayer:
         raise failure
 
     async def _snapshot(self, snapshot: SnapshotMeta | None) -> OnlineModel:
-        if snapshot is None:  # a spec may declare names by the hundred thousand
+        if snapshot is None:  # a spec may declare hundreds of thousands of names
             return await asyncio.to_thread(OnlineModel, self._spec)
         return await self._snapshot_reader.load(snapshot.position)
 
@@ -155,7 +189,7 @@ class LogReplayer:
         ------
         LogTrimmed, LogLost, TargetLost, UnreadableEntry, ModelGone
         Interrupted, StorageUnavailable
-            What had been folded in before stays.
+            Entries applied before stay applied.
         """
         entries = await self._read(model.position, READ_ENTRIES)
         if through is not None:
@@ -164,20 +198,31 @@ class LogReplayer:
         return list(zip(entries, results, strict=True))
 
     async def decoded(self, entries: Sequence[Entry]) -> list[LogEntry]:
-        """Decode entries; other tasks may go on between two."""
+        """Decode entries; other tasks may run between two entries."""
         decoded: list[LogEntry] = []
         slice_ends = time.perf_counter() + SLICE_SECONDS
         for entry in entries:
             if time.perf_counter() > slice_ends:
-                await asyncio.sleep(0)
+                await self._rest(SLICE_SECONDS)
                 slice_ends = time.perf_counter() + SLICE_SECONDS
-            decoded.append(LogEntry(entry.position, decode(entry.payload)))
+            change = decode(entry.payload)
+            decoded.append(LogEntry(entry.position, change if self._follow is None else as_followed(change)))
         return decoded
+
+    async def _rest(self, worked_seconds: float) -> None:
+        """Let other tasks run after some work; a follower, for as long as it has worked."""
+        if self._follow is None:
+            await asyncio.sleep(0)
+            return
+        self._pace.worked(worked_seconds)
+        await self._pace.turn()
 
     async def fold(self, model: OnlineModel, entries: Sequence[LogEntry]) -> list[ApplyResult]:
         """Fold entries in; raises as `read_on`."""
         fold = ApplyBatch(model, entries)
         more = True
+        if self._follow is not None:
+            await self._pace.turn()
         try:
             while more:
                 if fold.needed_snapshot is not None:
@@ -190,10 +235,11 @@ class LogReplayer:
                 else:
                     fold.learn()
                 more = fold.finish()
+                seconds = time.perf_counter() - started
                 if fold.learnt > learnt:
-                    self._slice.observe(fold.learnt - learnt, time.perf_counter() - started)
-                if more:
-                    await asyncio.sleep(0)
+                    self._slice.observe(fold.learnt - learnt, seconds)
+                if more or self._follow is not None:
+                    await self._rest(seconds)
         except StorageUnavailable as error:
             raise Interrupted(fold.outcomes, error) from error
         return fold.outcomes

@@ -24,7 +24,7 @@ from manylabel_service.storage import START, ModelMeta, SnapshotMeta, Store, pos
 ENOUGH_EXAMPLES = 1_000
 """Number of examples replayed for the comparison, if the log has them: it starts at an older snapshot for it."""
 ASKED_SECONDS = 120.0
-"""How long another replica may take to store the first snapshot of a model."""
+"""Timeout in seconds for another replica to store the first snapshot of a model."""
 POLL_SECONDS = 0.2
 
 Ask = Callable[[], bool]
@@ -34,7 +34,7 @@ log = structlog.get_logger()
 
 
 class ReplayVerifier:
-    """An agreement compares what this process learns from the log of one model with what others have learnt.
+    """Comparison of the states that this process and other processes reach from the log of one model.
 
     Parameters
     ----------
@@ -73,7 +73,7 @@ class ReplayVerifier:
                 if await self._compare(snapshots) or not await self._entries_after(snapshots):
                     return
             except (LogTrimmed, LogLost, TargetLost) as error:
-                lost += 1  # others have dropped what was being read
+                lost += 1  # other replicas have deleted the snapshot while it was read
                 if lost == RESTORES:
                     raise ReplayMismatch(f"model {self._record.name!r} could not be compared: {error}") from error
                 continue
@@ -92,7 +92,7 @@ class ReplayVerifier:
         return bool(await self._store.logs.read(self._record, newest, 1))
 
     async def _compare(self, snapshots: Sequence[SnapshotMeta]) -> bool:
-        """Compare at the newest snapshot that can be read; return False if there is none with entries before it."""
+        """Compare at the newest readable snapshot; return False if none has entries before it."""
         begin = await self._begin(snapshots)
         if begin is None:
             return False

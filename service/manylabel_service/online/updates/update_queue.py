@@ -18,11 +18,12 @@ from manylabel_service.work_rate import GRACE_SHARE, WorkRate
 GROUP_EXAMPLES = 10_000
 FIRST_EXAMPLES = 256
 GROUP_SHARE = 0.125
-"""Most examples that share an append, those before it is known how fast they are learnt, and the share of the longest
-wait that they may take; one entry alone may have more. All of a group are answered when the last is learnt."""
+"""Maximum time to learn the examples of one append, as a share of the longest allowed wait. GROUP_EXAMPLES is the
+maximum number of these examples, FIRST_EXAMPLES the maximum before the speed of learning is known; a single entry may
+have more. The server responds to all updates of a group after the last."""
 
 RETRY_SECONDS = 1.0
-"""After which it makes sense to come back to a full queue."""
+"""Value in seconds of Retry-After for a full queue."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +39,7 @@ class Pending:
     result: "asyncio.Future[ApplyResult]"
     deadline: float = math.inf
     mark: tracing.Mark | None = None
-    """Where it belongs in a trace."""
+    """Position of the update in a trace."""
 
     @property
     def growth(self) -> SizeDelta:
@@ -47,10 +48,10 @@ class Pending:
 
 
 MAX_BYTES = 2**28
-"""Most bytes of the examples that wait to be learnt, per model."""
+"""Maximum bytes of queued examples per model."""
 
 TIMED_EXAMPLES = 64
-"""Groups with fewer say nothing of how fast a model learns: most of their time goes to the append."""
+"""Minimum number of examples of a group whose time is measured; smaller groups mostly measure the append."""
 
 
 class UpdateQueue:
@@ -89,11 +90,11 @@ class UpdateQueue:
 
     @property
     def seconds(self) -> float:
-        """Return how long an update would wait for those before it, by how fast the model learnt lately."""
+        """Return the estimated wait of an update, from the recent speed of the model."""
         return self._rate.seconds(self.examples)
 
     def check_wait(self) -> None:
-        """Raise QueueFull if an update that comes now would wait longer for those before it than any may."""
+        """Raise QueueFull if a new update would exceed the maximum wait."""
         seconds = self.seconds
         if seconds > self._max_seconds:
             raise self._too_long(seconds - self._max_seconds)
@@ -141,15 +142,14 @@ class UpdateQueue:
     async def wait(self, seconds: float | None) -> None:
         """Wait for an update, for `wake`, or at most `seconds`."""
         self._wake.clear()
-        # A timer, because asyncio.wait_for would make a task of its own for each update.
+        # A timer, because asyncio.wait_for would create a task per update.
         timer = None if seconds is None else asyncio.get_running_loop().call_later(seconds, self._wake.set)
         await self._wake.wait()
         if timer is not None:
             timer.cancel()
 
     def take_group(self) -> list[Pending]:
-        """Take the updates that may share an append, oldest first; each must be answered. Refuse those that waited too
-        long."""
+        """Take the updates for one append, oldest first; each must be answered. Reject those that waited too long."""
         group: list[Pending] = []
         taken, room = 0, min(GROUP_EXAMPLES, self._rate.amount(GROUP_SHARE * self._max_seconds) or FIRST_EXAMPLES)
         now = self._clock()
@@ -167,7 +167,7 @@ class UpdateQueue:
         return QueueFull(self._name, f"{self._max_seconds:g} s of learning", round(retry_after, 1))
 
     def answer(self, group: Sequence[Pending], results: Sequence[ApplyResult]) -> None:
-        """Answer the requests of the group that was taken last."""
+        """Resolve the requests of the last taken group."""
         self._rate.end(sum(result.learnt for result in results))
         self._answer(group, results)
 
@@ -175,7 +175,7 @@ class UpdateQueue:
         for pending, result in zip(group, results, strict=True):
             self.growth = self.growth.plus(pending.growth, sign=-1)
             self.payload_bytes -= len(pending.payload)
-            if not pending.result.done():  # done: the client went away, and its request was cancelled
+            if not pending.result.done():  # done: the client disconnected, and its request was cancelled
                 pending.result.set_result(result)
 
     def refuse(self, reason: Callable[[], ServiceError]) -> None:

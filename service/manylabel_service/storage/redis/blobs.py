@@ -22,7 +22,7 @@ ORPHAN_SECONDS = 3600
 """Seconds after which the pieces of a writer that died are removed."""
 
 PROLONG_SECONDS = 300.0
-"""This often a writer says that it lives."""
+"""Interval in seconds at which a writer renews its claim on unfinished blobs."""
 
 _DROP = """
 local base = string.sub(KEYS[1], 1, -6)
@@ -32,8 +32,8 @@ local function drop(head)
 end
 """
 
-# KEYS heads. ARGV key, token, pieces, head. The command that changes the head comes first: Redis refuses it when it is
-# full, and nothing has been changed then.
+# KEYS heads. ARGV key, token, pieces, head. The command that changes the head comes first: if Redis is full, it refuses
+# that command, and nothing has changed.
 _CLAIM = Script(
     _DROP,
     """
@@ -48,8 +48,8 @@ return {'ok'}
 """,
 )
 
-# KEYS heads. ARGV token, pieces, seconds. A piece that is still being written does not exist yet, so it is not
-# prolonged.
+# KEYS heads. ARGV token, pieces, seconds. A piece that is still being written does not exist yet, so its time to live
+# is not extended.
 _PROLONG = Script(
     """
 local base = string.sub(KEYS[1], 1, -6)
@@ -58,7 +58,7 @@ return {'ok'}
 """
 )
 
-# KEYS heads. ARGV key, head. The pieces are dropped only if the key does not, after all, lead to this head.
+# KEYS heads. ARGV key, head. The pieces are deleted only if the key does not refer to this head.
 _DISCARD = Script(
     _DROP,
     """
@@ -106,7 +106,7 @@ class RedisBlobs(Part):
             raise StorageUnavailable("a part of a blob was evicted, or took too long to be written", heals=True)
 
     async def _discard(self, key: str, head: BlobManifest) -> None:
-        with suppress(StorageUnavailable):  # they go by themselves
+        with suppress(StorageUnavailable):  # they expire
             await self._engine.connection.run(_DISCARD, (BLOBS,), key, head.text())
 
     @asynccontextmanager
@@ -120,7 +120,7 @@ class RedisBlobs(Part):
     async def _prolong(self, head: BlobManifest) -> None:
         while True:
             await asyncio.sleep(PROLONG_SECONDS)
-            with suppress(StorageUnavailable), self.gate:  # the claim finds out what is missing
+            with suppress(StorageUnavailable), self.gate:  # the claim detects missing pieces
                 await self._engine.connection.run(_PROLONG, (BLOBS,), head.token, head.pieces, ORPHAN_SECONDS)
 
     async def _write(self, head: BlobManifest, piece: bytes) -> None:

@@ -26,9 +26,9 @@ local found = redis.call('ZSCORE', KEYS[2], ARGV[1])
 if tonumber(found or '') ~= tonumber(ARGV[2]) then return {'changed', found or ''} end
 """
 
-# KEYS values, order, last. ARGV name, the revision it has to be at or nothing, value, '1' if it is urgent. A revision
-# is the time in microseconds, or one more than the last: so none is given twice even by a Redis that lost its data. A
-# Redis at its maxmemory refuses the first write of a script if it needs memory, but no later one: an urgent put deletes
+# KEYS values, order, last. ARGV name, expected revision or nothing, value, '1' if urgent, least revision. A revision is
+# the time in microseconds, or one more than the last, so no revision is used twice even if Redis lost data. Redis at
+# its maxmemory refuses the first write of a script if it needs memory, but no later write, so an urgent put deletes
 # first.
 _PUT = Script(
     _FOUND,
@@ -36,7 +36,7 @@ _PUT = Script(
 if ARGV[4] == '1' then redis.call('HDEL', KEYS[1], ARGV[1]) end
 local time = redis.call('TIME')
 local last = tonumber(redis.call('GET', KEYS[3]) or '0')
-local revision = string.format('%.0f', math.max(time[1] * 1000000 + time[2], last + 1))
+local revision = string.format('%.0f', math.max(time[1] * 1000000 + time[2], last + 1, tonumber(ARGV[5])))
 redis.call('SET', KEYS[3], revision)
 redis.call('HSET', KEYS[1], ARGV[1], revision .. ' ' .. ARGV[3])
 redis.call('ZADD', KEYS[2], revision, ARGV[1])
@@ -54,7 +54,7 @@ return {'ok'}
 """,
 )
 
-# KEYS values, order. ARGV after, most documents, most bytes. Names and values in turn; '1' when those are all.
+# KEYS values, order. ARGV after, maximum documents, maximum bytes. Names and values in turn; '1' if they are the last.
 _LIST = Script(
     """
 local names = redis.call('ZRANGEBYSCORE', KEYS[2], '(' .. ARGV[1], '+inf', 'LIMIT', 0, ARGV[2])
@@ -74,12 +74,14 @@ class RedisDocuments(Part):
     """Implements `Documents` on the engine of a store."""
 
     @gated
-    async def put(self, kind: str, name: str, value: bytes, *, revision: int | None, urgent: bool = False) -> int:
+    async def put(
+        self, kind: str, name: str, value: bytes, *, revision: int | None, urgent: bool = False, least: int = 0
+    ) -> int:
         check_document(kind, name, value)
         known = "" if revision is None else revision
         keys = (*document_keys(kind), LAST_REVISION)
         sealed = seal(value, kind, name)
-        answer = await self._engine.connection.run(_PUT, keys, name, known, sealed, "1" if urgent else "0")
+        answer = await self._engine.connection.run(_PUT, keys, name, known, sealed, "1" if urgent else "0", least)
         _check(answer, kind, name, revision)
         return int(answer[1])
 

@@ -16,7 +16,7 @@ log = structlog.get_logger()
 
 
 class Engine:
-    """The engine is what the parts of one store share.
+    """Shared state of the parts of one store.
 
     Attributes
     ----------

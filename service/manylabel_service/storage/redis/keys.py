@@ -95,9 +95,9 @@ def piece_key(token: str, number: int) -> str:
     return f"ml:{{blobs}}:{token}.{number}"
 
 
-@lru_cache(8192)  # one for each model that is watched
+@lru_cache(8192)  # one per watched model
 def entry_id(position: str) -> str:
-    """Return the id in the stream that a position stands for; ValueError if it is none of this store's."""
+    """Return the stream id of a position; ValueError for a position of another store."""
     key = position_key(position)
     if len(key) > 2:
         raise ValueError(f"a position of this store is one or two numbers, not {position!r}")
@@ -112,5 +112,5 @@ def log_key(record: ModelMeta) -> bytes:
 
 
 def position_of(id: str) -> str:
-    """Return the position that an id of the stream stands for."""
+    """Return the position of a stream id."""
     return id.removesuffix("-0")

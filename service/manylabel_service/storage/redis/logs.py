@@ -21,7 +21,7 @@ from manylabel_service.storage.redis.watcher import ASKED_AT_ONCE, Watcher, is_b
 
 PAGE_ENTRIES = 1_000
 PAGE_BYTES = 8 << 20
-"""Most that one answer of Redis has, about."""
+"""Approximate maximum of bytes in one response of Redis."""
 
 ADOPTED_AT_ONCE = 100
 """Entries that are added to the log of a successor in one step."""
@@ -44,7 +44,7 @@ class RedisLogs(Part):
         self._engine = engine
         self._watcher = watcher
         self.gate = engine.gate
-        # Appends whose callers gave up. They are waited for, so that what follows comes after them.
+        # Appends whose callers were cancelled. Later calls wait for them, to keep the order.
         self._left_behind: dict[asyncio.Task[Any], int] = {}
 
     @gated
@@ -87,7 +87,7 @@ class RedisLogs(Part):
                 now_ms = int(prefix[:-1])
                 entries += [Entry(f"{prefix}{n}", payload, now_ms) for n, payload in enumerate(payloads, first)]
                 return entries
-            # Too much to come in one answer, so nothing was added yet.
+            # Too large for one response, so nothing was added yet.
             after = between[-1].position
             known = entry_id(after)
 
@@ -130,14 +130,14 @@ class RedisLogs(Part):
 
     @gated
     async def trim(self, record: ModelMeta, through: str) -> None:
-        # Readers see the log trimmed in one step; its space is freed piece by piece, so that appends get their turn.
+        # Readers see the log trimmed in one step; its space is freed in pieces, so that appends run in between.
         keys = Keys.of(record)
         answer = await self._engine.connection.run(TRIM, (keys.head, keys.log), entry_id(through))
         check(answer, record, through)
         milliseconds, number = answer[1].decode().split("-")
         rest = f"{milliseconds}-{int(number) + 1}"
         while await self._engine.connection.command("XTRIM", keys.log, "MINID", "~", rest):
-            pass  # whole nodes of the stream, at most the server's limit at a time
+            pass  # whole nodes of the stream, at most the server's limit per call
 
     @gated
     async def adopt(self, successor: ModelMeta, entries: Sequence[Entry]) -> None:
@@ -167,7 +167,7 @@ class RedisLogs(Part):
 
 
 def check_durability(durability: str) -> None:
-    """Raise ValueError for a durability that there is not."""
+    """Raise ValueError for an unknown durability."""
     if durability not in get_args(Durability):
         raise ValueError(f"durability must be one of {', '.join(get_args(Durability))}, not {durability!r}")
 

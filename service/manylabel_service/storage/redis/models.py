@@ -10,7 +10,7 @@ from __future__ import annotations
 from manylabel_service.errors import ModelExists, ModelGone, StorageUnavailable
 from manylabel_service.storage.checksums import first_link, seal, unseal
 from manylabel_service.storage.gate import gated
-from manylabel_service.storage.protocol import SEED, START, Bytes, ModelMeta
+from manylabel_service.storage.protocol import SEED, START, Bytes, ModelMeta, position_key
 from manylabel_service.storage.redis.engine import Engine, Part
 from manylabel_service.storage.redis.keys import DELETIONS, GONE, LAST_INCARNATION, MODELS, NEW, STAGED, Keys, entry_id
 from manylabel_service.storage.redis.scripts import (
@@ -62,15 +62,15 @@ class RedisModels(Part):
         self._snapshots = snapshots
 
     @gated
-    async def create(self, name: str, spec: bytes, state: Bytes | None = None) -> ModelMeta:
-        return await self._engine.background.finish(self._create(name, spec, state))
+    async def create(self, name: str, spec: bytes, state: Bytes | None = None, at: str = SEED) -> ModelMeta:
+        return await self._engine.background.finish(self._create(name, spec, state, at))
 
-    async def _create(self, name: str, spec: bytes, state: Bytes | None) -> ModelMeta:
+    async def _create(self, name: str, spec: bytes, state: Bytes | None, at: str) -> ModelMeta:
         answer = await self._engine.connection.run(RESERVE, (MODELS, LAST_INCARNATION, NEW), name)
         if answer[0] == "exists":
             raise ModelExists(name)
         record = ModelMeta(name, int(answer[1]), spec)
-        await self._init(record, state)
+        await self._init(record, state, at)
         sealed = seal(spec, name, record.incarnation)
         answer = await self._engine.connection.run(PUBLISH, (MODELS, NEW, GONE), name, record.incarnation, sealed)
         if answer[0] == "ok":
@@ -80,8 +80,8 @@ class RedisModels(Part):
             raise ModelExists(name)
         raise StorageUnavailable(f"creating model {name!r} took too long", heals=True)
 
-    async def _init(self, record: ModelMeta, state: Bytes | None) -> None:
-        keys, id = Keys.of(record), entry_id(START if state is None else SEED)
+    async def _init(self, record: ModelMeta, state: Bytes | None, at: str) -> None:
+        keys, id = Keys.of(record), entry_id(START if state is None else at)
         link = first_link(record.incarnation)
         if state is None:
             await self._engine.connection.run(INIT, (keys.head,), id, link)
@@ -93,6 +93,10 @@ class RedisModels(Part):
         )
         if answer[0] == "missing":
             raise StorageUnavailable("a part of a snapshot was evicted, or took too long to be written", heals=True)
+
+    def position_at(self, position: str) -> str:
+        position_key(position)
+        return position
 
     @gated
     async def stage(self, record: ModelMeta, at: str) -> ModelMeta:
@@ -142,7 +146,7 @@ class RedisModels(Part):
         return sorted(records, key=lambda record: record.incarnation)
 
     async def missing(self, records: list[ModelMeta]) -> set[int]:
-        """Return the incarnations among these that are there no more."""
+        """Return the incarnations that no longer exist."""
         pairs = [word for record in records for word in (record.name, record.incarnation)]
         answer = await self._engine.connection.run(MISSING, (MODELS,), *pairs)
         return set(map(int, answer[1]))
@@ -153,11 +157,11 @@ class RedisModels(Part):
         self._engine.background.begin(self._engine.attempt(self.purge(record.name, record.incarnation)))
 
     async def _unpublish(self, record: ModelMeta) -> None:
-        """Free the name, and remove what every call with the record looks for first."""
+        """Release the name, and delete the key that every call with the record reads first."""
         answer = await self._engine.connection.run(
             UNPUBLISH, (MODELS, GONE, DELETIONS), record.name, record.incarnation
         )
-        if answer[0] == "gone" and record.damaged:  # even its incarnation cannot be read
+        if answer[0] == "gone" and record.damaged:  # not even its incarnation can be read
             await self._engine.connection.command("HDEL", MODELS, record.name)
             return
         await self._purge_head(Keys.of(record))

@@ -14,7 +14,7 @@ from manylabel_service.storage.redis.refusals import check
 from manylabel_service.storage.redis.scripts import DROP_PREDICTIONS, GET_PREDICTIONS, KEPT_IDS, PUT_PREDICTIONS
 
 AT_ONCE = 1_000
-"""Most that one script reads."""
+"""Maximum number of predictions that one script reads."""
 
 SWEPT_AT_ONCE = 500
 """Maximum number of expired predictions that one script removes: some two milliseconds."""

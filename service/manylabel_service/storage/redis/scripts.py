@@ -37,9 +37,9 @@ local function refused(id)
 end
 """
 
-# Entries after one, at most a number of them and a number of bytes, as a flat array of ids and values; whether
-# those are all; and whether the log goes as far as it should. The size of the next step follows from the sizes so far:
-# a step of large entries would hold up every client.
+# Entries after a position, up to maximum numbers of entries and bytes, as a flat array of ids and values; whether they
+# are the last; and whether the log reaches the expected position. The size of the next step follows from the sizes so
+# far, because a step of large entries would block every client.
 _PAGE = """
 local function page(after, limit, limit_bytes)
   local found, entries, bytes, step, last_entry = {}, 0, 0, 8, nil
@@ -81,18 +81,18 @@ end
 
 
 class Script:
-    """A script has a text, and a digest that Redis knows it by."""
+    """Lua script with its digest in Redis."""
 
     def __init__(self, *parts: str) -> None:
         self.text = "".join(parts)
         self.digest = hashlib.sha1(self.text.encode(), usedforsecurity=False).hexdigest()
 
 
-# KEYS head, log. ARGV after, most entries, most bytes in between, first number, CRC-32 of all payloads, payloads...
-# Ids are made here: each append has its own millisecond, and in it numbers that start at a random one. So a position
-# that was lost (because Redis was restarted with older data, or by a failover) is not assigned again by chance, not
-# even if the clock of the new master is behind. The millisecond is the time of the entry; it is above that of the
-# append before it, even if the clock is set back. Links are computed as by `checksums.next_link`.
+# KEYS head, log. ARGV after, maximum entries and bytes in between, first number, CRC-32 of all payloads, payloads...
+# Ids are made here: each append has its own millisecond, and within it numbers from a random start. A position that was
+# lost (Redis was restarted with older data, or failed over) is therefore not assigned again, even if the clock of the
+# new master is behind. The millisecond is the time of the entry, and above that of the previous append even if the
+# clock is set back. Links are computed as by `checksums.next_link`.
 APPEND = Script(
     _POSITIONS,
     _PAGE,
@@ -139,7 +139,7 @@ return {'ok'}
 """,
 )
 
-# KEYS head, log. ARGV after, most entries, most bytes.
+# KEYS head, log. ARGV after, maximum entries, maximum bytes.
 READ = Script(
     _POSITIONS,
     _PAGE,
@@ -153,7 +153,7 @@ return {'ok', found, known_link}
 """,
 )
 
-# KEYS heads. The last entry of each log, nothing for a model that is gone. They share no hash tag: not for a cluster.
+# KEYS heads. The last entry of each log, nothing for a deleted model. The keys share no hash tag: not for a cluster.
 ENDS = Script(
     """
 local ends = {}
@@ -162,7 +162,7 @@ return {'ok', ends}
 """,
 )
 
-# KEYS head, log. ARGV after, most entries, most bytes. How many there are, the last of them, and whether those are all.
+# KEYS head, log. ARGV after, maximum entries and bytes. The number of entries, the last one, and whether they are all.
 COUNT = Script(
     _POSITIONS,
     _PAGE,
@@ -188,13 +188,13 @@ return {'ok', trimmed}
 """,
 )
 
-# KEYS head, log, chunks... ARGV id, value. The chunks were written with a time to live, so that those of a process that
-# died go by themselves.
+# KEYS head, log, chunks... ARGV id, value, '1' for an id of another log. The chunks were written with a time to live,
+# so that those of a process that died go by themselves.
 PUT_SNAPSHOT = Script(
     _POSITIONS,
     _CHUNKS,
     """
-local refusal = not staged and refused(ARGV[1])
+local refusal = ARGV[3] == '0' and not staged and refused(ARGV[1])
 if refusal then return refusal end
 for i = 3, #KEYS do
   if redis.call('EXISTS', KEYS[i]) == 0 then return {'missing'} end
@@ -238,7 +238,7 @@ return {'ok'}
 """,
 )
 
-# KEYS head. ARGV id, most, name and note (each in JSON: null for none).
+# KEYS head. ARGV id, maximum, name and note (each in JSON: null for none).
 KEEP_SNAPSHOT = Script(
     """
 if redis.call('EXISTS', KEYS[1]) == 0 then return {'gone'} end
@@ -291,9 +291,9 @@ end
 # KEYS head, due, sizes. ARGV limit. Removes expired predictions, up to the limit; returns their number.
 DROP_PREDICTIONS = Script(_NOW, _DROP, "return {'ok', drop(ARGV[1])}")
 
-# KEYS head, due, sizes, predictions... ARGV milliseconds, most, most bytes, ids..., payloads... Expired predictions are
-# removed in pieces: all of them at once would hold up every client. Redis frees `due` and `sizes` in one step if they
-# expire, so they expire an hour and two hours later than the predictions: upkeep has emptied them by then.
+# KEYS head, due, sizes, predictions... ARGV milliseconds, maximum, maximum bytes, ids..., payloads... Expired
+# predictions are removed in pieces, because a single step would block every client. Redis frees `due` and `sizes` in
+# one step if they expire, so they expire one and two hours after the predictions: upkeep has emptied them by then.
 PUT_PREDICTIONS = Script(
     _NOW,
     _DROP,
@@ -340,7 +340,7 @@ return {'ok', found}
 """,
 )
 
-# KEYS head, due. ARGV how many, id or "". Expired predictions that are still listed are at the other end.
+# KEYS head, due. ARGV number, id or "". Expired predictions that are still listed are at the other end.
 KEPT_IDS = Script(
     _NOW,
     """
@@ -360,7 +360,7 @@ return {'ok', ids}
 """,
 )
 
-# KEYS head, log. The end of a model, but for its predictions.
+# KEYS head, log. Deletes a model except its predictions.
 PURGE = Script(
     _CHUNKS,
     """
@@ -374,7 +374,7 @@ return {'ok'}
 """,
 )
 
-# KEYS head, due. ARGV how many. Removes at most this number of predictions of a deleted model.
+# KEYS head, due. ARGV number. Removes at most this number of predictions of a deleted model.
 PURGE_PREDICTIONS = Script(
     """
 local model = string.sub(KEYS[1], 1, -5)
@@ -386,8 +386,8 @@ return {'ok', #popped}
 """,
 )
 
-# KEYS models, last, new. ARGV name. An incarnation is the time in milliseconds, or one more than the last: so it is not
-# used twice even by a Redis that lost its data.
+# KEYS models, last, new. ARGV name. An incarnation is the time in milliseconds, or one more than the last, so no
+# incarnation is used twice even if Redis lost its data.
 RESERVE = Script(
     _NOW,
     """
@@ -477,7 +477,7 @@ return {'ok', redis.call('HGETALL', KEYS[1])}
 """,
 )
 
-# KEYS models. ARGV names and incarnations in turn. Which of them are there no more.
+# KEYS models. ARGV names and incarnations in turn. Returns the deleted ones.
 MISSING = Script(
     """
 local missing = {}

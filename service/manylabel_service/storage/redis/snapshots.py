@@ -1,4 +1,4 @@
-"""The snapshots of a Redis store: chunks of bytes, and a field of the model's head that says they are there."""
+"""Snapshots in Redis: chunks of bytes, and a field of the model's head that lists them."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ KEPT = b"kept:"
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """A stored snapshot says where its chunks are. It has a token, because one at the same position may replace it."""
+    """Location of the chunks of a snapshot. The token distinguishes it from a replacement at the same position."""
 
     token: str
     chunks: int
@@ -80,11 +80,13 @@ class RedisSnapshots(Part):
     """Implements `Snapshots` on the engine of a store."""
 
     @gated
-    async def put(self, record: ModelMeta, position: str, data: Bytes, extent: LogExtent = NO_EXTENT) -> None:
+    async def put(
+        self, record: ModelMeta, position: str, data: Bytes, extent: LogExtent = NO_EXTENT, foreign: bool = False
+    ) -> None:
         id, keys = entry_id(position), Keys.of(record)
         stored = await self.upload(keys, id, data, extent)
         answer = await self._engine.connection.run(
-            PUT_SNAPSHOT, (keys.head, keys.log, *stored.keys(keys, id)), id, stored.text()
+            PUT_SNAPSHOT, (keys.head, keys.log, *stored.keys(keys, id)), id, stored.text(), int(foreign)
         )
         if answer[0] != "ok":
             await self.discard(keys, id, stored)
@@ -93,7 +95,7 @@ class RedisSnapshots(Part):
         check(answer, record, position)
 
     async def upload(self, keys: Keys, id: str, data: Bytes, extent: LogExtent = NO_EXTENT) -> Stored:
-        """Write the chunks, to be claimed within `ORPHAN_SECONDS`, and see that they are there as they were given."""
+        """Write the chunks, to be claimed within `ORPHAN_SECONDS`, and verify them."""
         size, view = len(data), memoryview(data)
         now_ms = time.time_ns() // 1_000_000
         stored = Stored(secrets.token_hex(8), -(-size // CHUNK_BYTES), size, now_ms, extent)
@@ -121,7 +123,7 @@ class RedisSnapshots(Part):
             if name.startswith(FIELD):
                 try:
                     found.append(_listed(name, value, fields.get(KEPT + name.removeprefix(FIELD))))
-                except (ValueError, TypeError) as error:  # it cannot be restored, and must not hide the others
+                except (ValueError, TypeError) as error:  # damaged: it cannot be restored, and must not hide the others
                     log.error("snapshot_damaged", model=record.name, snapshot=repr(name), error=str(error))
         return sorted(found, key=lambda snapshot: position_key(snapshot.position), reverse=True)
 
@@ -132,7 +134,7 @@ class RedisSnapshots(Part):
         while stored is not None:
             if (data := await self._download(stored.keys(keys, id))) is not None:
                 return data
-            # Removed, or replaced, meanwhile; or lost.
+            # Deleted or replaced in the meantime, or lost.
             before, stored = stored, await self._find(record, keys, id)
             if stored is not None and stored.token == before.token:
                 return None
@@ -148,7 +150,7 @@ class RedisSnapshots(Part):
             with self.gate:
                 piece = await self._engine.connection.command("GET", keys.chunk(id, stored.token, number))
                 if piece is None:
-                    # Another process has put equal bytes at this position, or it was removed; or it is lost.
+                    # Another process has stored equal bytes at this position, or the snapshot was deleted or lost.
                     before, stored = stored, await self._find(record, keys, id)
                     if stored is not None and (stored.token == before.token or stored.size_bytes != before.size_bytes):
                         return
@@ -169,7 +171,7 @@ class RedisSnapshots(Part):
         return total
 
     async def _download(self, chunks: Sequence[str]) -> memoryview | None:
-        # The parts are not joined at the end: that would copy all of them at once, and here the last step copies
+        # The parts are not joined at the end: that would copy all of them at once, while this last step copies
         # nothing.
         data = bytearray()
         for key in chunks:

@@ -1,4 +1,4 @@
-"""The store of many processes: Redis has the logs and the snapshots, and each process has a connection.
+"""Store for many processes: Redis holds logs and snapshots, and each process has a connection.
 
 A log is acknowledged by one server, the master, in one order; so there is nothing to agree about between processes.
 """
@@ -28,7 +28,7 @@ from manylabel_service.storage.redis.watcher import Watcher
 T = TypeVar("T")
 
 UPKEEP_SECONDS = 60.0
-"""Between two searches for what processes that died have left half created or half deleted."""
+"""Interval in seconds of searches for models that a dead process left partly created or partly deleted."""
 
 log = structlog.get_logger()
 
@@ -98,7 +98,7 @@ class RedisStore:
 
     @gated
     async def cleaned(self) -> None:
-        """Wait until what has been deleted so far has left Redis as well."""
+        """Wait until everything deleted so far has been removed from Redis."""
         await self.engine.background.done()
 
     @gated

@@ -1,4 +1,4 @@
-"""The watcher hears what other processes do to the models of this one."""
+"""Watcher of changes by other processes to the models of this process."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ CHECK_SECONDS = 5.0
 """Deletions are told by a stream; this often it is looked anyway."""
 
 POLL_SECONDS = 0.1
-"""Between two looks on a Redis Cluster, where no command waits for keys of several nodes."""
+"""Interval in seconds of polls on a Redis Cluster, where no command waits for keys of several nodes."""
 
 ASKED_AT_ONCE = 100
 """Logs that are asked about at the same time: all of a thousand would hold up others."""
@@ -31,7 +31,7 @@ REMEMBERED = 10_000
 
 
 class Watcher:
-    """A watcher tells which models have changed, over the connection of one store."""
+    """Watcher of changed models, over the connection of one store."""
 
     def __init__(self, engine: Engine, models: RedisModels) -> None:
         self._engine = engine
@@ -43,7 +43,7 @@ class Watcher:
         self._gone: set[int] = set()
 
     async def begin(self) -> None:
-        """Begin to hear of deletions."""
+        """Subscribe to deletions."""
         last = await self._engine.connection.command("XREVRANGE", DELETIONS, "+", "-", "COUNT", 1)
         self._seen = last[0][0].decode() if last else "0-0"
 
@@ -108,7 +108,7 @@ class Watcher:
             await asyncio.sleep(min(rest, left))
 
     async def ends(self, records: Iterable[ModelMeta]) -> list[bytes | None]:
-        """Return the id of the last entry of each log; None where the model is gone."""
+        """Return the id of the last entry of each log; None for a deleted model."""
         connection, heads = self._engine.connection, [Keys.of(record).head for record in records]
         found: list[bytes | None] = []
         for begin in range(0, len(heads), ASKED_AT_ONCE):
@@ -121,7 +121,7 @@ class Watcher:
 
 
 def is_beyond(end: bytes | None, position: str) -> bool:
-    """Return whether a log ends after a position; one that is not there has changed too."""
+    """Return whether a log ends after a position, or no longer exists."""
     return end is None or position_key(position_of(end.decode())) > position_key(position)
 
 

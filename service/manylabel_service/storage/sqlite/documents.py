@@ -12,10 +12,12 @@ class SQLiteDocuments(Part):
     """Implements `Documents` on the engine of a store."""
 
     @gated
-    async def put(self, kind: str, name: str, value: bytes, *, revision: int | None, urgent: bool = False) -> int:
+    async def put(
+        self, kind: str, name: str, value: bytes, *, revision: int | None, urgent: bool = False, least: int = 0
+    ) -> int:
         check_document(kind, name, value)
         write = self._engine.threads.write_urgent if urgent else self._engine.threads.write
-        new = await write(self._engine.document_rows.put, kind, name, value, revision)
+        new = await write(self._engine.document_rows.put, kind, name, value, revision, least)
         self._engine.maintenance.wrote(len(value))
         return new
 

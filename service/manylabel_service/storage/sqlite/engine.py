@@ -41,7 +41,7 @@ DATABASE = "manylabel.sqlite3"
 
 
 class Engine:
-    """The engine is what the parts of one store share.
+    """Shared state of the parts of one store.
 
     Parameters
     ----------
@@ -78,7 +78,7 @@ class Engine:
         try:
             await self.threads.write(self._open)
         except BaseException:
-            # If the await was cancelled, the thread goes on: `_held` is set only when it has ended.
+            # If the await was cancelled, the thread continues: `_held` is set only when it has ended.
             await self.threads.end(lambda: self._held.close())
             raise
         self.threads.watch = self._watch
@@ -94,10 +94,10 @@ class Engine:
             held.enter_context(DirectoryLock(self.directory))
             self.reserve.fill()
             held.callback(self.reserve.release)
-            # Closed after the connections: closing any descriptor of a file gives up all POSIX locks on it.
+            # Closed after the connections: closing any descriptor of a file releases all POSIX locks on it.
             descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
             held.callback(os.close, descriptor)
-            make_private(self._path)  # SQLite gives its mode to -wal and -shm
+            make_private(self._path)  # SQLite creates -wal and -shm with the same mode
             writer = held.enter_context(closing(connect(self._path, self._busy_timeout_seconds)))
             self.snapshot_files = SnapshotFiles(self.directory / "snapshots")
             self.blob_files = BlobFiles(self.directory / "blobs")

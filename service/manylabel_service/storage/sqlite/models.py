@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from manylabel_service.storage.gate import gated
-from manylabel_service.storage.protocol import SEED, Bytes, ModelMeta
+from manylabel_service.storage.protocol import SEED, Bytes, ModelMeta, position_key
 from manylabel_service.storage.sqlite.engine import Part
 
 
@@ -11,22 +11,26 @@ class SQLiteModels(Part):
     """Implements `Models` on the engine of a store."""
 
     @gated
-    async def create(self, name: str, spec: bytes, state: Bytes | None = None) -> ModelMeta:
+    async def create(self, name: str, spec: bytes, state: Bytes | None = None, at: str = SEED) -> ModelMeta:
         if state is None:
             return await self._engine.threads.write(self._engine.tables.create_model, name, spec)
-        return await self._engine.background.finish(self._create_seeded(name, spec, state))
+        return await self._engine.background.finish(self._create_seeded(name, spec, state, at))
 
     @gated
-    async def _create_seeded(self, name: str, spec: bytes, state: Bytes) -> ModelMeta:
+    async def _create_seeded(self, name: str, spec: bytes, state: Bytes, at: str) -> ModelMeta:
         threads, tables = self._engine.threads, self._engine.tables
-        record = await threads.write(tables.prepare_model, name, spec)
+        record = await threads.write(tables.prepare_model, name, spec, at)
         try:
-            await threads.file(self._engine.snapshot_files.write, record.incarnation, SEED, state)
-            await threads.write(tables.reveal_model, record, len(state))
+            await threads.file(self._engine.snapshot_files.write, record.incarnation, at, state)
+            await threads.write(tables.reveal_model, record, at, len(state))
         except BaseException:
             self._engine.maintenance.forget(record.incarnation)
             raise
         return record
+
+    def position_at(self, position: str) -> str:
+        number, *rest = position_key(position)
+        return str(number + any(rest))
 
     @gated
     async def stage(self, record: ModelMeta, at: str) -> ModelMeta:

@@ -22,15 +22,18 @@ class SQLiteSnapshots(Part):
         self._turn = asyncio.Lock()
 
     @gated
-    async def put(self, record: ModelMeta, position: str, data: Bytes, extent: LogExtent = NO_EXTENT) -> None:
+    async def put(
+        self, record: ModelMeta, position: str, data: Bytes, extent: LogExtent = NO_EXTENT, foreign: bool = False
+    ) -> None:
         position, tables = str(number_of(position)), self._engine.tables
         threads, files = self._engine.threads, self._engine.snapshot_files
         async with self._turn:
             replaces = await threads.write(tables.has_snapshot, record, position)
-            await threads.write(tables.check_position, record, position)
+            if not foreign:
+                await threads.write(tables.check_position, record, position)
             await threads.file(files.write, record.incarnation, position, data)
             try:
-                await threads.write(tables.put_snapshot, record, position, len(data), extent)
+                await threads.write(tables.put_snapshot, record, position, len(data), extent, foreign)
             except StorageError:
                 if not replaces:
                     await threads.file(files.remove, record.incarnation, position)

@@ -154,13 +154,8 @@ def test_wrong_headers(none: TestClient, refused: Callable[..., Any]) -> None:
     ("format", "data", "place", "parameters"),
     [
         ("libsvm", b"1 1:1\n1 1:x\n", "line 2", {}),
-        ("libsvm", b"1 1:1\n1 \xff:x\n", "line 2: not UTF-8", {}),
         ("libsvm", b"", "there are no rows", {}),
-        ("libsvm", b"1:1\n", "there are no labels", {}),
-        ("libsvm", b"1 999999999999:1\n", "line 1: feature '999999999999' is not a number of 0 to 500,000", {}),
-        ("csv", CSV + b"1,2\n", "line 4: 2 values, there are 3 columns", {"label_columns": 1}),
         ("arff", ARFF + b"'1,0,1\n", "line 8: a quote is not closed", {"label_columns": -2}),
-        ("ndjson", b'{"x": [1], "y": ["a"]}\n{"x": [NaN]}\n', "line 2: NaN is not a finite number", {}),
         ("ndjson", b'{"x": [1], "y": ["a"]}\n{"x": [1], "weight": 0}\n', "line 2: weight must be a number above 0", {}),
         (
             "csv",
@@ -168,7 +163,6 @@ def test_wrong_headers(none: TestClient, refused: Callable[..., Any]) -> None:
             "line 3: a weight is '', in column 'w': expected a number above 0 and at most 1000",
             {"label_columns": 1, "weight": "w"},
         ),
-        ("csv", CSV, "line 1: column of weights 'w' is not among the columns", {"label_columns": 2, "weight": "w"}),
         ("npz", npz()[:-30], "not an .npz file", {}),
         ("libsvm", SVM, "the split must leave rows on both sides: 1 to 1, not 2", {"split": 2}),
     ],

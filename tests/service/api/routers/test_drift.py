@@ -1,6 +1,5 @@
 """Drift as it is told: in the metrics, by events, to Prometheus; and not at all by models that do not watch for it."""
 
-import json
 from collections.abc import Callable
 from typing import Any
 
@@ -56,13 +55,6 @@ def test_metrics_say_which_detectors_gave_alarms(client: TestClient, watched: st
     assert status.json()["metrics"]["drift"] == drift
 
 
-def test_before_any_alarm_there_are_none(client: TestClient, create: Callable[..., str]) -> None:
-    address = create(client, "calm", **WATCHING)
-    client.post(f"{address}/update", json={"examples": ITEMS[:20]})
-    assert client.get(f"{address}/metrics").json()["drift"] == {"alarms": 0, "last": None, "labels": {}}
-    assert ("calm", "all") not in alarms(client)
-
-
 def test_a_model_that_does_not_watch_says_nothing(client: TestClient, create: Callable[..., str]) -> None:
     address = create(client, "blind")
     client.post(f"{address}/update", json={"examples": ITEMS}).raise_for_status()
@@ -77,25 +69,3 @@ def test_prometheus_counts_alarms_and_names_no_label(client: TestClient, watched
     assert counted["watched", "all"] == drift["alarms"]
     assert counted["watched", "label"] == sum(label["alarms"] for label in drift["labels"].values())
     assert "first" not in client.get("/metrics").text
-
-
-def test_a_stream_is_watched_too(client: TestClient, create: Callable[..., str], watched: str) -> None:
-    address = create(client, "streamed", **WATCHING)
-    lines = b"\n".join(json.dumps(one).encode() for one in ITEMS)
-    client.post(f"{address}/stream", content=lines, headers=NDJSON).raise_for_status()
-    assert client.get(f"{address}/metrics").json()["drift"] == client.get(f"{watched}/metrics").json()["drift"]
-    counted = alarms(client)
-    assert counted["streamed", "label"] == counted["watched", "label"]
-    client.delete(address)
-    assert not [model for model, _ in alarms(client) if model == "streamed"]
-
-
-def test_all_goes_back_with_a_rollback(client: TestClient, create: Callable[..., str]) -> None:
-    address = create(client, "rolled", **WATCHING)
-    client.post(f"{address}/update", json={"examples": ITEMS[: LENGTH // 2]})
-    position = client.post(f"{address}/snapshots").json()["position"]
-    client.post(f"{address}/update", json={"examples": ITEMS[LENGTH // 2 :]})
-    assert client.get(f"{address}/metrics").json()["drift"]["labels"]
-    client.post(f"{address}/rollback", json={"position": position}).raise_for_status()
-    assert client.get(f"{address}/metrics").json()["drift"] == {"alarms": 0, "last": None, "labels": {}}
-    assert alarms(client)["rolled", "label"] >= 2, "what was counted was counted"

@@ -6,7 +6,6 @@ import http.client
 import json
 import signal
 import socket
-import threading
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -239,42 +238,6 @@ def test_a_stopping_server_ends_streams_and_events_in_good_order(server_process:
         connection.end()
         answers = connection.rest()
     assert [one.get("replayed", one.get("updates")) for one in answers] == [True, 4]
-
-
-def test_a_stream_survives_kills_exactly_once(server_process: Callable[..., Any]) -> None:
-    """Killed at any moment, gone on with under its key: each line is in, once, in order."""
-    server = server_process().start()
-    call(server, "POST", "/v1/models", {"name": "m", "algorithm": "falt", "durability": "log"})
-    items = [json.dumps({"x": {f"w{i}": 1}, "y": [f"t{i % 5}"]}).encode() + b"\n" for i in range(3000)]
-    answered = 0
-    for kill_after in (300, 1500, None):
-        # Not from the first line without an answer, but some before: as a client that is not sure.
-        begin = max(0, answered - 50)
-        query, headers = b"?from=%d" % (begin + 1), CHUNKED + b"Idempotency-Key: s\r\n"
-        with stream(server, "m", query, headers) as connection, contextlib.suppress(OSError, http.client.HTTPException):
-            sender = threading.Thread(target=_send_all, args=(connection, items[begin:]))
-            sender.start()
-            try:
-                while line := connection.answer.readline():
-                    answer = json.loads(line)
-                    answered = max(answered, answer["line"])
-                    if answered == kill_after:
-                        server.kill()
-            finally:
-                connection.socket.shutdown(socket.SHUT_RDWR)
-                sender.join()
-        if kill_after is not None:
-            server.start()
-    assert answered == 3000
-    status = call(server, "GET", "/v1/models/m")[1]
-    assert (status["updates"], status["features"], status["metrics"]["cumulative"]["examples"]) == (3000, 3000, 3000)
-
-
-def _send_all(connection: Connection, items: list[bytes]) -> None:
-    with contextlib.suppress(OSError):
-        for begin in range(0, len(items), 20):
-            connection.send(b"".join(items[begin : begin + 20]))
-        connection.end()
 
 
 # -- uploads ------------------------------------------------------------------------------------------

@@ -106,18 +106,6 @@ def test_every_form_of_features(client: TestClient, made: Callable[..., str], fo
     assert explained
 
 
-def test_the_same_after_a_restart(client: TestClient, made: Callable[..., str], state_of: Any) -> None:
-    address = made(text={"fields": ["title"]})
-    ok(client.post(f"{address}/update", json={"examples": ARTICLES}))
-    before = ok(client.post(f"{address}/predict", json={"examples": ARTICLES[:4], "explain": 4}))["predictions"]
-    copied = f"/v1/models/explained-{next(NUMBERS)}"
-    state = state_of(client, address)
-    assert client.put(copied, content=state, headers={"Content-Type": "application/octet-stream"}).status_code == 201
-    after = ok(client.post(f"{copied}/predict", json={"examples": ARTICLES[:4], "explain": 4}))["predictions"]
-    assert before == after
-    client.delete(copied)
-
-
 @pytest.mark.parametrize("algorithm", ["kernel_falt", "kernel_salt", "kernel_passive_aggressive"])
 def test_kernels_are_refused(client: TestClient, made: Callable[..., str], algorithm: str) -> None:
     params = {"budget": 10} if algorithm == "kernel_salt" else {}

@@ -239,15 +239,6 @@ def test_fields_that_are_shown_as_text_are_text(made: Callable[..., Backend]) ->
     assert plain.status["features"] == 3  # cat, meows, source=web; a single letter is no word
 
 
-def test_the_version_moves_coarsely(backend: Backend) -> None:
-    seen = []
-    for number in range(12):
-        backend.learnt(message(id=number))
-        seen.append(backend.ok("setup", SETUP)["model_version"])
-    assert [seen.index(version) + 1 for version in dict.fromkeys(seen)] == [1, 2, 5, 10]
-    assert backend.ok("versions")["versions"][1:] == list(dict.fromkeys(seen))
-
-
 def test_what_cannot_be_understood_is_refused(backend: Backend, made: Callable[..., Backend]) -> None:
     bomb = '<!DOCTYPE v [<!ENTITY a "aa"><!ENTITY b "&a;&a;">]><View>&b;</View>'
     closed = made(labels=["cats"])
@@ -466,12 +457,6 @@ def test_a_page_is_not_requested_after_the_deadline(
     monkeypatch.setattr(label_studio, "RECONCILING_SECONDS", -1.0)
     assert backend.learnt(TRAIN) == (0, 0, 0)
     assert studio.asked == []
-
-
-def test_an_unknown_model_has_no_metrics(client: TestClient) -> None:
-    for what in ("webhook", "predict", "setup"):
-        assert client.post(f"/v1/label-studio/no-such-model/{what}", json={}).status_code == 404
-    assert "no-such-model" not in client.get("/metrics").text
 
 
 # -- what a request may hold up ------------------------------------------------------------------------

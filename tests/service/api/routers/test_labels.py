@@ -68,11 +68,6 @@ def test_a_batch_is_kept_and_labelled_in_order(client: TestClient, model: str) -
     assert client.post(f"{model}/labels", json=rest).json()["updates"] == 4
 
 
-def test_not_asked_to_keep_it_does_not(client: TestClient, model: str) -> None:
-    for query in ("", "?keep=false"):
-        assert client.post(f"{model}/predict{query}", json=X).json().keys().isdisjoint({"id", "expires"})
-
-
 def test_a_prediction_is_labelled_once(
     client: TestClient, model: str, refused: Callable[..., Any], state_of: Callable[..., bytes]
 ) -> None:
@@ -93,19 +88,6 @@ def test_a_prediction_is_labelled_once(
 def cumulative(client: TestClient, address: str) -> dict[str, Any]:
     measures: dict[str, Any] = client.get(f"{address}/metrics").json()["cumulative"]
     return measures
-
-
-def test_an_empty_model_has_predicted_nothing_whatever_it_learns_later(client: TestClient, model: str) -> None:
-    """200 examples answered without labels, and labelled afterwards, one by one."""
-    xs = [{"x": {f"word={i % 4}": 1}} for i in range(200)]
-    answered = keep(client, model, {"examples": xs})["predictions"]
-    assert all(one["labels"] == [] for one in answered)
-    for i, one in enumerate(answered):
-        client.post(f"{model}/labels", json={"id": one["id"], "y": [f"topic={i % 4}"]}).raise_for_status()
-    measures = cumulative(client, model)
-    assert (measures["examples"], measures["micro_f1"], measures["subset_accuracy"]) == (200, 0, 0)
-    assert client.get(f"{model}/metrics").json()["window"]["micro_f1"] == 0
-    assert client.post(f"{model}/predict", json=xs[2]).json()["labels"] == ["topic=2"], "it has learnt all the same"
 
 
 def test_the_truth_of_one_id_comes_in_parts_and_counts_once(
@@ -193,14 +175,6 @@ def test_an_unknown_prediction_is_told(client: TestClient, model: str, refused: 
     body = {"examples": [{"id": good, "y": []}, {"id": of_nobody, "y": []}]}
     refused(client.post(f"{model}/labels", json=body), 404, "prediction_not_found", "/examples/1/id")
     assert client.post(f"{model}/labels", json={"id": good, "y": []}).json()["updates"] == 1
-
-
-def test_ids_of_another_model_are_unknown(
-    client: TestClient, model: str, create: Callable[..., str], refused: Callable[..., Any]
-) -> None:
-    id = keep(client, model)["id"]
-    other = create(client, "other")
-    refused(client.post(f"{other}/labels", json={"id": id, "y": []}), 404, "prediction_not_found", "/id")
 
 
 def test_an_expired_prediction_is_told(

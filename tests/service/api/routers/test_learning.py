@@ -82,16 +82,6 @@ def test_a_batch_of_one_is_answered_as_a_batch(client: TestClient, model: str) -
     ok(client.post(f"{model}/update", json=body), schemas.UpdateResponse)
 
 
-def test_predict_update_answers_what_predict_would_have(client: TestClient, model: str) -> None:
-    items = examples(40)
-    client.post(f"{model}/update", json={"examples": items[:20]})
-    for item in items[20:]:
-        before = client.post(f"{model}/predict", json=item).json()
-        prequential = client.post(f"{model}/predict-update", json=item).json()
-        for part in ("labels", "scores", "threshold"):
-            assert prequential[part] == before[part]
-
-
 def test_labels_are_those_with_a_score_above_zero(client: TestClient, model: str) -> None:
     items = examples(200)
     client.post(f"{model}/update", json={"examples": items})
@@ -114,19 +104,6 @@ def test_dense_and_sparse_are_two_ways_to_say_the_same(
         client.post(f"{sparse}/update", json={"x": SPARSE, "y": y}).raise_for_status()
     answers = [client.post(f"{m}/predict", json={"x": x}).json() for m in (dense, sparse) for x in (DENSE, SPARSE)]
     assert all(answer == answers[0] for answer in answers)
-
-
-def test_a_partial_label_teaches_nothing_about_the_others(client: TestClient, create: Callable[..., str]) -> None:
-    """Their weights stay. A stack would show it less plainly: what it learns of any label moves a curve of all."""
-    model = create(client, "partial-1", params={"step": "adaptive", "calibrate": False, "optimise": "none"})
-    client.post(f"{model}/update", json={"x": {"a": 1}, "y": ["p", "q"]})
-    before = client.post(f"{model}/predict", json={"x": {"a": 1}}).json()
-    for _ in range(5):
-        client.post(f"{model}/update", json={"x": {"a": 1}, "y": {"q": False}})
-    after = client.post(f"{model}/predict", json={"x": {"a": 1}}).json()
-    raw = [one["scores"]["p"] + one["threshold"] for one in (before, after)]
-    assert raw[1] == pytest.approx(raw[0], abs=1e-6)
-    assert "q" not in after["labels"]
 
 
 def test_a_retry_with_its_key_is_answered_alike_and_counts_once(

@@ -1,7 +1,6 @@
 """The labels of a model one by one: counts by hand, orders and pages, and what tells of a new one."""
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -159,50 +158,33 @@ def test_a_label_is_renamed_and_retired(
 
 
 def test_a_label_is_paused_and_resumed(
-    serve: Callable[..., Any], create: Callable[..., str], refused: Callable[..., Any], tmp_path: Path
+    client: TestClient, create: Callable[..., str], refused: Callable[..., Any]
 ) -> None:
-    x, key = {"x": {"a": 1}}, {"Idempotency-Key": "k"}
-    with serve(tmp_path) as client:
-        address = create(client, "paused")
-        for _ in range(5):
-            client.post(f"{address}/update", json={**x, "y": ["pets", "cars"]}).raise_for_status()
-        before = client.post(f"{address}/predict?keep=true", json=x).json()
-        body = {"label": "cars"}
-        answer = client.post(f"{address}/labels/pause", json=body, headers=key)
-        schemas.UpdateResponse.model_validate_json(answer.content, strict=True)
-        again = client.post(f"{address}/labels/pause", json=body, headers=key)
-        assert (again.content, again.headers["idempotent-replayed"]) == (answer.content, "true")
-        refused(client.post(f"{address}/labels/resume", json=body, headers=key), 422, "idempotency_key_reused")
-        refused(client.post(f"{address}/labels/pause", json={"label": "z"}), 404, "label_not_found")
-        refused(client.post(f"{address}/labels/resume", json={}), 422, "invalid_request", "/label")
-        client.post(f"{address}/labels", json={"id": before["id"], "y": ["cars", "pets"]}).raise_for_status()
-        client.post(f"{address}/update", json={**x, "y": ["cars"]}).raise_for_status()
-        answered = client.post(f"{address}/predict-update", json={**x, "y": {"cars": True, "pets": True}}).json()
-        assert (answered["labels"], answered["scores"].keys()) == (["pets"], {"pets"})
-        only = client.post(f"{address}/predict", json={**x, "only": ["cars"]}).json()
-        assert (only["labels"], only["scores"]) == ([], {})
-        found = {one["label"]: one for one in listed(client, address)["labels"]}
-        assert {name: (one["paused"], one["retired"]) for name, one in found.items()} == {
-            "cars": (True, False),
-            "pets": (False, False),
-        }
-        assert (found["cars"]["examples"], found["cars"]["frequency"], found["cars"]["last_seen"]) == (5, 1, 5)
-        assert (found["pets"]["examples"], found["pets"]["frequency"]) == (7, 7 / 8)
-        position = client.post(f"{address}/snapshots", json={}).json()["position"]
-        state = client.get(f"{address}/snapshots/{position}").content
-    with serve(tmp_path) as client:
-        octets = {"Content-Type": "application/octet-stream"}
-        client.put("/v1/models/uploaded", content=state, headers=octets).raise_for_status()
-        for model in (address, "/v1/models/uploaded"):
-            found = {one["label"]: one["paused"] for one in listed(client, model)["labels"]}
-            assert found == {"cars": True, "pets": False}
-            assert client.post(f"{model}/predict", json=x).json()["scores"].keys() == {"pets"}
-            for _ in range(2):
-                client.post(f"{model}/labels/resume", json={"label": "cars"}).raise_for_status()
-            assert client.post(f"{model}/predict", json=x).json()["labels"] == ["pets", "cars"]
-            client.post(f"{model}/update", json={**x, "y": ["cars"]}).raise_for_status()
-            (cars,) = [one for one in listed(client, model)["labels"] if one["label"] == "cars"]
-            assert (cars["paused"], cars["examples"], cars["last_seen"]) == (False, 6, 9)
+    x, key, body = {"x": {"a": 1}}, {"Idempotency-Key": "k"}, {"label": "cars"}
+    address = create(client, "paused")
+    for _ in range(5):
+        client.post(f"{address}/update", json={**x, "y": ["pets", "cars"]}).raise_for_status()
+    before = client.post(f"{address}/predict?keep=true", json=x).json()
+    answer = client.post(f"{address}/labels/pause", json=body, headers=key)
+    schemas.UpdateResponse.model_validate_json(answer.content, strict=True)
+    again = client.post(f"{address}/labels/pause", json=body, headers=key)
+    assert (again.content, again.headers["idempotent-replayed"]) == (answer.content, "true")
+    refused(client.post(f"{address}/labels/resume", json=body, headers=key), 422, "idempotency_key_reused")
+    refused(client.post(f"{address}/labels/pause", json={"label": "z"}), 404, "label_not_found")
+    refused(client.post(f"{address}/labels/resume", json={}), 422, "invalid_request", "/label")
+    client.post(f"{address}/labels", json={"id": before["id"], "y": ["cars", "pets"]}).raise_for_status()
+    answered = client.post(f"{address}/predict-update", json={**x, "y": {"cars": True, "pets": True}}).json()
+    assert (answered["labels"], answered["scores"].keys()) == (["pets"], {"pets"})
+    only = client.post(f"{address}/predict", json={**x, "only": ["cars"]}).json()
+    assert (only["labels"], only["scores"]) == ([], {})
+    found = {one["label"]: (one["paused"], one["examples"]) for one in listed(client, address)["labels"]}
+    assert found == {"cars": (True, 5), "pets": (False, 7)}
+    for _ in range(2):
+        client.post(f"{address}/labels/resume", json=body).raise_for_status()
+    assert client.post(f"{address}/predict", json=x).json()["labels"] == ["pets", "cars"]
+    client.post(f"{address}/update", json={**x, "y": ["cars"]}).raise_for_status()
+    (cars,) = [one for one in listed(client, address)["labels"] if one["label"] == "cars"]
+    assert (cars["paused"], cars["examples"]) == (False, 6)
 
 
 def test_labels_are_merged(client: TestClient, create: Callable[..., str], refused: Callable[..., Any]) -> None:
@@ -239,19 +221,6 @@ def test_labels_have_their_old_names(client: TestClient, create: Callable[..., s
     }
 
 
-def test_old_names_can_be_refused(client: TestClient, create: Callable[..., str], refused: Callable[..., Any]) -> None:
-    address = create(client, "no-old-names", old_names="refuse")
-    client.post(f"{address}/update", json={"x": {"a": 1}, "y": ["petz"]}).raise_for_status()
-    client.post(f"{address}/labels/rename", json={"label": "petz", "to": "pets"}).raise_for_status()
-    refused(client.post(f"{address}/update", json={"x": {"a": 1}, "y": ["petz"]}), 422, "invalid_request", "/y/0")
-    wrong = client.post("/v1/models", json={"name": "wrong", "algorithm": "falt", "old_names": "keep"})
-    refused(wrong, 422, "invalid_request", "/old_names")
-
-
-def test_of_no_model_there_is_no_list(client: TestClient, refused: Callable[..., Any]) -> None:
-    refused(client.get("/v1/models/nobody/labels"), 404, "model_not_found")
-
-
 @pytest.mark.parametrize("declared", [False, True])
 def test_a_new_label_is_an_event(fold_events: Callable[..., list[tuple[str, Any]]], declared: bool) -> None:
     spec = {"labels": ["p", "q", "r"]} if declared else {}
@@ -283,18 +252,6 @@ def fold_events() -> Callable[..., list[tuple[str, Any]]]:
         return [(event.kind, event.data.get("label", event.data["updates"])) for event in events]
 
     return told
-
-
-def test_labels_with_few_examples_are_being_learnt(client: TestClient, create: Callable[..., str]) -> None:
-    address = create(client, "few", labels=["cars", "dogs", "pets", "gone"])
-    for y in (["pets"], ["pets"], ["pets", "dogs"], ["pets"], {"dogs": True, "cars": False}, ["pets", "gone"]):
-        client.post(f"{address}/update", json={"x": {"a": 1}, "y": y}).raise_for_status()
-    client.post(f"{address}/labels/retire", json={"label": "gone"}).raise_for_status()
-    found = {one["label"]: one["learning"] for one in listed(client, address)["labels"]}
-    assert found == {"cars": {"seen": 0, "needed": 5}, "dogs": {"seen": 2, "needed": 5}, "pets": None, "gone": None}
-    client.post(f"{address}/update", json={"x": {"a": 1}, "y": ["dogs"], "weight": 2.5}).raise_for_status()
-    found = {one["label"]: one["learning"] for one in listed(client, address)["labels"]}
-    assert found["dogs"] == {"seen": 4.5, "needed": 5}
 
 
 def test_labels_get_titles_descriptions_and_uris(
@@ -381,18 +338,6 @@ def test_a_label_is_predicted_by_its_title_before_its_first_example(
     assert parts + why["title"] + why["rest"] == pytest.approx(found["scores"]["a4"])
     client.patch(f"{address}/labels", json={"labels": {"a4": {"title": None}}}).raise_for_status()
     assert client.post(f"{address}/predict", json={"x": {"text": "a Kestrel"}}).json()["labels"] != ["a4"]
-
-
-def test_a_model_keeps_the_titles_of_its_labels_when_it_is_downloaded_and_created_again(
-    client: TestClient, create: Callable[..., str]
-) -> None:
-    address = create(client, "downloaded")
-    client.patch(f"{address}/labels", json={"labels": {"p": {"title": "Pigeons"}}}).raise_for_status()
-    position = client.post(f"{address}/snapshots", json={}).json()["position"]
-    state = client.get(f"{address}/snapshots/{position}").content
-    uploaded = client.put("/v1/models/uploaded", content=state, headers={"Content-Type": "application/octet-stream"})
-    uploaded.raise_for_status()
-    assert [one["title"] for one in listed(client, "/v1/models/uploaded")["labels"]] == ["Pigeons"]
 
 
 def test_labels_that_a_server_has_no_room_for_are_not_declared(

@@ -7,8 +7,6 @@ from typing import Any
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from starlette.testclient import TestClient
-from tests.support.cases import for_each
-from tests.support.waiting import eventually
 
 from manylabel_service.api import schemas
 from manylabel_service.online.spec.bounds import max_learner_bytes
@@ -39,31 +37,6 @@ def limited(client: TestClient, create: Callable[..., str]) -> Iterator[Callable
 
 def item(*names: str, y: Any = ("p",)) -> dict[str, Any]:
     return {"x": dict.fromkeys(names, 1), "y": list(y) if isinstance(y, tuple) else y}
-
-
-WRONG: dict[str, tuple[dict[str, Any], str, str]] = {
-    "a hashed label": (
-        {"limits": {"labels": {"most": 9, "policy": "hash"}}},
-        "/limits/labels/policy",
-        "could not name",
-    ),
-    "another policy": ({"limits": {"features": {"most": 9, "policy": "drop"}}}, "/limits/features/policy", "'hash'"),
-    "room for nothing": ({"limits": {"features": {"most": 0, "policy": "hash"}}}, "/limits/features/most", ">= 1"),
-    "no number": ({"limits": {"features": {"most": "9", "policy": "hash"}}}, "/limits/features/most", "integer"),
-    "no policy": ({"limits": {"features": {"most": 9}}}, "/limits/features/policy", "is missing"),
-    "another field": ({"limits": {"examples": {}}}, "/limits/examples", "not known here, only features, labels"),
-    "declared names": ({"features": ["a"], "limits": {"features": FEATURES}}, "/limits/features", "must be null"),
-    "a declared number": ({"features": 9, "limits": {"features": FEATURES}}, "/limits/features", "must be null"),
-    "declared labels": ({"labels": ["a"], "limits": {"labels": LABELS}}, "/limits/labels", "must be null"),
-}
-
-
-@for_each("case", WRONG.values(), ids=WRONG)
-def test_limits_that_make_no_sense_are_refused(client: TestClient, refused: Callable[..., Any], case: Any) -> None:
-    spec, place, words = case
-    answer = client.post("/v1/models", json={"name": "limited", "algorithm": "falt", **spec})
-    problem = refused(answer, 422, "invalid_request", place)
-    assert words in problem["detail"]
 
 
 def test_what_goes_beyond_is_refused_with_its_place_and_the_limit(
@@ -115,17 +88,6 @@ def test_what_is_ignored_is_counted(client: TestClient, limited: Callable[..., s
     assert unknown == known != {}
 
 
-def test_hashing_keeps_no_names(client: TestClient, limited: Callable[..., str]) -> None:
-    address = limited("hash", "reject")
-    before = client.get(address).json()
-    assert before["features"] == 2
-    for names in ("ab", "cdef", "ghi"):
-        client.post(f"{address}/update", json=item(*names)).raise_for_status()
-    after = client.get(address).json()
-    assert (after["features"], after["updates"]) == (2, 3)
-    assert client.post(f"{address}/predict", json=item("never seen")).json()["scores"].keys() == {"p"}
-
-
 def test_limits_are_reported(client: TestClient, limited: Callable[..., str]) -> None:
     created = [limited("hash", "ignore"), limited("reject"), limited(limits=None), limited(features=None)]
     statuses = [client.get(address) for address in created]
@@ -137,23 +99,6 @@ def test_limits_are_reported(client: TestClient, limited: Callable[..., str]) ->
     assert none["limits"] is None
     assert neither["limits"] == {"features": None, "labels": None}
     assert both in client.get("/v1/models").json()["models"]
-
-
-def test_limits_are_listed_of_models_that_are_not_loaded_too(
-    serve: Callable[..., Any], create: Callable[..., str]
-) -> None:
-    with serve(evict_idle_seconds=0.01) as client:
-        address = create(client, "limited", limits={"features": FEATURES, "labels": LABELS})
-
-        def evicted() -> Any:
-            listed = client.get("/v1/models").json()["models"][0]
-            return None if listed["loaded"] else listed
-
-        listed = eventually(evicted)
-        schemas.ModelList.model_validate_json(client.get("/v1/models").content, strict=True)
-        assert listed["limits"] == {"features": FEATURES, "labels": LABELS}
-        client.post(f"{address}/update", json=item("a", "b", "c")).raise_for_status()
-        assert client.get(address).json()["ignored"]["features"] == 1
 
 
 def test_a_model_that_could_outgrow_the_server_is_not_created(
@@ -185,24 +130,6 @@ def test_prometheus_has_what_is_ignored(client: TestClient, limited: Callable[..
     assert found["manylabel_model_ignored_labels", names[ignoring]] == 2
     assert ("manylabel_model_ignored_features", names[hashing]) not in found
     assert ("manylabel_model_ignored_features", names[free]) not in found
-
-
-def test_a_snapshot_takes_its_limits_along(client: TestClient, limited: Callable[..., str]) -> None:
-    address = limited("ignore", "ignore")
-    client.post(f"{address}/update", json=item("a", "b", "c", y=("p", "q"))).raise_for_status()
-    position = client.post(f"{address}/snapshots").json()["position"]
-    data = client.get(f"{address}/snapshots/{position}").content
-    headers = {"Content-Type": "application/octet-stream"}
-    copy = client.put("/v1/models/limited-copy", content=data, headers=headers)
-    try:
-        assert copy.status_code == 201
-        shown = ("limits", "ignored", "features", "labels", "updates")
-        original = client.get(address).json()
-        assert {part: copy.json()[part] for part in shown} == {part: original[part] for part in shown}
-        client.post("/v1/models/limited-copy/update", json=item("d")).raise_for_status()
-        assert client.get("/v1/models/limited-copy").json()["ignored"] == {"features": 2, "labels": 1}
-    finally:
-        client.delete("/v1/models/limited-copy")
 
 
 def test_no_trained_model_is_made_of_hashed_features(

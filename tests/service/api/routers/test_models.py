@@ -139,6 +139,14 @@ def test_a_name_is_taken_once(
         ({"window": 0}, ["/window"]),
         ({"window": 10.0}, ["/window"]),
         ({"weights": []}, ["/weights"]),
+        ({"old_names": "keep"}, ["/old_names"]),
+        ({"text": {"fields": "title"}}, ["/text/fields"]),
+        ({"text": {"ngrams": 9}}, ["/text/ngrams"]),
+        ({"text": {"tokeniser": 2}}, ["/text/tokeniser"]),
+        ({"text": ["title"]}, ["/text"]),
+        ({"limits": {"labels": {"most": 9, "policy": "hash"}}}, ["/limits/labels/policy"]),
+        ({"limits": {"features": {"most": 9}}}, ["/limits/features/policy"]),
+        ({"labels": ["a"], "limits": {"labels": {"most": 1, "policy": "ignore"}}}, ["/limits/labels"]),
     ],
 )
 def test_a_bad_spec_is_refused_at_its_place(

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -201,46 +200,6 @@ class TestRetries:
             answer = client.post(f"{model}/predict-update", json=body, headers=KEY)
             refused(answer, 422, "idempotency_key_reused")
 
-    @pytest.mark.parametrize("snapshot", [False, True], ids=["from the log", "from a snapshot"])
-    def test_get_it_from_a_server_that_was_killed(self, server_process: Any, snapshot: bool) -> None:
-        import httpx2
-
-        server = server_process("--snapshot-every-seconds", "1000").start()
-        with httpx2.Client(base_url=server.url, timeout=60, trust_env=False) as client:
-            client.post("/v1/models", json={"name": "m", "algorithm": "falt", **SPEC}).raise_for_status()
-            client.post("/v1/models/m/update", json={"examples": ITEMS[20:]}).raise_for_status()
-            first = client.post("/v1/models/m/predict-update", json=RETRIED, headers=KEY)
-            before = client.post("/v1/models/m/predict", json={"examples": ITEMS, **ASKED})
-            if snapshot:
-                client.post("/v1/models/m/snapshots").raise_for_status()
-        server.kill()
-        server.start()
-        with httpx2.Client(base_url=server.url, timeout=60, trust_env=False) as client:
-            again = client.post("/v1/models/m/predict-update", json=RETRIED, headers=KEY)
-            assert (again.content, again.headers["idempotent-replayed"]) == (first.content, "true")
-            assert told(client.post("/v1/models/m/predict", json={"examples": ITEMS, **ASKED})) == told(before)
-            assert all(len(one) == 3 for one in shown(again))
-
-    def test_get_it_from_another_replica(
-        self, redis_server: Any, serve: Callable[..., Any], create: Callable[..., str]
-    ) -> None:
-        with serve(store=redis_server.url) as one, serve(store=redis_server.url) as other:
-            address = create(one, "m", **SPEC)
-            due = in_core(core.FALT())
-            for number, (item, row) in enumerate(zip(ITEMS, due, strict=True)):
-                key = {"Idempotency-Key": f"k{number}"}
-                writer, reader = (one, other) if number % 2 else (other, one)
-                first = writer.post(f"{address}/predict-update", json={**item, **ASKED}, headers=key)
-                again = reader.post(f"{address}/predict-update", json={**item, **ASKED}, headers=key)
-                assert again.content == first.content
-                assert shown(first) == [row]
-            position = first.json()["position"]
-            answers = [
-                client.post(f"{address}/predict?at_least={position}", json={"examples": ITEMS, **ASKED})
-                for client in (one, other)
-            ]
-            assert told(answers[0])["predictions"] == told(answers[1])["predictions"]
-
 
 def test_of_kept_predictions(client: TestClient, model: str) -> None:
     client.post(f"{model}/update", json={"examples": ITEMS})
@@ -249,26 +208,3 @@ def test_of_kept_predictions(client: TestClient, model: str) -> None:
     assert kept["probabilities"] == plain["probabilities"]
     told = client.post(f"{model}/labels", json={"id": kept["id"], "y": ["rock"]})
     assert "probabilities" not in told.json()
-
-
-def test_labels_are_not_those_above_a_half_but_those_of_the_learner(
-    client: TestClient, create: Callable[..., str]
-) -> None:
-    """With a measure to optimise each label has a cut of its own, and scores go by it."""
-    address = create(client, "cut", params={"optimise": "macro_f1"}, **SPEC)
-    client.post(f"{address}/update", json={"examples": ITEMS})
-    found = client.post(f"{address}/predict", json={"examples": ITEMS, **ASKED}).json()["predictions"]
-    for one in found:
-        assert one["labels"] == [label for label, score in one["scores"].items() if score > 0]
-    assert any((p > 0.5) != (label in one["labels"]) for one in found for label, p in one["probabilities"].items())
-    client.delete(address)
-
-
-def test_a_model_that_came_and_went(tmp_path: Path, serve: Callable[..., Any], create: Callable[..., str]) -> None:
-    """Also what was calibrated comes back with the model."""
-    with serve(data_dir=tmp_path / "data") as client:
-        address = create(client, "m", **SPEC)
-        client.post(f"{address}/update", json={"examples": ITEMS})
-        before = told(client.post(f"{address}/predict", json={"examples": ITEMS, **ASKED}))
-    with serve(data_dir=tmp_path / "data") as client:
-        assert told(client.post("/v1/models/m/predict", json={"examples": ITEMS, **ASKED})) == before

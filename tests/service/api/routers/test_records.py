@@ -106,12 +106,6 @@ def test_the_spec_shows_what_was_decided(client: TestClient, made: Callable[...,
     assert ok(client.get(again))["text"] == shown
 
 
-def test_without_settings_short_strings_are_categories(client: TestClient, made: Callable[..., str]) -> None:
-    address = made()
-    ok(client.post(f"{address}/update", json={"x": {"a": "two words", "b": "long " * 41}, "y": ["p"]}))
-    assert ok(client.get(address))["features"] == 2  # a=two words, b=long
-
-
 @pytest.mark.parametrize(
     ("x", "pointer", "detail"),
     [
@@ -157,24 +151,6 @@ def test_what_stands_beside_a_record_is_still_checked(client: TestClient, made: 
         assert (response.status_code, [one["pointer"] for one in response.json()["errors"]]) == (422, [pointer])
 
 
-@pytest.mark.parametrize(
-    ("text", "pointer", "words"),
-    [
-        ({"fields": "title"}, "/text/fields", "a list"),
-        ({"ngrams": 9}, "/text/ngrams", "1 to 5"),
-        ({"tokeniser": 2}, "/text/tokeniser", "only version"),
-        ({"field": ["title"]}, "/text/field", "not known here, only fields, longer_than"),
-        (["title"], "/text", "an object"),
-    ],
-)
-def test_settings_that_are_not_allowed(client: TestClient, text: Any, pointer: str, words: str) -> None:
-    response = client.post("/v1/models", json={"name": "wrong", "algorithm": "falt", "text": text})
-    assert response.status_code == 422
-    (error,) = response.json()["errors"]
-    assert error["pointer"] == pointer
-    assert words in error["detail"]
-
-
 def test_the_limits_are_settings(serve: Callable[..., Any]) -> None:
     with serve(max_record_characters=20, max_record_tokens=3, max_record_depth=2) as client:
         assert client.post("/v1/models", json={"name": "small", "algorithm": "falt"}).status_code == 201
@@ -186,25 +162,6 @@ def test_the_limits_are_settings(serve: Callable[..., Any]) -> None:
             response = client.post("/v1/models/small/predict", json={"x": x})
             assert [error["detail"] for error in response.json()["errors"]] == [detail]
         assert client.post("/v1/models/small/predict", json={"x": "aa bb cc"}).status_code == 200
-
-
-def test_a_model_goes_on_reading_as_it_did(serve: Callable[..., Any], tmp_path: Any) -> None:
-    settings = {"data_dir": tmp_path / "data"}
-    with serve(**settings) as client:
-        spec = {"name": "kept", "algorithm": "falt", "text": TEXT}
-        assert client.post("/v1/models", json=spec).status_code == 201
-        ok(client.post("/v1/models/kept/update", json={"examples": ITEMS}))
-        before = ok(client.get("/v1/models/kept"))
-        predicted = ok(client.post("/v1/models/kept/predict", json=ITEMS[0]))
-    with serve(**settings) as client:
-        after = ok(client.get("/v1/models/kept"))
-        assert after["text"] == before["text"]
-        assert ok(client.post("/v1/models/kept/predict", json=ITEMS[0])) == predicted
-
-
-def test_values_are_kept_as_32_bit_floats() -> None:
-    values = np.array(list(RecordEncoder().encode(RECORDS[1]).values()))
-    assert (values.astype(np.float32) != values).any()  # what is compared above was rounded on both paths
 
 
 KEYS = st.text(max_size=4) | st.sampled_from(["a", "b.c", "é" * 200])

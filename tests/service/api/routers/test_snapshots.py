@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -92,16 +91,6 @@ def test_an_uploaded_snapshot_is_a_model_that_goes_on_from_there(
     with serve(data_dir=tmp_path) as again:
         assert predictions(again, "/v1/models/copy") == predictions(client, model)
         assert again.get("/v1/models/copy").json()["updates"] == 25
-
-
-def test_a_copy_knows_nothing_of_the_requests_of_the_old_one(client: TestClient, model: str) -> None:
-    key, item = {"Idempotency-Key": "k"}, {"x": {"w1": 1}, "y": ["p"]}
-    client.post(f"{model}/update", json=item, headers=key).raise_for_status()
-    data = client.get(f"{model}/snapshots/{take(client, model)['position']}").content
-    client.put("/v1/models/fresh", content=data, headers=BYTES).raise_for_status()
-    answer = client.post("/v1/models/fresh/update", json=item, headers=key)
-    assert (answer.json()["updates"], "idempotent-replayed" in answer.headers) == (2, False)
-    client.delete("/v1/models/fresh").raise_for_status()
 
 
 @pytest.fixture(scope="module")
@@ -218,20 +207,6 @@ def test_a_rollback_forgets_what_came_after(client: TestClient, model: str, serv
     assert teach(client, model, 1)["updates"] == 11
 
 
-def test_a_rollback_survives_a_restart(serve: Callable[..., Any], create: Callable[..., str], tmp_path: Path) -> None:
-    with serve(data_dir=tmp_path) as client:
-        address = create(client, "m")
-        teach(client, address, 10)
-        position = take(client, address)["position"]
-        teach(client, address, 10, "q")
-        client.post(f"{address}/rollback", json={"position": position}).raise_for_status()
-        teach(client, address, 3, "r")
-        expected, status = predictions(client, address), client.get(address).json()
-    with serve(data_dir=tmp_path) as client:
-        assert predictions(client, address) == expected
-        assert {**client.get(address).json(), "bytes": status["bytes"]} == status
-
-
 def test_a_rollback_is_done_once(client: TestClient, model: str, refused: Callable[..., Any]) -> None:
     teach(client, model, 3)
     position = take(client, model)["position"]
@@ -245,34 +220,6 @@ def test_a_rollback_is_done_once(client: TestClient, model: str, refused: Callab
     assert client.get(model).json()["updates"] == 7, "what was learnt since is not forgotten by a retry"
     as_update = client.post(f"{model}/update", json={"x": {"w1": 1}, "y": []}, headers=key)
     refused(as_update, 422, "idempotency_key_reused")
-
-
-def test_what_a_rollback_forgot_can_be_learnt_with_its_old_keys_only_once(client: TestClient, model: str) -> None:
-    """Keys are about requests, not about what was learnt: a late retry does not come back from the dead."""
-    teach(client, model, 1)
-    position = take(client, model)["position"]
-    item, key = {"x": {"w1": 1}, "y": ["q"]}, {"Idempotency-Key": "late"}
-    client.post(f"{model}/update", json=item, headers=key).raise_for_status()
-    client.post(f"{model}/rollback", json={"position": position}).raise_for_status()
-    assert client.post(f"{model}/update", json=item, headers=key).headers["idempotent-replayed"] == "true"
-    assert client.get(model).json()["updates"] == 1
-
-
-def test_predictions_and_updates_go_on_around_rollbacks(client: TestClient, model: str) -> None:
-    teach(client, model, 2)
-    position = take(client, model)["position"]
-
-    def work(i: int) -> int:
-        if i % 5 == 4:
-            return client.post(f"{model}/rollback", json={"position": position}).status_code
-        if i % 2:
-            return client.post(f"{model}/predict", json=PROBE).status_code
-        return client.post(f"{model}/update", json={"x": {"w1": 1}, "y": ["p"]}).status_code
-
-    with ThreadPoolExecutor(8) as pool:
-        assert set(pool.map(work, range(60))) == {200}
-    client.post(f"{model}/rollback", json={"position": position}).raise_for_status()
-    assert client.get(model).json()["updates"] == 2
 
 
 @pytest.mark.parametrize(

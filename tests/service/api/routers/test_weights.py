@@ -80,23 +80,6 @@ def test_a_weight_of_1_is_none(client: TestClient, made: Callable[..., str], sta
     assert facts(client, one) == facts(client, none)
 
 
-def test_measures_count_weights(client: TestClient, made: Callable[..., str]) -> None:
-    address = made(params={"optimise": "none"})
-    known, strange = {"x": [1.0, 0.0, 0.0], "y": ["a"]}, {"x": [1.0, 0.0, 0.0], "y": ["b"]}
-    ok(client.post(f"{address}/update", json={"examples": [known] * 9}))
-    before = ok(client.get(f"{address}/metrics"))["cumulative"]["subset_accuracy"]
-    ok(client.post(f"{address}/update", json={**strange, "weight": 91}))
-    measures = ok(client.get(f"{address}/metrics"))["cumulative"]
-    assert measures["examples"] == 10
-    assert measures["subset_accuracy"] == pytest.approx(before * 9 / 100)
-    rows = {row["label"]: row for row in ok(client.get(f"{address}/labels"))["labels"]}
-    assert (rows["a"]["examples"], rows["b"]["examples"]) == (9, 91)
-    assert rows["b"]["frequency"] == pytest.approx(0.91)
-    ok(client.post(f"{address}/update", json={**known, "weight": 0.5}))
-    rows = {row["label"]: row for row in ok(client.get(f"{address}/labels"))["labels"]}
-    assert rows["a"]["examples"] == 9.5
-
-
 @pytest.mark.parametrize(
     ("wrong", "detail"),
     [

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 from tests.service.online.folds import learn, named, new_model
 from tests.support.cases import for_each
-from tests.support.sentences import is_description
 
 from manylabel_core.online.margin import ThresholdingLearner
 from manylabel_service.api.schemas import ModelRequest
@@ -72,12 +71,6 @@ def choices_of(algorithm: str) -> dict[str, list[str]]:
 
 def test_every_algorithm_has_its_parameters() -> None:
     assert get_args(ModelSpec.model_fields["algorithm"].annotation) == tuple(PARAMS)
-
-
-@for_each("algorithm", ALGORITHMS)
-def test_every_parameter_is_described(algorithm: str) -> None:
-    for name, field in PARAMS[algorithm].model_fields.items():
-        assert is_description(field.description or ""), name
 
 
 # -- what goes with what --------------------------------------------------------------------------

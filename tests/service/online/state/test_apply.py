@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.service.online.folds import (
+    LIMITED,
     SPECS,
     Log,
     dense,
@@ -31,7 +32,7 @@ from manylabel_service.online.state.model import OnlineModel
 from manylabel_service.online.state.outcome import UpdateOutcome
 
 
-@pytest.mark.parametrize("spec", SPECS, ids=lambda spec: f"{spec['algorithm']}-{spec.get('scaling', 'auto')}")
+@pytest.mark.parametrize("spec", [*SPECS, *LIMITED], ids=str)
 @settings(max_examples=settings.default.max_examples // 5)
 @given(log=logs(), data=st.data())
 def test_grouping_slicing_and_restarts_change_no_bit(spec: dict[str, Any], log: Log, data: st.DataObject) -> None:
@@ -57,6 +58,8 @@ def test_grouping_slicing_and_restarts_change_no_bit(spec: dict[str, Any], log: 
 
     assert pieces == told
     assert piecewise.to_bytes() == stepwise.to_bytes()
+    if spec in LIMITED:
+        assert max(len(whole.labels), len(whole.features), whole.learner.n_features_) <= 2
 
 
 def test_an_update_in_slices_is_one_update() -> None:

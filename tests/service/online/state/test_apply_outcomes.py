@@ -10,7 +10,6 @@ from tests.service.online.folds import append, drifting, fold, learn, named, new
 
 from manylabel_core import FALT
 from manylabel_core.rows import Rows
-from manylabel_service.hosting.examples import Example, Labels
 from manylabel_service.idempotency import IdempotencyKey
 from manylabel_service.online.state import idempotency_window as key_window
 from manylabel_service.online.state.apply import Alarm, LogEntry
@@ -50,21 +49,6 @@ class TestProbabilities:
             learner.partial_fit(values[None], np.array([[name in truth for name in "xy"[:width]]], dtype=np.int8))
         assert shown.probabilities.keys() == {"x", "y"}
         assert 0 < shown.probabilities["x"] < 1
-
-    @pytest.mark.parametrize("max_examples", [1, 3, 1000])
-    def test_do_not_depend_on_what_was_learnt_in_one_pass(self, max_examples: int) -> None:
-        """Updates that want none stand between those that do."""
-        wants: list[dict[str, bool]] = [BOTH, {}, {"want_predictions": True}]
-        log = []
-        for n in range(12):
-            truths = (["x"] * (i % 2) + ["y"] * (n > 4) for i in range(3))
-            examples = tuple(Example(named(a=i, b=n), Labels.all_of(y)) for i, y in enumerate(truths))
-            log.append(LogEntry(str(1 + n), Update(examples, "log", **wants[n % 3])))
-        model, alone = new_model(), new_model()
-        shown = [predictions(model, outcome.answer) for outcome in fold(model, log, max_examples)]
-        assert shown == [predictions(alone, fold(alone, [entry])[0].answer) for entry in log]
-        assert [[one.probabilities is not None for one in part] for part in shown] == [[True] * 3, [], [False] * 3] * 4
-        assert model.to_bytes() == alone.to_bytes()
 
     def test_a_retry_gets_what_the_first_got_also_after_a_restart_and_a_rollback(self) -> None:
         model = new_model()

@@ -5,16 +5,12 @@ from typing import Any
 import msgpack
 import numpy as np
 import pytest
-from tests.service.online.folds import append, facts, fold, learn, named, new_model, taught
+from tests.service.online.folds import append, learn, named, new_model, taught
 from tests.support.cases import for_each
 
 from manylabel_core.state import DamagedState, State
 from manylabel_service.errors import InvalidField, LabelExists, LabelNotFound, UnreadableEntry
-from manylabel_service.hosting.examples import Example, Labels
-from manylabel_service.idempotency import IdempotencyKey
-from manylabel_service.online.state.apply import LogEntry
-from manylabel_service.online.state.label_details import LabelDetails
-from manylabel_service.online.state.log_entries import Describe, Relabel, Rollback, Update, decode, encode
+from manylabel_service.online.state.log_entries import Describe, Relabel, Rollback, decode, encode
 from manylabel_service.online.state.model import OnlineModel
 from manylabel_service.online.state.outcome import UpdateOutcome
 
@@ -105,46 +101,6 @@ def test_a_description_that_is_refused_changes_nothing(
     assert isinstance(answer, error)
     assert path is None or (isinstance(answer, InvalidField) and answer.path == path)
     assert (model.labels.names, len(model.details)) == (names, 0)
-
-
-def test_a_retry_is_answered_and_done_once() -> None:
-    model = taught()
-    describe = Describe({"p": {"title": "P"}}, "log", IdempotencyKey("k", b"d" * 16))
-    first = append(model, describe)
-    described(model, p={"title": "Pigeons"})
-    again = append(model, describe)
-    assert (first.replayed, again.replayed, again.answer) == (False, True, first.answer)
-    assert details(model)["p"][0] == "Pigeons"
-
-
-def test_however_entries_are_grouped() -> None:
-    def update(*truths: list[str]) -> Update:
-        return Update(tuple(Example(X, Labels.all_of(y)) for y in truths), "log", want_predictions=True)
-
-    changes = [
-        Describe({"r": {"title": "R"}}, "log"),
-        update(["p"], ["q"]),
-        Describe({"q": {"title": "Q"}, "s": {"uri": "u"}}, "log"),
-        update(["p", "s"]),
-        Relabel("q", "t", "log"),
-        Describe({"t": {"title": None}, "v": {}}, "log"),
-        Describe({"v": {"title": "V"}}, "log"),
-        update(["q"], ["w"]),
-    ]
-    log = [LogEntry(str(at), change) for at, change in enumerate(changes, 1)]
-    models = [new_model() for _ in range(3)]
-    told = [facts(fold(model, log, size)) for model, size in zip(models[:2], (1, 100), strict=True)]
-    for entry in log:
-        fold(models[2], [entry])
-        models[2] = OnlineModel.from_bytes(models[2].to_bytes())
-    assert told[0] == told[1]
-    assert models[0].to_bytes() == models[1].to_bytes() == models[2].to_bytes()
-    assert models[0].details[0] == LabelDetails("R")
-
-
-def test_an_entry_is_read_as_it_was_written() -> None:
-    describe = Describe({"p": {"title": "P", "uri": None}, "é": {}}, "log", IdempotencyKey("k", b"d" * 16))
-    assert decode(encode(describe)) == describe
 
 
 @for_each(

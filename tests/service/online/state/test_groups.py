@@ -5,14 +5,13 @@ from typing import Any
 import msgpack
 import numpy as np
 import pytest
-from tests.service.online.folds import append, facts, fold, learn, named, new_model, taught, ulid
+from tests.service.online.folds import append, fold, learn, named, new_model, taught, ulid
 from tests.support.cases import for_each
 
 from manylabel_core.label_structure import Group
 from manylabel_core.state import DamagedState, State
 from manylabel_service.errors import InvalidExample, InvalidField, PredictionLabelled, UnreadableEntry
 from manylabel_service.hosting.examples import Example, Labels
-from manylabel_service.idempotency import IdempotencyKey
 from manylabel_service.online.state import groups as bounds
 from manylabel_service.online.state.apply import LogEntry
 from manylabel_service.online.state.log_entries import Regroup, Relabel, Rollback, Update, decode, encode
@@ -208,17 +207,7 @@ def test_an_update_that_was_checked_before_groups_changed_is_checked_again() -> 
     assert [type(outcome.answer) for outcome in outcomes] == [UpdateOutcome, InvalidExample]
 
 
-def test_a_key_is_done_once() -> None:
-    model = grouped()
-    change = Regroup((PRIORITY,), {}, "log", IdempotencyKey("k", b"d" * 16))
-    first, again = append(model, change), append(model, change)
-    assert (first.replayed, again.replayed) == (False, True)
-    assert facts([first])[0][3:] == facts([again])[0][3:]  # type: ignore[index]
-
-
-def test_an_entry_is_read_as_it_was_written_and_a_damaged_one_is_refused() -> None:
-    change = Regroup((PRIORITY,), {"é": "billing"}, "log", IdempotencyKey("k", b"d" * 16))
-    assert decode(encode(change)) == change
+def test_a_damaged_entry_is_refused() -> None:
     wrong = [
         Regroup((Group("g", ("p", "q"), "two"),), {}, "log"),  # type: ignore[arg-type]
         Regroup((), {"p": "p"}, "log"),

@@ -2,14 +2,12 @@
 
 import numpy as np
 import pytest
-from tests.service.online.folds import append, facts, fold, learn, named, new_model, taught, ulid
+from tests.service.online.folds import append, learn, named, taught, ulid
 from tests.support.cases import for_each
 
 from manylabel_core.state import DamagedState, State
 from manylabel_service.errors import InvalidExample, LabelExists, LabelNotFound, LabelsDeclared, LimitExceeded
 from manylabel_service.hosting.examples import Example, Labels
-from manylabel_service.idempotency import IdempotencyKey
-from manylabel_service.online.state.apply import LogEntry
 from manylabel_service.online.state.log_entries import Describe, Relabel, Rollback, Update
 from manylabel_service.online.state.model import OnlineModel
 from manylabel_service.online.state.outcome import UpdateOutcome
@@ -209,13 +207,6 @@ def test_declared_labels_keep_their_names_and_can_be_retired() -> None:
     assert OnlineModel.from_bytes(model.to_bytes()).to_bytes() == model.to_bytes()
 
 
-def test_a_retry_is_answered_and_done_once() -> None:
-    model = taught()
-    relabel = Relabel("p", "r", "log", IdempotencyKey("k", b"d" * 16))
-    first, again = append(model, relabel), append(model, relabel)
-    assert (first.replayed, again.replayed, again.answer) == (False, True, first.answer)
-
-
 def test_names_stay_after_a_rollback_and_in_a_seed() -> None:
     model = taught()
     states = {model.position: model.to_bytes()}
@@ -241,28 +232,6 @@ def test_a_late_label_is_measured_by_what_was_answered_under_the_old_name() -> N
     append(model, Update((Example(X, y),), "log", prediction_ids=(ulid(1),), served=(served,)))
     counts = model.prequential.labels()
     assert (counts.cumulative[0, 0], counts.told[0]) == (5, 6), "the first of five was answered without labels"
-
-
-def test_however_entries_are_grouped() -> None:
-    y = [Labels.all_of(names) for names in (["p"], ["q"], ["p", "q"], ["r"])]
-    s = Labels.all_of(["s", "q"])
-    log = [LogEntry("1", Update((Example(X, y[0]), Example(X, y[1])), "log", want_predictions=True))]
-    log += [LogEntry("2", Relabel("q", "r", "log")), LogEntry("3", Update((Example(X, y[2]),), "log"))]
-    log += [LogEntry("4", Relabel("p", None, "log")), LogEntry("5", Update((Example(X, y[0]),), "log"))]
-    log += [LogEntry("6", Update((Example(X, y[3]),), "log", want_predictions=True))]
-    log += [LogEntry("7", Update((Example(X, y[1]),), "log")), LogEntry("8", Update((Example(X, s),), "log"))]
-    log += [LogEntry("9", Relabel("s", "r", "log", merges=True)), LogEntry("10", Update((Example(X, s),), "log"))]
-    log += [LogEntry("11", Relabel("r", None, "log", paused=True)), LogEntry("12", Update((Example(X, s),), "log"))]
-    log += [LogEntry("13", Update((Example(X, y[1]),), "log")), LogEntry("14", Relabel("q", None, "log", paused=False))]
-    log += [LogEntry("15", Relabel("r", None, "log", paused=False)), LogEntry("16", Update((Example(X, s),), "log"))]
-    models = [new_model() for _ in range(3)]
-    told = [facts(fold(model, log, size)) for model, size in zip(models[:2], (1, 100), strict=True)]
-    for entry in log:
-        fold(models[2], [entry])
-        models[2] = OnlineModel.from_bytes(models[2].to_bytes())
-    assert told[0] == told[1]
-    assert models[0].to_bytes() == models[1].to_bytes() == models[2].to_bytes()
-    assert models[0].labels.names == ("p", "r", "s")
 
 
 @for_each("name", ["retired", "paused", "renamed"])

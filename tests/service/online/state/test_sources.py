@@ -6,13 +6,12 @@ from typing import Any
 import msgpack
 import numpy as np
 import pytest
-from tests.service.online.folds import append, fold, named, new_model, ulid
-from tests.service.online.state.test_promises import EASY, applied, promise, promising, rows
+from tests.service.online.folds import append, named, new_model, ulid
+from tests.service.online.state.test_promises import applied, promising, rows
 
 from manylabel_core.state import DamagedState, State
 from manylabel_service.errors import UnreadableEntry
 from manylabel_service.hosting.examples import Example, Labels
-from manylabel_service.online.state.apply import LogEntry
 from manylabel_service.online.state.log_entries import Update, decode, encode
 from manylabel_service.online.state.model import OnlineModel
 
@@ -112,28 +111,6 @@ def test_a_person_may_still_label_what_a_machine_has() -> None:
     assert update(model, example._replace(source="machine"), **late).learnt == 0
     assert update(model, example, **late).learnt == 1
     assert model.updates == before + 1
-
-
-def test_blocks_and_restores_give_the_same_bits() -> None:
-    rng = np.random.default_rng(0)
-    for sources in ({}, {"machine": 0.25, "rule": 0.0}):
-        some = [e._replace(source=SOURCES[k]) for e, k in zip(rows(120), rng.integers(0, 3, 120), strict=True)]
-        log = []
-        for start in range(0, 120, 6):
-            ids = tuple(ulid(start + k + 1) for k in range(6))
-            late: dict[str, Any] = {"prediction_ids": ids, "served": (np.zeros(2),) * 6} if start % 18 == 0 else {}
-            change = Update(tuple(some[start : start + 6]), "log", want_predictions=True, **late)
-            log.append(LogEntry(str(start + 2), decode(encode(change))))
-        whole = new_model(sources=sources, params={"drift": "adwin"})
-        promise(whole, EASY)
-        others = [OnlineModel.from_bytes(whole.to_bytes()) for _ in range(2)]
-        fold(whole, log)
-        fold(others[0], log, max_examples=4)
-        for entry in log:
-            fold(others[1], [entry], max_examples=1)
-            others[1] = OnlineModel.from_bytes(others[1].to_bytes())
-        assert whole.to_bytes() == others[0].to_bytes() == others[1].to_bytes()
-        assert 0 < whole.sources.counts[:, 1].sum() < 120
 
 
 def test_an_entry_keeps_the_source_and_a_damaged_one_is_refused() -> None:

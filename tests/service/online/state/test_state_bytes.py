@@ -1,5 +1,6 @@
 """Snapshots may come from anybody: what they hold is right, or nobody restores them, and no kernel sees them."""
 
+import functools
 import json
 from collections.abc import Callable
 from typing import Any
@@ -280,9 +281,14 @@ FORGED: list[tuple[str, Change]] = [
 ]
 
 
+@functools.cache
+def state_of(model: str) -> bytes:
+    return bytes(MODELS[model]().to_bytes())
+
+
 @for_each(("model", "change"), FORGED, ids=[f"{i}-{name}" for i, (name, _) in enumerate(FORGED)])
 def test_a_forged_state_with_a_true_checksum_is_not_restored(model: str, change: Change) -> None:
-    arrays, header = State.from_bytes(MODELS[model]().to_bytes())
+    arrays, header = State.from_bytes(state_of(model))
     change(arrays, header)
     with pytest.raises(DamagedState):
         OnlineModel.from_bytes(State(arrays, header).to_bytes())

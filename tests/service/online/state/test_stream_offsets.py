@@ -3,14 +3,12 @@
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.service.online.folds import dense, fold, learn, named, new_model
-from tests.support.cases import for_each
+from tests.service.online.folds import dense, learn, named, new_model
 
 from manylabel_service.errors import InvalidExample
-from manylabel_service.hosting.examples import Example, Labels
 from manylabel_service.online.state import stream_offsets as stream_lines
-from manylabel_service.online.state.apply import ApplyResult, LogEntry
-from manylabel_service.online.state.log_entries import StreamPart, Update
+from manylabel_service.online.state.apply import ApplyResult
+from manylabel_service.online.state.log_entries import StreamPart
 from manylabel_service.online.state.model import OnlineModel
 from manylabel_service.online.state.outcome import UpdateOutcome
 
@@ -48,21 +46,6 @@ def test_what_is_learnt_of_an_overlap_is_what_would_have_been_learnt_without_it(
     send(straight, "s", 1, 2, 5)
     send(straight, "s", 6, 7)
     assert model.to_bytes() == straight.to_bytes()
-
-
-@for_each("max_examples", [1, 2, 3, 100])
-def test_overlapping_updates_of_one_fold(max_examples: int) -> None:
-    example = Example(named(a=1), Labels.all_of(["x"]))
-    parts = [(1, 2, 3), (2, 3, 4), (1,), (4, 5), (5,)]
-    log = [
-        LogEntry(str(i), Update((example,) * len(part), "log", stream=StreamPart("s", part)))
-        for i, part in enumerate(parts, 1)
-    ]
-    model = new_model()
-    outcomes = fold(model, log, max_examples)
-    assert [outcome.learnt for outcome in outcomes] == [3, 1, 0, 1, 0]
-    assert [outcome.replayed for outcome in outcomes] == [False, False, True, False, True]
-    assert (model.updates, model.streams.last("s"), model.position) == (5, 5, "5")
 
 
 def test_the_place_of_a_bad_example_counts_the_lines_skipped() -> None:

@@ -3,13 +3,12 @@
 from typing import Any
 
 import numpy as np
-from tests.service.online.folds import append, fold, learn, new_model, sparse
+from tests.service.online.folds import append, learn, new_model, sparse
 from tests.support.cases import for_each
 
 from manylabel_core.records import RecordEncoder, TextSettings
-from manylabel_service.hosting.examples import Example, Features, Labels
-from manylabel_service.online.state.apply import LogEntry
-from manylabel_service.online.state.log_entries import Describe, Relabel, Rollback, Update
+from manylabel_service.hosting.examples import Features
+from manylabel_service.online.state.log_entries import Describe, Rollback
 from manylabel_service.online.state.model import OnlineModel
 
 FIELDS = {"text": {"fields": ["title", "text"]}}
@@ -95,49 +94,6 @@ def test_which_features_a_word_meets(spec: dict[str, Any], title: str, x: dict[s
         scores = model.predict([example])[0].scores
         assert (scores["p"] > scores["q"]) == meets
         learn(model, (example, []))
-
-
-def test_however_titles_come_to_a_state_it_has_the_same_bits() -> None:
-    """Titles before and after the features, in one entry or in many, changed and renamed on the way."""
-
-    def update(*seeds: int) -> Update:
-        return Update(tuple(Example(report(seed), Labels.all_of([f"a{seed % 3}"])) for seed in seeds), "log")
-
-    changes = [
-        Describe({"a0": {"title": "Otter cub"}, "a5": {"title": "Marten"}}, "log"),
-        update(*range(12)),
-        Describe({"a1": {"title": "Heron", "description": "A bird"}, "a2": {"title": "Otter"}}, "log"),
-        Relabel("a1", "b1", "log"),
-        update(*range(12, 20)),
-        Describe({"a2": {"title": "Beaver and plover"}, "a0": {"title": None}, "new": {"title": "Osprey"}}, "log"),
-        update(20),
-        Relabel("a5", "b1", "log", merges=True),
-        Describe({"a0": {"title": "Otter"}}, "log"),
-        update(*range(21, 40)),
-        Rollback("7", "log"),
-        update(*range(40, 44)),
-        Relabel("a2", None, "log"),
-        update(*range(44, 50)),
-    ]
-    log = [LogEntry(str(at), change) for at, change in enumerate(changes, 1)]
-    restored, states = new_model(**FIELDS), dict[str, bytes]()
-    for entry in log:
-        fold(restored, [entry], states=states)
-        restored = OnlineModel.from_bytes(restored.to_bytes())
-        states[entry.position] = restored.to_bytes()
-    for size in (1, 5, 100):
-        model = new_model(**FIELDS)
-        fold(model, log, size, states)
-        assert model.to_bytes() == restored.to_bytes()
-        assert model.nbytes > 0
-        assert model.titles is not None
-        assert restored.titles is not None
-        assert model.titles.nbytes == restored.titles.nbytes
-    seed = OnlineModel.from_bytes(model.seed("seed"), requests=False)
-    assert seed.predict([report(7)]) == model.predict([report(7)])
-    assert best(model, record("w1 osprey")) == "new"
-    words = model.learner.arrays()["stack.titles.words"]
-    assert len(words) == len({"otter", "marten", "heron", "bird", "beaver", "and", "plover", "osprey"})
 
 
 def test_a_rollback_keeps_the_titles_of_now_and_their_words() -> None:

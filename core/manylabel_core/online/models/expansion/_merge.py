@@ -50,7 +50,7 @@ def find_partner(alpha, alpha_norms, slot, column, n_vectors):  # type: ignore[n
         if v in (slot, nearest):
             continue
         ab = _product(alpha, slot, v)
-        if _least_loss(a, alpha_norms[v], ab, column[v]) < least:  # else no h can be better
+        if _least_loss(a, alpha_norms[v], ab, column[v]) < least:  # otherwise no h is better
             mixture, loss = best_mixture(a, alpha_norms[v], ab, column[v])
             if loss < least:
                 partner, h, least = v, mixture, loss

@@ -24,7 +24,7 @@ from manylabel_core.online.models._kernel_column import kernel_column
 from manylabel_core.online.models.linear._table import squared_norm
 
 RIDGE = 1e-4
-"""How much of a vector every other is sure to be unlike it."""
+"""Share of a vector that is treated as independent of all others."""
 
 MAX_COEFFICIENT = 1e30
 """Coefficients of vectors that are small in feature space saturate here."""

@@ -13,11 +13,9 @@ from manylabel_core.online.models.expansion.support import SupportVectors
 from manylabel_core.online.models.kernel_settings import KernelSettings
 
 MEMORY = 100
-"""With each merger the coefficients of all but the newest vector shrink by 1 / (MEMORY budget).
-
-The losses of mergers are noise that later updates do not wholly correct: without shrinking it adds up, and shows after
-100,000 examples. A regularised machine, for which the method was made, shrinks by its gradient steps.
-"""
+"""Number of budgets of mergers after which coefficients have decayed: each merger shrinks all but the newest by 1 /
+(MEMORY budget). Losses of mergers are noise that later updates do not wholly correct; without decay it shows after
+100,000 examples. A regularised machine, for which the method was made, decays by its gradient steps."""
 
 
 class Merge(Strategy):

@@ -22,7 +22,7 @@ from manylabel_core.storage import MAX_WEIGHT, check_n_seen, check_range, check_
 
 
 class Expansion(Model):
-    """An expansion has coefficients for each support vector, and an intercept.
+    """Kernel model: coefficients for each support vector, and an intercept.
 
     Where the mean of the coefficients is asked for, there is a second plane of all of them (see `_expansion`).
 
@@ -74,7 +74,7 @@ class Expansion(Model):
             listed = slice(targets.indptr[i], targets.indptr[i + 1])
             truth = targets.indices[listed], targets.signs[listed], targets.complete[i]
             k, tau = x.own + self._constant**2, np.empty(1 + n_labels)
-            # k is 0 where x is 0 in feature space: nothing can be learnt along it
+            # k is 0 if x is 0 in feature space: no update changes its scores
             if k > 0.0 and update_one(self._update, weight, n_labels, k, planes[0], *truth, tau):
                 self._add(x, tau)
             self._n_seen[: 1 + n_labels] += 1

@@ -29,7 +29,7 @@ REFRESH = 4
 """Multiple of the budget of replaced vectors after which the inverse is computed again, to bound rounding errors."""
 
 TOLERANCE = 1e-3
-"""How far the inverse of a state times its matrix may be from the identity."""
+"""Maximum distance from the identity of the product of a restored matrix and its inverse."""
 
 
 class Project(Strategy):
@@ -58,7 +58,7 @@ class Project(Strategy):
         self._scales[n] = scale
         support.add(x.features, x.values, x.norm, tau)
         if not fits(self._inverse, product, rest, n):
-            self._project(support, n, product / max(1.0, 1.0 + RIDGE - rest))  # at most as long as it is
+            self._project(support, n, product / max(1.0, 1.0 + RIDGE - rest))  # at most the length of the vector
         elif n < self._budget:
             self._inverse = enlarged(self._inverse, (n + 1, n + 1))
             border(self._inverse, product, rest, n)

@@ -11,7 +11,7 @@ from manylabel_core.online.models.expansion.support import SupportVectors
 
 
 class Example(NamedTuple):
-    """An example has its values, its kernel with the vectors and with itself, its squared norm, and scratch."""
+    """Values of an example, its kernel with the vectors and with itself, its squared norm, and scratch space."""
 
     features: NDArray[np.int32]
     values: NDArray[Any]
@@ -22,7 +22,7 @@ class Example(NamedTuple):
 
 
 class Strategy:
-    """A strategy takes new support vectors in, and keeps them as few as is allowed; this one keeps them all."""
+    """Budget strategy: it adds support vectors and enforces the budget; this base class keeps all vectors."""
 
     separate_intercept = False
     """True if the constant that is added to the kernel has coefficients of its own, which no strategy touches."""

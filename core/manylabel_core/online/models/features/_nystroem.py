@@ -20,7 +20,7 @@ from manylabel_core.compiled import compiled
 from manylabel_core.online.models._kernel_column import kernel_column
 
 MAX_LENGTH = 1e15
-"""Most that sqrt(K(x, x)) counts for, as a value of an example."""
+"""Upper bound of sqrt(K(x, x)) in a feature."""
 
 
 @compiled

@@ -10,7 +10,7 @@ from manylabel_core.rows import Rows
 
 
 class FeatureMap(Protocol):
-    """A map makes features of examples; their inner products are a kernel's, or nearly."""
+    """Map of examples to features whose inner products are, or approximate, a kernel."""
 
     @property
     def n_columns(self) -> int:

@@ -17,7 +17,7 @@ from manylabel_core.storage import check_size
 
 
 class FeatureModel(Model):
-    """A feature model is a linear model on the features of a map."""
+    """Linear model on the features of a map."""
 
     def __init__(self, features: FeatureMap, linear: LinearModel) -> None:
         self._map, self._linear = features, linear

@@ -33,7 +33,7 @@ def adaptive_implicit_update(table, rows, x, eta, delta, weight, scores, signs, 
     eta : float
     delta : float, of the table's type
     weight : float
-        What the loss of the example, and so its gradient, is multiplied by.
+        Factor of the loss of the example, and so of its gradient.
     scores, signs : arrays of shape (1 + n_labels,), float64 and int8
         Before the update; +1 relevant, -1 irrelevant, 0 unknown.
     scratch : tuple of arrays

@@ -25,7 +25,7 @@ def adaptive_multipass_update(  # type: ignore[no-untyped-def]
     eta : float
     delta : float, of the table's type
     weight : float
-        What the loss of the example, and so its gradient, is multiplied by.
+        Factor of the loss of the example, and so of its gradient.
     passes : int
     scores, signs : arrays of shape (1 + n_labels,), float64 and int8
         Before the update; +1 relevant, -1 irrelevant, 0 unknown.

@@ -215,7 +215,7 @@ def _set_direction(squares, constant, values, rows, x, direction, parts):  # typ
         for p in range(len(x)):
             direction[p] = x[p]
         return squared_norm(values, constant)
-    for p in range(len(x)):  # loops of their own, so that the one between becomes vector instructions
+    for p in range(len(x)):  # separate loops, so that the middle loop is vectorised
         parts[p] = squares[rows[p]]
     for p in range(len(x)):
         direction[p] = x[p] / np.sqrt(1.0 + parts[p])

@@ -55,14 +55,14 @@ def add_products(table, features, values, scores):  # type: ignore[no-untyped-de
 
 @compiled
 def _add_row(numbers, weights, value, scores):  # type: ignore[no-untyped-def]
-    if numbers[len(numbers) - 1] == len(numbers) - 1:  # none is missing up to the last
+    if numbers[len(numbers) - 1] == len(numbers) - 1:  # all up to the last are present
         dense = weights.reshape(-1)
         for column in range(len(dense)):
             scores[column] += value * dense[column]
     else:
         for k in range(len(numbers)):
             block, own = weights[k], scores[numbers[k] * BLOCK : numbers[k] * BLOCK + BLOCK]
-            for j in range(len(block)):  # a length that is not known when it is compiled becomes vector instructions
+            for j in range(len(block)):  # a length that is unknown at compile time lets the loop be vectorised
                 own[j] += value * block[j]
 
 
@@ -97,7 +97,7 @@ def seek(own, block, k):  # type: ignore[no-untyped-def]
     n = len(own)
     if k < n and own[k] < block:
         high = min(block, n)
-        low = min(max(k + 1, block - (own[n - 1] - (n - 1))), high)  # no more are missing than up to the last
+        low = min(max(k + 1, block - (own[n - 1] - (n - 1))), high)  # only indices up to the last are missing
         while low < high:
             middle = (low + high) // 2
             if own[middle] < block:

@@ -90,7 +90,7 @@ def score_plane(table, plane, constant, features, values, scores):  # type: igno
         scores[column] = constant * table[0, plane, column]
     known = np.searchsorted(features, len(table) - 1)
     last = known // 4 * 4
-    for p in range(0, last, 4):  # in fours: a quarter of the passes over the scores, the same order of sums
+    for p in range(0, last, 4):  # four at a time: a quarter of the passes over the scores, and the same order of sums
         a, b, c, d = _row(features[p]), _row(features[p + 1]), _row(features[p + 2]), _row(features[p + 3])
         u, v, w, x = (
             np.float64(values[p]),

@@ -41,7 +41,7 @@ GROWTH_PARTS = 16
 """Divisor of the growth of the pool between these bounds: it grows by this share of its blocks."""
 
 MAX_PLACES = 2**31 - 1
-"""Most blocks of the pool: places are counted in int32."""
+"""Maximum number of blocks in the pool, which int32 can index."""
 
 Parts = tuple[NDArray[np.int64], NDArray[np.int32], NDArray[Any]]
 """For every row the end of its blocks; the numbers of blocks; their weights, shape (n_blocks, 8)."""
@@ -68,7 +68,7 @@ class SparseTable:
     Attributes
     ----------
     parts : tuple
-        What compiled functions take.
+        Arrays that are passed to the compiled functions.
     """
 
     def __init__(self, dtype: Any) -> None:
@@ -195,7 +195,7 @@ def _longer(arrays: list[NDArray[Any]], length: int) -> NDArray[Any]:
     shape = length, *array.shape[1:]
     try:
         array.resize(shape)
-    except ValueError:  # the array has another reference
+    except ValueError:  # another reference to the array exists
         longer = np.empty(shape, array.dtype)
         longer[: len(array)] = array
         return longer

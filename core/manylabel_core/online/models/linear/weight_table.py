@@ -20,7 +20,7 @@ from manylabel_core.storage import MAX_WEIGHT, check_range, enlarged
 
 
 class WeightTable:
-    """A table has a row for each feature, after one for the constant feature, and a column for each label.
+    """Weights with a row per feature, after one for the constant feature, and a column per label.
 
     Column 0 is that of the threshold. A sparse table has the row of the constant feature in a dense one.
 
@@ -92,7 +92,7 @@ class WeightTable:
         rows, parts = 1 + n_features, empty_parts(dense.dtype)
         if sparse is not None and self._is_sparse(n_features, n_labels):
             rows, parts = 1, sparse.pack(n_features)
-        elif sparse is not None:  # room was made for a larger one
+        elif sparse is not None:  # the capacity was reserved for a larger one
             dense = np.concatenate([dense[:, 0, : 1 + n_labels], sparse.dense(n_features, 1 + n_labels)])[:, np.newaxis]
         named = _named(name, parts) if self.can_be_sparse else {}
         return {name: dense[:rows, 0, : 1 + n_labels], **named}

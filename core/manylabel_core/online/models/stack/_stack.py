@@ -237,7 +237,7 @@ def _solve(matrix, ridge, vector):  # type: ignore[no-untyped-def]
     """
     n = len(vector)
     for j in range(n):
-        pivot = matrix[_at(j, j)]  # becomes its inverse
+        pivot = matrix[_at(j, j)]  # replaced by its inverse
         for label in range(len(pivot)):
             pivot[label] = 1.0 / max(pivot[label] + ridge, 0.5 * ridge)
         for i in range(j + 1, n):

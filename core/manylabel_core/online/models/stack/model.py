@@ -32,11 +32,11 @@ MAX_CURVATURE = 1e15
 """More than the curvatures of any number of examples come to, with a million labels, whatever they weigh."""
 
 MIN_CURVATURE = -0.5
-"""In no direction is a curvature below, with rounding; together with a ridge it is above 0."""
+"""Lower bound of the curvature in any direction, rounding included; with a ridge it is above 0."""
 
 
 class Stack(Model):
-    """A stack gives every label log-odds, by the margins of its experts and its recent share; the threshold is 0.
+    """Logistic combination of the margins of the experts and the recent share of each label; the threshold is 0.
 
     Experts learn each for itself, as if the others were not there. `_stack` has the equations.
 
@@ -93,7 +93,7 @@ class Stack(Model):
         vectors: VectorRows | None = None,
     ) -> None:
         size = self._rows_at_once(scores)
-        if len(scores) <= size:  # the usual call, in one part
+        if len(scores) <= size:  # the common case: a single part
             self._learn_part(rows, targets, scores, vectors)
             return
         for first in range(0, len(scores), size):
@@ -124,7 +124,7 @@ class Stack(Model):
         size = self._rows_at_once(scores)
         for first in range(0, len(scores), size):
             last = min(first + size, len(scores))
-            if last - first == len(scores):  # the usual call, in one part
+            if last - first == len(scores):  # the common case: a single part
                 self._score_part(rows, scores, vectors, new)
             else:
                 part = None if vectors is None else vectors.part(first, last)

@@ -13,14 +13,14 @@ from manylabel_core.rows import MAX_COLUMNS, Rows
 from manylabel_core.storage import check_range
 
 MAX_TITLE_WORDS = 100
-"""Most words of a title."""
+"""Maximum number of words of a title."""
 
 PARTS = ("words", "ends", "places", "features")
 """Names of the arrays of a state."""
 
 
 class NewWords(NamedTuple):
-    """The words of features that were never learnt.
+    """Words of features that were never learnt.
 
     Attributes
     ----------

@@ -1,1 +1,1 @@
-"""Compressed bodies: requests are unpacked as they come, within bounds, and answers packed where that is asked for."""
+"""Compressed bodies: requests are decompressed within limits, responses are compressed on request."""

@@ -37,10 +37,10 @@ class Compressor(Protocol):
     """A packer makes one body, portion by portion."""
 
     def pack(self, data: bytes) -> bytes:
-        """Take the next bytes; return what there is to send."""
+        """Compress the next bytes; return the output so far."""
 
     def flush(self) -> bytes:
-        """Return what there is to send so that all bytes so far can be read."""
+        """Return output with which all bytes so far can be decompressed."""
 
     def end(self) -> bytes:
         """Return the rest."""
@@ -115,7 +115,7 @@ SUPPORTED = ", ".join(name.decode() for name in sorted(CODINGS))
 
 @lru_cache(maxsize=256)
 def accepted(header: bytes) -> Coding | None:
-    """Return the coding that a header Accept-Encoding likes best; of those that it likes alike, the first of ours."""
+    """Return the preferred coding of a header Accept-Encoding; among equals, the first in our order."""
     weights = dict(_weights(header))
     liked = [(weights.get(name, weights.get(b"*", 0.0)), coding) for name, coding in CODINGS.items()]
     weight, coding = max(liked, key=lambda each: each[0])
@@ -140,7 +140,7 @@ def _weights(header: bytes) -> Iterator[tuple[bytes, float]]:
 
 
 class Unpacker:
-    """An unpacker unfolds one body, which may be of several frames.
+    """Decompressor of one body, which may have several frames.
 
     Attributes
     ----------
@@ -157,7 +157,7 @@ class Unpacker:
         return self._frame is None
 
     def unpack(self, data: bytes) -> Iterator[bytes]:
-        """Yield what the next bytes of the body unfold to, in portions, some of which may be empty.
+        """Decompress the next bytes of the body, in chunks, some of which may be empty.
 
         Raises
         ------
@@ -186,6 +186,6 @@ class Unpacker:
         return self._frame
 
     def damaged(self, detail: str) -> Problem:
-        """Return the problem of a body that is not what it should be."""
+        """Return the problem for a body that cannot be decompressed."""
         name = self._coding.name.decode()
         return Problem("malformed_request", f"the body is not {name}, as its Content-Encoding says: {detail}")

@@ -46,7 +46,7 @@ class CompressedResponse:
 
     def send(self, message: Message) -> Awaitable[None]:
         """Send the next message."""
-        # No separate coroutine: most answers are sent uncompressed and must not take longer.
+        # No separate coroutine: most responses are sent uncompressed and must not take longer.
         if message["type"] == "http.response.start" and (length := _worthwhile(message["headers"])) != 0:
             self._coding = accepted(self._wanted)
             if self._coding is not None:

@@ -1,4 +1,4 @@
-"""The middleware that unpacks the bodies of requests, and packs those of answers."""
+"""Middleware that decompresses request bodies and compresses response bodies."""
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -9,7 +9,7 @@ from manylabel_service.api.web.held_bodies import BodyBuffer
 
 
 class CompressionMiddleware:
-    """Endpoints see bodies as they were before they were packed, and so do those who wait for answers.
+    """Middleware that hides compression from endpoints and from the middleware inside it.
 
     A request whose coding is not known is left to the endpoint, which refuses it.
 

@@ -1,4 +1,4 @@
-"""The body of a request, unpacked as it is asked for, as far as it keeps to its bounds."""
+"""Request body that is decompressed on demand, within limits."""
 
 import asyncio
 import time
@@ -19,7 +19,7 @@ SLICE_SECONDS = 0.001
 
 
 class DecompressedBody:
-    """The body of one request, unpacked as it is asked for.
+    """Body of one request, decompressed on demand.
 
     Parameters
     ----------
@@ -39,7 +39,7 @@ class DecompressedBody:
         self._slice_ends = 0.0
 
     async def receive(self) -> Message:
-        """Return the next portion, or that the client went away; raise a Problem for what is out of bounds."""
+        """Return the next chunk, or that the client disconnected; raise a Problem if a limit is exceeded."""
         self._slice_ends = self._slice_ends or time.perf_counter() + SLICE_SECONDS
         while True:
             if time.perf_counter() > self._slice_ends:

@@ -1,4 +1,4 @@
-"""The capabilities of a Redis, as it answers at the start."""
+"""Capabilities of a Redis server, inspected at the start."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Capabilities:
 
 
 async def inspect(connection: Connection) -> Capabilities:
-    """Ask the server what it is, and assess the answers.
+    """Query the server for its version and settings, and assess the results.
 
     Raises
     ------
@@ -71,7 +71,7 @@ def assess(info: Mapping[str, Any], directives: Mapping[str, str], address: str)
         )
     aof = {1: "on", 0: "off"}.get(info.get("aof_enabled", -1), UNKNOWN)
     is_cluster = info.get("cluster_enabled") == 1
-    # A client of a cluster has no connection of its own to wait on.
+    # A cluster client has no dedicated connection to wait on.
     appendfsync = directives["appendfsync"]
     syncs = aof == "on" and appendfsync != "no"  # otherwise there is nothing to wait for
     can_wait = version is not None and version >= WAITAOF and syncs and not is_cluster
@@ -106,7 +106,7 @@ def _warnings(facts: Mapping[str, str], directives: Mapping[str, str]) -> list[s
 
 def _policy(info: Mapping[str, Any], directives: Mapping[str, str]) -> str:
     told = str(info.get("maxmemory_policy", directives["maxmemory-policy"]))
-    # Without a limit, nothing is ever thrown away.
+    # Without a memory limit, Redis never evicts keys.
     limit = info.get("maxmemory", directives["maxmemory"])
     return "noeviction" if str(limit) == "0" and told.startswith("volatile") else told
 

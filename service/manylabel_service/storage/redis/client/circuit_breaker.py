@@ -10,7 +10,7 @@ LONGEST_WAIT_SECONDS = 1.0
 
 
 class CircuitBreaker:
-    """A circuit breaker lets one call at a time try after a failure, at growing intervals; the others fail at once.
+    """Circuit breaker: after a failure one call at a time is tried, with exponential backoff; the others fail at once.
 
     So the calls of a busy server neither pile up in front of a Redis that does not answer, nor fall upon it together
     when it is back.
@@ -31,7 +31,7 @@ class CircuitBreaker:
         return self._failure is not None
 
     def before_call(self) -> BaseException | None:
-        """Return the last error if no call may be made now; None if this one may.
+        """Return the last error if no call is allowed now; None if it is.
 
         While the breaker is open, the call that may is a trial: no other may be made before `end_trial`.
         """

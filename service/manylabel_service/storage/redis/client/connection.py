@@ -1,4 +1,4 @@
-"""Calls to Redis that end in time, are sent once, and survive the callers who gave up.
+"""Calls to Redis with a timeout, sent once, and completed even if the caller is cancelled.
 
 Each call runs in a separate task: a caller that is cancelled stops waiting, and the call continues to read its reply,
 so no connection is reused with a reply still due. The retries of the client library are off: a lost reply
@@ -36,7 +36,7 @@ Client = redis.asyncio.Redis | RedisCluster
 
 
 class Connection:
-    """A connection joins one store with its Redis.
+    """Connection of one store to its Redis.
 
     Parameters
     ----------
@@ -50,7 +50,7 @@ class Connection:
         self.timeout_seconds = timeout_seconds
         self.breaker = CircuitBreaker()
         self.client: Client = self._plain_client(timeout_seconds)
-        # Blocking reads wait for as long as they ask for, and must not take the turn of others.
+        # Blocking reads wait as long as they request, so they must not use the connections of other calls.
         self._waiting_client = self._plain_client(timeout_seconds + BLOCK_SECONDS)
         self._tasks = BackgroundTasks()
         self._blocking: set[asyncio.Task[Any]] = set()
@@ -73,7 +73,7 @@ class Connection:
     async def close(self) -> None:
         """Release all resources; calls in progress are completed first, blocking reads are cancelled."""
         while self._blocking:
-            # More than once: one that is just connecting may lose a cancellation.
+            # More than once: a task that is connecting may lose a cancellation.
             for task in self._blocking:
                 task.cancel()
             await asyncio.wait(self._blocking, timeout=0.05)
@@ -91,7 +91,7 @@ class Connection:
         sync: bool = False,
         left_behind: Callable[[asyncio.Task[Any]], None] | None = None,
     ) -> list[Any]:
-        """Run a script; return what it answers, the first element as text.
+        """Run a script; return its result, with the first element as text.
 
         Parameters
         ----------
@@ -105,7 +105,7 @@ class Connection:
         async def call() -> list[Any]:
             try:
                 return cast(list[Any], await execute("EVALSHA", script.digest, *rest))
-            except failed.NoScriptError:  # nothing was run; after a restart Redis has to be told it again
+            except failed.NoScriptError:  # the script did not run; after a restart Redis must be sent it again
                 return cast(list[Any], await execute("EVAL", script.text, *rest))
 
         answer = await self._call(call(), left_behind)
@@ -139,7 +139,7 @@ class Connection:
         if trial:
             task.add_done_callback(lambda _: self.breaker.end_trial())
         try:
-            # To get a turn and to connect, then to be answered.
+            # Timeouts to get a connection and to connect, then to get a response.
             await asyncio.wait((task,), timeout=2 * self.timeout_seconds)
         finally:
             if left_behind is not None and not task.done():
@@ -157,7 +157,7 @@ class Connection:
     async def wait(self, *words: Argument) -> Any:
         """Execute a command that blocks for `BLOCK_SECONDS` at most; a caller that gives up ends it."""
         if self.breaker.is_open:
-            await self.command("PING")  # a trial that does not block: the others would wait for its end
+            await self.command("PING")  # a trial that does not block, or the others would wait for its end
         work = self._waiting_client.execute_command(*words)  # type: ignore[no-untyped-call]
         task = self._tasks.begin(self._attempt(work))
         self._blocking.add(task)
@@ -192,14 +192,14 @@ class Connection:
 
     async def _forget_idle(self) -> None:
         """Close idle connections: they may be dead too, and each dead one would cost a timeout."""
-        if isinstance(self.client, redis.asyncio.Redis):  # that of a cluster does it itself
+        if isinstance(self.client, redis.asyncio.Redis):  # the cluster client does so itself
             await self.client.connection_pool.disconnect(inuse_connections=False)
 
     async def _execute(self, *words: Argument) -> Any:
         return await self.client.execute_command(*words)
 
     async def _execute_synced(self, *words: Argument) -> Any:
-        # On one connection: WAITAOF waits for what its own connection has written.
+        # On one connection, because WAITAOF waits for the writes of its own connection.
         pipeline = self.client.pipeline(transaction=False)
         pipeline.execute_command(*words)
         pipeline.execute_command("WAITAOF", 1, 0, round(self.timeout_seconds * 1000))

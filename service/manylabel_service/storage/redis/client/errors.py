@@ -1,4 +1,4 @@
-"""Errors of Redis and of the connection, turned into those of the service."""
+"""Translation of errors of Redis and of the connection to those of the service."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ _REFUSALS: tuple[tuple[type[Exception], str, bool], ...] = (
     (failed.AuthenticationError, "give the user and the password it knows", False),
 )
 
-# The same by the first word: for what the client library has no class for, and for what happens inside a script, which
-# Redis before 7.0 wraps into a text of its own, as "ERR Error running script (...): -OOM command not allowed ...".
+# By the first word, for errors without a class in the client library, and for errors inside a script, which Redis
+# before 7.0 wraps into text such as "ERR Error running script (...): -OOM command not allowed ...".
 _WORDS = {
     "OOM": _REFUSALS[0][1:],
     "READONLY": _REFUSALS[1][1:],
@@ -36,7 +36,7 @@ UNREACHED = (
     OSError,
     TimeoutError,
 )
-"""No answer; but for the kinds that stand in `_REFUSALS`."""
+"""Errors of a call without a response from Redis, except those in `_REFUSALS`."""
 
 
 def gone(error: BaseException, address: str) -> StorageUnavailable:
@@ -49,8 +49,8 @@ def gone(error: BaseException, address: str) -> StorageUnavailable:
         return StorageUnavailable(
             f"Redis at {address} did not answer in time; see that it runs, and the network", heals=True
         )
-    # A Redis that asks for a certificate, and accepts none that it is shown, closes the connection, and seldom says
-    # why.
+    # A Redis that requires a client certificate and does not accept it closes the connection, usually without an
+    # error.
     asked = ", and that it takes our certificate, if it asks for one (redis_cert_file)" if "rediss:" in address else ""
     return StorageUnavailable(
         f"no connection to Redis at {address} ({_text(error)}); see that it runs{asked}", heals=True
@@ -74,7 +74,7 @@ def unusable(error: StorageUnavailable, address: str) -> StoreUnusable | None:
 
 
 def forbidden(error: StorageUnavailable) -> bool:
-    """Return whether Redis forbids a command, or has it renamed, as managed services do."""
+    """Return whether Redis forbids or renames a command, as managed services do."""
     cause = error.__cause__
     return isinstance(cause, failed.NoPermissionError) or "unknown command" in str(cause)
 

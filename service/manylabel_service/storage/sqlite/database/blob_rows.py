@@ -15,7 +15,7 @@ log = structlog.get_logger()
 
 
 class BlobRows:
-    """The rows of blobs on one connection. Blocking; for the thread of its tables.
+    """Rows of blobs on one connection. Blocking; for the thread of its tables.
 
     Parameters
     ----------

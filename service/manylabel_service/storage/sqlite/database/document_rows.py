@@ -25,11 +25,12 @@ class DocumentRows:
         self._connection = connection
         self._tables = tables
 
-    def put(self, kind: str, name: str, value: bytes, revision: int | None) -> int:
+    def put(self, kind: str, name: str, value: bytes, revision: int | None, least: int = 0) -> int:
         with self._tables.transaction("fsync"):
             self._take(kind, name, revision)
             row = self._connection.execute(
-                "INSERT INTO documents (kind, name, value) VALUES (?, ?, ?)", (kind, name, seal(value, kind, name))
+                "INSERT INTO documents (revision, kind, name, value) VALUES (?, ?, ?, ?)",
+                (self._next(least) if least else None, kind, name, seal(value, kind, name)),
             )
         assert row.lastrowid is not None
         return row.lastrowid
@@ -48,7 +49,7 @@ class DocumentRows:
             "SELECT name, revision, value FROM documents WHERE kind = ? AND revision > ? ORDER BY revision LIMIT ?",
             (kind, after, PAGE_DOCUMENTS),
         )
-        with closing(cursor):  # one left half-way would hold up checkpoints
+        with closing(cursor):  # an open read transaction would block checkpoints
             for row in cursor:
                 documents.append(sealed_document(kind, *row))
                 size_bytes += len(documents[-1].value)
@@ -62,6 +63,10 @@ class DocumentRows:
     def delete(self, kind: str, name: str, revision: int) -> None:
         with self._tables.transaction("fsync"):
             self._take(kind, name, revision)
+
+    def _next(self, least: int) -> int:
+        row = self._connection.execute("SELECT seq FROM sqlite_sequence WHERE name = 'documents'").fetchone()
+        return max(least, (row[0] if row else 0) + 1)
 
     def _take(self, kind: str, name: str, revision: int | None) -> None:
         """Remove the row of a document, which must be at this revision; if `revision` is None, there must be no row."""

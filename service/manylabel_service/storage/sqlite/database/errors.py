@@ -1,4 +1,4 @@
-"""Errors of SQLite and of the file system, turned into those of the service."""
+"""Translation of errors of SQLite and of the file system to those of the service."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 from manylabel_service.errors import DISK_FULL, StorageFull, StorageUnavailable, StoreDamaged, StoreUnusable
 
-# Primary result code -> what the operator should do, and whether the same call succeeds once that is done.
+# Primary result code -> advice for the operator, and whether the same call succeeds afterwards.
 _SQLITE = {
     sqlite3.SQLITE_FULL: ("make space on its disk", True),
     sqlite3.SQLITE_IOERR: ("check its disk, and the quota and file size limit of the server", True),
@@ -32,7 +32,7 @@ def while_running(path: Path) -> Iterator[None]:
         advice, heals = _SQLITE.get(_primary(error), ("see the cause", False))
         detail = f"{path}: {_text(error)}; {advice}"
         raise (StorageFull(detail) if _is_full(error) else StorageUnavailable(detail, heals)) from error
-    except UnicodeDecodeError as error:  # SQLite's message, about a name that is damaged
+    except UnicodeDecodeError as error:  # SQLite's message about a damaged name
         raise StorageUnavailable(f"{path}: {error.object!r}; restore it from a backup", heals=False) from error
     except OSError as error:
         place = f"{error.filename or path}: {error.strerror}"
@@ -73,7 +73,7 @@ def _is_full(error: sqlite3.Error) -> bool:
 
 
 def _primary(error: sqlite3.Error) -> int:
-    code: int = getattr(error, "sqlite_errorcode", -1)  # absent where Python itself refused the call
+    code: int = getattr(error, "sqlite_errorcode", -1)  # absent if Python itself raised the error
     return code & 0xFF if code >= 0 else code
 
 

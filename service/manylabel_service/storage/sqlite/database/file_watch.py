@@ -9,11 +9,12 @@ from pathlib import Path
 from manylabel_service.errors import StorageUnavailable
 
 EVERY_SECONDS = 1.0
-"""Between two looks: what is written to a file without a name is acknowledged for no longer."""
+"""Interval in seconds of checks that the database file still has its name; it bounds how long writes to a deleted file
+are acknowledged."""
 
 
 class FileWatch:
-    """A watch looks, now and then, whether the names of a database still lead to the files that are open.
+    """Periodic check that the names of a database still refer to the open files.
 
     Parameters
     ----------

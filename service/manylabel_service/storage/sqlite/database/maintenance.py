@@ -1,4 +1,4 @@
-"""The upkeep of a store beside answering: it gives back the space of what was deleted, and makes checkpoints."""
+"""Background maintenance of a store: it frees the space of deleted data, and runs checkpoints."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from manylabel_service.storage.sqlite.database.wal_checkpointer import WalCheckp
 from manylabel_service.storage.sqlite.files.snapshot_files import SnapshotFiles
 
 PIECE_SECONDS = 0.002
-"""How long cleaning may keep the writer from appends at a time, about; then it rests as long."""
+"""Approximate maximum of seconds that cleaning keeps the writer from appends at a time; it then pauses as long."""
 
 MAX_PIECE_ROWS = 1 << 14
 
@@ -29,9 +29,9 @@ log = structlog.get_logger()
 
 
 class Maintenance:
-    """Maintenance runs background tasks over the tables and files of one store.
+    """Background tasks over the tables and files of one store.
 
-    What they leave undone, the next opening ends.
+    Unfinished work continues when the store is opened next.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class Maintenance:
         self._turn = asyncio.Lock()
 
     def begin(self, hidden: list[int], trimmed: list[tuple[int, int]]) -> None:
-        """Start to end what a killed process left half deleted.
+        """Start to purge models that a killed process left partly deleted.
 
         Parameters
         ----------
@@ -77,7 +77,7 @@ class Maintenance:
             self._start(self._checkpoint())
 
     def forget(self, incarnation: int) -> None:
-        """Start to remove what is left of a hidden model."""
+        """Start to purge a deleted model."""
         self._start(self._forget(incarnation))
 
     async def drop_entries(self, incarnation: int, through: int) -> bool:

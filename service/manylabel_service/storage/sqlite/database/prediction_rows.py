@@ -59,8 +59,8 @@ class PredictionRows:
         if incarnation not in stored:
             self._stored[incarnation] = self._counted(incarnation)
         with self._tables.transaction("log"):
-            # Remove expired predictions of all models, and more than are added: those of models that are no longer
-            # used go too.
+            # Remove expired predictions of all models, more than are added, so that those of unused models are
+            # removed too.
             oldest = "expires_unix_ms <= ? ORDER BY expires_unix_ms"
             self._remove(stored, oldest, (now_ms,), 2 * len(rows) + MIN_EXPIRED)
             self._remove_ids(stored, incarnation, list(predictions))
@@ -102,7 +102,7 @@ class PredictionRows:
         return removed.size_bytes if removed.rows else None
 
     def _counted(self, incarnation: int) -> _Stored:
-        """Count the predictions of a model: done once, since it takes time for each."""
+        """Count the predictions of a model, once, because it reads each of them."""
         row = self._connection.execute(
             "SELECT count(*), coalesce(sum(length(payload)), 0) FROM predictions WHERE incarnation = ?", (incarnation,)
         ).fetchone()
@@ -110,7 +110,7 @@ class PredictionRows:
 
     def _make_room(self, stored: _Counts, record: ModelMeta, now_ms: int, most: int, most_bytes: int) -> None:
         """Remove expired predictions of a model that has too many; raise PredictionsFull if that is not enough."""
-        # Without the plus sign SQLite looks through all predictions of the model, not through the expired ones.
+        # The plus sign makes SQLite scan the expired predictions, not all predictions of the model.
         expired = "+incarnation = ? AND expires_unix_ms <= ?", (record.incarnation, now_ms)
         while True:
             rows, size_bytes = stored[record.incarnation]

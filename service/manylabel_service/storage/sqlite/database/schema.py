@@ -19,19 +19,19 @@ VERSION = 1
 log = structlog.get_logger()
 
 _SCHEMA = (
-    # AUTOINCREMENT: a number is never given again, also when the newest model is deleted. A model
-    # whose name is NULL is deleted; its row stays until nothing else of it is left. The spec is
-    # sealed with the rest of the row.
+    # AUTOINCREMENT: a number is never reused, even if the newest model is deleted. A model whose name
+    # is NULL is deleted; its row remains until everything else of the model is gone. The checksum of
+    # the row covers the spec.
     """CREATE TABLE models (
         incarnation INTEGER PRIMARY KEY AUTOINCREMENT,
         name TEXT UNIQUE,
         spec BLOB NOT NULL,
         trimmed INTEGER NOT NULL DEFAULT 0
     )""",
-    # One integer (tables.py: incarnation and number in the log) as the key, because then an append
-    # fills the last page of its model's range and nothing else: measured, half the bytes written of
-    # a two-column key. A row has the link before its entry (checksums.py); the last of each log has
-    # no payload, and is replaced by the next entry: so it shows when the end of a log gets lost.
+    # One integer (tables.py: incarnation and number in the log) as the key, so that an append writes
+    # only the last page of its model's range: half the bytes of a two-column key in a measurement. A
+    # row has the link before its entry (checksums.py). The last row of each log has no payload, and
+    # the next entry replaces it, so a lost end of a log is detected.
     "CREATE TABLE entries (key INTEGER PRIMARY KEY, payload BLOB, link INTEGER NOT NULL, time_ms INTEGER NOT NULL)",
     """CREATE TABLE snapshots (
         incarnation INTEGER NOT NULL,
@@ -54,7 +54,7 @@ _SCHEMA = (
         PRIMARY KEY (incarnation, id)
     ) WITHOUT ROWID""",
     "CREATE INDEX predictions_by_end ON predictions (expires_unix_ms)",
-    # AUTOINCREMENT: a revision is never given again, also when the last document is deleted.
+    # AUTOINCREMENT: a revision is never reused, even if the last document is deleted.
     """CREATE TABLE documents (
         revision INTEGER PRIMARY KEY AUTOINCREMENT,
         kind TEXT NOT NULL,
@@ -86,7 +86,7 @@ def connect(path: Path, busy_timeout_seconds: float) -> sqlite3.Connection:
         check_same_thread=False,
         cached_statements=256,
     )
-    # A name that is damaged is told by its checksum, and must not keep the others from being read.
+    # The checksum detects a damaged name, which must not prevent the others from being read.
     connection.text_factory = lambda raw: raw.decode(errors="replace")
     try:
         _check(connection, path)

@@ -44,9 +44,9 @@ from manylabel_service.storage.protocol import (
     position_key,
 )
 
-NUMBER_BITS = 40
-"""Bits of an entry's 63-bit key for its number in the log; those above are the incarnation. Room for 10^12
-entries each in eight million incarnations."""
+NUMBER_BITS = 42
+"""Bits of an entry's 63-bit key for its number in the log; those above are the incarnation. Room for 4 * 10^12
+entries each in two million incarnations. A log that comes from Redis goes on at the milliseconds of Unix time."""
 
 LAST_NUMBER = (1 << NUMBER_BITS) - 1
 
@@ -60,7 +60,7 @@ READ_BYTES = 8 << 20
 
 @dataclass(slots=True)
 class _Log:
-    """A log begins after the number of the last entry trimmed, and ends with the last entry: number, link and time."""
+    """Bounds of a log: the number of the last trimmed entry; number, link and time of the last entry."""
 
     trimmed: int
     last: int
@@ -100,12 +100,12 @@ class Tables:
         except sqlite3.IntegrityError:
             raise ModelExists(name) from None
 
-    def prepare_model(self, name: str, spec: bytes) -> ModelMeta:
-        """Add a hidden model whose log is trimmed through `SEED`; `reveal_model` ends what this begins."""
+    def prepare_model(self, name: str, spec: bytes, at: str = SEED) -> ModelMeta:
+        """Add a hidden model whose log is trimmed through a position; `reveal_model` ends what this begins."""
         if self.find_model(name) is not None:
             raise ModelExists(name)
         with self.transaction("log"):
-            return ModelMeta(name, self._insert_model(None, spec, int(SEED)), spec)
+            return ModelMeta(name, self._insert_model(None, spec, number_of(at)), spec)
 
     def _insert_model(self, name: str | None, spec: bytes, trimmed: int) -> int:
         """Add a model, and the row that ends its log; return the incarnation."""
@@ -121,12 +121,12 @@ class Tables:
             (name, seal(spec, incarnation, name, trimmed), trimmed, incarnation),
         )
 
-    def reveal_model(self, record: ModelMeta, size_bytes: int) -> None:
-        """Store the name of a prepared model and its snapshot at `SEED`."""
+    def reveal_model(self, record: ModelMeta, at: str, size_bytes: int) -> None:
+        """Store the name of a prepared model and the snapshot that it begins with."""
         try:
             with self.transaction("fsync"):
-                self._write_model(record.incarnation, record.name, record.spec, int(SEED))
-                self.put_snapshot_row(record, SEED, size_bytes)
+                self._write_model(record.incarnation, record.name, record.spec, number_of(at))
+                self.put_snapshot_row(record, at, size_bytes)
         except sqlite3.IntegrityError:
             raise ModelExists(record.name) from None
 
@@ -163,15 +163,16 @@ class Tables:
         return [model.record for model in self._models("name IS NOT NULL ORDER BY incarnation")]
 
     def hide_model(self, record: ModelMeta) -> None:
-        """Free the name and let every later call with the record fail; `forget_model` ends what
-        this begins."""
+        """Release the name and make every later call with the record fail (a tombstone); `forget_model` completes the
+        deletion.
+        """
         with self.transaction("fsync"):
             self._find(record)
             self._write_model(record.incarnation, None, b"", LAST_NUMBER)
         self._logs.pop(record.incarnation, None)
 
     def hidden_models(self) -> list[int]:
-        """Return the incarnations that are deleted, but not yet gone."""
+        """Return the incarnations that are deleted but not yet purged."""
         hidden = self._models("name IS NULL")
         return [model.record.incarnation for model in hidden if not model.record.damaged]
 
@@ -180,7 +181,7 @@ class Tables:
         return not any(model.record.damaged for model in self._models("1"))
 
     def forget_model(self, incarnation: int) -> None:
-        """Remove the last traces of a hidden model, once its entries and files are gone."""
+        """Purge the last rows of a deleted model, once its entries and files are gone."""
         with self.transaction("log"):
             self._connection.execute("DELETE FROM snapshots WHERE incarnation = ?", (incarnation,))
             self._connection.execute("DELETE FROM models WHERE incarnation = ?", (incarnation,))
@@ -190,9 +191,8 @@ class Tables:
     def append(self, record: ModelMeta, payloads: Sequence[bytes], after: str, durability: Durability) -> list[Entry]:
         if not payloads:
             raise ValueError("an append needs at least one payload")
-        known = number_of(after)
         log = self._log(record)
-        self._refuse_unknown(record, log, known)
+        known = self._known(record, log, after)
         self.check_open(record)
         one_statement = known >= log.last and len(payloads) < ROWS_PER_INSERT
         now_ms = max(time.time_ns() // 1_000_000, log.time_ms)
@@ -202,7 +202,7 @@ class Tables:
                 entries = self._select(record, log.last, known, -1) if known < log.last else []
                 link = self._insert(record.incarnation, log.last + 1, payloads, log.link, now_ms)
         except sqlite3.Error:
-            self._logs.pop(record.incarnation, None)  # whatever became of it, the file knows
+            self._logs.pop(record.incarnation, None)  # the file shows whether the write succeeded
             raise
         first, log.last, log.link, log.time_ms = log.last + 1, log.last + len(payloads), link, now_ms
         entries += [Entry(str(number), payload, now_ms) for number, payload in enumerate(payloads, first)]
@@ -238,9 +238,8 @@ class Tables:
     def read(self, record: ModelMeta, after: str, limit: int) -> list[Entry]:
         if limit < 1:
             raise ValueError(f"limit must be at least 1, not {limit}")
-        known = number_of(after)
         log = self._log(record)
-        self._refuse_unknown(record, log, known)
+        known = self._known(record, log, after)
         return self._select(record, log.last, known, limit, READ_BYTES)
 
     def entries_after(self, positions: Mapping[ModelMeta, str]) -> dict[ModelMeta, int]:
@@ -252,7 +251,7 @@ class Tables:
         return counts
 
     def mark_trimmed(self, record: ModelMeta, through: str) -> int:
-        """Cut the log in one step; return the last number cut. `drop_entries` gives the space back."""
+        """Trim the log in one step; return the last trimmed number. `drop_entries` frees the space."""
         number = number_of(through)
         log = self._log(record)
         trimmed = max(log.trimmed, min(number, log.last))
@@ -294,7 +293,7 @@ class Tables:
         """
         if record.incarnation in self._staged:
             return
-        self._refuse_unknown(record, self._log(record), number_of(position))
+        self._known(record, self._log(record), position)
 
     def has_snapshot(self, record: ModelMeta, position: str) -> bool:
         self._log(record)
@@ -322,9 +321,12 @@ class Tables:
         ).fetchone()
         return int(total)
 
-    def put_snapshot(self, record: ModelMeta, position: str, size_bytes: int, extent: LogExtent) -> None:
+    def put_snapshot(self, record: ModelMeta, position: str, size_bytes: int, extent: LogExtent, foreign: bool) -> None:
         with self.transaction("fsync"):
-            self.check_position(record, position)
+            if foreign:
+                self._log(record)
+            else:
+                self.check_position(record, position)
             self.put_snapshot_row(record, position, size_bytes, extent)
 
     def put_snapshot_row(
@@ -428,7 +430,7 @@ class Tables:
         row = rows[0] if rows else None
         if row is None or row[1] is not None or not isinstance(row[2], int) or row[0] - base - 1 < trimmed:
             raise damaged_entry(record.name, str(trimmed if row is None else row[0] - base))
-        # If a log is trimmed through its end, its last time is not known; the next entry gets that of the clock.
+        # If a log is trimmed through its end, its last time is unknown; the next entry gets the time of the clock.
         time_ms = rows[1][3] if len(rows) > 1 and isinstance(rows[1][3], int) else 0
         return _Log(trimmed, row[0] - base - 1, row[2], time_ms)
 
@@ -450,11 +452,14 @@ class Tables:
         return model
 
     @staticmethod
-    def _refuse_unknown(record: ModelMeta, log: _Log, known: int) -> None:
-        if known < log.trimmed:
-            raise LogTrimmed(record.name, str(known), str(log.trimmed))
-        if known > log.last:
-            raise LogLost(record.name, str(known))
+    def _known(record: ModelMeta, log: _Log, position: str) -> int:
+        """Return the number of a position that the log has, or ends its trimmed part with."""
+        number = number_of(position)
+        if number < log.trimmed:
+            raise LogTrimmed(record.name, position, str(log.trimmed))
+        if number > log.last or "-" in position:
+            raise LogLost(record.name, position)
+        return number
 
     def _select(self, record: ModelMeta, last: int, after: int, limit: int, limit_bytes: int = -1) -> list[Entry]:
         """Return entries after a number, at most `limit` of them and `limit_bytes` bytes; a negative limit is none.
@@ -469,8 +474,8 @@ class Tables:
             "SELECT key, payload, link, time_ms FROM entries WHERE key > ? AND key <= ? ORDER BY key LIMIT ?",
             (base + after, base + LAST_NUMBER, limit + 1 if limit >= 0 else -1),
         )
-        with closing(cursor):  # one left half-way would hold up checkpoints
-            # The link of a row is that before its entry, so each row vouches for the one before it.
+        with closing(cursor):  # an open read transaction would block checkpoints
+            # A row has the link before its entry, so each row authenticates the one before it.
             for number, (key, payload, before, time_ms) in enumerate(cursor, after + 1):
                 if key != base + number or link not in (None, before):
                     break
@@ -552,8 +557,11 @@ def _checked_part(time_ms: int) -> int:
 
 
 def number_of(position: str) -> int:
-    """Return the number in the log that a position stands for; ValueError if it is none of this store's."""
+    """Return the number in the log that a position stands for; ValueError if it is none.
+
+    A position of Redis has a second number. It is before the log of a model that was moved here, or in no log.
+    """
     key = position_key(position)
-    if len(key) != 1:
-        raise ValueError(f"a position of this store is one number, not {position!r}")
+    if len(key) > 2:
+        raise ValueError(f"a position of a store is one or two numbers, not {position!r}")
     return min(key[0], LAST_NUMBER)

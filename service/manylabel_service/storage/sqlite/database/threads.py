@@ -37,7 +37,7 @@ class Threads:
         self.filer = ThreadPoolExecutor(1, "manylabel-filer")
 
     async def write(self, function: Callable[..., R], *args: object) -> R:
-        """Call a function in the writer, after all that was asked of it before."""
+        """Call a function in the writer thread, after all earlier calls."""
         return await asyncio.get_running_loop().run_in_executor(self.writer, self._run, function, args, self.watch)
 
     async def write_urgent(self, function: Callable[..., R], *args: object) -> R:
@@ -48,11 +48,11 @@ class Threads:
         return await asyncio.get_running_loop().run_in_executor(self.writer, self._run_urgent, function, args)
 
     async def file(self, function: Callable[..., R], *args: object) -> R:
-        """Call a function in the filer, after all that was asked of it before."""
+        """Call a function in the filer thread, after all earlier calls."""
         return await asyncio.get_running_loop().run_in_executor(self.filer, self._run, function, args)
 
     async def end(self, last: Callable[[], None]) -> None:
-        """Finish what is under way, for callers that were cancelled too, then call `last`, then end."""
+        """Complete all calls, cancelled callers included, then call `last` and stop."""
         self.watch = None
         await asyncio.to_thread(self.filer.shutdown)
         try:

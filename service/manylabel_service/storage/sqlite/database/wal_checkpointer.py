@@ -14,7 +14,7 @@ the commit."""
 
 
 class WalCheckpointer:
-    """A checkpointer decides when the write-ahead log is copied into the database, and does it in two steps.
+    """Scheduler of WAL checkpoints, which run in two steps.
 
     SQLite's own way is to do it all in the commit that crosses the threshold, which then waits for
     the disk. Here the bulk is copied over another connection while appends go on. They make the log
@@ -37,7 +37,7 @@ class WalCheckpointer:
 
     def count(self, payload_bytes: int) -> None:
         """Count a transaction that wrote this payload."""
-        # At least the page begun before and an inner page of the tree; the exact size is not to be had.
+        # At least the page begun before and an inner page of the tree; the exact size is unknown.
         self._log_bytes += payload_bytes + 2 * PAGE_BYTES
 
     def begin_if_due(self) -> bool:
@@ -51,7 +51,7 @@ class WalCheckpointer:
     def copy(self) -> None:
         """Copy the bulk, beside the writer."""
         self._other.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
-        # SQLite leaves this to the connection that copies the last page, which is the writer.
+        # SQLite leaves this to the connection that copies the last page: the writer.
         os.fsync(self._descriptor)
 
     def finish(self) -> None:

@@ -56,7 +56,7 @@ class SnapshotFiles:
     def read(self, incarnation: int, position: str) -> memoryview | None:
         """Return the bytes of a file in a buffer of their own, None if it is missing."""
         try:
-            # No bytes object, which could not be written to.
+            # Not a bytes object, because it must be writable.
             return np.fromfile(self._file(incarnation, position), dtype=np.uint8).data
         except FileNotFoundError:
             return None

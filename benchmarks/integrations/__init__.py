@@ -1,0 +1,1 @@
+"""Programs that people already run, beside ManyLabel or connected to it."""

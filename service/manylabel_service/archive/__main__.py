@@ -1,0 +1,132 @@
+"""The program: ``python -m manylabel_service.archive backup|restore [flags]``, with the flags of a server."""
+
+import argparse
+import asyncio
+import sys
+from datetime import datetime
+
+from manylabel_service.clock import rfc3339, unix_ms
+from manylabel_service.errors import ServiceError
+from manylabel_service.programs import Parser, start
+from manylabel_service.settings import Settings
+from manylabel_service.storage.places import open_place
+from manylabel_service.storage.places.place import ArchiveError
+from manylabel_service.storage.protocol import position_key
+
+_EPILOG = (
+    "Which store it is, the settings of a server say: --data-dir, --store, --config, or MANYLABEL_STORE and so on "
+    "(manylabel serve --help). "
+)
+_DESCRIPTIONS = {
+    "backup": "Write all that is new in a store to an archive: models with their logs, versions, datasets, keys and "
+    "webhooks.",
+    "restore": "Make a store of an archive, as it was last or at a time.",
+}
+_WHEN = {
+    "backup": "A server that has a data directory must be stopped first; on Redis it may run.",
+    "restore": "All servers and workers of the store must be stopped first.",
+}
+_LEFT = "not in an archive: stored predictions, jobs, the audit log, queues of webhooks, manual snapshots\n"
+
+
+def main() -> int:
+    """Back a store up, or restore one.
+
+    Returns
+    -------
+    int
+        The exit status: 0 when all of it is done, 1 if something was refused, 2 for wrong usage.
+    """
+    given = parser(*sys.argv[1:2]).parse_args()
+    settings = start(["--log-level", "error", *given.flags], program=f"manylabel {given.direction}")
+    try:
+        told = asyncio.run(_backup(given, settings) if given.direction == "backup" else _restore(given, settings))
+    except (ArchiveError, ServiceError, ValueError, OSError) as error:
+        sys.stderr.write(f"manylabel {given.direction}: {error}\n")
+        return 1
+    sys.stdout.write(told)
+    return 0
+
+
+async def _backup(given: argparse.Namespace, settings: Settings) -> str:
+    # Only now: numerical libraries take seconds to load, and --help needs none.
+    from manylabel_service.archive.mark import check_complete
+    from manylabel_service.archive.shipping import Shipper
+    from manylabel_service.storage import open_store
+    from manylabel_service.storage.address import is_redis
+    from manylabel_service.storage.sqlite.engine import DATABASE
+
+    address = given.to or settings.archive
+    if address is None:
+        raise ValueError("say where the archive is: --to ADDRESS, or the setting archive")
+    place = open_place(address)
+    # To open a store would make one.
+    if not is_redis(settings.store) and not (settings.data_dir / DATABASE).exists():
+        raise ValueError(f"there is no store in {settings.data_dir}; --data-dir names another directory")
+    store = open_store(settings)
+    await store.open()
+    try:
+        await check_complete(store)
+        objects, size_bytes = await Shipper(store, place).ship()
+    finally:
+        await store.close()
+    return f"wrote {objects} objects, {size_bytes:,} bytes, to {address}\n{_LEFT}"
+
+
+async def _restore(given: argparse.Namespace, settings: Settings) -> str:
+    from manylabel_service.archive.restoring import restore
+    from manylabel_service.storage import open_store
+
+    if isinstance(given.until, str) and given.model is None:
+        raise ValueError("a position belongs to one model: say --model too, or give --until a time")
+    place = open_place(given.archive_address)
+    store = open_store(settings)
+    await store.open()
+    try:
+        restored = await restore(place, store, settings, until=given.until, model=given.model)
+    finally:
+        await store.close()
+    lines = [f"restored the backup of {rfc3339(restored.unix_ms)} from {given.archive_address}"]
+    for name, (origin, here) in restored.models.items():
+        moved = "" if here == origin else f", which is {here} in this store"
+        lines.append(f"model {name}: position {origin}{moved}")
+    lines.append(f"{restored.datasets} datasets, {restored.keys} keys")
+    return "\n".join(lines) + f"\n{_LEFT}"
+
+
+def _until(text: str) -> str | int:
+    """Return a position, or a time in milliseconds of Unix time."""
+    try:
+        position_key(text)
+    except ValueError:
+        pass
+    else:
+        return text
+    try:
+        at = datetime.fromisoformat(text)
+    except ValueError:
+        at = None
+    if at is None or at.tzinfo is None:
+        raise argparse.ArgumentTypeError(f"must be a position, or a time such as 2026-11-27T10:02:00Z, not {text!r}")
+    return unix_ms(at)
+
+
+def parser(direction: str = "backup") -> Parser:
+    """Return the parser of the arguments, of which the direction is the first."""
+    epilog = _EPILOG + _WHEN.get(direction, "")
+    made = Parser(f"manylabel {direction}", description=_DESCRIPTIONS.get(direction, ""), epilog=epilog)
+    made.add_argument("direction", choices=_DESCRIPTIONS, help=argparse.SUPPRESS)
+    if direction == "restore":
+        made.add_argument(
+            "--from", dest="archive_address", metavar="ADDRESS", required=True, help="the archive, file:///DIRECTORY"
+        )
+        when = "as it was at a time (RFC 3339), or with --model at a position"
+        made.add_argument("--until", type=_until, metavar="TIME|POSITION", help=when)
+        made.add_argument("--model", metavar="NAME", help="only this model, into a store that does not have it")
+    else:
+        made.add_argument("--to", metavar="ADDRESS", help="the archive (default: the setting archive)")
+    return made
+
+
+if __name__ == "__main__":
+    sys.exit(main())

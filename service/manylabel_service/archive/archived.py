@@ -1,0 +1,141 @@
+"""Reads an archive: its catalogues, and one model as if it was in a store."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from typing import Any, cast
+
+from manylabel_service.archive import layout
+from manylabel_service.archive.layout import ArchivedModel, LogPart, NoCatalogue, Origin, StoreCatalogue
+from manylabel_service.clock import rfc3339
+from manylabel_service.errors import LogLost, LogTrimmed
+from manylabel_service.storage import Entry, ModelMeta, SnapshotMeta, Store, position_key
+from manylabel_service.storage.places.place import ObjectDamaged, ObjectMissing, Place
+
+
+async def find_catalogue(place: Place, until_ms: int | None) -> tuple[StoreCatalogue, Origin]:
+    """Return the newest catalogue, or the newest up to a time, and the store that it is of.
+
+    Raises
+    ------
+    NoCatalogue, ObjectMissing, ObjectDamaged, PlaceUnavailable
+    """
+    stores = [key.removeprefix(layout.STORES) for key in await place.keys(layout.STORES)]
+    keys = [key for store in stores for key in await place.keys(layout.catalogue_prefix(store))]
+    if not keys:
+        raise NoCatalogue("the archive has no backup")
+    keys.sort(key=lambda key: key.rpartition("/")[2])
+    reached = [key for key in keys if until_ms is None or layout.catalogue_ms(key) <= until_ms]
+    if not reached:
+        raise NoCatalogue(f"the archive begins at {rfc3339(layout.catalogue_ms(keys[0]))}, after the time of --until")
+    key = reached[-1]
+    catalogue = StoreCatalogue.from_bytes(key, await place.get(key))
+    name = layout.store_key(catalogue.store)
+    try:
+        return catalogue, Origin.model_validate_json(await place.get(name))
+    except ValueError as error:
+        raise ObjectDamaged(name, str(error)) from error
+
+
+class ArchivedLog:
+    """The log and the states of a model in an archive, for those who read a store.
+
+    It has the parts of a `Store` that `PastStates` and `HistoryReader` read: a log that was trimmed through the
+    beginning of the timeline, and a snapshot for each state.
+
+    Attributes
+    ----------
+    record : the model.
+    through : the end of the log, or of what is there without a gap.
+    missing : what is missing after `through`; None if nothing is known to be.
+    """
+
+    def __init__(self, place: Place, store: str, model: ArchivedModel) -> None:
+        self.record = ModelMeta(model.name, model.incarnation, model.spec)
+        self.begin = self.through = model.begin
+        self.states: list[str] = []
+        self.missing: ObjectMissing | None = None
+        self._model = model
+        self._place = place
+        self._prefix = layout.timeline_prefix(store, model.incarnation, model.timeline)
+        self._parts: list[LogPart] = []
+        self._decoded: tuple[LogPart, list[Entry]] | None = None
+
+    async def open(self) -> None:
+        """Find what there is; raise PlaceUnavailable."""
+        keys = await self._place.keys(self._prefix)
+        parts = layout.log_parts(keys)
+        self._parts = layout.chain(parts, self._model.begin)
+        self.states = layout.state_positions(keys)
+        if self._parts:
+            self.through = self._parts[-1].through
+        ends = [self._model.through, *(part.through for part in parts)]
+        if position_key(last := max(ends, key=position_key)) > position_key(self.through):
+            what = f"the log of model {self._model.name!r} after position {self.through}, on the way to {last}"
+            self.missing = ObjectMissing(f"{what} ({self._prefix}log/{self.through}_...)")
+
+    @property
+    def as_store(self) -> Store:
+        """This, as those who read a store know it."""
+        return cast(Store, self)
+
+    @property
+    def logs(self) -> ArchivedLog:
+        """Itself."""
+        return self
+
+    @property
+    def snapshots(self) -> _States:
+        """The states."""
+        return _States(self, self._place, self._prefix)
+
+    @property
+    def documents(self) -> _NoDocuments:
+        """None: there is no history beside the log."""
+        return _NoDocuments()
+
+    blobs = None
+
+    async def read(self, record: ModelMeta, after: str, limit: int) -> list[Entry]:
+        """Return the next entries after a position, as `Logs.read`; raises ArchiveError too."""
+        key = position_key(after)
+        if key < position_key(self.begin):
+            raise LogTrimmed(record.name, after, self.begin)
+        part = next((part for part in self._parts if position_key(part.through) > key), None)
+        if part is None:
+            if key != position_key(self.through):
+                raise LogLost(record.name, after)
+            return []
+        if self._decoded is None or self._decoded[0] != part:
+            self._decoded = part, await layout.entries_of(self._place, part)
+        entries = [entry for entry in self._decoded[1] if position_key(entry.position) > key]
+        known = {self.begin, part.after, *(each.through for each in self._parts)}
+        if after not in known and all(entry.position != after for entry in self._decoded[1]):
+            raise LogLost(record.name, after)
+        return entries[:limit]
+
+
+class _States:
+    """The states of a timeline, as snapshots."""
+
+    def __init__(self, archived: ArchivedLog, place: Place, prefix: str) -> None:
+        self._archived = archived
+        self._place = place
+        self._prefix = prefix
+
+    async def all(self, record: ModelMeta) -> list[SnapshotMeta]:
+        return [SnapshotMeta(position, 0, 0) for position in reversed(self._archived.states)]
+
+    async def get(self, record: ModelMeta, position: str) -> memoryview | None:
+        try:
+            return memoryview(bytearray(await self._place.get(layout.state_key(self._prefix, position))))
+        except ObjectMissing:
+            return None
+
+    async def read(self, record: ModelMeta, position: str) -> AsyncGenerator[bytes, None]:
+        yield await self._place.get(layout.state_key(self._prefix, position))
+
+
+class _NoDocuments:
+    async def get(self, kind: str, name: str) -> Any:
+        return None

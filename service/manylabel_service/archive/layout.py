@@ -1,0 +1,216 @@
+"""The objects of an archive: their keys, what is in them, and how they are checked.
+
+::
+
+    stores/STORE                                         which stores this one was restored from
+    STORE/catalogue/<unix ms>-<random>                   documents, models and blobs of the store at a time
+    STORE/blobs/<key>                                    a blob of the store: a dataset, or a version of a model
+    STORE/models/<incarnation>/<timeline>/log/<after>_<through>   entries of a log, a segment
+    STORE/models/<incarnation>/<timeline>/state/<position>        a snapshot
+
+A *timeline* is one unbroken log. A store that lost the end of a log, or more of it than was archived, begins another.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Collection, Sequence
+from typing import NamedTuple
+
+from pydantic import Base64Bytes, BaseModel, ConfigDict, Field, ValidationError
+
+from manylabel_service.online.history import segment
+from manylabel_service.storage import Entry, position_key
+from manylabel_service.storage.places.place import ArchiveError, ObjectDamaged, Place, quoted
+
+STORE_ID = r"^[0-9a-f]{32}$"
+
+STORES = "stores/"
+"""Prefix of the objects that name stores."""
+
+MAX_CATALOGUE_BYTES = 1 << 28
+"""Maximum bytes of a catalogue that is read."""
+
+
+class NoCatalogue(ArchiveError):
+    """There is nothing in the archive to restore."""
+
+
+class Origin(BaseModel):
+    """The object that names a store."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    id: str = Field(pattern=STORE_ID)
+    restored_from: tuple[str, ...] = ()
+    """Ids of the store that it was restored from, and of that store's origin, and so on."""
+
+
+class ArchivedDocument(BaseModel):
+    """A document of the store."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    kind: str
+    name: str
+    revision: int = Field(ge=0)
+    value: Base64Bytes
+
+
+class ArchivedModel(BaseModel):
+    """A model of the store."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    name: str
+    incarnation: int = Field(ge=0)
+    spec: Base64Bytes
+    timeline: int = Field(ge=1)
+    begin: str
+    """The position after which the archived log begins; there is a state at it, unless it is the start of the log."""
+    through: str
+    """The position through which the log was archived."""
+
+
+class ArchivedBlob(BaseModel):
+    """A blob of the store."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    key: str
+    size_bytes: int = Field(ge=0)
+    sha256: str
+
+
+class StoreCatalogue(BaseModel):
+    """Documents, models and blobs of a store at a time."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    format: int = Field(ge=1, le=1)
+    store: str = Field(pattern=STORE_ID)
+    unix_ms: int
+    closed: bool
+    """Whether the store had keys."""
+    documents: tuple[ArchivedDocument, ...] = ()
+    models: tuple[ArchivedModel, ...] = ()
+    blobs: tuple[ArchivedBlob, ...] = ()
+
+    def to_bytes(self) -> bytes:
+        """Return the object: the SHA-256 of the JSON, then the JSON."""
+        body = self.model_dump_json().encode()
+        return hashlib.sha256(body).hexdigest().encode() + b"\n" + body
+
+    @classmethod
+    def from_bytes(cls, key: str, data: bytes) -> StoreCatalogue:
+        """Return the catalogue in an object; raise `ObjectDamaged`."""
+        digest, _, body = data.partition(b"\n")
+        if len(data) > MAX_CATALOGUE_BYTES or hashlib.sha256(body).hexdigest().encode() != digest:
+            raise ObjectDamaged(key, "it does not match its checksum")
+        try:
+            return cls.model_validate_json(body)
+        except ValidationError as error:
+            raise ObjectDamaged(key, f"this release cannot read it: {error.errors()[0]['msg']}") from error
+
+    @property
+    def contents(self) -> str:
+        """A digest of all but the times: a catalogue with the same contents need not be written."""
+        models = tuple(model.model_copy(update={"through": ""}) for model in self.models)
+        return hashlib.sha256(
+            self.model_copy(update={"unix_ms": 0, "models": models}).model_dump_json().encode()
+        ).hexdigest()
+
+
+class LogPart(NamedTuple):
+    """Entries of a log after one position, through another."""
+
+    key: str
+    after: str
+    through: str
+
+
+def store_key(store: str) -> str:
+    """Return the key of the object that names a store."""
+    return f"{STORES}{store}"
+
+
+def catalogue_prefix(store: str) -> str:
+    """Return the prefix of the catalogues of a store, which sort by their times."""
+    return f"{store}/catalogue/"
+
+
+def catalogue_key(store: str, unix_ms: int, random: str) -> str:
+    """Return the key of a catalogue."""
+    return f"{catalogue_prefix(store)}{unix_ms:015d}-{random}"
+
+
+def catalogue_ms(key: str) -> int:
+    """Return the time of a catalogue, in milliseconds of Unix time."""
+    return int(key.rpartition("/")[2].partition("-")[0])
+
+
+def blob_key(store: str, key: str) -> str:
+    """Return the key of the object that has a blob."""
+    return f"{store}/blobs/" + "/".join(map(quoted, key.split("/")))
+
+
+def models_prefix(store: str, incarnation: int) -> str:
+    """Return the prefix of all objects of a model."""
+    return f"{store}/models/{incarnation}/"
+
+
+def timeline_prefix(store: str, incarnation: int, timeline: int) -> str:
+    """Return the prefix of all objects of a timeline."""
+    return f"{models_prefix(store, incarnation)}{timeline:06d}/"
+
+
+def log_key(prefix: str, after: str, through: str) -> str:
+    """Return the key of entries of a timeline."""
+    return f"{prefix}log/{after}_{through}"
+
+
+def state_key(prefix: str, position: str) -> str:
+    """Return the key of a state of a timeline."""
+    return f"{prefix}state/{position}"
+
+
+def log_parts(keys: Collection[str]) -> list[LogPart]:
+    """Return the parts of a log among keys of one timeline, in the order of the log."""
+    parts = [LogPart(key, *key.rpartition("/")[2].split("_")) for key in keys if "/log/" in key]
+    return sorted(parts, key=lambda part: (position_key(part.after), position_key(part.through)))
+
+
+def state_positions(keys: Collection[str]) -> list[str]:
+    """Return the positions of the states among keys of one timeline, in the order of the log."""
+    return sorted((key.rpartition("/")[2] for key in keys if "/state/" in key), key=position_key)
+
+
+def chain(parts: Sequence[LogPart], begin: str) -> list[LogPart]:
+    """Return the parts that lead from a position as far as possible without a gap.
+
+    Parts may overlap: two servers may have written the same entries, and short parts are joined to long ones. All have
+    the same entries at the same positions.
+    """
+    found: list[LogPart] = []
+    key, best, at = position_key(begin), None, 0
+    while True:
+        while at < len(parts) and position_key(parts[at].after) <= key:
+            if best is None or position_key(parts[at].through) > position_key(best.through):
+                best = parts[at]
+            at += 1
+        if best is None or position_key(best.through) <= key:
+            return found
+        found.append(best)
+        key = position_key(best.through)
+
+
+async def entries_of(place: Place, part: LogPart) -> list[Entry]:
+    """Return the entries of a part of a log; raise `ObjectMissing`, `ObjectDamaged`."""
+    data = await place.get(part.key)
+    try:
+        after, entries = segment.decode(data)
+    except segment.DamagedSegment as error:
+        raise ObjectDamaged(part.key, str(error)) from error
+    if (after, entries[-1].position) != (part.after, part.through):
+        raise ObjectDamaged(part.key, "its entries are those of another object")
+    return entries

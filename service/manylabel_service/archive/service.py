@@ -1,0 +1,112 @@
+"""Archives the store of a server, again and again, while the server runs."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from contextlib import suppress
+from typing import NamedTuple
+
+import structlog
+
+from manylabel_service.archive.shipping import Shipper
+from manylabel_service.errors import ServiceError, StorageUnavailable
+from manylabel_service.models.registry import Registry
+from manylabel_service.storage import Store
+from manylabel_service.storage.places.place import ArchiveError, Place
+
+LAST_SECONDS = 20.0
+"""Maximum seconds of the last pass, when the server stops."""
+
+log = structlog.get_logger()
+
+
+class ArchiveStatus(NamedTuple):
+    """What there is to know of the archive of a server.
+
+    Attributes
+    ----------
+    lag_seconds : since the beginning of the last complete pass; None if this server does not archive.
+    objects, size_bytes : written by this process.
+    error : why the last pass is not complete; None if it is.
+    """
+
+    lag_seconds: float | None
+    objects: int
+    size_bytes: int
+    error: str | None
+
+
+class ArchiveService:
+    """Archives the store while this server leads those that share it.
+
+    Parameters
+    ----------
+    store, registry : of the server.
+    place : the archive.
+    seconds : between two passes.
+    """
+
+    def __init__(self, store: Store, registry: Registry, place: Place, seconds: float) -> None:
+        self._store = store
+        self._registry = registry
+        self._place = place
+        self._seconds = seconds
+        self._shipper: Shipper | None = None
+        self._reached = 0.0
+        self._objects = self._size_bytes = 0
+        self._error: str | None = None
+        self._task: asyncio.Task[None] | None = None
+
+    @property
+    def status(self) -> ArchiveStatus:
+        """What there is to know now."""
+        lag = None if self._shipper is None else time.monotonic() - self._reached
+        return ArchiveStatus(lag, self._objects, self._size_bytes, self._error)
+
+    def start(self) -> None:
+        """Archive from now on; the registry has started."""
+        self._task = asyncio.create_task(self._run())
+
+    async def stop(self) -> None:
+        """Archive what is left, once requests have ended and while the store is open, then no more."""
+        if self._task is None:
+            return
+        self._task.cancel()
+        await asyncio.gather(self._task, return_exceptions=True)
+        if self._shipper is not None:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(LAST_SECONDS):
+                    await self._pass(self._shipper)
+
+    async def _run(self) -> None:
+        while True:
+            if self._registry.membership.leads:
+                if self._shipper is None:
+                    self._shipper, self._reached = Shipper(self._store, self._place), time.monotonic()
+                await self._pass(self._shipper)
+            else:
+                self._shipper, self._error = None, None
+            await asyncio.sleep(self._seconds)
+
+    async def _pass(self, shipper: Shipper) -> None:
+        began = time.monotonic()
+        try:
+            shipped = await shipper.ship()
+        except (ArchiveError, ServiceError, OSError) as error:
+            self._note(str(error), gone=isinstance(error, StorageUnavailable))
+        except Exception as error:  # without it, this process would archive nothing any more
+            log.exception("archive_failed")
+            self._error = f"{type(error).__name__}: {error}"
+        else:
+            if self._error is not None:
+                log.info("archive_available")
+            self._reached, self._error = began, None
+            self._objects += shipped.objects
+            self._size_bytes += shipped.size_bytes
+
+    def _note(self, error: str, gone: bool) -> None:
+        if error != self._error and not gone:  # the store itself is told of elsewhere
+            action = "nothing is archived until it responds; updates go on"
+            log.error("archive_unavailable", error=error, action=action)
+        self._error = error

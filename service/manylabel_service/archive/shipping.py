@@ -1,0 +1,514 @@
+"""Ships what is new in a store to an archive.
+
+A pass writes blobs first, then entries and states of models, and last the catalogue that names them, if anything in it
+has changed. Every object is read back. A process may die between any two objects: what it wrote is met by the next
+pass, or by a reader, as part of the same log. Two processes may ship at once: their objects say the same.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import secrets
+from collections.abc import AsyncIterable, Callable, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import NamedTuple
+
+import structlog
+
+from manylabel_service.access.key_store import KIND as KEYS
+from manylabel_service.archive import layout
+from manylabel_service.archive.layout import (
+    ArchivedBlob,
+    ArchivedDocument,
+    ArchivedModel,
+    LogPart,
+    Origin,
+    StoreCatalogue,
+)
+from manylabel_service.clock import now_ms
+from manylabel_service.datasets.dataset_store import KIND as DATASETS
+from manylabel_service.datasets.records import PREFIX as DATASET_BLOBS
+from manylabel_service.errors import (
+    BlobDamaged,
+    BlobNotFound,
+    DocumentDamaged,
+    HistoryDamaged,
+    LogLost,
+    LogTrimmed,
+    ModelDamaged,
+    ModelGone,
+    RevisionConflict,
+    SnapshotNotFound,
+)
+from manylabel_service.online.history import segment
+from manylabel_service.online.history.catalogue import CatalogueStore
+from manylabel_service.online.history.reader import HistoryReader
+from manylabel_service.online.snapshots.reader import SnapshotReader
+from manylabel_service.storage import START, Entry, ModelMeta, Store, position_key
+from manylabel_service.storage.places.place import ArchiveError, ObjectDamaged, ObjectMissing, Place
+from manylabel_service.trained.version_store import BLOBS as VERSION_BLOBS
+from manylabel_service.trained.version_store import KIND as VERSIONS
+from manylabel_service.webhooks.webhook import DEFINITIONS as WEBHOOKS
+
+KINDS = (KEYS, DATASETS, VERSIONS, WEBHOOKS)
+"""Kinds of the documents that are archived."""
+
+BLOBS = (DATASET_BLOBS, VERSION_BLOBS)
+"""Prefixes of the blobs that are archived."""
+
+ARCHIVE = "archive"
+"""Kind and name of the document that says which store this is."""
+
+PART_BYTES = 4 << 20
+"""Bytes of payloads in one part of a log, about."""
+
+JOINED_PARTS = 360
+"""Number of short parts, one of each pass, that are joined to one."""
+
+STATE_ENTRIES = 50_000
+STATE_BYTES = 32 << 20
+"""Entries, or bytes of the log, archived since the last state, after which a newer state is."""
+
+MOVED = (LogLost, LogTrimmed, HistoryDamaged)
+"""Why the log cannot be shipped on from where it was."""
+
+log = structlog.get_logger()
+
+
+class OtherStore(ArchiveError):
+    """The archive belongs to another store."""
+
+
+class Shipped(NamedTuple):
+    """What a pass has written."""
+
+    objects: int = 0
+    size_bytes: int = 0
+
+
+class _NoState(Exception):
+    """No state of a model is stored from which its log could be replayed."""
+
+
+@dataclass
+class _Cursor:
+    """How far the log of a model is archived."""
+
+    prefix: str
+    timeline: int
+    begin: str
+    through: str
+    short: list[LogPart] = field(default_factory=list)
+    """The last parts, which are to be joined."""
+    short_bytes: int = 0
+    entries: int = 0
+    size_bytes: int = 0
+    """Entries, and bytes of payloads, since the last state."""
+
+
+class Shipper:
+    """Ships a store to a place, one pass after the other.
+
+    Parameters
+    ----------
+    store : open.
+    place : of the archive.
+    """
+
+    def __init__(self, store: Store, place: Place) -> None:
+        self._store = store
+        self._place = place
+        self._origin: Origin | None = None
+        self._revisions: dict[str, dict[str, int]] | None = None
+        self._documents: tuple[ArchivedDocument, ...] = ()
+        self._closed = False
+        self._cursors: dict[int, _Cursor] = {}
+        self._models: dict[int, ArchivedModel] = {}
+        self._blobs: dict[str, ArchivedBlob] = {}
+        self._contents: str | None = None
+        self._shipped = Shipped()
+
+    async def ship(self) -> Shipped:
+        """Write what is new; return what was written.
+
+        Raises
+        ------
+        ArchiveError, StorageError, OSError
+            The pass is not complete; the next one goes on.
+        """
+        self._shipped = Shipped()
+        if self._origin is None:
+            await self._begin()
+        await self._ship_documents()
+        models = []
+        for record in await self._store.models.all():
+            model = None if record.damaged else await self._ship_model(record)
+            model = model or self._known(record)
+            if model is not None:
+                models.append(model)
+        self._models = {model.incarnation: model for model in models}
+        self._cursors = {number: cursor for number, cursor in self._cursors.items() if number in self._models}
+        await self._put_catalogue()
+        return self._shipped
+
+    # -- whose archive it is ------------------------------------------------------------------------
+
+    async def _begin(self) -> None:
+        origin = await origin_of(self._store)
+        stores = {key.removeprefix(layout.STORES) for key in await self._place.keys(layout.STORES)}
+        if others := stores - {origin.id, *origin.restored_from}:
+            raise OtherStore(
+                f"the archive has the store {min(others)}, which is not this one ({origin.id}): give each store an "
+                "address of its own, and stop this server if the other store was restored from it"
+            )
+        await self._put(layout.store_key(origin.id), origin.model_dump_json().encode())
+        catalogues = sorted(await self._place.keys(layout.catalogue_prefix(origin.id)))
+        if catalogues:
+            try:
+                newest = StoreCatalogue.from_bytes(catalogues[-1], await self._place.get(catalogues[-1]))
+            except (ObjectDamaged, ObjectMissing) as error:
+                log.error("archive_damaged", error=str(error), action="a new catalogue is written")
+            else:
+                self._contents = newest.contents
+                self._models = {model.incarnation: model for model in newest.models}
+                self._blobs = {blob.key: blob for blob in newest.blobs}
+        self._origin = origin
+
+    @property
+    def _id(self) -> str:
+        assert self._origin is not None
+        return self._origin.id
+
+    # -- documents and blobs ------------------------------------------------------------------------
+
+    async def _ship_documents(self) -> None:
+        documents = self._store.documents
+        revisions = {kind: await documents.revisions(kind) for kind in KINDS}
+        if revisions == self._revisions:
+            return
+        found, closed = [], False
+        for kind in KINDS:
+            for document in await documents.all(kind):
+                closed = closed or kind == KEYS
+                if document.damaged:
+                    log.error("document_damaged", kind=kind, document=document.name, action="it is not archived")
+                else:
+                    name, revision, value = document.name, document.revision, document.value
+                    made = ArchivedDocument.model_construct(kind=kind, name=name, revision=revision, value=value)
+                    found.append(made)
+        # Blobs are stored before a document names them: all that are needed are there by now.
+        keys = [key for prefix in BLOBS for key in await self._store.blobs.keys(prefix)]
+        blobs = {}
+        for key in keys:
+            if (blob := self._blobs.get(key) or await self._ship_blob(key)) is not None:
+                blobs[key] = self._blobs[key] = blob
+        self._blobs = blobs
+        self._documents, self._closed, self._revisions = tuple(found), closed, revisions
+
+    async def _ship_blob(self, key: str) -> ArchivedBlob | None:
+        """Ship a blob; return None for one that was removed meanwhile, or is damaged."""
+        with TemporaryDirectory() as directory:
+            path = Path(directory) / "blob"
+            try:
+                async with aclosing(self._store.blobs.read(key)) as pieces:
+                    size_bytes, digest = await _spool(pieces, path)
+            except (BlobNotFound, BlobDamaged) as error:
+                log.warning("blob_not_archived", blob=key, error=str(error))
+                return None
+            await self._put_file(layout.blob_key(self._id, key), path, digest, size_bytes)
+        return ArchivedBlob(key=key, size_bytes=size_bytes, sha256=digest)
+
+    def _known(self, record: ModelMeta) -> ArchivedModel | None:
+        """Return the model as it was archived last; a damaged one may not know its number."""
+        if record.damaged:
+            return next((model for model in self._models.values() if model.name == record.name), None)
+        return self._models.get(record.incarnation)
+
+    # -- models -------------------------------------------------------------------------------------
+
+    async def _ship_model(self, record: ModelMeta) -> ArchivedModel | None:
+        """Ship what is new of a model; return None if it cannot be shipped now."""
+        name, floor = record.name, START
+        try:
+            cursor = self._cursors.get(record.incarnation)
+            try:
+                cursor = cursor or await self._cursor(record)
+                await self._ship_log(record, cursor)
+            except MOVED as error:
+                log.warning("archive_timeline", model=name, reason=str(error), action="another timeline begins")
+                floor = error.through if isinstance(error, HistoryDamaged) else START
+                timeline = await self._last_timeline(record) if cursor is None else cursor.timeline
+                cursor = await self._new_timeline(record, timeline + 1, floor)
+                await self._ship_log(record, cursor)
+            self._cursors[record.incarnation] = cursor
+            await self._ship_state(record, cursor)
+        except ModelGone:
+            return None
+        except (ModelDamaged, DocumentDamaged, *MOVED, _NoState) as error:
+            self._cursors.pop(record.incarnation, None)
+            log.error("model_not_archived", model=name, error=str(error), action="repair or delete the model")
+            return None
+        return ArchivedModel.model_construct(
+            name=name,
+            incarnation=record.incarnation,
+            spec=record.spec,
+            timeline=cursor.timeline,
+            begin=cursor.begin,
+            through=cursor.through,
+        )
+
+    async def _last_timeline(self, record: ModelMeta) -> int:
+        prefix = layout.models_prefix(self._id, record.incarnation)
+        numbers = {int(key.removeprefix(prefix).partition("/")[0]) for key in await self._place.keys(prefix)}
+        return max(numbers, default=0)
+
+    async def _cursor(self, record: ModelMeta) -> _Cursor:
+        """Return where the log of a model is to be shipped on from; raises as `_new_timeline`."""
+        timeline = await self._last_timeline(record)
+        known = self._models.get(record.incarnation)
+        if known is None or known.timeline != timeline:
+            return await self._new_timeline(record, max(timeline, 1), START)
+        return await self._continued(record, timeline, known.begin)
+
+    async def _new_timeline(self, record: ModelMeta, timeline: int, floor: str) -> _Cursor:
+        """Begin a timeline with the state that the history of the model begins with, at or after a position."""
+        prefix = layout.timeline_prefix(self._id, record.incarnation, timeline)
+        begin = max(await HistoryReader(record, self._store).begin(), floor, key=position_key)
+        if begin != START:
+            begin = await self._ship_first_state(record, prefix, begin)
+        return await self._continued(record, timeline, begin)
+
+    async def _continued(self, record: ModelMeta, timeline: int, begin: str) -> _Cursor:
+        """Return the end of a timeline, once its last part is compared with the log.
+
+        Raises
+        ------
+        LogLost, LogTrimmed, HistoryDamaged
+            The log is another one, or no longer has what would follow.
+        """
+        prefix = layout.timeline_prefix(self._id, record.incarnation, timeline)
+        parts = layout.log_parts(await self._place.keys(f"{prefix}log/"))
+        cursor = _Cursor(prefix, timeline, begin, begin)
+        while found := layout.chain(parts, begin):
+            try:
+                archived = await layout.entries_of(self._place, found[-1])
+            except (ObjectDamaged, ObjectMissing) as error:  # its writer died before it had read it back
+                log.warning("archive_damaged", model=record.name, error=str(error), action="it is written again")
+                await self._place.delete(found[-1].key)
+                parts.remove(found[-1])
+                continue
+            await self._compare(record, found[-1].after, archived)
+            cursor.through = found[-1].through
+            cursor.short = found[-JOINED_PARTS // 2 :]
+            return cursor
+        return cursor
+
+    async def _compare(self, record: ModelMeta, after: str, archived: Sequence[Entry]) -> None:
+        """Raise LogLost unless the log of the store has the last of these entries, as far as it still can tell."""
+        last = archived[-1]
+        reader = HistoryReader(record, self._store)
+        try:
+            following = await reader.read(archived[-2].position if len(archived) > 1 else after, 1)
+        except LogTrimmed:
+            following = []
+        if following and following[0] != last:
+            raise LogLost(record.name, last.position)
+        await reader.read(last.position, 1)
+
+    async def _ship_log(self, record: ModelMeta, cursor: _Cursor) -> None:
+        counts = await self._store.logs.entries_after({record: cursor.through}, 1)
+        if not counts.get(record):
+            return
+        reader = HistoryReader(record, self._store)
+        while entries := await _next(reader, cursor.through):
+            part = await self._put_part(cursor, cursor.through, entries)
+            size_bytes = sum(len(entry.payload) for entry in entries)
+            cursor.through = part.through
+            cursor.entries += len(entries)
+            cursor.size_bytes += size_bytes
+            if size_bytes >= PART_BYTES:
+                cursor.short, cursor.short_bytes = [], 0
+                continue
+            cursor.short.append(part)
+            cursor.short_bytes += size_bytes
+            if len(cursor.short) >= JOINED_PARTS or cursor.short_bytes >= PART_BYTES:
+                await self._join(reader, cursor)
+            return
+
+    async def _join(self, reader: HistoryReader, cursor: _Cursor) -> None:
+        """Write the last short parts as one, then delete them; readers may meet both."""
+        short, cursor.short, cursor.short_bytes = cursor.short, [], 0
+        after, entries = short[0].after, list[Entry]()
+        end = position_key(short[-1].through)
+        try:
+            while page := await reader.read(entries[-1].position if entries else after):
+                entries += [entry for entry in page if position_key(entry.position) <= end]
+                if position_key(page[-1].position) >= end:
+                    break
+        except MOVED:
+            return  # the short parts stay
+        if len(short) < 2 or not entries or entries[-1].position != short[-1].through:
+            return
+        await self._put_part(cursor, after, entries)
+        for part in short:
+            await self._place.delete(part.key)
+
+    async def _put_part(self, cursor: _Cursor, after: str, entries: list[Entry]) -> LogPart:
+        data = await asyncio.to_thread(segment.encode, after, entries)
+        part = LogPart(layout.log_key(cursor.prefix, after, entries[-1].position), after, entries[-1].position)
+        await self._put(part.key, data, lambda found: segment.decode(found) == (after, entries))
+        return part
+
+    # -- states -------------------------------------------------------------------------------------
+
+    async def _ship_first_state(self, record: ModelMeta, prefix: str, begin: str) -> str:
+        """Ship the first state at or after a position; return the position of the state."""
+        catalogue = CatalogueStore(record, self._store)
+        states = {state.position: state.id for state in (await catalogue.read()).states}
+        snapshots = SnapshotReader(record, self._store)
+        places = {*states, *(snapshot.position for snapshot in await snapshots.list())}
+        later = sorted((at for at in places if position_key(at) >= position_key(begin)), key=position_key)
+        for at in later:
+            with TemporaryDirectory() as directory:
+                path = Path(directory) / "state"
+                try:
+                    if at in states:
+                        async with aclosing(self._store.blobs.read(catalogue.key(states[at]))) as pieces:
+                            await _spool(pieces, path)
+                    else:
+                        await _copy(snapshots, at, path)
+                except (BlobNotFound, BlobDamaged, SnapshotNotFound):
+                    continue
+                await self._put_state(prefix, at, path)
+            return at
+        raise _NoState("no state is stored that its log could be replayed from")
+
+    async def _ship_state(self, record: ModelMeta, cursor: _Cursor) -> None:
+        """Ship the newest snapshot if the log since the last state is long."""
+        if cursor.entries < STATE_ENTRIES and cursor.size_bytes < STATE_BYTES:
+            return
+        snapshots = SnapshotReader(record, self._store)
+        through = position_key(cursor.through)
+        reached = [each for each in await snapshots.list() if position_key(each.position) <= through]
+        if not reached or cursor.size_bytes < reached[0].size_bytes:  # the states take no more than the log
+            return
+        with TemporaryDirectory() as directory:
+            path = Path(directory) / "state"
+            try:
+                await _copy(snapshots, reached[0].position, path)
+            except SnapshotNotFound:
+                return
+            await self._put_state(cursor.prefix, reached[0].position, path)
+        cursor.entries = cursor.size_bytes = 0
+
+    async def _put_state(self, prefix: str, position: str, path: Path) -> None:
+        digest, size_bytes = await asyncio.to_thread(lambda: (_digest(path), path.stat().st_size))
+        await self._put_file(layout.state_key(prefix, position), path, digest, size_bytes)
+
+    # -- catalogue and objects ----------------------------------------------------------------------
+
+    async def _put_catalogue(self) -> None:
+        made = StoreCatalogue.model_construct(
+            format=1,
+            store=self._id,
+            unix_ms=now_ms(),
+            closed=self._closed,
+            documents=self._documents,
+            models=tuple(self._models.values()),
+            blobs=tuple(self._blobs.values()),
+        )
+        contents = await asyncio.to_thread(lambda: made.contents)
+        if contents == self._contents:
+            return
+        key = layout.catalogue_key(self._id, made.unix_ms, secrets.token_hex(4))
+        await self._put(key, await asyncio.to_thread(made.to_bytes))
+        self._contents = contents
+
+    async def _put(self, key: str, data: bytes, is_same: Callable[[bytes], bool] = lambda found: False) -> None:
+        """Write an object, and read it back.
+
+        Parameters
+        ----------
+        is_same : whether other bytes say the same; they are those of another release.
+        """
+        for _ in range(2):
+            if await self._place.put(key, data):
+                self._shipped = Shipped(self._shipped.objects + 1, self._shipped.size_bytes + len(data))
+            try:
+                found = await self._place.get(key)
+                if found == data or is_same(found):
+                    return
+            except ObjectMissing:
+                continue
+            except segment.DamagedSegment:
+                pass
+            await self._place.delete(key)
+        raise ObjectDamaged(key, "it is not what was written")
+
+    async def _put_file(self, key: str, path: Path, digest: str, size_bytes: int) -> None:
+        for _ in range(2):
+            if await self._place.put(key, path):
+                self._shipped = Shipped(self._shipped.objects + 1, self._shipped.size_bytes + size_bytes)
+            back = path.with_suffix(".back")
+            try:
+                await self._place.fetch(key, back)
+            except ObjectMissing:
+                continue
+            if await asyncio.to_thread(_digest, back) == digest:
+                return
+            await self._place.delete(key)
+        raise ObjectDamaged(key, "it is not what was written")
+
+
+async def origin_of(store: Store) -> Origin:
+    """Return which store this is, and decide it if it was never asked; raises StorageError."""
+    while True:
+        document = await store.documents.get(ARCHIVE, ARCHIVE)
+        if document is not None:
+            return Origin.model_validate_json(document.value)
+        try:
+            await put_origin(store, Origin(id=secrets.token_hex(16)))
+        except RevisionConflict:
+            continue
+
+
+async def put_origin(store: Store, origin: Origin) -> None:
+    """Decide which store this is; raises RevisionConflict if that is decided."""
+    value = json.dumps(origin.model_dump(mode="json")).encode()
+    await store.documents.put(ARCHIVE, ARCHIVE, value, revision=None)
+
+
+async def _next(reader: HistoryReader, after: str) -> list[Entry]:
+    """Return the next entries, as many as one part has."""
+    entries: list[Entry] = []
+    size_bytes = 0
+    while size_bytes < PART_BYTES and (page := await reader.read(entries[-1].position if entries else after)):
+        entries += page
+        size_bytes += sum(len(entry.payload) for entry in page)
+    return entries
+
+
+async def _spool(pieces: AsyncIterable[bytes], path: Path) -> tuple[int, str]:
+    """Write pieces to a file; return the size in bytes and the SHA-256."""
+    digest, size_bytes = hashlib.sha256(), 0
+    with path.open("wb") as file:
+        async for piece in pieces:
+            await asyncio.to_thread(file.write, piece)
+            await asyncio.to_thread(digest.update, piece)
+            size_bytes += len(piece)
+    return size_bytes, digest.hexdigest()
+
+
+async def _copy(snapshots: SnapshotReader, position: str, path: Path) -> None:
+    with path.open("wb") as file:
+        await snapshots.copy(position, file)
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -1,0 +1,75 @@
+"""The part of a stored spec that names the log of another model, from which the model learns."""
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict
+
+from manylabel_service.clock import rfc3339
+from manylabel_service.storage import START, Entry, ModelMeta, position_key
+
+FIELD = "follow"
+"""Names the part in a stored spec."""
+
+MAX_FOLLOWERS = 8
+"""Maximum followers of one model."""
+
+
+class Follow(BaseModel):
+    """The log that a follower learns from, and the part of that log.
+
+    The follower learns the entries after `begin`, up to the position `until` or the time `until_ms`, if one is set.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    model: str
+    incarnation: int
+    begin: str
+    until: str | None = None
+    until_ms: int | None = None
+
+    @property
+    def record(self) -> ModelMeta:
+        """The record of the leader, without its spec."""
+        return ModelMeta(self.model, self.incarnation, b"")
+
+    def to_json(self) -> dict[str, Any]:
+        """Return what statuses and lists show of it."""
+        until = self.until if self.until_ms is None else rfc3339(self.until_ms)
+        return {"model": self.model, "begin": self.begin, "until": until}
+
+    @property
+    def has_seed(self) -> bool:
+        """True if the state at `begin` is stored as the snapshot at `SEED`; otherwise it is that of an empty model."""
+        return self.begin != START
+
+    def part_of(self, entries: Sequence[Entry]) -> list[Entry]:
+        """Return the entries that are learnt, of some that follow each other."""
+        until = None if self.until is None else position_key(self.until)
+        return [
+            entry
+            for entry in entries
+            if (until is None or position_key(entry.position) <= until)
+            and (self.until_ms is None or entry.time_ms <= self.until_ms)
+        ]
+
+
+def follow_of(spec: bytes) -> Follow | None:
+    """Return which log a model follows, by its stored spec; None for a model that has a log of its own."""
+    if b'"follow"' not in spec:
+        return None
+    document = json.loads(spec)
+    found = document.get(FIELD) if isinstance(document, dict) else None
+    return None if found is None else Follow.model_validate(found)
+
+
+def followers_of(leader: ModelMeta, records: Sequence[ModelMeta]) -> list[ModelMeta]:
+    """Return the followers of a model, in the order of their creation."""
+    found = []
+    for record in records:
+        follow = None if record.damaged else follow_of(record.spec)
+        if follow is not None and follow.incarnation == leader.incarnation:
+            found.append(record)
+    return sorted(found, key=lambda record: record.incarnation)

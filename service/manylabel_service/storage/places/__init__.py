@@ -1,0 +1,20 @@
+"""Places of archives: immutable objects in a directory."""
+
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+from manylabel_service.storage.address import check_archive
+from manylabel_service.storage.places.files import FilePlace
+from manylabel_service.storage.places.place import Place
+
+
+def open_place(address: str) -> Place:
+    """Return the place at an address.
+
+    Raises
+    ------
+    ValueError
+        It is no address of a place. The message does not repeat the address.
+    """
+    check_archive(address)
+    return FilePlace(Path(unquote(urlsplit(address).path)))

@@ -1,0 +1,66 @@
+"""The places of archives: immutable objects under keys."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Protocol
+from urllib.parse import quote
+
+KEY = re.compile(r"(?:[A-Za-z0-9_%~-][A-Za-z0-9._%~-]*/)*[A-Za-z0-9_%~-][A-Za-z0-9._%~-]*")
+"""Pattern of keys: names joined by slashes, none of which leads out of the place."""
+
+
+class ArchiveError(Exception):
+    """Base of the errors of archives."""
+
+
+class PlaceUnavailable(ArchiveError):
+    """An archive cannot be reached, is full, or refuses access; a later attempt may succeed."""
+
+
+class ObjectMissing(ArchiveError):
+    """An object that the archive does not have."""
+
+    def __init__(self, key: str) -> None:
+        super().__init__(f"{key} is missing")
+
+
+class ObjectDamaged(ArchiveError):
+    """An object that is not what was written."""
+
+    def __init__(self, key: str, detail: str) -> None:
+        super().__init__(f"{key} is damaged: {detail}")
+
+
+class Place(Protocol):
+    """Objects under keys, which are created and deleted, and never changed.
+
+    Each method raises `PlaceUnavailable`. After an error of `put` the object may be there, whole; so it may be after
+    the process has died.
+    """
+
+    async def put(self, key: str, data: bytes | Path) -> bool:
+        """Create an object from bytes or a file; return False, and change nothing, if there is one under the key."""
+        ...
+
+    async def get(self, key: str) -> bytes:
+        """Return an object; raise `ObjectMissing`."""
+        ...
+
+    async def fetch(self, key: str, path: Path) -> None:
+        """Write an object to a file; raise `ObjectMissing`."""
+        ...
+
+    async def keys(self, prefix: str) -> list[str]:
+        """Return the keys that begin with a prefix, which ends with a slash, in any order."""
+        ...
+
+    async def delete(self, key: str) -> None:
+        """Remove an object, if it is there."""
+        ...
+
+
+def quoted(name: str) -> str:
+    """Return a name as a part of a key."""
+    return quote(name, safe="").replace(".", "%2E") if name.startswith(".") else quote(name, safe="")

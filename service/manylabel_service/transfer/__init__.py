@@ -1,1 +1,0 @@
-"""Models and datasets between stores: an archive of plain files, what is written to it, and what is made of it."""

@@ -1,0 +1,77 @@
+"""Followers over HTTP: how they are created, what they refuse, and how they go with their leader."""
+
+import pytest
+
+
+def create(client, name, **fields):
+    return client.post("/v1/models", json={"name": name, "algorithm": "salt", **fields})
+
+
+@pytest.fixture
+def leader(client, model):
+    for n in range(5):
+        assert client.post(f"{model}/update", json={"x": {"a": n, "b": 1}, "y": [f"l{n % 2}"]}).status_code == 200
+    yield model
+    client.delete(model, params={"followers": "delete"})
+
+
+def test_a_follower_is_created_shown_and_deleted_with_its_leader(client, leader, refused):
+    answer = create(client, "f", follow={"model": "test", "from": "start"})
+    assert answer.status_code == 201, answer.text
+    assert answer.headers["location"] == "/v1/models/f"
+    status = client.get("/v1/models/f").json()
+    assert (status["algorithm"], status["updates"]) == ("salt", 5)
+    assert status["follow"] == {"model": "test", "begin": "0", "until": None}
+    assert "follow" not in client.get(leader).json()
+    assert client.post("/v1/models/f/predict", json={"x": {"a": 1}}).status_code == 200
+    for path in ("metrics", "metrics/history", "labels", "snapshots"):
+        assert client.get(f"/v1/models/f/{path}").status_code == 200
+    assert client.post("/v1/models/f/snapshots", json={}).status_code in (200, 201)
+    at = client.post(f"{leader}/update", json={"x": {"a": 1}, "y": []}).json()["position"]
+    answer = client.post("/v1/models/f/predict", params={"at_least": at}, json={"x": {"a": 1}})
+    assert answer.json()["position"] == at
+    refused(client.delete(leader), 409, "model_has_followers")
+    refused(client.delete(leader, params={"followers": "keep"}), 422, "invalid_request", "followers")
+    assert client.delete(leader, params={"followers": "delete"}).status_code == 204
+    for path in (leader, "/v1/models/f"):
+        refused(client.get(path), 404, "model_not_found")
+
+
+def test_a_follower_refuses_changes(client, leader, refused):
+    assert create(client, "f", follow={"model": "test", "from": "now"}).status_code == 201
+    example = {"x": {"a": 1}, "y": ["l1"]}
+    for path, document in (
+        ("update", example),
+        ("predict-update", example),
+        ("rollback", {"position": "0"}),
+        ("labels/rename", {"label": "l1", "to": "l9"}),
+        ("labels", {"id": "01J9ZZZZZZZZZZZZZZZZZZZZZZ", "y": ["l1"]}),
+        ("predict?keep=true", {"x": {"a": 1}}),
+    ):
+        refused(client.post(f"/v1/models/f/{path}", json=document), 409, "model_follows")
+    lines = client.post(
+        "/v1/models/f/stream", content=b'{"x": {"a": 1}}\n', headers={"content-type": "application/x-ndjson"}
+    )
+    refused(lines, 409, "model_follows")
+    refused(client.get("/v1/models/f/log"), 409, "model_follows")
+
+
+def test_what_a_follower_cannot_be(client, leader, refused):
+    start = {"model": "test", "from": "start"}
+    assert create(client, "f", follow=start).status_code == 201
+    refused(create(client, "f", follow=start), 409, "model_exists")
+    refused(create(client, "g", follow={**start, "model": "nobody"}), 404, "model_not_found")
+    refused(create(client, "g", follow={**start, "model": "f"}), 422, "invalid_request", "/follow/model")
+    refused(create(client, "test", follow=start), 422, "invalid_request", "/follow/model")
+    refused(create(client, "g", follow={"model": "test"}), 422, "invalid_request", "/follow/from")
+    refused(create(client, "g", follow={**start, "from": "then"}), 422, "invalid_request", "/follow/from")
+    refused(create(client, "g", follow={**start, "until": "soon"}), 422, "invalid_request", "/follow/until")
+    refused(create(client, "g", follow={**start, "until": "999999"}), 404, "position_not_found")
+    before = {"model": "test", "from": "now", "until": "1"}
+    refused(create(client, "g", follow=before), 422, "invalid_request", "/follow/until")
+    refused(create(client, "g", follow=start, labels=["l1"]), 422, "invalid_request", "/labels")
+    refused(create(client, "g", follow=start, text={"chars": 5}), 422, "invalid_request", "/text")
+    refused(create(client, "g", follow=start, parents={"a": "b"}), 422, "invalid_request", "/parents")
+    assert sorted(each["name"] for each in client.get("/v1/models").json()["models"]) == ["f", "test"]
+    assert create(client, "g", follow={**start, "until": "2"}).status_code == 201
+    assert client.get("/v1/models/g").json()["updates"] == 2

@@ -1,0 +1,477 @@
+"""Backup and restore: all that a store has, in a store of any kind, or an error that names what is not there."""
+
+import asyncio
+import random
+import shutil
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pytest
+from tests.service.fleet import Fleet
+from tests.service.stores import STORES
+
+from manylabel_service.access.key import new_key
+from manylabel_service.access.key_store import KeyStore
+from manylabel_service.archive import restoring, shipping
+from manylabel_service.archive.layout import NoCatalogue
+from manylabel_service.archive.mark import RESTORE, check_complete
+from manylabel_service.archive.restoring import RestoreRefused, restore
+from manylabel_service.archive.shipping import OtherStore, Shipper
+from manylabel_service.clock import now_ms
+from manylabel_service.errors import ModelExists, PositionNotFound, StoreUnusable
+from manylabel_service.hosting.examples import Labels
+from manylabel_service.idempotency import IdempotencyKey
+from manylabel_service.models.registry import Registry
+from manylabel_service.online.history import archiver as archivers
+from manylabel_service.online.history.reader import HistoryReader
+from manylabel_service.online.replica import Replica
+from manylabel_service.online.state.model import OnlineModel
+from manylabel_service.online.state.outcome import UpdateResult
+from manylabel_service.online.updates.past_states import PastStates
+from manylabel_service.settings import Settings
+from manylabel_service.storage import SQLiteStore, Store
+from manylabel_service.storage.places.files import FilePlace
+from manylabel_service.storage.places.place import ArchiveError, PlaceUnavailable
+
+T = TypeVar("T")
+
+QUIET = {"snapshot_every_seconds": 1000.0, "snapshot_every_updates": 10_000, "snapshot_retention_count": 2}
+
+
+@pytest.fixture(autouse=True)
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Parts, segments and states so small that a test has several of each."""
+    monkeypatch.setattr(shipping, "PART_BYTES", 400)
+    monkeypatch.setattr(shipping, "STATE_ENTRIES", 12)
+    monkeypatch.setattr(shipping, "JOINED_PARTS", 4)
+    monkeypatch.setattr(archivers, "SEGMENT_BYTES", 500)
+    monkeypatch.setattr(archivers, "STATE_EXAMPLES", 10)
+    monkeypatch.setattr(archivers, "STATE_SHARE", 0)
+    monkeypatch.setattr(restoring, "EXPIRY_SECONDS", 0.1)
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> FilePlace:
+    return FilePlace(tmp_path / "archive")
+
+
+@pytest.fixture
+def new_store(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[str], Callable[[], Store]]:
+    """Makes a place for stores of a kind."""
+    numbers = iter(range(100))
+
+    def make(kind: str) -> Callable[[], Store]:
+        directory = tmp_path / f"store-{next(numbers)}"
+        directory.mkdir()
+        return STORES[kind](request, directory).new
+
+    return make
+
+
+async def learn(replica: Replica, rng: random.Random, n: int, marker: str = "k") -> UpdateResult:
+    for i in range(n):
+        key = IdempotencyKey(f"{marker}-{replica.model.updates}", bytes(16))
+        names = rng.sample(["x", "y", "z"], rng.randint(0, 2))
+        result = await replica.update([Fleet.example(i)._replace(y=Labels.all_of(names))], key=key)
+    return result
+
+
+def same(one: OnlineModel, other: OnlineModel) -> bool:
+    """Whether two states are the same bits, wherever they are in their logs."""
+    one, other = (OnlineModel.from_bytes(each.to_bytes()) for each in (one, other))
+    one.position = other.position
+    return one.to_bytes() == other.to_bytes()
+
+
+class Origin:
+    """A store in use, and the states that its model had."""
+
+    def __init__(self, fleet: Fleet, registry: Registry, place: FilePlace) -> None:
+        self.fleet, self.registry = fleet, registry
+        self.store = fleet.store(registry)
+        self.shipper = Shipper(self.store, place)
+        self.states: dict[str, bytes] = {}
+        self.rng = random.Random(7)
+
+    async def replica(self, name: str = "m") -> Replica:
+        found = await self.registry.get(name)
+        assert isinstance(found, Replica)
+        return found
+
+    async def learn(self, n: int, name: str = "m") -> None:
+        replica = await self.replica(name)
+        for _ in range(n):
+            await learn(replica, self.rng, 1)
+            self.states[replica.position] = replica.model.to_bytes()
+
+    async def snapshot(self, name: str = "m") -> None:
+        await (await self.replica(name)).take_snapshot()
+
+
+def _directory(store: Store) -> Path:
+    assert isinstance(store, SQLiteStore)
+    return store.engine.directory
+
+
+async def begun(make: Callable[[], Store], place: FilePlace, **settings: Any) -> Origin:
+    fleet = Fleet(make)
+    registry = await fleet.start(**QUIET, **settings)
+    return Origin(fleet, registry, place)
+
+
+KINDS = [("sqlite", "sqlite"), ("sqlite", "redis"), ("redis", "sqlite"), ("redis", "redis")]
+
+
+@pytest.mark.parametrize(("source", "target"), KINDS)
+async def test_a_restored_model_goes_on_bit_for_bit(
+    source: str, target: str, place: FilePlace, new_store: Callable[[str], Callable[[], Store]]
+) -> None:
+    origin = await begun(new_store(source), place)
+    await origin.registry.create(Fleet.spec(algorithm="salt"))
+    for _ in range(4):
+        await origin.learn(9)
+        await origin.shipper.ship()
+        await origin.snapshot()
+    replica = await origin.replica()
+    await replica.rollback(list(origin.states)[20])
+    origin.states[replica.position] = replica.model.to_bytes()
+    await origin.learn(3)
+    before, position = replica.model, replica.position
+    await origin.fleet.kill(origin.registry)
+    reopened = Fleet(origin.fleet._make_store)
+    store = reopened._make_store()
+    await store.open()
+    await Shipper(store, place).ship()
+    await store.close()
+
+    make = new_store(target)
+    store = make()
+    await store.open()
+    restored = await restore(place, store, Settings())
+    await store.close()
+    assert restored.models["m"][0] == position
+    other = await begun(make, place)
+    copy = await other.replica()
+    assert same(copy.model, before)
+    assert copy.position == restored.models["m"][1]
+    await copy.reach(position, 0)
+    again = await copy.update([Fleet.example(0)], key=IdempotencyKey("k-30", bytes(16)))
+    assert same(copy.model, before), "a retry from before is recognised"
+    assert again.position == list(origin.states)[30], "and has the response that it had"
+    await learn(copy, random.Random(3), 5, "later")
+    for old in [position, *origin.rng.sample(sorted(origin.states), 6)]:
+        reader = HistoryReader(copy.record, other.store)
+        entries = await reader.read(old, 3)
+        assert entries
+        past = await PastStates(copy.record, other.store).at(await reader.find(old))
+        assert past.to_bytes() == origin.states[old]
+    await other.fleet.end()
+
+
+async def opened(make: Callable[[], Store]) -> Store:
+    store = make()
+    await store.open()
+    return store
+
+
+class Worn:
+    """A place that fails, loses answers, and truncates, as it is told.
+
+    `left` counts the calls that still work; the next one is lost after it was done (`lost`), or before it was.
+    """
+
+    def __init__(self, inner: FilePlace, left: int = 10**9, lost: bool = False) -> None:
+        self.inner, self.left, self.lost = inner, left, lost
+        self.truncates = False
+        self.puts = 0
+
+    async def _called(self, work: Coroutine[Any, Any, T]) -> T:
+        self.left -= 1
+        if self.left < 0 and not self.lost:
+            work.close()
+            raise PlaceUnavailable("the archive is away")
+        result = await work
+        if self.left < 0:
+            raise PlaceUnavailable("the answer of the archive is lost")
+        return result
+
+    async def put(self, key: str, data: Any) -> bool:
+        self.puts += 1
+        if self.truncates:
+            self.truncates = False
+            raw = data if isinstance(data, bytes) else data.read_bytes()
+            return await self._called(self.inner.put(key, raw[: len(raw) // 2]))
+        return await self._called(self.inner.put(key, data))
+
+    async def get(self, key: str) -> bytes:
+        return await self._called(self.inner.get(key))
+
+    async def fetch(self, key: str, path: Path) -> None:
+        await self._called(self.inner.fetch(key, path))
+
+    async def keys(self, prefix: str) -> list[str]:
+        return await self._called(self.inner.keys(prefix))
+
+    async def delete(self, key: str) -> None:
+        await self._called(self.inner.delete(key))
+
+
+Make = Callable[[str], Callable[[], Store]]
+
+
+@pytest.mark.parametrize("lost", [False, True], ids=["not made", "answer lost"])
+async def test_a_pass_that_ends_at_any_call_leaves_an_archive_that_the_next_one_completes(
+    lost: bool, place: FilePlace, new_store: Make
+) -> None:
+    origin = await begun(new_store("sqlite"), place)
+    await origin.registry.create(Fleet.spec())
+    left = 0
+    while True:  # each pass comes one call further than the one before, in a process of its own
+        await origin.learn(2)
+        if left == 8:
+            await origin.snapshot()
+        worn = Worn(place, left, lost)
+        try:
+            await Shipper(origin.store, worn).ship()
+        except PlaceUnavailable:
+            left += 1
+        else:
+            break
+    assert left > 4
+    replica = await origin.replica()
+    store = await opened(new_store("sqlite"))
+    await restore(place, store, Settings())
+    record = await store.models.find("m")
+    assert record is not None
+    reader = HistoryReader(record, store)
+    positions: list[str] = []
+    while page := await reader.read(positions[-1] if positions else "0", 7):
+        positions += [entry.position for entry in page]
+    assert positions == list(origin.states), "each entry once, in order"
+    (snapshot,) = await store.snapshots.all(record)
+    data = await store.snapshots.get(record, snapshot.position)
+    assert data is not None
+    assert bytes(data) == replica.model.to_bytes()
+    await store.close()
+    await origin.fleet.end()
+
+
+async def test_a_truncated_object_is_written_again(place: FilePlace, new_store: Make) -> None:
+    origin = await begun(new_store("sqlite"), place)
+    await origin.registry.create(Fleet.spec())
+    worn = Worn(place)
+    shipper = Shipper(origin.store, worn)
+    for _ in range(3):
+        await origin.learn(2)
+        worn.truncates = True
+        await shipper.ship()
+    store = await opened(new_store("sqlite"))
+    restored = await restore(place, store, Settings())
+    assert restored.models["m"][0] == list(origin.states)[-1]
+    await store.close()
+    await origin.fleet.end()
+
+
+async def test_idle_models_cost_no_put(place: FilePlace, new_store: Make) -> None:
+    origin = await begun(new_store("sqlite"), place)
+    for name in ("a", "b", "c"):
+        await origin.registry.create(Fleet.spec(name))
+        await origin.learn(2, name)
+    await origin.shipper.ship()
+    assert await origin.shipper.ship() == (0, 0)
+    assert await Shipper(origin.store, place).ship() == (0, 0), "nor after a restart"
+    await origin.learn(1, "b")
+    assert (await origin.shipper.ship()).objects == 1
+    await origin.fleet.end()
+
+
+async def test_two_servers_archive_the_same_log_at_once(place: FilePlace, new_store: Make) -> None:
+    origin = await begun(new_store("redis"), place)
+    await origin.registry.create(Fleet.spec())
+    other = Shipper(origin.store, place)
+    for n in range(12):
+        await origin.learn(1 + n % 3)
+        await (other if n % 3 else origin.shipper).ship()
+        await asyncio.gather(origin.shipper.ship(), other.ship())
+    store = await opened(new_store("redis"))
+    restored = await restore(place, store, Settings())
+    assert restored.models["m"][0] == list(origin.states)[-1]
+    await store.close()
+    await origin.fleet.end()
+
+
+async def test_until_a_time_or_a_position(place: FilePlace, new_store: Make) -> None:
+    origin = await begun(new_store("sqlite"), place)
+    await origin.registry.create(Fleet.spec())
+    await origin.learn(5)
+    await origin.shipper.ship()
+    before = now_ms()
+    await asyncio.sleep(0.005)
+    await origin.learn(5)
+    await origin.registry.create(Fleet.spec("later"))
+    await origin.shipper.ship()
+    positions = list(origin.states)
+
+    async def state(until: Any, model: str | None) -> bytes:
+        store = await opened(new_store("sqlite"))
+        try:
+            await restore(place, store, Settings(), until=until, model=model)
+            assert [record.name for record in await store.models.all()] == ["m"]
+            record = (await store.models.all())[0]
+            snapshot = (await store.snapshots.all(record))[0]
+            data = await store.snapshots.get(record, snapshot.position)
+            assert data is not None
+            return bytes(data)
+        finally:
+            await store.close()
+
+    assert await state(before, None) == origin.states[positions[4]]
+    assert await state(positions[7], "m") == origin.states[positions[7]]
+    with pytest.raises(PositionNotFound):
+        await state("999", "m")
+    with pytest.raises(ArchiveError, match="begins at"):
+        await state(5, None)
+    with pytest.raises(RestoreRefused):
+        await state(None, "unknown")
+    await origin.fleet.end()
+
+
+async def test_what_is_damaged_or_missing_is_named_and_nothing_is_restored(
+    place: FilePlace, new_store: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shipping, "PART_BYTES", 1 << 20)
+    origin = await begun(new_store("sqlite"), place)
+    await origin.registry.create(Fleet.spec())
+    for _ in range(3):
+        await origin.learn(4)
+        await origin.shipper.ship()
+    keys = [key for key in await place.keys("") if "/log/" in key or "/catalogue/" in key]
+    assert len(keys) == 4
+    for key in keys:
+        whole, name = await place.get(key), key.rpartition("/")[2]
+        for damaged in (b"", whole[: len(whole) // 2], None):
+            await place.delete(key)
+            if damaged is not None:
+                await place.put(key, damaged)
+            store = await opened(new_store("sqlite"))
+            if (name, damaged) == ("8_12", None):  # nothing tells that there was more
+                assert (await restore(place, store, Settings())).models["m"][0] == "8"
+            else:
+                with pytest.raises(ArchiveError) as told:
+                    await restore(place, store, Settings())
+                assert isinstance(told.value, NoCatalogue) or name.split("_")[0] in str(told.value)
+                assert not await store.models.all()
+                await check_complete(store)
+            await store.close()
+        await place.put(key, whole)
+    await place.delete(next(key for key in keys if key.endswith("/4_8")))
+    store = await opened(new_store("sqlite"))
+    restored = await restore(place, store, Settings(), until="3", model="m")
+    assert restored.models["m"][0] == "3", "what is before the gap can be restored"
+    await store.close()
+    await origin.fleet.end()
+
+
+async def test_a_restore_that_is_killed_is_not_served_and_the_next_one_completes(
+    place: FilePlace, new_store: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    origin = await begun(new_store("sqlite"), place)
+    for name in ("a", "b"):
+        await origin.registry.create(Fleet.spec(name))
+        await origin.learn(3, name)
+    key, _ = new_key("first", ("admin",))
+    await KeyStore(origin.store.documents, 10).add(key)
+    await origin.shipper.ship()
+    make, left = new_store("sqlite"), 0
+    monkeypatch.setattr(restoring._Restoring, "undo", _nothing)  # as if the process had died
+    while True:
+        store = await opened(make)
+        try:
+            await restore(Worn(place, left), store, Settings())
+        except PlaceUnavailable:
+            left += 1
+            if await store.documents.revisions(RESTORE):
+                with pytest.raises(StoreUnusable):
+                    await check_complete(store)
+        else:
+            break
+        finally:
+            await store.close()
+    assert left > 4
+    store = await opened(make)
+    await check_complete(store)
+    assert [record.name for record in await store.models.all()] == ["a", "b"]
+    assert [each.id for each in await KeyStore(store.documents, 10).all()] == [key.id]
+    with pytest.raises(RestoreRefused):
+        await restore(place, store, Settings())
+    with pytest.raises(ModelExists):
+        await restore(place, store, Settings(), model="a")
+    await store.close()
+    await origin.fleet.end()
+
+
+async def _nothing(*arguments: object) -> None:
+    pass
+
+
+async def test_a_store_with_keys_is_never_restored_open(place: FilePlace, new_store: Make) -> None:
+    origin = await begun(new_store("sqlite"), place)
+    await origin.registry.create(Fleet.spec())
+    key, _ = new_key("first", ("admin",))
+    await KeyStore(origin.store.documents, 10).add(key)
+    await origin.shipper.ship()
+    store = await opened(new_store("sqlite"))
+    with pytest.raises(RestoreRefused):
+        await restore(place, store, Settings(), model="m")
+    assert (await restore(place, store, Settings())).keys == 1
+    await store.close()
+    await origin.fleet.end()
+
+
+async def test_an_archive_belongs_to_one_store_and_those_restored_from_it(place: FilePlace, new_store: Make) -> None:
+    origin = await begun(new_store("sqlite"), place)
+    await origin.registry.create(Fleet.spec())
+    await origin.learn(3)
+    await origin.shipper.ship()
+    with pytest.raises(OtherStore):
+        await Shipper(await opened(new_store("sqlite")), place).ship()
+    store = await opened(new_store("sqlite"))
+    await restore(place, store, Settings())
+    await Shipper(store, place).ship()
+    with pytest.raises(OtherStore):
+        await Shipper(origin.store, place).ship()
+    again = await opened(new_store("sqlite"))
+    assert (await restore(place, again, Settings())).models["m"][0] == list(origin.states)[-1]
+    await store.close()
+    await again.close()
+    await origin.fleet.end()
+
+
+async def test_a_log_that_lost_its_end_goes_on_in_a_timeline_of_its_own(place: FilePlace, new_store: Make) -> None:
+    make = new_store("sqlite")
+    origin = await begun(make, place)
+    await origin.registry.create(Fleet.spec())
+    await origin.learn(4)
+    await origin.shipper.ship()
+    await origin.fleet.kill(origin.registry)
+    copy = place._root.parent / "copy"
+    shutil.copytree(_directory(origin.store), copy)
+    reopened = await begun(make, place)
+    await reopened.learn(4)
+    await reopened.shipper.ship()
+    lost = now_ms()
+    await reopened.fleet.kill(reopened.registry)
+    older = await begun(lambda: SQLiteStore(copy), place)
+    older.rng = random.Random(8)
+    await older.learn(6)
+    await asyncio.sleep(0.005)
+    await older.shipper.ship()
+    for until, states in ((lost, reopened.states), (None, older.states)):
+        store = await opened(new_store("sqlite"))
+        await restore(place, store, Settings(), until=until)
+        record = (await store.models.all())[0]
+        snapshot = (await store.snapshots.all(record))[0]
+        assert bytes(await store.snapshots.get(record, snapshot.position) or b"") == list(states.values())[-1]
+        await store.close()
+    await older.fleet.end()

@@ -1,0 +1,334 @@
+"""Followers: models that learn from another model's log, with a spec of their own."""
+
+import asyncio
+import random
+from contextlib import suppress
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.service.fleet import Fleet
+from tests.service.online.history.test_history import SMALL, change, example, lived, small_segments
+from tests.support.waiting import eventually_async
+
+from manylabel_core.state import State
+from manylabel_service.errors import (
+    InvalidExample,
+    InvalidField,
+    LabelExists,
+    LabelNotFound,
+    LimitExceeded,
+    ModelExists,
+    ModelFailed,
+    ModelFollows,
+    ModelHasFollowers,
+    ModelNotFound,
+    PositionNotFound,
+    PredictionLabelled,
+)
+from manylabel_service.hosting.examples import Example, Features, Labels
+from manylabel_service.models.registry import Registry
+from manylabel_service.online.history.reader import HistoryReader
+from manylabel_service.online.replica import Replica
+from manylabel_service.online.spec.follow import MAX_FOLLOWERS
+from manylabel_service.online.spec.params import PARAMS
+from manylabel_service.online.state.model import OnlineModel
+from manylabel_service.storage import SEED, START, position_key
+
+__all__ = ["small_segments"]
+
+
+async def follow(
+    registry: Registry,
+    leader: Replica,
+    name: str = "f",
+    *,
+    from_start: bool = True,
+    until: str | int | None = None,
+    **fields: Any,
+) -> Replica:
+    wanted = Fleet.spec(name, window=20, **fields).model_copy(update={"text": None})
+    beginning = await leader.begin_follower(wanted, from_start=from_start, until=until)
+    return await registry.create(*beginning)  # type: ignore[return-value]
+
+
+async def caught_up(follower: Replica, position: str) -> Replica:
+    """The follower, once it has come to a position."""
+    await eventually_async(lambda: position_key(follower.position) >= position_key(position) and follower.serving)
+    return follower
+
+
+def learnt(model: OnlineModel) -> dict[str, Any]:
+    """What was learnt, and the names, as bytes: without what is known of requests, and the metrics."""
+    arrays, _ = State.from_bytes(model.to_bytes(), 1 << 20)
+    return {name: array.tobytes() for name, array in arrays.items() if name.startswith(("learner", "labels", "feat"))}
+
+
+def state(model: OnlineModel) -> dict[str, Any]:
+    """All of the state as bytes, but for the header."""
+    arrays, header = State.from_bytes(model.to_bytes(), 1 << 20)
+    return {name: array.tobytes() for name, array in arrays.items()} | {"position": header["position"]}
+
+
+@pytest.mark.parametrize("algorithm", sorted(PARAMS))
+async def test_with_the_spec_of_the_leader_a_follower_has_its_weights(any_fleet: Any, algorithm: str) -> None:
+    rng = random.Random(algorithm)
+    registry = await any_fleet.start(**SMALL)
+    leader = await registry.create(any_fleet.spec(algorithm=algorithm, window=20))
+    with_it = await follow(registry, leader, algorithm=algorithm)
+    await lived(leader, rng, 60)
+    later = await follow(registry, leader, "later", algorithm=algorithm)
+    await lived(leader, rng, 60)
+    for follower in (with_it, later):
+        await caught_up(follower, leader.position)
+        assert learnt(follower.model) == learnt(leader.model)
+        assert follower.model.updates == leader.model.updates
+    assert state(with_it.model) == state(later.model)
+
+
+async def test_the_leader_is_what_it_is_without_followers(any_fleet: Any) -> None:
+    registry = await any_fleet.start(**SMALL)
+    digests: list[list[Any]] = []
+    for name in ("alone", "followed"):
+        leader, rng = await registry.create(any_fleet.spec(name=name, window=20)), random.Random(3)
+        followers = [
+            await follow(registry, leader, f"f{n}", algorithm=algorithm)
+            for n, algorithm in enumerate(("salt", "falt"))
+            if name == "followed"
+        ]
+        states: list[Any] = []
+        for n in range(60):
+            with suppress(LabelExists, LabelNotFound, InvalidField, InvalidExample, PredictionLabelled):
+                await change(leader, rng, [leader.position])
+            states.append((learnt(leader.model), leader.measures()))
+            if n % 8 == 7:
+                await leader.take_snapshot()
+        for follower in followers:
+            await caught_up(follower, leader.position)
+        digests.append(states)
+    assert digests[0] == digests[1]
+
+
+async def test_a_follower_that_was_evicted_is_what_one_is_that_stayed(any_fleet: Any) -> None:
+    rng = random.Random(5)
+    registry = await any_fleet.start(**SMALL)
+    leader = await registry.create(any_fleet.spec(window=20))
+    await lived(leader, rng, 30)
+    for start in (True, False):
+        stayed = await follow(registry, leader, f"stayed{start:d}", from_start=start, algorithm="salt")
+        left = await follow(registry, leader, f"left{start:d}", from_start=start, algorithm="salt")
+        for _ in range(3):
+            await lived(leader, rng, 12)
+            if (hosted := await registry.get(left.name)).log_position != leader.position:
+                await caught_up(hosted, leader.position)
+            await hosted.take_snapshot()
+            await eventually_async(lambda hosted=hosted: hosted.evictable)  # type: ignore[misc]
+            registry._evict(hosted)
+            await lived(leader, rng, 12)
+        again = await caught_up(await registry.get(left.name), leader.position)
+        await caught_up(stayed, leader.position)
+        assert again is not left
+        assert state(again.model) == state(stayed.model)
+        assert again.measures() == stayed.measures()
+
+
+async def test_now_is_a_position_within_segments_from_which_a_follower_learns(any_fleet: Any) -> None:
+    rng = random.Random(7)
+    registry = await any_fleet.start(**SMALL)
+    leader = await registry.create(any_fleet.spec(window=20))
+    await lived(leader, rng, 33)
+    begin, updates, names = leader.position, leader.model.updates, leader.model.labels.names
+    follower = await follow(registry, leader, from_start=False, algorithm="salt")
+    assert (follower.position, follower.model.updates) == (begin, 0)
+    assert follower.model.labels.names == names
+    for _ in range(50):
+        await leader.update([example(rng)._replace(y=Labels.all_of([rng.choice("pq")]))])  # others may be retired
+        if rng.random() < 0.2:
+            await leader.take_snapshot()
+    await leader.relabel(next(name for name in leader.model.labels.names if name not in leader.model.hidden), "renamed")
+    await caught_up(follower, leader.position)
+    assert follower.model.updates == leader.model.updates - updates == 50
+    assert follower.model.labels.names == leader.model.labels.names
+    segments = (await HistoryReader(leader.record, any_fleet.store(registry)).catalogue()).segments
+    assert any(position_key(s.after) < position_key(begin) < position_key(s.through) for s in segments)
+    # One that begins there later, and reads the segments, comes to the same state.
+    await any_fleet.stop(registry)
+    again = await (await any_fleet.start(**SMALL)).get("f")
+    assert state(again.model) == state(follower.model)
+    assert (await again.state_at(begin)).updates == 0
+
+
+async def test_a_rollback_to_before_the_beginning_goes_to_the_beginning(any_fleet: Any) -> None:
+    rng = random.Random(9)
+    registry = await any_fleet.start(**SMALL)
+    leader = await registry.create(any_fleet.spec(window=20))
+    for _ in range(10):
+        await leader.update([example(rng)])
+    early = leader.position
+    await leader.update([example(rng)])
+    follower = await follow(registry, leader, from_start=False, algorithm="salt")
+    await leader.update([example(rng)])
+    await leader.update([example(rng)])
+    later = leader.position
+    await leader.update([example(rng)])
+    await leader.rollback(later)
+    await caught_up(follower, leader.position)
+    assert follower.model.updates == 2
+    await leader.rollback(early)
+    await caught_up(follower, leader.position)
+    assert follower.model.updates == 0
+    await leader.update([example(rng)])
+    await caught_up(follower, leader.position)
+    assert (follower.model.updates, leader.model.updates) == (1, 11)
+    await any_fleet.stop(registry)
+    again = await (await any_fleet.start(**SMALL)).get("f")
+    assert state(again.model) == state(follower.model)
+
+
+async def test_a_follower_ends_at_a_position_or_a_time(any_fleet: Any) -> None:
+    rng = random.Random(11)
+    registry = await any_fleet.start(**SMALL)
+    leader = await registry.create(any_fleet.spec(window=20))
+    await lived(leader, rng, 40)
+    entries = await leader.read_log(None, None, 1_000, 1 << 20)
+    middle = entries[len(entries) // 2]
+    for name, until in (("position", middle.position), ("time", middle.time_ms)):
+        follower = await follow(registry, leader, name, until=until, algorithm="salt")
+        last = [e for e in entries if e.position == until or (isinstance(until, int) and e.time_ms <= until)][-1]
+        await leader.update([example(rng)])
+        assert await follower.sync() is None
+        assert follower.position == last.position
+        assert follower.log_ended
+
+
+async def test_two_servers_have_the_same_follower(fleet: Fleet) -> None:
+    rng = random.Random(13)
+    one, other = await fleet.start_several(2, **SMALL)
+    leader = await one.create(fleet.spec(window=20))
+    await lived(leader, rng, 30)
+    follower = await follow(one, leader, algorithm="salt")
+    elsewhere: Any = await other.get("f")
+    await lived(leader, rng, 30)
+    for replica in (follower, elsewhere):
+        await caught_up(replica, leader.position)
+    assert state(follower.model) == state(elsewhere.model)
+    # The other server has no leader in memory, and hears of new entries all the same; and of the deletion.
+    assert [replica.name for replica in other.resident()] == ["f"]
+    await one.delete("m", with_followers=True)
+    await eventually_async(lambda: not other.resident())
+    for name in ("m", "f"):
+        with pytest.raises(ModelNotFound):
+            await other.get(name)
+
+
+async def test_a_follower_takes_no_changes(any_fleet: Any) -> None:
+    registry = await any_fleet.start(**SMALL)
+    leader = await registry.create(any_fleet.spec())
+    await leader.update([any_fleet.example(1)])
+    follower = await caught_up(await follow(registry, leader), leader.position)
+    x = any_fleet.example(1).x
+    predicted = await follower.predict([x])
+    for request in (
+        lambda: follower.update([any_fleet.example(2)]),
+        lambda: follower.rollback(START),
+        lambda: follower.relabel("l1", "l2"),
+        lambda: follower.describe({"l1": {"title": "one"}}),
+        lambda: follower.regroup([], {}),
+        lambda: follower.set_promise(None),
+        lambda: follower.keep(["1"], [x], predicted.predictions),
+        lambda: follower.read_log(None, None, 10, 1 << 20),
+    ):
+        with pytest.raises(ModelFollows):
+            await request()  # type: ignore[no-untyped-call]
+    assert (await follower.take_snapshot()).position == leader.position
+    assert follower.status()["follow"] == {"model": "m", "begin": START, "until": None}
+
+
+async def test_what_cannot_be_followed(any_fleet: Any) -> None:
+    registry = await any_fleet.start(**SMALL)
+    leader = await registry.create(any_fleet.spec())
+    for n in range(3):
+        await leader.update([any_fleet.example(n)])
+    follower = await follow(registry, leader, from_start=False)
+    with pytest.raises(InvalidField):
+        await follow(registry, follower, "g")
+    with pytest.raises(ModelExists):
+        await follow(registry, leader)
+    first = (await leader.read_log(None, None, 1, 1 << 20))[0]
+    for until in (first.position, first.time_ms - 1, 0):
+        with pytest.raises(InvalidField):
+            await follow(registry, leader, "g", from_start=False, until=until)
+    with pytest.raises(PositionNotFound):
+        await follow(registry, leader, "g", until="99999999999999")
+    with pytest.raises(InvalidField):
+        await follow(registry, leader, "g", labels=["l1"])
+    with pytest.raises(InvalidField):
+        await follow(registry, leader, "g", from_start=False, limits={"labels": {"most": 1, "policy": "ignore"}})
+    for n in range(1, MAX_FOLLOWERS):
+        await follow(registry, leader, f"f{n}")
+    with pytest.raises(LimitExceeded):
+        await follow(registry, leader, "g")
+    with pytest.raises(ModelHasFollowers):
+        await registry.delete("m")
+    assert len(registry.resident()) == MAX_FOLLOWERS + 1
+    await registry.delete("f")
+    await follow(registry, leader, "g")
+    await registry.delete("m", with_followers=True)
+    assert registry.resident() == []
+    assert await any_fleet.store(registry).models.all() == []
+
+
+async def test_a_follower_that_the_history_has_left_behind_says_so(any_fleet: Any) -> None:
+    rng = random.Random(15)
+    settings = {**SMALL, "history_bytes": 1_000}
+    registry = await any_fleet.start(**settings)
+    leader = await registry.create(any_fleet.spec(window=20))
+    await leader.update([example(rng)])
+    follower = await follow(registry, leader)
+    await caught_up(follower, leader.position)
+    await eventually_async(lambda: follower.evictable)
+    registry._evict(follower)
+    for _ in range(12):
+        for _ in range(8):
+            await leader.update([example(rng)])
+        await leader.take_snapshot()
+    assert await HistoryReader(leader.record, any_fleet.store(registry)).begin() not in (START, SEED)
+    with pytest.raises(ModelFailed, match="history"):
+        (await registry.get("f")).check_serving()
+    await registry.delete("f")
+    again = await caught_up(await follow(registry, leader), leader.position)
+    assert 0 < again.model.updates < leader.model.updates
+
+
+async def test_a_follower_that_grows_beyond_the_limit_ends(any_fleet: Any) -> None:
+    registry = await any_fleet.start(**SMALL, max_model_bytes=300_000)
+    leader = await registry.create(any_fleet.spec())
+    follower = await follow(registry, leader, algorithm="salt")
+    with suppress(LimitExceeded):
+        for n in range(2_000):
+            await leader.update([Example(Features((f"n{n}",), None, np.ones(1, np.float32)), Labels.all_of([f"l{n}"]))])
+    await eventually_async(lambda: follower.failed or follower.position == leader.position)
+    assert follower.failed == (follower.nbytes > 300_000)
+    assert leader.serving
+
+
+@pytest.mark.parametrize("seconds", [0.05, 0.4])
+async def test_a_server_killed_while_a_follower_catches_up_goes_on(any_fleet: Any, seconds: float) -> None:
+    rng = random.Random(17)
+    settings = {**SMALL, "snapshot_every_updates": 300}
+    registry = await any_fleet.start(**settings)
+    leader = await registry.create(any_fleet.spec(window=20))
+    for _ in range(15):
+        await leader.update([example(rng) for _ in range(200)])
+    creating = asyncio.create_task(follow(registry, leader, algorithm="kernel_falt"))
+    await asyncio.sleep(seconds)
+    await any_fleet.kill(registry)
+    creating.cancel()
+    await asyncio.gather(creating, return_exceptions=True)
+    registry = await any_fleet.start(**settings)
+    leader = await registry.get("m")
+    if not await registry.followers("m"):
+        await follow(registry, leader, algorithm="kernel_falt")
+    follower = await caught_up(await registry.get("f"), leader.position)
+    other = await caught_up(await follow(registry, leader, "g", algorithm="kernel_falt"), leader.position)
+    assert state(follower.model) == state(other.model)
