@@ -16,7 +16,7 @@ from manylabel_clients.http.transport.retry import Retry
 
 REF = "customer-4711"
 FLAGS = ("--snapshot-every-updates", "200")
-PATIENT = Retry(seconds=120.0)
+PATIENT = Retry(attempts=40)
 
 
 class Load:
