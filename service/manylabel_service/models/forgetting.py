@@ -184,6 +184,10 @@ class Forgetter:
         await rewriter.catch_up()
         await store.logs.seal(record, True)
         rewritten = await rewriter.finish(replica.snapshotter.log_bytes)
+        if copied & rewriter.counted.predictions:
+            raise FoldDiffers(
+                "more of these examples came in meanwhile, as labels of stored predictions; request it again"
+            )
         await rewriter.copy_predictions(copied)
         await self._compare(replica, rewritten.position, rewritten.before)
         await self._check_alone(record)

@@ -310,10 +310,10 @@ class Rewriter:
     async def copy_predictions(self, done: set[str]) -> None:
         """Copy stored predictions that nothing forgotten has labelled; `done` has those that were copied before."""
         before: str | None = None
-        predictions = self._store.predictions
+        predictions, labelled = self._store.predictions, self.findings.predictions | self.counted.predictions
         while ids := await predictions.ids(self._record, PREDICTIONS_AT_ONCE, before):
             before = ids[-1]
-            wanted = [id for id in ids if id not in done and id not in self.counted.predictions]
+            wanted = [id for id in ids if id not in done and id not in labelled]
             kept = zip(wanted, await predictions.get(self._record, wanted), strict=True)
             for id, value in kept:
                 seconds = self._ttl_seconds + timestamp_of(id) / 1_000 - time.time()
