@@ -44,7 +44,7 @@ def forget(
     url: Url = DEFAULT_URL,
     api_key: ApiKeyFile = None,
 ) -> None:
-    """Forget examples: they leave the history, and the model becomes what it were if it had never seen them.
+    """Forget examples: they leave the history, and the model becomes what it would be if it had never seen them.
 
     The model serves meanwhile. The command waits for the receipt, and prints it.
 

@@ -153,7 +153,7 @@ def _set_up(connection: sqlite3.Connection, path: Path) -> None:
     connection.execute("PRAGMA synchronous = NORMAL")
     connection.execute("PRAGMA fullfsync = ON")  # macOS: plain fsync does not reach the disk there
     connection.execute("PRAGMA wal_autocheckpoint = 0")
-    # What is deleted is overwritten, so that examples that were forgotten stay in no free page.
+    # Deleted data is overwritten, so that forgotten examples stay in no free page.
     connection.execute("PRAGMA secure_delete = ON")
 
 
