@@ -10,7 +10,7 @@ import click
 
 from manylabel_clients.command.declaring import Argument, Commands, Option
 from manylabel_clients.command.failures import Failure
-from manylabel_clients.command.options import DEFAULT_URL, ApiKeyFile, AsJson, Url, connect, named_values
+from manylabel_clients.command.options import REMOTE, AsJson, connect, named_values
 from manylabel_clients.command.output.measures import TITLES, number
 from manylabel_clients.command.output.tables import print_table
 from manylabel_clients.command.output.text import print_json
@@ -30,7 +30,7 @@ POLL_SECONDS = 0.2
 
 def register(app: Commands) -> None:
     """Add the command."""
-    app.add(replay)
+    app.add(replay, common=REMOTE)
 
 
 def replay(
@@ -51,15 +51,13 @@ def replay(
     keep: Annotated[bool, Option("--keep", help="Keep the followers, which then learn nothing after the end.")] = False,
     wait: Annotated[float, Option(metavar="SECONDS", min=0, help="Maximum seconds to wait for all of them.")] = 3600.0,
     as_json: AsJson = False,
-    url: Url = DEFAULT_URL,
-    api_key: ApiKeyFile = None,
 ) -> None:
     """Learn the history of a model with other parameters, and compare the metrics.
 
     Example: `manylabel replay tags --algorithm salt --param eta=0.5,1`
     """
     combinations = _combinations(param)
-    with connect(url, api_key) as client:
+    with connect() as client:
         status = client.model(model).status()
         if not isinstance(status, ModelStatus):
             raise Failure(f"{model} is trained by jobs, and has no log to replay")
