@@ -129,7 +129,7 @@ class LSAMML(ViewModel):
         The same as for `M3L`. "none" leaves the thresholds of `threshold`, which are
         fitted to the rows learnt.
     calibrate, folds
-        The same as for `M3L`. Only labelled rows are split into folds; every fit uses all unlabelled rows.
+        See `M3L`. Only labelled rows are split into folds; every fit uses all unlabelled rows.
 
     Attributes
     ----------

@@ -50,7 +50,7 @@ from manylabel_service.online.history.catalogue import CatalogueStore
 from manylabel_service.online.history.reader import HistoryReader
 from manylabel_service.online.snapshots.reader import SnapshotReader
 from manylabel_service.online.spec.follow import follow_of
-from manylabel_service.storage import START, Entry, ModelMeta, Store, position_key
+from manylabel_service.storage import SEED, START, Entry, ModelMeta, Store, position_key
 from manylabel_service.storage.places.place import ArchiveError, ObjectDamaged, ObjectMissing, Place
 from manylabel_service.trained.version_store import BLOBS as VERSION_BLOBS
 from manylabel_service.trained.version_store import KIND as VERSIONS
@@ -142,8 +142,6 @@ class Shipper:
         await self._ship_documents()
         models = []
         for record in await self._store.models.all():
-            if follow_of(record.spec) is not None:
-                continue  # it has no log, and its leader has another number in another store
             model = None if record.damaged else await self._ship_model(record)
             model = model or self._known(record)
             if model is not None:
@@ -275,7 +273,10 @@ class Shipper:
     async def _new_timeline(self, record: ModelMeta, timeline: int, floor: str) -> _Cursor:
         """Begin a timeline with the state that the history of the model begins with, at or after a position."""
         prefix = layout.timeline_prefix(self._id, record.incarnation, timeline)
-        begin = max(await HistoryReader(record, self._store).begin(), floor, key=position_key)
+        if (follow := follow_of(record.spec)) is not None:  # its own log is empty
+            begin = SEED if follow.has_seed else START
+        else:
+            begin = max(await HistoryReader(record, self._store).begin(), floor, key=position_key)
         if begin != START:
             begin = await self._ship_first_state(record, prefix, begin)
         return await self._continued(record, timeline, begin)

@@ -63,7 +63,7 @@ def test_every_parameter_has_its_description(trainer):
         assert is_description(parameter.description), parameter.name
     told = inspect.getdoc(learner)
     for name in inspect.signature(learner).parameters:
-        assert re.search(rf"^[\w, ]*\b{name}\b[\w, ]* ?(:|\n    As for)", told, re.MULTILINE), name
+        assert re.search(rf"^[\w, ]*\b{name}\b[\w, ]* ?(:|\n    See)", told, re.MULTILINE), name
 
 
 def at_the_bounds(kind):

@@ -44,7 +44,7 @@ def replay(
             "tried, 8 at most.",
         ),
     ] = None,
-    scaling: Annotated[str | None, Option(help="Scaling: auto, none, unit or standard.")] = None,
+    scaling: Annotated[str | None, Option(help="Scaling: auto, none or unit.")] = None,
     until: Annotated[
         str | None, Option(metavar="TIME|POSITION", help="Last time or position to learn. Default: now.")
     ] = None,

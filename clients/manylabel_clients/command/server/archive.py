@@ -10,11 +10,7 @@ MODULE = "manylabel_service.archive"
 
 def register(app: Commands) -> None:
     """Add the commands."""
-<<<<<<< HEAD
-    # All arguments belong to the program of the server, which knows its stores; `serve` does the same.
-=======
     # Like `serve`, it passes all further arguments to the program of the server, which knows its stores.
->>>>>>> e7aeb4d6081624cba4b1fac710965c8e32084e70
     settings = {"ignore_unknown_options": True, "allow_extra_args": True, "help_option_names": []}
     app.add(backup, "backup", context_settings=settings, add_help_option=False)
     app.add(restore, "restore", context_settings=settings, add_help_option=False)
