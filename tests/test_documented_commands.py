@@ -75,7 +75,7 @@ def test_every_command_that_is_shown_exists(page: Path) -> None:
 def test_commands_are_found_in_the_pages() -> None:
     lines = [line for page in PAGES for line in shown(page.read_text(errors="replace"))]
     assert len(lines) > 100
-    assert {line.split()[0] for line in lines} >= {"serve", "export", "predict", "jobs", "keys", "models"}
+    assert {line.split()[0] for line in lines} >= {"serve", "backup", "predict", "jobs", "keys", "models"}
 
 
 @pytest.mark.parametrize(
@@ -85,7 +85,7 @@ def test_commands_are_found_in_the_pages() -> None:
         ("tarin rows.csv", "tarin"),
         ("jobs lst", "lst"),
         ("serve --prot 1", "--prot"),
-        ("export a.zip --overwite", "--overwite"),
+        ("backup --too a", "--too"),
         ("keys init --data-dir=x --fil y", "--fil"),
         ("keys init --data-dir=x --file y", None),
         ("jobs submit --search default --stream m", None),

@@ -118,7 +118,7 @@ def get(port: int, path: str) -> bytes:
         return bytes(answer.read())
 
 
-def wait_for(url: str, seconds: float = 120.0) -> None:
+def wait_for(url: str, seconds: float = 600.0) -> None:
     """Until the address answers 200."""
     deadline = time.monotonic() + seconds
     while True:

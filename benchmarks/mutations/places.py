@@ -157,7 +157,7 @@ PLACES = (
     ),
     Place(
         f"{SERVICE}/online/state/apply.py",
-        "None if example.y.complete else labels",
+        "None if complete else labels",
         "labels",
         f"{STATE} tests/service/online",
     ),

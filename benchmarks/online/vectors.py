@@ -13,7 +13,8 @@ import argparse
 import importlib.util
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -142,19 +143,34 @@ def _prepared(args: argparse.Namespace, name: str) -> tuple[Any, NDArray[np.int8
     Y = np.asarray(Y.toarray() if sp.issparse(Y) else Y, dtype=np.int8)
     order = rng.permutation(X.shape[0])
     held, kept = np.sort(order[: len(order) // 4]), np.sort(order[len(order) // 4 :])
-    weighed = TfidfTransformer().fit(X[held])
     vectors: Vectors = {}
-    for size in (64, 256):
-        svd = TruncatedSVD(size, random_state=args.seed).fit(weighed.transform(X[held]))
-        vectors[f"svd{size}"] = svd.transform(weighed.transform(X[kept])).astype(np.float32)
-    projection = rng.standard_normal((X.shape[1], 384)) / np.sqrt(384)
-    vectors["random"] = (weighed.transform(X[kept]) @ projection).astype(np.float32)
-    vectors["noise"] = rng.standard_normal((len(kept), 384)).astype(np.float32)
+    for kind, make in _makers(args, name, X, held, kept, rng).items():
+        if args.vectors is None or kind in args.vectors:
+            vectors[kind] = make()
+    return X[kept], Y[kept], vectors
+
+
+def _makers(
+    args: argparse.Namespace, name: str, X: Any, held: Any, kept: Any, rng: np.random.Generator
+) -> dict[str, Callable[[], NDArray[np.float32]]]:
+    """Return what makes each kind of vectors of the rows that are kept."""
+    weighed = TfidfTransformer().fit(X[held])
+
+    def svd(size: int) -> NDArray[np.float32]:
+        found = TruncatedSVD(size, random_state=args.seed).fit(weighed.transform(X[held]))
+        return np.asarray(found.transform(weighed.transform(X[kept])), dtype=np.float32)
+
+    def random() -> NDArray[np.float32]:
+        projection = rng.standard_normal((X.shape[1], 384)) / np.sqrt(384)
+        return np.asarray(weighed.transform(X[kept]) @ projection, dtype=np.float32)
+
+    makers: dict[str, Callable[[], NDArray[np.float32]]] = {f"svd{size}": partial(svd, size) for size in (64, 256)}
+    makers |= {"random": random, "noise": lambda: rng.standard_normal((len(kept), 384)).astype(np.float32)}
     if name == "debtags":
-        texts = [f"{each['title']}. {each['text']}" for each in load_records(args.data, name)]
-        vectors |= {kind: embed([texts[at] for at in kept]) for kind, embed in _embeddings().items()}
-    wanted = args.vectors or list(vectors)
-    return X[kept], Y[kept], {kind: field for kind, field in vectors.items() if kind in wanted}
+        records = load_records(args.data, name)
+        texts = [f"{records[at]['title']}. {records[at]['text']}" for at in kept]
+        makers |= {kind: partial(embed, texts) for kind, embed in _embeddings().items()}
+    return makers
 
 
 def _embeddings() -> dict[str, Any]:

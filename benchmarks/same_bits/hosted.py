@@ -29,7 +29,7 @@ SPECS: list[dict[str, Any]] = [
     {"algorithm": "salt", "params": {"optimise": "macro_f1", "drift": "adwin", "on_drift": "restart"}},
     {"algorithm": "kernel_falt", "params": {"budget": 30}},
     {"algorithm": "kernel_falt", "params": {"budget": 30, "strategy": "rff", "seed": 3}},
-    {"algorithm": "kernel_salt", "params": {"budget": 30}, "scaling": "standard"},
+    {"algorithm": "kernel_salt", "params": {"budget": 30}, "scaling": "auto"},
     {"algorithm": "passive_aggressive"},
     {"algorithm": "kernel_passive_aggressive", "params": {"budget": 30, "strategy": "merge"}},
 ]

@@ -30,7 +30,7 @@ SPACES["KernelPassiveAggressive"] = SPACES["KernelFALT"]
 KERNELS: list[dict[str, Any]] = [{"kernel": "linear"}, {"kernel": "poly", "degree": 3, "coef0": 0.5, "gamma": 0.3}]
 OPTIONS: list[dict[str, Any]] = [
     {"average": True},
-    *({"scaling": scaling} for scaling in ("auto", "none", "unit", "standard")),
+    *({"scaling": scaling} for scaling in ("auto", "none", "unit")),
     *({"optimise": measure} for measure in ("none", "micro_f1", "macro_f1", "hamming")),
     {"calibrate": False},
     *({"drift": "adwin", "on_drift": reaction} for reaction in (None, "raise", "restart")),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from benchmarks.text import encoding, many_labels, quality, stream, titles
+from benchmarks.text import encoding, many_labels, quality, stream, titles, vectors
 
 PARTS = {
     "encoding": encoding.run,
@@ -13,6 +13,7 @@ PARTS = {
     "quality": quality.run,
     "titles": titles.run,
     "many-labels": many_labels.run,
+    "vectors": vectors.run,
 }
 
 

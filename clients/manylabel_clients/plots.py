@@ -75,7 +75,7 @@ def label_scores(detail: ModelDetail, model: str | None = None) -> Figure:
     axes.grid(axis="x", color=_GREY, linewidth=0.6)
     axes.set_axisbelow(True)
     _title(axes, "Scores of labels", len(drawn), len(by_support), "the most frequent")
-    # Below the axes, by inches rather than by a share of their height.
+    # Below the axes, at a distance in inches instead of a share of their height.
     below = -0.02 - 0.5 / figure.get_figheight()
     axes.legend(fontsize=8, frameon=False, ncols=3, loc="upper right", bbox_to_anchor=(1, below))
     return figure
@@ -164,7 +164,7 @@ def convergence(detail: ModelDetail, model: str | None = None) -> Figure:
         raise ValueError(f"version {detail.version} has no trace of its fit")
     figure, axes = _figure(7.0, 4.2, detail, model)
     step = max(1, len(trace["seconds"]) // MAX_POINTS)
-    # Where a trainer has no objective or no gap, JSON has null, which is NaN here.
+    # A trainer without an objective or a gap has null in JSON, which is NaN here.
     seconds, objective, gap = (
         np.array(trace[name], dtype=np.float64)[::step] for name in ("seconds", "objective", "gap")
     )
@@ -203,7 +203,7 @@ def save(figure: Figure, path: str | PathLike[str]) -> None:
     ending = Path(path).suffix.lower().removeprefix(".")
     if ending not in FORMATS:
         raise ValueError(f"the name of a picture must end in .{', .'.join(FORMATS)}, not {str(path)!r}")
-    # Without a date the same figure gives the same bytes.
+    # Without a date, the same figure has the same bytes.
     undated = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(ending)
     figure.savefig(path, format=ending, dpi=PIXELS_PER_INCH, metadata=undated)
 
@@ -238,7 +238,7 @@ def _title(axes: Axes, text: str, n_drawn: int = 0, n_all: int = 0, which: str =
 
 
 def _readable(name: str, max_characters: int = MAX_NAME_CHARACTERS) -> str:
-    """Return a name that can be drawn: not too long, and without what the font lacks."""
+    """Return a name that can be drawn: truncated, and without characters that the font lacks."""
     cut = name if len(name) <= max_characters else f"{name[: max_characters - 1]}…"
     drawable = _characters_of_the_font()
     return "".join(character if ord(character) in drawable else _MISSING for character in cut)

@@ -11,7 +11,7 @@ WIDTH = 30
 
 
 class ProgressBar:
-    """A progress bar redraws one line of standard error, which is gone in the end; it is not seen but in a terminal.
+    """Progress bar on one line of standard error, erased at the end; shown in a terminal only.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Elementary functions that give the same bits on every processor.
+"""Elementary functions that give identical bits on every processor.
 
 The C library picks an implementation of `log`, `exp` and `cos` for the processor that it runs on. The implementations
 differ in the last bit. The functions here use `+ - * /` in a fixed order, comparisons, and the bits of a number. IEEE

@@ -17,7 +17,7 @@ from manylabel_core.compiled import compiled
 
 @compiled
 def shift_of(slots):  # type: ignore[no-untyped-def]
-    """Return by how many bits a product is shifted to give a slot."""
+    """Return the number of bits by which a product is shifted to give a slot."""
     shift = 64
     while (np.int64(1) << (64 - shift)) < len(slots):
         shift -= 1
@@ -26,7 +26,7 @@ def shift_of(slots):  # type: ignore[no-untyped-def]
 
 @compiled
 def find_slot(slots, indices, multiplier, shift, key):  # type: ignore[no-untyped-def]
-    """Return the slot that holds the column of a key, or the free one where it would stand."""
+    """Return the slot with the column of a key, or the free slot for it."""
     slot = np.int64((np.uint64(key) * multiplier) >> shift)
     while slots[slot] >= 0 and indices[slots[slot]] != key:
         slot = (slot + 1) & (len(slots) - 1)

@@ -15,15 +15,7 @@ MAX_KERNEL = 1e100
 
 @compiled
 def kernel_value(shape, uv, uu, vv):  # type: ignore[no-untyped-def]
-    """Return K(u, v).
-
-    Parameters
-    ----------
-    shape : tuple (kind, gamma, coef0, degree)
-        "rbf": exp(-gamma |u - v|^2); "linear": u.v; "poly": (gamma u.v + coef0)^degree.
-    uv, uu, vv : float
-        The inner products of u and v, of u with itself and of v with itself.
-    """
+    """Return K(u, v)."""
     kind, gamma, coef0, degree = shape
     if kind == RBF:
         return exp(-gamma * max(uu + vv - 2.0 * uv, 0.0))

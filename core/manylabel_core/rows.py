@@ -241,24 +241,23 @@ def as_targets(Y: Matrix, known: Matrix | None = None) -> Targets:
     ValueError
         If `Y` or `known` is not two-dimensional, holds anything but 0 and 1, or their shapes differ.
     """
-    relevant = _indicator(Y, "Y")
-    n_samples, n_labels = relevant.shape
+    (indptr, columns), shape = _indicator(Y, "Y")
+    n_samples, n_labels = shape
     width = np.full(n_samples, n_labels, dtype=np.int64)
     if known is None:
-        signs = np.ones(relevant.nnz, dtype=np.int8)
-        return Targets(*_index_arrays(relevant), signs, np.ones(n_samples, dtype=np.bool_), width)
-    listed = _indicator(known, "known")
-    if listed.shape != relevant.shape:
-        raise ValueError(f"known must have the shape of Y, {relevant.shape}, not {listed.shape}")
-    is_relevant = np.isin(_places(listed), _places(relevant), assume_unique=True)
-    signs = np.where(is_relevant, 1, -1).astype(np.int8)
-    return Targets(*_index_arrays(listed), signs, np.zeros(n_samples, dtype=np.bool_), width)
+        signs = np.ones(len(columns), dtype=np.int8)
+        return Targets(indptr, columns, signs, np.ones(n_samples, dtype=np.bool_), width)
+    listed, its_shape = _indicator(known, "known")
+    if its_shape != shape:
+        raise ValueError(f"known must have the shape of Y, {shape}, not {its_shape}")
+    relevant = _places(indptr, columns, n_labels)
+    signs = np.where(np.isin(_places(*listed, n_labels), relevant, assume_unique=True), 1, -1).astype(np.int8)
+    return Targets(*listed, signs, np.zeros(n_samples, dtype=np.bool_), width)
 
 
-def _places(csr: sp.csr_array) -> NDArray[np.int64]:
+def _places(indptr: NDArray[np.int64], columns: NDArray[np.int32], n_columns: int) -> NDArray[np.int64]:
     """Return where the stored entries are: row times number of columns plus column."""
-    rows = np.repeat(np.arange(csr.shape[0], dtype=np.int64), np.diff(csr.indptr))
-    return rows * csr.shape[1] + csr.indices
+    return np.repeat(np.arange(len(indptr) - 1, dtype=np.int64), np.diff(indptr)) * n_columns + columns
 
 
 def _full_rows(matrix: NDArray[Any]) -> Rows:
@@ -289,8 +288,8 @@ def _as_matrix(matrix: Matrix, name: str, columns: str) -> Any:
     return given
 
 
-def _indicator(matrix: Matrix, name: str) -> sp.csr_array:
-    """Return an indicator matrix as CSR of int8 without stored zeros."""
+def _indicator(matrix: Matrix, name: str) -> tuple[tuple[NDArray[np.int64], NDArray[np.int32]], tuple[int, int]]:
+    """Return where an indicator matrix is 1, as index arrays, and its shape."""
     try:
         given = _as_matrix(matrix, name, "n_labels")
     except ValueError as error:
@@ -299,11 +298,11 @@ def _indicator(matrix: Matrix, name: str) -> sp.csr_array:
         csr = _as_csr(given)
         csr.eliminate_zeros()
         check_zero_one(name, csr)
-        return csr.astype(np.int8)
+        return _index_arrays(csr), csr.shape
     check_zero_one(name, given)
     rows, columns = np.nonzero(given)
     indptr = np.searchsorted(rows, np.arange(len(given) + 1))
-    return sp.csr_array((np.ones(len(rows), dtype=np.int8), columns, indptr), shape=given.shape)
+    return (indptr.astype(np.int64, copy=False), columns.astype(np.int32)), given.shape
 
 
 def _index_arrays(csr: sp.csr_array) -> tuple[NDArray[np.int64], NDArray[np.int32]]:

@@ -1,4 +1,4 @@
-"""The rows of a dataset divided into those to learn from and those to measure on."""
+"""Hold-out splits and folds of the rows of a dataset."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ Rows = NDArray[np.int64]
 
 
 def held_out(n_rows: int, share: float, seed: int) -> tuple[Rows, Rows]:
-    """Return ascending row numbers: those to learn from, and a random share to measure on.
+    """Return ascending row numbers: training rows, and a random share for evaluation.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Arrays that grow, and what may stand in those of a state."""
+"""Arrays that grow, and the allowed values in those of a state."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -39,19 +39,17 @@ from manylabel_service.api.routers import (
 from manylabel_service.api.routers import jobs as job_calls
 from manylabel_service.api.routers import version_detail as detail
 from manylabel_service.api.web.access import AccessMiddleware
-from manylabel_service.api.web.compression.middleware import CompressionMiddleware
-from manylabel_service.api.web.held_bodies import BodyBuffer
-from manylabel_service.api.web.middleware import RequestMiddleware
+from manylabel_service.api.web.bodies import BodyBuffer
+from manylabel_service.api.web.compression import CompressionMiddleware
+from manylabel_service.api.web.large_json import ParseQueue
+from manylabel_service.api.web.middleware import RequestMiddleware, TracingMiddleware
 from manylabel_service.api.web.origins import OriginMiddleware
 from manylabel_service.api.web.parameters import answer_wrong_parameters
-from manylabel_service.api.web.parse_queue import ParseQueue
 from manylabel_service.api.web.problems import HANDLERS
 from manylabel_service.api.web.routes import check_guarded
-from manylabel_service.api.web.traces import TracingMiddleware
 from manylabel_service.archive.service import ArchiveService
 from manylabel_service.audit.files import AuditFiles
-from manylabel_service.audit.log import AuditLog
-from manylabel_service.audit.output import AuditOutput
+from manylabel_service.audit.log import AuditLog, AuditOutput
 from manylabel_service.datasets.dataset_store import DatasetStore
 from manylabel_service.integrations.annif import router as annif
 from manylabel_service.integrations.annif import schemas as annif_schemas
@@ -103,7 +101,7 @@ def create_app(
     on_ready: Callable[[], None] = lambda: None,
     on_failure: Callable[[], None] = lambda: signal.raise_signal(signal.SIGTERM),
 ) -> FastAPI:
-    """Return the application.
+    """Return the application. Raises TypeError.
 
     Parameters
     ----------
@@ -112,11 +110,6 @@ def create_app(
     workers : the workers of this server, if it has several.
     on_ready : called when every model is restored and caught up.
     on_failure : called when the application cannot start; it has to end the server.
-
-    Raises
-    ------
-    TypeError
-        A route does not say which scope its callers need.
     """
     # Routes are tried in order, so the busiest come first. Given like this, and not with include_router,
     # they are found without a second search: 5 us less for each request.

@@ -42,12 +42,7 @@ def literal(host: str) -> str | None:
 
 
 async def resolve(url: httpx2.URL, seconds: float) -> list[str]:
-    """Return the IP addresses of the host of a URL.
-
-    Raises
-    ------
-    HostUnknown
-    """
+    """Return the IP addresses of the host of a URL. Raises HostUnknown."""
     if (address := literal(url.host)) is not None:
         return [address]
     try:

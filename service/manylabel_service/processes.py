@@ -1,7 +1,5 @@
 """Changes that a child process makes to itself at its start; `manylabel_service.forking` starts it."""
 
-from __future__ import annotations
-
 import ctypes
 import os
 import resource

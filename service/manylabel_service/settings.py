@@ -191,7 +191,8 @@ class Settings(BaseSettings):
     snapshots still need may be older."""
 
     archive: str | None = None
-    """Address of the archive, a continuous backup that `manylabel restore` reads, as file:///DIRECTORY."""
+    """Address of the archive, a continuous backup that `manylabel restore` reads, as file:///DIRECTORY or
+    s3://BUCKET/PREFIX."""
 
     archive_seconds: PositiveFloat = 10.0
     """Seconds between two passes of archiving; a lost disk costs at most the updates of that long."""
@@ -542,14 +543,9 @@ class WorkerSettings(Settings):
 
 def read_settings(arguments: Sequence[str], kind: type[Settings] = Settings, program: str | None = None) -> Settings:
     """Return the settings of a server, or of a process of another kind, started with these command-line arguments.
+    Raises SystemExit.
 
     Errors name the `program`; None for the name that belongs to `kind`.
-
-    Raises
-    ------
-    SystemExit
-        With status 2 and a message on stderr for an unknown flag, a bad value or an unreadable file; with
-        status 0 after ``--help``.
     """
     program = program or str(kind.model_config["cli_prog_name"])
     try:

@@ -17,17 +17,12 @@ _ID = re.compile(PATTERN)
 
 
 def make(now_ms: int, random: bytes) -> str:
-    """Return an id.
+    """Return an id. Raises ValueError if a parameter is not allowed.
 
     Parameters
     ----------
     now_ms : milliseconds of Unix time, 0 to `MAX_MS`.
     random : `N_RANDOM_BYTES` bytes.
-
-    Raises
-    ------
-    ValueError
-        If a parameter is not allowed.
 
     Examples
     --------
@@ -48,13 +43,7 @@ def valid(id: str) -> bool:
 
 
 def timestamp_of(id: str) -> int:
-    """Return when an id was made, in milliseconds of Unix time.
-
-    Raises
-    ------
-    ValueError
-        If the string is not an id.
-    """
+    """Return when an id was made, in milliseconds of Unix time. Raises ValueError if the string is not an id."""
     if not valid(id):
         raise ValueError(f"an id of a prediction has 26 characters of Crockford's base32, not {id!r}")
     ms = 0

@@ -206,3 +206,22 @@ def test_the_account_of_a_promise(watched: Watched, site: Site, name: str, viewp
     panel.get_by_role("button", name="End the promise").click()
     expect(panel.locator(".said")).to_contain_text("Nothing is promised")
     assert model.status().promise is None
+
+
+def test_a_leader_beside_its_follower(watched: Watched, site: Site, name: str) -> None:
+    model = site.client.create_model(name, algorithm="falt")
+    model.update_many([({f"w{n % 3}": 1.0}, [f"topic {n % 3}"]) for n in range(30)])
+    page = watched.new_page(site.url)
+    page.goto(site.at(f"/models/{name}"))
+    region = page.get_by_role("region", name="Followers")
+    expect(page.locator("ml-line").first).to_be_visible()
+    expect(region).to_be_hidden()
+    follower = f"{name[:50]}-f"
+    site.client.create_model(follower, algorithm="salt", follow=name)
+    rows = region.locator("tbody tr")
+    expect(rows).to_have_count(2)
+    expect(rows.nth(0)).to_contain_text("the leader")
+    expect(rows.nth(1)).to_contain_text(follower)
+    expect(rows.nth(1)).to_contain_text("30")
+    assert_accessible(page)
+    model.delete(followers=True)

@@ -15,8 +15,6 @@ from tests.support.waiting import eventually
 
 from manylabel_clients import Client, ConnectionFailed, Retry, Unavailable
 
-ADMIN = "manylabel_service.archive"
-
 
 class Load:
     """A client that sends updates, each with a key and a feature of its own, until the server is gone."""
@@ -40,7 +38,35 @@ class Load:
                 self.acknowledged[key] = time.monotonic(), position
 
     def join(self) -> None:
+        """Wait until the server is gone."""
         self._thread.join(120)
+
+    def check(self, url: str, shipped_at: float) -> None:
+        """Check a restored server: it has all that was acknowledged up to a time, nothing twice, and knows retries."""
+        with Client(url, timeout=60) as client:
+            model = client.model("m")
+            found: dict[str, str] = {}
+            after = None
+            while entries := model.log(after, limit=100):
+                after = entries[-1]["position"]
+                for entry in entries:
+                    (key,) = (name for name in entry["examples"][0]["x"] if name.startswith("update-"))
+                    assert key not in found, "nothing twice"
+                    found[key] = entry["position"]
+            due = {key: position for key, (at, position) in self.acknowledged.items() if at <= shipped_at}
+            assert due, "a pass was complete by then"
+            assert due.items() <= found.items(), "what was acknowledged before the last complete pass is there"
+            key, position = list(found.items())[-1]
+            retried = model.update(
+                {key: 1.0, f"common {int(key[7:]) % 7}": int(key[7:]) % 3}, [f"label {int(key[7:]) % 5}"], key=key
+            )
+            assert (retried.replayed, retried.position) == (True, position)
+            assert model.update({"new": 1.0}, ["label 1"]).updates == len(found) + 1
+
+
+def restore(archive: str, data_dir: Path, *flags: str) -> None:
+    done = finished("manylabel_service.archive", "restore", "--from", archive, "--data-dir", str(data_dir), *flags)
+    assert done.returncode == 0, done.stderr
 
 
 def lag_seconds(url: str) -> float | None:
@@ -69,29 +95,8 @@ def test_what_was_archived_is_there_again_and_a_retry_is_recognised(
 
     target = ["--store", request.getfixturevalue("redis_server").url] if kind == "redis" else []
     new_dir = tmp_path / "restored"
-    done = finished(ADMIN, "restore", "--from", archive, "--data-dir", str(new_dir), *target)
-    assert done.returncode == 0, done.stderr
+    restore(archive, new_dir, *target)
     again = server_process("--archive", archive, "--archive-seconds", "0.2", *target, data_dir=new_dir)
     again.start()
-    with Client(again.url, timeout=60) as client:
-        model = client.model("m")
-        found: dict[str, str] = {}
-        after = None
-        while entries := model.log(after, limit=100):
-            after = entries[-1]["position"]
-            for entry in entries:
-                (key,) = (name for name in entry["examples"][0]["x"] if name.startswith("update-"))
-                assert key not in found, "nothing twice"
-                found[key] = entry["position"]
-        shipped_at = asked_at - lag
-        due = {key: position for key, (at, position) in load.acknowledged.items() if at <= shipped_at}
-        assert due, "a pass was complete by then"
-        assert due.items() <= found.items(), "what was acknowledged before the last complete pass is there"
-        assert model.status().updates == len(found)
-        key, position = list(found.items())[-1]
-        retried = model.update(
-            {key: 1.0, f"common {int(key[7:]) % 7}": int(key[7:]) % 3}, [f"label {int(key[7:]) % 5}"], key=key
-        )
-        assert (retried.replayed, retried.position) == (True, position)
-        assert model.update({"new": 1.0}, ["label 1"]).updates == len(found) + 1
-        eventually(lambda: lag_seconds(again.url) is not None)
+    load.check(again.url, asked_at - lag)
+    eventually(lambda: lag_seconds(again.url) is not None)

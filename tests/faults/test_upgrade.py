@@ -20,7 +20,7 @@ from manylabel_service.settings import Settings
 from manylabel_service.storage import Entry, Store, open_store
 
 CLIENTS = 3
-SPEC = {"name": "tags", "algorithm": "falt", "scaling": "standard"}
+SPEC = {"name": "tags", "algorithm": "falt"}
 FLAGS = ("--snapshot-every-updates", "60", "--max-manual-snapshots", "1000")
 KNOWS_MORE = {
     "online/spec/release.py": ("FORMAT_VERSIONS = range(1, 2)", "FORMAT_VERSIONS = range(1, 3)"),

@@ -31,7 +31,7 @@ SPECS: Sequence[dict[str, Any]] = (
     {"algorithm": "falt"},
     {"algorithm": "salt", "params": {"calibrate": True, "drift": "adwin", "on_drift": "restart"}},
     {"algorithm": "kernel_falt", "params": {"strategy": "merge", "budget": 2}},
-    {"algorithm": "falt", "scaling": "standard", "limits": {"features": {"most": 3, "policy": "hash"}}},
+    {"algorithm": "falt", "limits": {"features": {"most": 3, "policy": "hash"}}},
 )
 ROWS = b"""{"x": {"views": {"v": [1, 2], "w": {"indices": [1], "values": [0.5]}}}, "y": ["l"]}
 {"x": {"views": {"v": [0, 1], "w": {"indices": [0], "values": [2]}}}, "y": ["m"]}

@@ -21,8 +21,8 @@ from manylabel_service.api.translation.from_json import record_features, to_exam
 from manylabel_service.api.translation.inference import to_examples
 from manylabel_service.api.translation.line_reader import Splitter
 from manylabel_service.api.translation.tensors import split
+from manylabel_service.api.translation.uploads import Multipart
 from manylabel_service.api.web.bodies import json_value
-from manylabel_service.api.web.multipart import Multipart
 from manylabel_service.api.web.problems import Problem
 from manylabel_service.api.web.validation import Path as Place
 from manylabel_service.archive.layout import ArchivedDocument, ArchivedModel, StoreCatalogue

@@ -200,3 +200,50 @@ def upload(server: Server, name: str, rows: bytes) -> None:
     path = f"{server.url}/v1/datasets?name={name}&format=csv&label_columns=2"
     with urllib.request.urlopen(urllib.request.Request(path, rows, headers), timeout=60) as answer:
         assert answer.status == 201
+
+
+def test_vectors_have_the_same_bits_on_both_after_a_kill_and_in_a_copy(
+    shared_redis: Callable[[], str], server_process: Callable[..., ServerProcess]
+) -> None:
+    """Both learn from records with vectors; one is killed, misses some, and comes back; a snapshot becomes a model."""
+    rng = np.random.default_rng(0)
+    items = [
+        {"x": {"text": f"word{n % 7}", "one": vector[:6].tolist(), "two": vector[6:].tolist()}, "y": ["ab"[n % 2]]}
+        for n, vector in enumerate((rng.standard_normal((60, 10)) + np.arange(60)[:, np.newaxis] % 2).round(3))
+    ]
+    del items[3]["x"]["one"], items[5]["x"]["text"]
+    flags = ("--store", shared_redis(), "--job-slots", "0", "--snapshot-every-updates", "10")
+    with server_process(*flags).start(wait=False) as one, server_process(*flags).start() as two:
+        one.wait_ready()
+        here, there = Server(one.url, ""), Server(two.url, "")
+        path = "/v1/models/vectors"
+        here.do("POST", "/v1/models", {"name": "vectors", "algorithm": "falt", "text": {"fields": ["text"]}})
+        eventually(lambda: there.ask("GET", path)[0] == 200)
+        for n, item in enumerate(items[:30]):
+            (here, there)[n % 2].do("POST", f"{path}/update", item)
+        two.kill()
+        for item in items[30:45]:
+            here.do("POST", f"{path}/update", item)
+        two.start()
+        for n, item in enumerate(items[45:]):
+            (here, there)[n % 2].do("POST", f"{path}/update", item)
+        probes = {"examples": [{"x": item["x"]} for item in items]}
+
+        def scores(server: Server, path: str = path) -> list[Any]:
+            return [one["scores"] for one in server.do("POST", f"{path}/predict", probes)["predictions"]]
+
+        eventually(lambda: there.do("GET", path)["updates"] == here.do("GET", path)["updates"] == len(items))
+        assert scores(here) == scores(there)
+        taken = there.do("POST", f"{path}/snapshots")
+        with urllib.request.urlopen(f"{here.url}{path}/snapshots/{taken['position']}", timeout=60) as response:
+            state = response.read()
+        put = urllib.request.Request(
+            f"{here.url}/v1/models/copy", state, {"Content-Type": "application/octet-stream"}, method="PUT"
+        )
+        with urllib.request.urlopen(put, timeout=60) as response:
+            assert response.status == 201
+        eventually(lambda: there.ask("GET", "/v1/models/copy")[0] == 200)
+        for name in ("vectors", "copy"):
+            here.do("POST", f"/v1/models/{name}/update", items[0])
+        eventually(lambda: there.do("GET", "/v1/models/copy")["updates"] == len(items) + 1)
+        assert scores(here, "/v1/models/copy") == scores(there, "/v1/models/copy") == scores(here)

@@ -16,6 +16,7 @@ from manylabel_clients.command.models import (
     forgetting,
     models,
     predict,
+    replay,
     snapshots,
     update,
 )
@@ -60,6 +61,8 @@ for module in (
     feed,
     evaluate,
     compare,
+    replay,
+    replay,
     train,
     datasets,
     jobs,

@@ -19,7 +19,7 @@ _ZSH = "; zsh looks there once its ~/.zshrc has, before compinit: fpath+=({folde
 
 def _script(shell: str) -> str:
     kind = get_completion_class(shell)
-    if kind is None:  # never: the option allows only those that there are
+    if kind is None:  # unreachable: the option accepts only the known shells
         raise Failure(f"no completion for {shell}")
     return kind(click.get_current_context().command, {}, "manylabel", "_MANYLABEL_COMPLETE").source()
 

@@ -30,7 +30,6 @@ class _Declared:
     min, max : bounds of a number.
     exists, file_okay, dir_okay : what a path must be.
     callback : takes a value and returns it, checked.
-    also : further options of each command that has this one.
     attributes : all else, as click has it.
     """
 
@@ -43,14 +42,12 @@ class _Declared:
         file_okay: bool = True,
         dir_okay: bool = True,
         callback: Callable[[Any], Any] | None = None,
-        also: Sequence[click.Option] = (),
         **attributes: Any,
     ) -> None:
         self._names = names
         self._bounds = {"min": min, "max": max}
         self._path: dict[str, Any] = {"exists": exists, "file_okay": file_okay, "dir_okay": dir_okay}
         self._callback = callback
-        self.also = also
         self._attributes = attributes
 
     def _type(self, kind: Any) -> Any:
@@ -61,7 +58,7 @@ class _Declared:
         return kind
 
     def _made(self, kind: Any, default: Any) -> dict[str, Any]:
-        """Return what click's classes take."""
+        """Return the arguments of click's classes."""
         made = {"type": self._type(kind), "required": default is MISSING, **self._attributes}
         if default is not MISSING:
             made["default"] = default
@@ -102,11 +99,27 @@ class Argument(_Declared):
 
 
 class Commands(click.Group):
-    """A group of commands, which lists them in the order in which they were added."""
+    """Group of commands, listed in the order in which they were added.
 
-    def add(self, function: Callable[..., object], name: str | None = None, **settings: Any) -> None:
-        """Add the command of a function; `settings` are those of click's commands."""
-        self.add_command(command(function, name, **settings))
+    Parameters
+    ----------
+    common : options that the commands have, after those of their functions.
+    """
+
+    def __init__(self, *args: Any, common: Sequence[click.Parameter] = (), **settings: Any) -> None:
+        super().__init__(*args, **settings)
+        self._common = common
+
+    def add(
+        self,
+        function: Callable[..., object],
+        name: str | None = None,
+        common: Sequence[click.Parameter] | None = None,
+        **settings: Any,
+    ) -> None:
+        """Add the command of a function; `common` are its common options, `settings` those of click's commands."""
+        parts = _parts(function, self._common if common is None else common)
+        self.add_command(click.Command(name or function.__name__.replace("_", "-"), **parts, **settings))
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the names of the commands."""
@@ -126,13 +139,13 @@ class Commands(click.Group):
             raise click.exceptions.Exit(INTERRUPTED) from None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the list of commands, each with what it does, on as many lines as that takes."""
+        """Write the list of commands, each with its wrapped summary."""
         with formatter.section("Commands"):
             formatter.write_dl([(name, one.get_short_help_str(MAX_SUMMARY)) for name, one in self.commands.items()])
 
 
 class _UsageError(click.UsageError):
-    """A usage error that is shown on one line, with the command whose help says more."""
+    """Usage error on one line, which names the command whose help says more."""
 
     def show(self, file: IO[str] | None = None) -> None:
         """Write the line to a file, or to standard error."""
@@ -142,7 +155,7 @@ class _UsageError(click.UsageError):
 
 @contextmanager
 def _one_line() -> Iterator[None]:
-    """Raise usage errors again as errors of one line; a command without arguments goes on to show its help."""
+    """Convert usage errors to errors of one line; a command without arguments still shows its help."""
     try:
         yield
     except (_UsageError, click.exceptions.NoArgsIsHelpError):
@@ -152,35 +165,31 @@ def _one_line() -> Iterator[None]:
         raise _UsageError(message, error.ctx or click.get_current_context(silent=True)) from error
 
 
-def command(function: Callable[..., object], name: str | None = None, **settings: Any) -> click.Command:
-    """Return the command of a function, named as it is."""
-    return click.Command(name or function.__name__.replace("_", "-"), **_parts(function), **settings)
+def group(function: Callable[..., object], name: str, common: Sequence[click.Parameter] = ()) -> Commands:
+    """Return a group of commands with common options; the function is called before its commands, or without any."""
+    return Commands(name, common=common, **_parts(function, common), invoke_without_command=True)
 
 
-def group(function: Callable[..., object], name: str) -> Commands:
-    """Return a group of commands; the function is called before its commands, or without any."""
-    return Commands(name, **_parts(function), invoke_without_command=True)
-
-
-def _parts(function: Callable[..., object]) -> dict[str, Any]:
+def _parts(function: Callable[..., object], common: Sequence[click.Parameter]) -> dict[str, Any]:
     """Return the callback, the parameters and the help of a command."""
     parameters = inspect.signature(function).parameters.values()
     contexts = [parameter.name for parameter in parameters if parameter.annotation is click.Context]
-    declared = [each for parameter in parameters if parameter.name not in contexts for each in _declared(parameter)]
+    declared = [_declared(parameter) for parameter in parameters if parameter.name not in contexts]
 
     def callback(**values: Any) -> object:
         return function(**dict.fromkeys(contexts, click.get_current_context()), **values)
 
-    return {"callback": callback, "params": declared, "help": inspect.getdoc(function)}
+    return {"callback": callback, "params": [*declared, *common], "help": inspect.getdoc(function)}
 
 
-def _declared(parameter: inspect.Parameter) -> list[click.Parameter]:
+def _declared(parameter: inspect.Parameter) -> click.Parameter:
+    declared: Option | Argument
     (declared,) = parameter.annotation.__metadata__
-    return [declared.parameter(parameter.name, parameter.annotation.__origin__, parameter.default), *declared.also]
+    return declared.parameter(parameter.name, parameter.annotation.__origin__, parameter.default)
 
 
 def _element(kind: Any) -> tuple[bool, Any]:
-    """Return whether a type is a list, and what it is without None and the list."""
+    """Return whether a type is a list, and the type without None and the list."""
     if get_origin(kind) is UnionType:
         (kind,) = (one for one in get_args(kind) if one is not NoneType)
     if get_origin(kind) is list:

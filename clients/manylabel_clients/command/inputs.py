@@ -30,7 +30,7 @@ TRUTH = '{"id": "01KAHZY4T00000000000000000", "y": ["pets"]}'
 
 
 class Item(NamedTuple):
-    """An item is one example, with its place in the input."""
+    """Example with its location in the input."""
 
     place: str
     x: Any
@@ -83,14 +83,14 @@ def read_truths(source: str) -> Iterator[Item]:
 
 
 def _weight(place: str, value: dict[str, Any]) -> Any:
-    """Return the weight of an item, None for none; what may stand there, the server says."""
+    """Return the weight of an item, None if there is none; the server validates it."""
     if "weight" in value and value["weight"] is None:
         raise Failure(f"{place}: weight must be a number, not null: leave it out if it is not known")
     return value.get("weight")
 
 
 def _read_values(source: str, example: str) -> Iterator[tuple[str, Any]]:
-    """Yield the items of an input with the places where they stand."""
+    """Yield the items of an input with their locations."""
     with ExitStack() as stack:
         if _is_json(source):
             lines: Iterable[str] = io.StringIO(source)

@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
@@ -13,8 +13,7 @@ from manylabel_clients.command.declaring import Argument, Option
 from manylabel_clients.command.failures import Failure
 from manylabel_clients.http.client import AsyncClient, Client
 from manylabel_clients.http.errors import ApiError, ManyLabelError
-from manylabel_clients.http.transport.connections import DEFAULT_TIMEOUT_SECONDS
-from manylabel_clients.http.transport.connections import DEFAULT_URL as DEFAULT_URL
+from manylabel_clients.http.transport.connections import DEFAULT_TIMEOUT_SECONDS, DEFAULT_URL
 from manylabel_clients.http.transport.credentials import Secret
 from manylabel_clients.http.transport.retry import Retry
 
@@ -27,49 +26,65 @@ def _checked_url(url: str) -> str:
     return url
 
 
-_TIMEOUT = "manylabel.timeout"
+def _setting(*declarations: str, check: Callable[[Any], Any] | None = None, **attributes: Any) -> click.Option:
+    """Return an option whose value is in the context of the command, and no parameter of its function."""
+
+    def note(context: click.Context, parameter: click.Parameter, value: Any) -> None:
+        context.meta[f"manylabel.{parameter.name}"] = value if check is None else check(value)
+
+    return click.Option(
+        list(declarations), expose_value=False, callback=note, show_envvar="envvar" in attributes, **attributes
+    )
 
 
-def _note_timeout(context: click.Context, _parameter: click.Parameter, seconds: float | None) -> None:
-    if seconds is not None:
-        context.meta[_TIMEOUT] = seconds
-
-
-Url = Annotated[
-    str,
-    Option(
+KEY_FILE = _setting(
+    "--api-key-file",
+    "api_key",
+    type=click.Path(path_type=Path),
+    envvar="MANYLABEL_API_KEY_FILE",
+    metavar="FILE",
+    help="File with the API key. Default: MANYLABEL_API_KEY. There is no option for "
+    "the key itself, which others on this machine would see.",
+)
+REMOTE = (
+    _setting(
         "--url",
+        check=_checked_url,
+        default=DEFAULT_URL,
+        show_default=True,
         envvar="MANYLABEL_URL",
         metavar="URL",
         help="Address of the server.",
-        callback=_checked_url,
-        also=[
-            click.Option(
-                ["--timeout"],
-                type=click.FloatRange(min=0, min_open=True),
-                metavar="SECONDS",
-                help="Timeout of one call if the server does not respond or is unavailable: the command "
-                "retries until then. Default: 60, and at most 4 attempts for short calls.",
-                expose_value=False,
-                callback=_note_timeout,
-            )
-        ],
     ),
-]
-"""Address of the server; commands that have it have ``--timeout`` too, which `connect` reads."""
+    _setting(
+        "--timeout",
+        type=click.FloatRange(min=0, min_open=True),
+        metavar="SECONDS",
+        help="Timeout of one call if the server does not respond or is unavailable: the command "
+        "retries until then. Default: 60, and at most 4 attempts for short calls.",
+    ),
+    KEY_FILE,
+)
+"""Options of the commands that call a server, which `connect` reads."""
 
 
-ApiKeyFile = Annotated[
-    Path | None,
-    Option(
-        "--api-key-file",
-        envvar="MANYLABEL_API_KEY_FILE",
-        metavar="FILE",
-        help="File with the API key. Default: MANYLABEL_API_KEY. There is no option for "
-        "the key itself, which others on this machine would see.",
-        show_default=False,
-    ),
-]
+def _value(name: str) -> Any:
+    context = click.get_current_context(silent=True)
+    return None if context is None else context.meta.get(f"manylabel.{name}")
+
+
+def server_url() -> str:
+    """Return the address of the server that the command calls."""
+    url: str | None = _value("url")
+    return DEFAULT_URL if url is None else url
+
+
+def key_file() -> Path | None:
+    """Return the file with the API key; None if the command was called without."""
+    path: Path | None = _value("api_key")
+    return path
+
+
 AsJson = Annotated[bool, Option("--json", help="Print JSON, for scripts.")]
 ModelName = Annotated[str, Argument(metavar="MODEL", help="Name of the model.")]
 Yes = Annotated[bool, Option("--yes", "-y", help="Do not ask for confirmation.")]
@@ -93,42 +108,39 @@ NOTICED_SECONDS = 1.0
 _REASONS = {"storage_unavailable": "the store is unavailable", "not_ready": "the server is not ready"}
 
 
-def connect(url: str, api_key_file: Path | None = None, retry: Retry = _IMPATIENT) -> Client:
-    """Return a client that soon gives up, since a person is waiting, or after the ``--timeout`` of the command."""
-    return _connect(Client, url, api_key_file, retry)
+def connect(retry: Retry = _IMPATIENT) -> Client:
+    """Return a client that gives up soon, because a person is waiting, or after the ``--timeout`` of the command."""
+    return _connect(Client, retry, key_file())
 
 
-def connect_async(url: str, api_key_file: Path | None = None, headers: Mapping[str, str] | None = None) -> AsyncClient:
-    """Return an asynchronous client, as `connect`, which sends these headers too."""
-    return _connect(AsyncClient, url, api_key_file, _IMPATIENT, headers)
+def connect_async(headers: Mapping[str, str] | None = None) -> AsyncClient:
+    """Return an asynchronous client like `connect`; with `headers`, it sends these instead of a key."""
+    return _connect(AsyncClient, _IMPATIENT, key_file() if headers is None else None, headers)
 
 
-def _connect(
-    kind: type[C], url: str, api_key_file: Path | None, retry: Retry, headers: Mapping[str, str] | None = None
-) -> C:
-    context = click.get_current_context(silent=True)
-    seconds = None if context is None else context.meta.get(_TIMEOUT)
+def _connect(kind: type[C], retry: Retry, path: Path | None, headers: Mapping[str, str] | None = None) -> C:
+    seconds = _value("timeout")
     if seconds is not None:
         retry = replace(retry, attempts=_ANY_NUMBER, patience_seconds=seconds)
     timeout = min(DEFAULT_TIMEOUT_SECONDS, retry.patience_seconds)
-    api_key = None if api_key_file is None else read_key(api_key_file)
+    key = None if path is None else read_key(path)
     try:
-        return kind(url, timeout=timeout, retry=replace(retry, on_retry=_report), api_key=api_key, headers=headers)
-    except ValueError as error:  # of the key: the address has been looked at
+        return kind(server_url(), timeout=timeout, retry=replace(retry, on_retry=_report), api_key=key, headers=headers)
+    except ValueError as error:  # about the key: the address has been checked
         raise Failure(str(error)) from None
 
 
 def _report(error: ManyLabelError, seconds: float) -> None:
-    """Print on standard error what the command waits for."""
+    """Print on standard error why the command waits."""
     if seconds < NOTICED_SECONDS:
         return
     reason = _REASONS.get(error.code, error.detail) if isinstance(error, ApiError) else "the server does not answer"
-    clear = "\r\x1b[K" if sys.stderr.isatty() else ""  # a progress bar
+    clear = "\r\x1b[K" if sys.stderr.isatty() else ""  # erases a progress bar
     sys.stderr.write(f"{clear}manylabel: {reason}; retrying in {seconds:.0f} s\n")
 
 
 def read_key(path: Path) -> Secret:
-    """Return the key in a file; raise a Failure, which does not have what is in it."""
+    """Return the key in a file; raise a Failure that does not reveal the contents."""
     try:
         text = path.read_text().strip()
     except UnicodeDecodeError:
@@ -141,7 +153,7 @@ def read_key(path: Path) -> Secret:
 
 
 def confirm(question: str, yes: bool) -> None:
-    """Ask for confirmation, unless it was given; end the command if the answer is no."""
+    """Ask for confirmation unless `yes`; exit if the answer is no."""
     if not yes:
         click.confirm(question, abort=True)
 
@@ -162,7 +174,7 @@ def refuse_options_of(context: click.Context, command: str) -> None:
 
 
 def named_values(pairs: list[str] | None, option: str = "--param") -> dict[str, Any]:
-    """Return what was given as NAME=VALUE; a value that is no JSON is a word."""
+    """Return NAME=VALUE pairs as a dict; a value that is not JSON is a string."""
     return dict(_named_value(pair, option) for pair in pairs or [])
 
 

@@ -29,8 +29,16 @@ Tables are as wide as the terminal, or as `COLUMNS` says; in a file or pipe, as 
 object per line, for scripts. `manylabel --install-completion` completes commands and options (bash, zsh, fish).
 """
 
-SHARED = ("as_json", "url", "timeout", "api_key")
+SHARED = ("as_json", "url", "timeout", "api_key", "yes")
 """Options of most commands, described once."""
+
+MODEL = "- `MODEL`: Name of the model."
+"""Line about the argument of most commands, which their usage shows."""
+
+OF_MOST = (
+    "`MODEL` is the name of a model. Commands that call a server have these options; `--json` if they print a result, "
+    "`--yes` if they ask for confirmation."
+)
 
 OF_FILES = ("labels", "tags", "separator", "ignore", "text", "weight", "zero_based")
 """Options of the commands that read labelled files, described once."""
@@ -56,12 +64,14 @@ MORE = {
 def page() -> str:
     """Return the page."""
     context = click.Context(app, info_name=NAME)
-    models = click.Context(app.commands["models"], info_name="models", parent=context)
-    shared = [line for name, line in _parameters(models.command, models) if name in SHARED]
+    models = app.commands["models"]
+    assert isinstance(models, click.Group)
+    described = dict(line for name in ("create", "delete") for line in _parameters(models.commands[name], context))
+    shared = [described[name] for name in SHARED]
     feed = app.commands["feed"]
     files = [line for name, line in _parameters(feed, click.Context(feed, parent=context)) if name in OF_FILES]
-    parts = [HEAD, "\n".join(_list_of(app, context))]
-    parts += ["## Options of most commands", "Commands that call a server have these; `--json` if they print a result."]
+    parts = [HEAD, "\n".join(line for _, line in _parameters(app, context)), app.epilog or ""]
+    parts += ["## Options of most commands", OF_MOST]
     parts += ["\n".join(shared), "## Options of labelled files", "\n".join(files)]
     parts += ["\n".join(_section(command, path, above)) for path, command, above in _commands(app, context)]
     return re.sub(r"\n{3,}", "\n\n", "\n\n".join(part.strip("\n") for part in parts)) + "\n"
@@ -75,18 +85,6 @@ def _commands(group: click.Group, above: click.Context) -> Iterator[tuple[str, c
             yield from _commands(command, click.Context(command, info_name=name, parent=above))
 
 
-def _list_of(group: click.Group, context: click.Context) -> Iterator[str]:
-    """Yield the summary of the group, and the list of its commands."""
-    for name in group.list_commands(context):
-        title = f"{context.command_path} {name}"
-        summary = inspect.cleandoc(group.commands[name].help or "").partition("\n\n")[0].replace("\n", " ")
-        yield f"- [`{title}`](#{title.replace(' ', '-')}): {summary}"
-    yield ""
-    yield from (line for _, line in _parameters(group, context))
-    yield ""
-    yield group.epilog or ""
-
-
 def _section(command: click.Command, path: str, above: click.Context) -> Iterator[str]:
     context = click.Context(command, info_name=path.rpartition(" ")[2], parent=above)
     usage = " ".join(command.collect_usage_pieces(context))
@@ -95,16 +93,17 @@ def _section(command: click.Command, path: str, above: click.Context) -> Iterato
     of_files = sum(name in shared for name in OF_FILES) > 3
     yield f"## {path}"
     yield ""
-    yield f"`{path} {usage}`".replace(" `", "`")
+    if usage != "[OPTIONS]":
+        yield f"`{path} {usage}`"
+        yield ""
+    more = MORE.get(path.rpartition(" ")[2])
+    yield inspect.cleandoc(command.help or "") + (f" More: {more}." if more else "")
     yield ""
-    yield inspect.cleandoc(command.help or "")
-    yield ""
-    yield from (line for name, line in described if name not in SHARED and not (of_files and name in OF_FILES))
+    yield from (
+        line for name, line in described if name not in SHARED and line != MODEL and not (of_files and name in OF_FILES)
+    )
     if of_files:
         yield "- [Options of labelled files](#options-of-labelled-files)"
-    if more := MORE.get(path.rpartition(" ")[2]):
-        yield ""
-        yield f"More: {more}."
 
 
 def _parameters(command: click.Command, context: click.Context) -> Iterator[tuple[str | None, str]]:

@@ -127,7 +127,7 @@ class _Graph:
 
 
 def _tokens(graph: _Graph, min_length: int) -> tuple[str, str]:
-    """Return the names of the tokens of texts, each once, and what they weigh: 1 + log of how often they occur."""
+    """Return the distinct tokens of texts, and their values: 1 + log of their counts."""
     lowered = graph.node("StringNormalizer", "texts", case_change_action="LOWER", locale="C.UTF-8")
     several = graph.node("Concat", lowered, graph.strings([NONE * 3 + "none"]), axis=0)
     fields = graph.node("Concat", "fields", graph.strings([NONE]), axis=0)
@@ -179,15 +179,6 @@ def _unit_norm(graph: _Graph, x: str, listed: str, unseen: str | None, scaling: 
     return _divided(graph, x, _squares(graph, x, unseen))
 
 
-def _standard(graph: _Graph, x: str, listed: str, unseen: str | None, scaling: dict[str, Any]) -> str:
-    n, before = float(scaling["count"] + 1), graph.numbers(scaling["mean"])
-    distance = graph.op("Sub", x, before)
-    mean = graph.op("Add", before, graph.op("Div", distance, n))
-    change = graph.op("Mul", distance, graph.op("Sub", x, mean))
-    variance = graph.op("Div", graph.op("Add", graph.numbers(scaling["squares"]), change), n)
-    return _standardised(graph, graph.op("Sub", x, mean), variance)
-
-
 def _standardised(graph: _Graph, shifted: str, variance: str) -> str:
     """Return values divided by the root of their variance, 0 where there is none."""
     varies = graph.op("Greater", variance, 0.0)
@@ -204,7 +195,7 @@ def _automatic(graph: _Graph, x: str, listed: str, unseen: str | None, scaling: 
     counts = graph.node("And", listed, graph.node("Not", is_zero))
     has = counts if zero_is_missing else graph.node("Or", counts, graph.node("And", listed, was_dense))
     near = _within_reach(graph, x, counts, values, mean, squares, was)
-    # The moments once the value is included, where it is not 0.
+    # The moments after the value is included, if it is not 0.
     n_values = graph.op("Add", graph.numbers(values), graph.where(counts, 1.0, 0.0))
     safe = graph.op("Max", n_values, 1.0)
     distance = graph.where(counts, graph.op("Sub", near, graph.numbers(mean)), 0.0)
@@ -268,4 +259,4 @@ def _divided(graph: _Graph, x: str, total: str) -> str:
     return graph.op("Div", x, graph.node("Sqrt", graph.where(graph.op("Greater", total, 0.0), total, 1.0)))
 
 
-_SCALINGS = {"none": _as_it_is, "unit": _unit_norm, "standard": _standard, "auto": _automatic}
+_SCALINGS = {"none": _as_it_is, "unit": _unit_norm, "auto": _automatic}

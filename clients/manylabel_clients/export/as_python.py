@@ -1,4 +1,4 @@
-"""One Python file without dependencies: the code that reads records and predicts, as it stands here, and the model."""
+"""Export to one Python file without dependencies: the code that encodes records and predicts, and the model."""
 
 import inspect
 import json
@@ -44,12 +44,12 @@ def python_file(model: Portable) -> str:
         f"MAX_MAGNITUDE = {MAX_MAGNITUDE!r}\n",
     ]
     parts += [_source(bounds), _source(tokeniser), _AS_MODULE, _source(text), _source(encoder), _source(predictor)]
-    # JSON in a Python string: no sequence of it ends the string, and it is read faster than Python would be.
+    # JSON in a Python string: no sequence of it ends the string, and it is parsed faster than a Python literal.
     return "\n".join([*parts, f"MODEL = {json.dumps(model)!r}\n", TAIL])
 
 
 def _source(module: ModuleType) -> str:
-    """Return the code of a module without its docstring and without what it takes from others here."""
+    """Return the code of a module without its docstring and its imports from this project."""
     source = inspect.getsource(module).replace(f'"""{module.__doc__}"""', "", 1)
     source = re.sub(r"^from (manylabel|__future__)\S* import (\([^)]*\)|[^\n]*)\n", "", source, flags=re.MULTILINE)
     return source.strip("\n") + "\n"

@@ -1,4 +1,4 @@
-"""A linear model as plain values: what each of the files to take along is written from, and what the JSON one is.
+"""Linear model as plain values: the contents of the JSON export, and the source of the other exports.
 
 docs/export.md describes them.
 """
@@ -28,6 +28,9 @@ ONLINE = {
 }
 """The learners whose models are linear, by the names of their algorithms."""
 
+MAX_WEIGHTS = 50_000_000
+"""Maximum number of weights, features times labels, of a model that is exported; they take some 40 bytes each."""
+
 Portable = dict[str, Any]
 
 _NO_GROUPS = b"\x92\x90\x90"
@@ -35,7 +38,7 @@ _NO_GROUPS = b"\x92\x90\x90"
 
 
 class CannotExport(ValueError):
-    """The model cannot be written to such a file; the message says why."""
+    """The model cannot be written in this format; the message gives the reason."""
 
 
 def portable_online(model: str, snapshot: bytes) -> Portable:
@@ -44,7 +47,8 @@ def portable_online(model: str, snapshot: bytes) -> Portable:
     Raises
     ------
     CannotExport
-        It is not linear, hashes its features, has learnt nothing, or has groups, parents or titles that count.
+        It is not linear, hashes its features, has learnt nothing, has groups, parents or titles that count, or has more
+        than `MAX_WEIGHTS`.
     manylabel_core.state.DamagedState
         The bytes are no snapshot.
     """
@@ -61,6 +65,10 @@ def portable_online(model: str, snapshot: bytes) -> Portable:
         raise CannotExport(f"{model} has learnt from vectors, which the exported program does not take")
     if not header["updates"]:
         raise CannotExport(f"{model} has learnt nothing yet")
+    labels, names = _texts(_group(arrays, "labels")), _texts(_group(arrays, "features"))
+    numbered = header["layout"]["kind"] == "numbered"
+    features: list[Any] = arrays["features.indices"].tolist() if numbered else names
+    _check_size(model, len(features), len(labels))
     learner: OnlineLearner = ONLINE[spec["algorithm"]](
         **spec["params"], scaling=spec["scaling"], missing=spec["missing"]
     )
@@ -70,12 +78,8 @@ def portable_online(model: str, snapshot: bytes) -> Portable:
     except NotLinear as error:
         advice = "to export a copy without them, create it from a snapshot and remove titles and descriptions there"
         raise CannotExport(f"{model}: {error}; {advice}") from error
-    labels = _texts(_group(arrays, "labels"))
     hidden = {*arrays["retired"].tolist(), *arrays["paused"].tolist()}
     kept = [column for column in range(len(labels)) if column not in hidden]
-    names = _texts(_group(arrays, "features"))
-    numbered = header["layout"]["kind"] == "numbered"
-    features: list[Any] = arrays["features.indices"].tolist() if numbered else names
     declared = header["layout"]["fixed"] or "features" in header["declared"]
     room = 0 if declared else max(0, limit["most"] - len(features)) if limit.get("policy") == "ignore" else None
     return {
@@ -101,6 +105,7 @@ def portable_trained(model: str, version: int, data: bytes) -> Portable:
     estimator = trainer.estimator_class().from_bytes(estimator_bytes)
     if not hasattr(estimator, "coef_"):
         raise CannotExport(f"{model} has a kernel, {estimator.kernel}: only a linear one can be exported")
+    _check_size(model, estimator.coef_.shape[1], estimator.coef_.shape[0])
     coef = estimator.coef_.toarray() if hasattr(estimator.coef_, "toarray") else np.asarray(estimator.coef_)
     weights = coef.T.astype(np.float64)
     intercept = np.asarray(estimator.intercept_ - estimator.threshold_, dtype=np.float64)
@@ -123,27 +128,34 @@ def portable_trained(model: str, version: int, data: bytes) -> Portable:
     }
 
 
+def _check_size(model: str, n_features: int, n_labels: int) -> None:
+    """Raise CannotExport if a dense table of weights would not fit the memory of a client."""
+    if n_features * n_labels > MAX_WEIGHTS:
+        counts = f"{n_features:,} features and {n_labels:,} labels, which are {n_features * n_labels:,} weights"
+        raise CannotExport(f"{model} has {counts}: the most that is exported is {MAX_WEIGHTS:,}; limit its features")
+
+
 def _online_scaling(learner: OnlineLearner, arrays: Mapping[str, NDArray[Any]], n_features: int) -> dict[str, Any]:
     params = learner.resolved_params()
     kind = params["scaling"]
-    if kind not in ("auto", "standard"):
+    if kind != "auto":
         return {"kind": kind}
-    return _statistics(kind, params["missing"], int(arrays["scaling.count"][0]), arrays["scaling.moments"], n_features)
+    return _statistics(params["missing"], int(arrays["scaling.count"][0]), arrays["scaling.moments"], n_features)
 
 
-def _statistics(kind: str, missing: str, count: int, moments: NDArray[np.float64], n_features: int) -> dict[str, Any]:
+def _statistics(missing: str, count: int, moments: NDArray[np.float64], n_features: int) -> dict[str, Any]:
     """Return the statistics of a stream; features that came after the last example have none yet."""
     whole = np.zeros((n_features, moments.shape[1]))
     whole[: len(moments)] = moments[:n_features]
-    names = ("mean", "squares") if kind == "standard" else ("values", "mean", "squares", "having")
+    names = ("values", "mean", "squares", "having")
     columns = {name: whole[:, column].tolist() for column, name in enumerate(names)}
-    return {"kind": kind, "missing": missing, "count": count, **columns}
+    return {"kind": "auto", "missing": missing, "count": count, **columns}
 
 
 def _trained_scaling(
     scaling: Any, weights: NDArray[np.float64], intercept: NDArray[np.float64]
 ) -> tuple[dict[str, Any], NDArray[np.float64], NDArray[np.float64]]:
-    """Return the scaling of a trained model; one that shifts and divides is taken into weights and intercept."""
+    """Return the scaling of a trained model; shifts and factors are folded into weights and intercept."""
     if scaling is None:
         return {"kind": "none"}, weights, intercept
     arrays = scaling.arrays()
@@ -151,7 +163,7 @@ def _trained_scaling(
         weights = weights / arrays["scale"][:, np.newaxis]
         return {"kind": "none"}, weights, intercept - arrays["centre"] @ weights
     moments = arrays["scaling.moments"]
-    return _statistics("auto", "mean", int(arrays["scaling.count"][0]), moments, len(weights)), weights, intercept
+    return _statistics("mean", int(arrays["scaling.count"][0]), moments, len(weights)), weights, intercept
 
 
 def _weights(weights: Any, intercept: Any, slope: Any, offset: Any, bend: float = 1.0) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Predictions by a linear model that was taken along: pure Python, copied as it is into the files of `as_python`."""
+"""Predictor of an exported linear model: pure Python, copied unchanged into the files of `as_python`."""
 
 import math
 import struct
@@ -101,25 +101,6 @@ class _UnitNorm(_AsItIs):
         return [(column, _float32(value / norm)) for column, value in known.items()] if norm else []
 
 
-class _Standard(_AsItIs):
-    """Features are distances from their mean in standard deviations, by statistics that include the example."""
-
-    def __init__(self, scaling: Mapping[str, Any]) -> None:
-        self._n = scaling["count"] + 1
-        self._statistics = list(zip(scaling["mean"], scaling["squares"], strict=True))
-
-    def scaled(self, known: dict[int, float], unseen: list[float]) -> Sequence[tuple[int, float]]:
-        found = []
-        for column, (mean, squares) in enumerate(self._statistics):
-            value = known.get(column, 0.0)
-            distance = value - mean
-            mean += distance / self._n
-            deviation = math.sqrt((squares + distance * (value - mean)) / self._n)
-            if deviation > 0.0:
-                found.append((column, _float32((value - mean) / deviation)))
-        return found
-
-
 class _Automatic(_AsItIs):
     """Quantities that most examples have are standardised, other features divided by their usual size and weighed by
     their rarity, and examples brought to unit norm."""
@@ -189,7 +170,7 @@ class _Automatic(_AsItIs):
         return 2.0 * n_values > n and squares > VARIES * n_values * mean * mean
 
 
-_SCALINGS = {"none": _AsItIs, "unit": _UnitNorm, "standard": _Standard, "auto": _Automatic}
+_SCALINGS = {"none": _AsItIs, "unit": _UnitNorm, "auto": _Automatic}
 
 
 def _include(n_values: float, mean: float, squares: float, value: float) -> tuple[float, float, float]:

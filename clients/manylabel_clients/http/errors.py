@@ -46,7 +46,7 @@ class ConnectionFailed(ManyLabelError):
 
 
 class UnexpectedResponse(ManyLabelError):
-    """The response is not one of a ManyLabel server."""
+    """The response does not come from a ManyLabel server."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +106,7 @@ class ApiError(ManyLabelError):
 
 
 class Invalid(ApiError):
-    """The request is wrong; nothing of it was learnt."""
+    """The request is invalid; nothing was learnt."""
 
 
 class Denied(ApiError):

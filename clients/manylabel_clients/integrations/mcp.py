@@ -158,7 +158,7 @@ def server(connect: Connect, model: str | None = None) -> MCPServer:
 
 
 def with_one_key(client: AsyncClient) -> Connect:
-    """Return what has every call made by this client."""
+    """Return a connection that makes every call with this client."""
 
     @asynccontextmanager
     async def connect(_: Mapping[str, str] | None) -> AsyncIterator[AsyncClient]:
@@ -168,7 +168,7 @@ def with_one_key(client: AsyncClient) -> Connect:
 
 
 def with_keys_of_callers(make: Callable[[Mapping[str, str]], AsyncClient], needed: bool) -> Connect:
-    """Return what has each call made with the key of its caller, who sends it in the header Authorization.
+    """Return a connection that makes each call with the key in the header Authorization of its caller.
 
     Parameters
     ----------

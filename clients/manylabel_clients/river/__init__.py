@@ -52,7 +52,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    # The estimators load numba, which who only talks to a server need not wait for.
+    # Imported on use: the estimators load numba, which a client of a server does not need.
     if name in __all__:
         from manylabel_clients.river import estimators
 

@@ -9,7 +9,7 @@ from river.utils.dataframe import into_frame, to_native_frame
 
 
 def rows_of(frame: Any, name: str) -> list[dict[Hashable, Any]]:
-    """Return the rows of a data frame as dicts; what is missing (None, NaN, NA) is left out.
+    """Return the rows of a data frame as dicts without missing values (None, NaN, NA).
 
     Raises
     ------

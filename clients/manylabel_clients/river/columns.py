@@ -1,4 +1,4 @@
-"""Index arrays, which the learners of core take, made of river's dicts."""
+"""Encoding of river's dicts as index arrays, the input of the learners of core."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class _Example(NamedTuple):
 
 
 class Encoder:
-    """An encoder gives features and labels columns, in order of first appearance, by the keys they have."""
+    """Encoder that assigns columns to features and labels, by key, in order of first appearance."""
 
     def __init__(self, dtype: str, records: RecordEncoder) -> None:
         self.dtype = dtype
@@ -81,7 +81,7 @@ class Encoder:
             listed.append(np.array(_added(self.labels, y), dtype=np.int32))
             n_labels.append(len(self.labels))
         signs = [_SIGNS[relevant.view(np.int8)] for *_, relevant in read]
-        # Not complete: labels that are not in y are unknown.
+        # Not complete: labels that are missing in y are unknown.
         partial = np.zeros(len(read), dtype=np.bool_)
         return _joined(rows), Targets(
             _ends(listed), _concatenated(listed, np.int32), _concatenated(signs, np.int8), partial,
@@ -161,14 +161,14 @@ def _added(columns: dict[Hashable, int], names: Iterable[Hashable]) -> list[int]
 
 
 def _row(columns: list[int], numbers: NDArray[Any]) -> _Row:
-    """Return one row as the learners take it: columns ascending."""
+    """Return one row with ascending columns."""
     indices = np.array(columns, dtype=np.int32)
     order = indices.argsort()
     return indices[order], numbers[order]
 
 
 def _joined(rows: Sequence[_Row]) -> Rows:
-    if len(rows) == 1:  # the usual call; saves two copies
+    if len(rows) == 1:  # the common case, without two copies
         return Rows(_ends([rows[0][0]]), *rows[0])
     indices, values = [row[0] for row in rows], [row[1] for row in rows]
     return Rows(_ends(indices), _concatenated(indices, np.int32), _concatenated(values, np.float32))

@@ -10,7 +10,7 @@ from manylabel_core.rows import MAX_MAGNITUDE
 
 
 class PredictedLabels(dict[Hashable, bool]):
-    """Predicted labels are those known to the model, True where predicted. One it has never met is False.
+    """Predicted labels: True or False for known labels, False for others.
 
     river's metrics look up every label of the truth; a label that appears there for the first time is
     thereby counted as missed, where a plain dict would raise KeyError.
@@ -21,7 +21,7 @@ class PredictedLabels(dict[Hashable, bool]):
 
 
 class PredictedProbabilities(dict[Hashable, dict[bool, float]]):
-    """Predicted probabilities are those of the labels known to the model. One it has never met has 0."""
+    """Predicted probabilities of the known labels; 0 for others."""
 
     def __missing__(self, label: Hashable) -> dict[bool, float]:
         return both(0.0)
@@ -47,7 +47,7 @@ def known_values(x: Mapping[Any, Any]) -> tuple[Mapping[Any, Any], NDArray[np.fl
         x = {name: value for name, value in x.items() if value is not None}
         array = np.array([_number(name, value) for name, value in x.items()])
     array = array.astype(np.float64, copy=False)
-    # Negated, so that NaN is refused too.
+    # Negated, so that NaN is rejected too.
     if not np.abs(array).max(initial=0.0) <= MAX_MAGNITUDE:
         for name, value in x.items():
             if not abs(_number(name, value)) <= MAX_MAGNITUDE:
@@ -62,7 +62,7 @@ def is_record(x: Mapping[Any, Any]) -> bool:
 
 
 def named_values(x: Mapping[Any, Any] | str) -> dict[str, Any] | str:
-    """Return the features that are not None, as JSON takes them; a record or a text as it is.
+    """Return the features that are not None for JSON; a record or a text unchanged.
 
     Raises
     ------
@@ -103,7 +103,7 @@ def truths(y: Mapping[Any, Any]) -> NDArray[np.bool_]:
 
 
 def named_truths(y: Mapping[Any, Any]) -> dict[str, bool]:
-    """Return the labels as JSON takes them.
+    """Return the true labels for JSON.
 
     Raises
     ------
@@ -117,12 +117,12 @@ def _array(names: Mapping[Any, Any]) -> NDArray[Any]:
     """Return the values as the array that NumPy makes of them, whatever that is."""
     try:
         return np.array(list(names.values()))
-    except ValueError:  # lists of different lengths among them
+    except ValueError:  # with lists of different lengths
         return np.array(None)
 
 
 def _number(name: Hashable, value: Any) -> float:
-    # float() would parse text, which a river transformer should do knowingly.
+    # float() would parse text, which should be an explicit step of a river pipeline.
     if not isinstance(value, str | bytes | bytearray):
         try:
             return float(value)

@@ -73,7 +73,7 @@ class SALT(OnlineClassifier):
 
 
 class KernelFALT(OnlineClassifier):
-    """Kernel adaptive label thresholding learns as `FALT` does, nonlinear, by support vectors beside linear experts.
+    """Kernel adaptive label thresholding: nonlinear `FALT` with support vectors, combined with linear experts.
 
     Parameters are those of `manylabel_core.KernelFALT`. Without a budget it keeps every example that had a loss, and
     takes the longer to predict and to learn the more there are.
@@ -120,7 +120,7 @@ class KernelSALT(OnlineClassifier):
 
 
 class PassiveAggressive(OnlineClassifier):
-    """Passive-aggressive binary relevance learns a linear model for each label by itself; a baseline.
+    """Passive-aggressive binary relevance: a separate linear model for each label; a baseline.
 
     Parameters are those of `manylabel_core.PassiveAggressive`.
 

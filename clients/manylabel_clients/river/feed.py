@@ -23,7 +23,7 @@ from manylabel_core.rows import MAX_EXAMPLE_WEIGHT
 
 @dataclass(frozen=True, slots=True)
 class FeedResult:
-    """A result says what a feed has done."""
+    """Result of a feed."""
 
     examples: int
     """Rows fed by this call."""

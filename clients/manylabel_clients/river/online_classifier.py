@@ -24,7 +24,7 @@ EstimatorT = TypeVar("EstimatorT", bound="OnlineClassifier")
 def of_core(
     learner: Callable[P, OnlineLearner],
 ) -> Callable[[Callable[[EstimatorT, OnlineLearner], None]], Callable[Concatenate[EstimatorT, P], None]]:
-    """Make a constructor that takes a learner out of one that takes the learner's parameters.
+    """Convert a constructor from a learner to a constructor from the learner's parameters.
 
     They keep their names, order, types and defaults, and become attributes, which is where river looks for them. So
     does `text`, which is of the classifier alone.
@@ -53,10 +53,10 @@ def of_core(
 
 
 class OnlineClassifier(base.MultiLabelClassifier):
-    """An online classifier is a learner of core as a multi-label classifier of river."""
+    """Learner of core as a multi-label classifier of river."""
 
     def __init__(self, learner: OnlineLearner) -> None:
-        learner.grow(0, 0)  # a parameter that is not allowed raises here and not at the first example
+        learner.grow(0, 0)  # an invalid parameter raises here, not at the first example
         self._learner = learner
         text = self.__dict__.get("text")
         self._encoder = Encoder(learner.dtype, RecordEncoder(text and TextSettings.from_json(text)))

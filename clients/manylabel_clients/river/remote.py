@@ -23,7 +23,7 @@ from manylabel_clients.river.encoding import (
 
 
 class RemoteModel(base.MultiLabelClassifier):
-    """A remote model is a model of a ManyLabel server, as river's multi-label classifier.
+    """Model of a ManyLabel server as a multi-label classifier of river.
 
     `learn_one` posts an update and returns when the server has learnt it, `predict_one` asks for a
     prediction. Works in pipelines and in `evaluate.progressive_val_score`; each example is then two requests,
@@ -124,7 +124,7 @@ class RemoteModel(base.MultiLabelClassifier):
         self.model.update_many(examples)
 
     def predict_many(self, X: Any) -> Any:
-        """Return what the server predicts for each row of a data frame, with a column of bools for each label."""
+        """Return the predictions for a data frame: a column of booleans for each label."""
         predictions = self.model.predict_many([named_values(x) for x in rows_of(X, "X")])
         relevant = [set(prediction.labels) for prediction in predictions]
         labels = dict.fromkeys(label for prediction in predictions for label in prediction.scores)
@@ -155,7 +155,7 @@ class RemoteModel(base.MultiLabelClassifier):
         return {label: explanation for label, explanation in found.items()}  # noqa: C416 - of any key
 
     def clone(self, new_params: dict[str, Any] | None = None, include_attributes: bool = False) -> Self:
-        """Return another handle, of the same model unless `new_params` say otherwise."""
+        """Return another handle of the same model, unless `new_params` name another."""
         return type(self)(**{"server": self.server, "name": self.name, "api_key": self.api_key, **(new_params or {})})
 
     def __copy__(self) -> Self:

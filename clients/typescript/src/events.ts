@@ -1,6 +1,6 @@
 /** Server-sent events, read with `fetch`, since a browser's EventSource cannot send a key. */
 
-import { address, headers, type Options, Problem, problemOf, type Schemas } from "./index.js";
+import { address, headers, type Options, Problem, problemOf, type Schemas } from "./client.js";
 
 /** What happens to a model, by the kind of event. */
 export interface ModelEvents {

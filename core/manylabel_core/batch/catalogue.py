@@ -256,12 +256,6 @@ _PRIVILEGED = (
         (Choice(("all",)), Number(integer=True, least=1, most=10_000)),
         "These labels are privileged information about a label: all others, or as many as are nearest to it.",
     ),
-    Parameter(
-        "literal",
-        False,
-        (Flag(),),
-        "If true, the labels get no constant beside them, as the paper prints it; often there is no solution then.",
-    ),
 )
 
 _M3L = Trainer(
@@ -382,18 +376,11 @@ _LSA_MML = Trainer(
         Parameter("ridge", 0.5, (POSITIVE,), "This is the price of the representation."),
         Parameter("label_ridge", 1.0, (POSITIVE,), "This is the price of the weights of labels."),
         Parameter(
-            "view_floor",
-            1.0,
-            (NOT_NEGATIVE,),
-            "This is added to the error of each view where their weights are found by errors, so that no easy view gets"
-            " all the weight.",
-        ),
-        Parameter(
             "view_weights",
             "labels",
-            (Choice(("labels", "equal", "errors")),),
+            (Choice(("labels", "equal")),),
             "Views weigh more that predict the labels of rows left out (with 50 labelled rows that have all views, or"
-            " more), equal, or larger the better they are reproduced, as in the paper.",
+            " more), or equal.",
         ),
         Parameter("centre", True, (Flag(),), "If true, the mean of every feature is taken away."),
         Parameter(
@@ -421,7 +408,6 @@ _LSA_MML = Trainer(
             (Number(integer=True, least=1, most=10_000),),
             "Maximum number of landmarks of a view, with the kernel rbf.",
         ),
-        Parameter("limit_components", False, (Flag(),), "If true, n_components is limited by the narrowest view."),
         Parameter(
             "tol", 1e-4, (TOLERANCE,), "The fit stops when an iteration lowers the objective by this share or less."
         ),

@@ -50,10 +50,10 @@ class LSAMML(ViewModel):
     """LSA-MML is latent semantic aware multi-view multi-label classification.
 
     Looks for a common representation P of rows that are seen in several views X_v, for a basis B_v of every view
-    and for weights W of the labels. With rows as examples, it minimises the paper's problem (8), with two ridges and a
-    floor under the errors of views,
+    and for weights W of the labels. With rows as examples, it minimises the paper's problem (8), with two ridges and 1
+    for each row of a view, in whose units the objective falls,
 
-        1/n ( sum_v f_v (|X_v - P B_v'|^2 + n_v view_floor)
+        1/n ( sum_v f_v (|X_v - P B_v'|^2 + n_v)
               + beta/s^2 (|Y - P W'|^2 + label_ridge |W|^2) + ridge |P|^2 )
             - gamma sum_{v != w} HSIC(B_v, B_w),        f_v = (alpha_v sum_w n_w/n)^r,
 
@@ -62,7 +62,7 @@ class LSAMML(ViewModel):
     `(alpha_v V)^r` for V views. The error of a view is a sum over the rows that have it, that of labels over the
     labelled rows. Views are centred and scaled to a mean energy |x|^2 of 1 per row. Y is 0 and 1, less the means of
     the labels, and s^2 the mean |y|^2 of a labelled row (1 if they are all equal). So prices mean the same for
-    all data. All of this is what `objective_trace_` holds and `tol` is a share of, the floor included.
+    all data. All of this is what `objective_trace_` holds and `tol` is a share of.
 
     Predictions need no labels and any of the views: a row's representation is the best one for the views it has. If
     rows of `fit` lack views, it is the one to be expected from the views it has, by the covariance of representations
@@ -72,8 +72,8 @@ class LSAMML(ViewModel):
     Parameters
     ----------
     n_components : int, optional
-        Columns of P. None takes 200, or as many as there are rows, or features of all views together, or as are
-        allowed (see `limit_components`). Those beyond the rank of the views start at random.
+        Columns of P. None takes 200, or as many as there are rows, or features of all views together.
+        Those beyond the rank of the views start at random.
     r : float, default=2.0
         Above 1. The larger, the more alike are the weights of views.
     beta : float, default=0.1
@@ -87,17 +87,12 @@ class LSAMML(ViewModel):
         Price of P, above 0. Rows of X_v have a mean |x|^2 of 1.
     label_ridge : float, default=1.0
         Price of W, above 0; in units of labelled rows.
-    view_floor : float, default=1.0
-        Added to the mean error of a row (which is 1 for a view of which nothing is explained) where the weights
-        of views are found: alpha_v is proportional to `(error_v + view_floor)^(-1/(r-1))`. With 0, as in the
-        paper, a narrow view that is easy to reproduce gets nearly all the weight, and the others are ignored.
-        Used with view_weights="errors".
-    view_weights : {"labels", "equal", "errors"}, default="labels"
+    view_weights : {"labels", "equal"}, default="labels"
         Criterion for the weights of views. "labels" doubles and halves the factors f_v, from 1, as long as a ridge
         regression of the labels on the views side by side (each multiplied by the root of its factor) predicts
         labelled rows that are left out better; the largest is at most 16 times the smallest, and with fewer than 50
-        labelled rows that have all views they are equal. "equal" leaves them at 1. Both keep alpha all through the
-        alternation. "errors" is the paper's rule: a view that is reproduced well weighs more.
+        labelled rows that have all views they are equal. "equal" leaves them at 1. The paper weighs views by
+        how well they are reproduced, so that a narrow view, which is easy to reproduce, gets nearly all the weight.
     centre : bool, default=True
         Take the mean of every column away. Sparse views stay sparse.
     refit : bool, default=True
@@ -110,10 +105,6 @@ class LSAMML(ViewModel):
         How the threshold of a label is fitted to the scores of the labelled rows, found from their views alone:
         to the label's highest F1, to the fewest errors, to as many rows above it as have the label; or not at
         all, 0.5.
-    limit_components : bool, default=False
-        Refuse a number of components with which the narrowest of several views could be reproduced exactly: fewer than
-        its features are allowed. False allows as many as all views have features. With one view, as many as it has.
-        Worth it only where `view_floor` is 0.
     tol : float, default=1e-4
         Stop when an iteration lowers the objective by at most this share.
     max_iter : int, default=200
@@ -138,7 +129,7 @@ class LSAMML(ViewModel):
         The same as for `M3L`. "none" leaves the thresholds of `threshold`, which are
         fitted to the rows learnt.
     calibrate, folds
-        The same as for `M3L`. Only labelled rows are split into folds; every fit uses all unlabelled rows.
+        See `M3L`. Only labelled rows are split into folds; every fit uses all unlabelled rows.
 
     Attributes
     ----------
@@ -176,7 +167,7 @@ class LSAMML(ViewModel):
     curves_ : ndarray of shape (2, n_labels), float64, or None
         The same as of `M3L`.
     objective_trace_ : ndarray
-        The objective above, with all its terms, at the start and after every half-step (bases, W, alpha, P), those of
+        The objective above, with all its terms, at the start and after every half-step (bases, W, P), those of
         the fit that was gone on from as well. Each half-step is a minimiser or is refused, so it rises by rounding at
         most. `refit` and thresholds come after it.
     relative_change_ : float
@@ -214,12 +205,10 @@ class LSAMML(ViewModel):
     gamma: float = 0.01
     ridge: float = 0.5
     label_ridge: float = 1.0
-    view_floor: float = 1.0
     view_weights: str = "labels"
     centre: bool = True
     refit: bool = True
     threshold: str = "f1"
-    limit_components: bool = False
     tol: float = 1e-4
     max_iter: int = 200
     scaling: str = "none"
@@ -293,7 +282,7 @@ class LSAMML(ViewModel):
             blocks = [fitted_block(name, views[name], present[name], centre=self.centre) for name in views]
             labels, energy = label_block(indicators, mask)
             prices = prices._replace(beta=prices.beta / energy)
-            run = Alternation(blocks, labels, prices, Reporter(progress), weigh=self.view_weights == "errors")
+            run = Alternation(blocks, labels, prices, Reporter(progress))
             rows = np.flatnonzero(mask)
             truth = indicators[mask].toarray()
             alpha = self._given_weights(run, truth, rows)
@@ -308,11 +297,8 @@ class LSAMML(ViewModel):
         self.relative_change_ = reached.gap
         return self
 
-    def _given_weights(self, run: Alternation, Y: Matrix, rows: NDArray[np.int64]) -> Matrix | None:
-        """Return alpha for which the errors of views do not change it, so that the factors f_v have their requested
-        values."""
-        if self.view_weights == "errors":
-            return None
+    def _given_weights(self, run: Alternation, Y: Matrix, rows: NDArray[np.int64]) -> Matrix:
+        """Return alpha for which the factors f_v have their requested values."""
         factors = np.ones(len(run.views))
         if self.view_weights == "labels":
             factors = label_weights(run.views, Y, rows)
@@ -320,7 +306,7 @@ class LSAMML(ViewModel):
         return np.asarray(alpha / (run.shares @ alpha))
 
     def _before(
-        self, names: tuple[str, ...], run: Alternation, n_components: int, given: Matrix | None
+        self, names: tuple[str, ...], run: Alternation, n_components: int, given: Matrix
     ) -> tuple[Model, list[float]]:
         """Return what an earlier fit left, if it can be gone on from, or a start; with the weights that are given."""
         widths = [view.X.shape[1] for view in run.views]
@@ -329,10 +315,7 @@ class LSAMML(ViewModel):
         if left is None or left.shape != shape or [*self.view_names_] != [*names] or self._n_columns != widths:
             random = checks.random(self.random_state)
             return start(run.views, run.labels, run.prices, n_components, random, given), []
-        alpha = self.view_weights_ if given is None else given
-        total = float(run.shares @ alpha)  # the rows of this fit may have other views
-        alpha = alpha if abs(total - 1.0) < 1e-9 else alpha / total
-        return Model(self._split(self.basis_), left, alpha), [float(value) for value in self.objective_trace_]
+        return Model(self._split(self.basis_), left, given), [float(value) for value in self.objective_trace_]
 
     def _landmark_maps(self, views: Mapping[str, Any], present: Mapping[str, Mask]) -> dict[str, LandmarkMap]:
         """Return a map for each view, if that is asked for."""

@@ -44,8 +44,6 @@ class MLRL(RelationshipLearner):
         %(gamma)s
     degree : int, default=3
     coef0 : float, default=0.0
-    covariance_init : array-like of shape (n_labels, n_labels), optional
-        Positive definite start of the alternation; None is I / n_labels. The end does not depend on it.
     tol : float, default=1e-3
         Stop at this relative duality gap of the whole problem; or when for some rounds hardly anything (0.2
         tol, relatively) could be hoped for from other covariances nearby. With many labels that comes first:
@@ -106,7 +104,6 @@ class MLRL(RelationshipLearner):
     gamma: float | str = "mean_distance"
     degree: int = 3
     coef0: float = 0.0
-    covariance_init: ArrayLike | None = None
     tol: float = 1e-3
     max_iter: int = 200
     scaling: str = "none"

@@ -85,7 +85,6 @@ class PrBR(PrivilegedLearner):
     fit_intercept: bool = True
     intercept_scaling: float = 3.16
     privileged: int | str = "all"
-    literal: bool = False
     tol: float = 1e-2
     max_iter: int = 1000
     scaling: str = "none"
@@ -116,7 +115,6 @@ class PrBR(PrivilegedLearner):
         %(weights)s
 
         %(outcome)s
-            Also if `literal` with an infinite rho is a problem whose dual may be unbounded.
         """
         rows, _, problem = self._begin_privileged(X, Y, label_names, sample_weight)
         known = self._known_variables(problem)

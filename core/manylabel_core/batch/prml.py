@@ -47,8 +47,8 @@ class PrML(PrivilegedLearner):
 
     Three things are not as printed. Without the constant among the privileged features the problem often has no
     solution; without zeta (rho infinite) it is nearly a hard-margin machine, which overfits; and the intercepts stand
-    outside of the product, where they do not take part in its rank. `literal=True`, `rho=inf` and `fit_intercept=False`
-    with a constant feature are the printed problem.
+    outside of the product, where they do not take part in its rank. The constant apart,
+    `rho=inf` and `fit_intercept=False` with a constant feature are the printed problem.
 
     **Where no example misses its margin by more than C / rho, the privileged features are idle**: what is left is a
     machine with the squared hinge loss and weights of small rank. On the sets of the paper they gained nothing that
@@ -140,7 +140,6 @@ class PrML(PrivilegedLearner):
     fit_intercept: bool = True
     intercept_scaling: float = 3.16
     privileged: int | str = "all"
-    literal: bool = False
     tol: float = 1e-2
     max_iter: int = 1000
     scaling: str = "none"
@@ -171,7 +170,6 @@ class PrML(PrivilegedLearner):
         %(weights)s
 
         %(outcome)s
-            Also if `literal` with an infinite rho is a problem whose dual may be unbounded.
         """
         gamma1 = check_positive("gamma1", self.gamma1)
         rounds = check_count("rounds", self.rounds, MAX_ROUNDS)

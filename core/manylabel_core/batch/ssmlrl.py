@@ -43,7 +43,7 @@ class SSMLRL(RelationshipLearner):
         See `MLRL`; computed from the labelled examples.
     optimise, calibrate, folds
         See `MLRL`.
-    kernel, gamma, degree, coef0, covariance_init, tol, max_iter, warm_start, n_threads, random_state
+    kernel, gamma, degree, coef0, tol, max_iter, warm_start, n_threads, random_state
         See `MLRL`. "mean_distance" is over labelled and unlabelled examples. With kernel="precomputed" every
         row holds the kernel values with all examples, labelled ones first.
 
@@ -85,7 +85,6 @@ class SSMLRL(RelationshipLearner):
     gamma: float | str = "mean_distance"
     degree: int = 3
     coef0: float = 0.0
-    covariance_init: ArrayLike | None = None
     tol: float = 1e-3
     max_iter: int = 200
     scaling: str = "none"

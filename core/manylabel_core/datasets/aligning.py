@@ -24,12 +24,6 @@ def aligned(dataset: Dataset, like: Dataset, *, for_labels: bool = True) -> Data
     dataset, like : Dataset
     for_labels : bool
         Whether it is about the labels, some of which must then be in both.
-
-    Raises
-    ------
-    ValueError
-        They have no view in common, or no label, or names in one and numbers in the other, or their texts were read in
-        different ways.
     """
     check_text(dataset, like)
     unknown = dataset.views.keys() - like.views.keys()

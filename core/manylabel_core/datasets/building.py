@@ -168,13 +168,7 @@ class DatasetBuilder:
 
 
 def checked(dataset: Dataset) -> Dataset:
-    """Return the dataset, if anything can be learnt from it.
-
-    Raises
-    ------
-    BadDataset
-        It has no rows, no features or no labels.
-    """
+    """Return the dataset, if anything can be learnt from it."""
     if not dataset.n_rows:
         raise BadDataset("there are no rows")
     if not dataset.n_labels:

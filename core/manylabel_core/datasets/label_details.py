@@ -19,13 +19,7 @@ LabelDetails = Mapping[str, Mapping[str, str]]
 
 
 def read_label_details(source: IO[bytes], label_names: Collection[str]) -> LabelDetails:
-    """Return the label details of a JSON file, an object of labels with objects of fields; null is no text.
-
-    Raises
-    ------
-    BadDataset
-        The file is not of this form, a text is too long, or there is no such label.
-    """
+    """Return the label details of a JSON file, an object of labels with objects of fields; null is no text."""
     data = source.read(MAX_DETAILS_BYTES + 1)
     if len(data) > MAX_DETAILS_BYTES:
         raise BadDataset(f"label_details must have at most {MAX_DETAILS_BYTES:,} bytes")

@@ -55,7 +55,7 @@ def format_of(path: str | PathLike[str]) -> str | None:
 
 
 def read_dataset(source: Source, format: str, *, limits: ReaderLimits = ReaderLimits(), **options: Any) -> Dataset:  # noqa: B008
-    """Return a dataset in one of `FORMATS`; `options` are those of its reader.
+    """Return a dataset from a file in one of `FORMATS`; `options` are those of its reader.
 
     Raises
     ------

@@ -56,13 +56,7 @@ def to_bytes(attributes: Mapping[str, Any]) -> bytes:
 
 
 def from_bytes(data: bytes) -> dict[str, Any]:
-    """Read the attributes of a dataset; everything that a trainer relies on is validated.
-
-    Raises
-    ------
-    DamagedState
-        If the bytes are not what `to_bytes` wrote. They may come from anybody.
-    """
+    """Read the attributes of a dataset; everything that a trainer relies on is validated."""
     arrays, header = State.from_bytes(data)
     if header.get("kind") != KIND or type(header.get("version")) is not int:
         raise DamagedState("not a dataset")

@@ -11,7 +11,7 @@ from manylabel_core.rows import uneven_weights
 
 
 def frequent_labels(Y: Any, sample_weight: ArrayLike | None = None) -> NDArray[np.float64]:
-    """Return by how much each label is more frequent than those worth predicting for every example.
+    """Return the margin by which each label is more frequent than those worth predicting for every example.
 
     The labels above 0 are the most frequent ones, as many as would have the highest micro F1 on these examples if they
     were predicted for each: those more frequent than half of that F1, as in `Prequential`.

@@ -42,7 +42,7 @@ def recall(Y: Any, P: Any, sample_weight: ArrayLike | None = None) -> float:
 
 
 def f1(Y: Any, P: Any, sample_weight: ArrayLike | None = None) -> float:
-    """Return the F1 of the mean precision and the mean recall, 2PR / (P + R), as the FALT paper has it.
+    """Return the F1 of the mean precision and the mean recall, 2PR / (P + R), as defined in the FALT paper.
 
     Not the mean of the examples' F1 (`example_f1`); scikit-learn does not have it.
 

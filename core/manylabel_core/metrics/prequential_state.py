@@ -1,4 +1,4 @@
-"""Validation of the state of a prequential measurement, which may be untrusted."""
+"""Validation of the untrusted state of a prequential evaluation."""
 
 from __future__ import annotations
 

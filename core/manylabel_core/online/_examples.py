@@ -1,4 +1,4 @@
-"""The check of index arrays that stands before every learning step: kernels trust what they are given."""
+"""Validation of index arrays before every learning step: compiled functions trust their arguments."""
 
 from manylabel_core.compiled import compiled
 

@@ -134,7 +134,7 @@ class FALT(LinearThresholdingLearner):
             A fitted M3L, MLRL or SSMLRL with a linear kernel, or anything with such a `coef_` and `intercept_`.
         **parameters
             Parameters of the constructor; `scaling` is that of the model, or "unit" for a model with "none". No other
-            scaling can be continued: the statistics of "standard" come from the stream alone.
+            scaling can be continued.
 
         Raises
         ------

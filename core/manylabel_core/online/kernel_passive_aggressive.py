@@ -10,7 +10,7 @@ from manylabel_core.online.margin import AggressiveLearner
 
 @dataclass(eq=False, repr=False)
 class KernelPassiveAggressive(AggressiveLearner, KernelLearner):
-    """Kernel passive-aggressive binary relevance learns each label by itself, in the feature space of a kernel.
+    """Kernel passive-aggressive binary relevance: a separate kernel model for each label.
 
     The loss and the steps are those of `PassiveAggressive`, with k = K(x, x). The weights are a sum over support
     vectors, the examples that had a loss for a label, each with one coefficient per label.

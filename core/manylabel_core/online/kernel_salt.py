@@ -1,4 +1,4 @@
-"""Kernel SALT: a nonlinear multi-label model with a step size for every weight, of fixed size."""
+"""Kernel SALT: a nonlinear multi-label model of fixed size with a step size for every weight."""
 
 from __future__ import annotations
 

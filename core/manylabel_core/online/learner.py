@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from abc import ABCMeta, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Self
@@ -13,7 +14,7 @@ from manylabel_core.checks import check_choice, check_flag
 from manylabel_core.explanation import Explanation
 from manylabel_core.online.calibration.calibration import PlattParameters, make_calibration
 from manylabel_core.online.drift.detectors import Alarms, make_detectors
-from manylabel_core.online.estimator import Estimator, not_fitted
+from manylabel_core.online.estimator import Estimator, not_fitted, parameter_names
 from manylabel_core.online.models.model import Model
 from manylabel_core.online.parameters import Documentation, describe_parameters
 from manylabel_core.online.pipeline import Learnt, LinearForm, Pipeline
@@ -52,12 +53,11 @@ class OnlineLearner(Estimator, metaclass=ABCMeta):
 
     _documentation: ClassVar[Documentation] = {
         "scaling": (
-            '{"auto", "none", "unit", "standard"}',
+            '{"auto", "none", "unit"}',
             'Scaling of features as part of the model. "auto": quantities that most examples have are standardised '
             "over the stream so far, other features divided by their usual size and weighed by their rarity, and "
             "every example brought to unit norm (about that, if it is one of up to ten quantities). "
-            '"none": features as they are. "unit": every example to unit norm. "standard": standardisation over the '
-            "stream so far (which makes examples dense).",
+            '"none": features as they are. "unit": every example to unit norm.',
         ),
         "missing": (
             '{"mean", "zero"}',
@@ -95,6 +95,8 @@ class OnlineLearner(Estimator, metaclass=ABCMeta):
 
     _pipeline: Pipeline | None = None
     _fixed_values: tuple[object, ...] = ()
+    _checked: tuple[object, ...] = ()
+    """Values of all parameters when they were last checked."""
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -565,15 +567,18 @@ class OnlineLearner(Estimator, metaclass=ABCMeta):
 
     def _begin(self, pipeline: Pipeline) -> None:
         self._pipeline = pipeline
-        self._fixed_values = self._read_fixed()
+        self._fixed_values, self._checked = self._read_fixed(), ()
 
     def _read_parameters(self) -> None:
         """Read the parameters again, as they may have changed since the first use."""
-        pipeline = self._in_use()
+        pipeline, given = self._in_use(), tuple(map(self.__getattribute__, parameter_names(type(self))))
+        if len(given) == len(self._checked) and all(map(operator.is_, given, self._checked)):
+            return
         if self._fixed_values != self._read_fixed():
             raise ValueError(f"{', '.join(self._fixed)} cannot be changed once a learner is in use")
         self._check()
         self._adjust(pipeline.model)
+        self._checked = given
 
     def _read_fixed(self) -> tuple[object, ...]:
         return tuple(getattr(self, name) for name in self._fixed)

@@ -102,7 +102,7 @@ class ThresholdingLearner(MarginLearner):
             "step where no `passes` are given.",
         ),
         "scaling": (
-            '{"auto", "none", "unit", "standard"}',
+            '{"auto", "none", "unit"}',
             f'{OnlineLearner._documentation["scaling"][1]} None is "auto", or "none" where passes are given.',
         ),
         "optimise": (
@@ -185,7 +185,7 @@ class AggressiveLearner(MarginLearner):
         ),
         "variant": ('{"PA-I", "PA-II"}', "Whether C is the price of that loss or of its square."),
         "scaling": (
-            '{"auto", "none", "unit", "standard"}',
+            '{"auto", "none", "unit"}',
             f'{OnlineLearner._documentation["scaling"][1]} None is "auto".',
         ),
         "optimise": (

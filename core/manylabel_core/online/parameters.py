@@ -62,13 +62,7 @@ def check_passes(passes: object, passes_per_label: object) -> tuple[int, float]:
 
 
 def resolve_step(step: object, passes: object, passes_per_label: object, steps: Mapping[str, float]) -> str:
-    """Return the kind of step: as asked for, the paper's where passes are given, else the first, which is the best.
-
-    Raises
-    ------
-    ValueError
-        If `step` is none of `steps`, or passes are given where there are none.
-    """
+    """Return the kind of step: as asked for, the paper's where passes are given, else the first, which is the best."""
     given = {"passes": passes, "passes_per_label": passes_per_label}
     named = [name for name, value in given.items() if value is not None]
     kind = check_choice("step", step, steps) if step is not None else GRADIENT if named else next(iter(steps))

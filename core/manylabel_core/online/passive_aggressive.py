@@ -10,7 +10,7 @@ from manylabel_core.online.models.linear.model import LinearModel
 
 @dataclass(eq=False, repr=False)
 class PassiveAggressive(AggressiveLearner):
-    """Passive-aggressive binary relevance learns each label by itself.
+    """Passive-aggressive binary relevance: a separate linear model for each label.
 
     Every label is a binary problem of its own: it has a linear score s, is predicted when that is above 0, and costs
     the hinge loss l = max(0, 1 - y s) with y = +1 where it is relevant and -1 where it is not. Its weights move by

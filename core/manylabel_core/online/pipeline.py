@@ -388,13 +388,7 @@ class Pipeline:
         return arrays
 
     def restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
-        """Take over the `arrays` of another pipeline into this empty one, which is of no use if that raises.
-
-        Raises
-        ------
-        ValueError
-            If an array is missing, does not fit to the parts, or holds what no pipeline does.
-        """
+        """Take over the `arrays` of another pipeline into this empty one, which is of no use if that raises."""
         lengths = arrays.get("vectors.lengths")
         if lengths is None and "vectors.moments" in arrays:
             raise ValueError("state must hold vectors.lengths")
@@ -427,17 +421,7 @@ class Pipeline:
 def _with_blocks(
     columns: NDArray[np.int32], values: NDArray[Any], scorer: Callable[[int], Scorer], blocks: NDArray[np.int32]
 ) -> tuple[tuple[NDArray[np.int32], NDArray[np.float64]], Callable[[int], Scorer]]:
-    """Return an example and its scorer with one feature for each block, of the value 1, behind the other ones.
-
-    Parameters
-    ----------
-    columns : ndarray of shape (n_values,), int32
-        Values of a block have the column of the block.
-    values : ndarray of shape (n_values,)
-    scorer : function of a label
-        Has a weight for each column, and maybe the part of each block behind them.
-    blocks : ndarray of shape (n_blocks,), int32
-    """
+    """Return an example and its scorer with one feature for each block, of the value 1, behind the other ones."""
     others = columns < VECTOR_COLUMNS
     ones = np.concatenate([values[others].astype(np.float64), np.ones(len(blocks))])
 

@@ -66,14 +66,7 @@ def chance(count, total, score):  # type: ignore[no-untyped-def]
 
 @compiled
 def decide(memory, settings, probabilities, scores, parents, decision):  # type: ignore[no-untyped-def]
-    """Write the decision about an example.
-
-    Parameters
-    ----------
-    probabilities : float64 (n_labels,); 0 of labels that must not be predicted.
-    scores : float64 (1 + n_labels,), threshold first; a label that is not predicted is not applied.
-    parents : int32; the column of each label's parent, -1 for none, also of those beyond it.
-    """
+    """Write the decision about an example."""
     total, variance, highest, second = 0.0, 0.0, 0.0, 0.0
     for x in probabilities:
         total += x
@@ -163,14 +156,7 @@ def _hold_back_orphans(parents, n, decision):  # type: ignore[no-untyped-def]
 
 @compiled
 def learn(memory, settings, decision, truth, complete):  # type: ignore[no-untyped-def]
-    """Learn from the truth of an example that was decided.
-
-    Parameters
-    ----------
-    decision : as `decide` wrote it; one made under another version of the promise changes nothing.
-    truth : int8 (n_labels,), 1 for true, -1 for false, 0 for unknown.
-    complete : whether labels that are unknown are so because they must not be predicted.
-    """
+    """Learn from the truth of an example that was decided."""
     if decision[VERSION] != settings[SETTINGS_VERSION]:
         return
     n, n_labels = int(decision[N]), len(truth)

@@ -57,14 +57,7 @@ def step(weights, covariance, variances, inputs, outcome, gains):  # type: ignor
 
 @compiled
 def label_inputs(probability, shift, total, variance, highest, second, inputs):  # type: ignore[no-untyped-def]
-    """Write the inputs of the label model for a candidate.
-
-    Parameters
-    ----------
-    probability, shift : of the label; the shift says how far the truth has lately been above its probabilities.
-    total, variance : sums of p and of p (1 - p) over all labels of the example.
-    highest, second : the highest two probabilities of the example.
-    """
+    """Write the inputs of the label model for a candidate."""
     p = min(max(probability, 1e-13), 1.0 - 1e-13)
     z = min(max(log(p / (1.0 - p)), -6.0), 8.0)
     inputs[0] = 1.0
@@ -81,15 +74,7 @@ def label_inputs(probability, shift, total, variance, highest, second, inputs): 
 
 @compiled
 def example_inputs(left, highest, doubt, n_applied, inputs):  # type: ignore[no-untyped-def]
-    """Write the inputs of the example model.
-
-    Parameters
-    ----------
-    left : expected number of true labels among those not applied.
-    highest : the highest chance of one of them.
-    doubt : expected number of wrong labels among those applied.
-    n_applied : number of labels applied.
-    """
+    """Write the inputs of the example model."""
     inputs[0] = 1.0
     inputs[1] = left / (0.1 + left)
     inputs[2] = left / (1.0 + left)

@@ -16,28 +16,6 @@ def next_cut(
     """Find the first comma of a JSON text that is at least `size` bytes behind `begin`.
 
     The text is not validated: it is valid if, and only if, each of its pieces is.
-
-    Parameters
-    ----------
-    raw : uint8 array
-    begin : int
-        The text is read from here on; it is outside of any string.
-    size : int
-    stack : uint8 array, shape (max_depth,)
-        The brackets that are open at `begin`, the outermost first. Changed to those open at the cut.
-    depth : int
-        Number of these brackets.
-
-    Returns
-    -------
-    cut : int
-        The index of the comma. Without one, or when the text ends or opens too many brackets: the length of the text.
-    depth : int
-        Number of brackets open there.
-    least : int
-        The lowest number of brackets open in between.
-    opened : int
-        Number of brackets opened in between.
     """
     n, i = raw.shape[0], begin
     least, opened = depth, 0

@@ -35,28 +35,7 @@ value other than 0, else 0. Then the number of all rows."""
 def scale_automatically(  # type: ignore[no-untyped-def]
     count, moments, dense, n_dense, missing_is_zero, store, indptr, indices, values
 ):
-    """Return rows scaled by the statistics of the stream up to and including each of them.
-
-    Parameters
-    ----------
-    count : array of shape (1,), int64
-        Examples seen.
-    moments : array of shape (n_features, 4), float64
-    dense : array of shape (>= n_features,), int32
-        The dense features, ascending, in its first `n_dense[0]` places.
-    n_dense : array of shape (1,), int64
-    missing_is_zero : bool
-        Whether a missing value and a 0 are alike; if not, it stands at the mean of a dense feature.
-    store : bool
-        Whether the rows become part of the statistics. If not, each is treated as the next one.
-    indptr, indices, values
-        Rows. Features beyond `moments` have been missing so far.
-
-    Returns
-    -------
-    indptr, indices, values
-        The scaled rows, without zeros.
-    """
+    """Return rows scaled by the statistics of the stream up to and including each of them."""
     out_indptr = np.zeros_like(indptr)
     out_indices, out_values = np.empty(len(indices), indices.dtype), np.empty(len(indices), values.dtype)
     at, entries = np.empty(0, indices.dtype), np.empty((N_ROWS, 0))

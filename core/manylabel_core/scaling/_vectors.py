@@ -19,25 +19,7 @@ WORDS_SHARE = 4.0
 
 @compiled
 def split_vectors(first, starts, indptr, indices, values, word_indptr, present, vectors):  # type: ignore[no-untyped-def]
-    """Copy the vectors of rows to a dense array, of zeros at first.
-
-    Parameters
-    ----------
-    first : int
-        Column of the first value of all vectors.
-    starts : array of shape (n_fields + 1,), int64
-    indptr, indices, values
-        Rows with ascending columns.
-    word_indptr : array of shape (n_samples + 1,), int64
-        Result: as `indptr`, for the entries that are not of vectors.
-    present, vectors : arrays as in `VectorRows`
-        Result.
-
-    Returns
-    -------
-    bool
-        Whether each vector of a row is whole.
-    """
+    """Copy the vectors of rows to a dense array, of zeros at first."""
     word_indptr[0] = 0
     for i in range(len(indptr) - 1):
         at, end = indptr[i], indptr[i + 1]
@@ -70,16 +52,6 @@ def standardise_vectors(counts, moments, starts, store, present, vectors):  # ty
     """Standardise vectors value by value, and divide each by its norm, in place.
 
     A vector whose values are all at their mean is as one that is missing.
-
-    Parameters
-    ----------
-    counts : array of shape (n_fields,), int64
-        Vectors seen.
-    moments : array of shape (2, n_values), float64
-    store : bool
-        Whether the vectors become part of the statistics. If not, each is treated as the next one.
-    starts, present, vectors
-        The fields of `VectorRows`.
     """
     scaled = np.empty(vectors.shape[1])
     for i in range(len(vectors)):
@@ -123,19 +95,7 @@ def _standardise(n_before, moments, store, given, scaled):  # type: ignore[no-un
 def join_vectors(  # type: ignore[no-untyped-def]
     rows_before, starts, present, vectors, indptr, indices, values, out_indptr, out_indices, out_values
 ):
-    """Write rows that have the vectors among the other features; return the number of entries.
-
-    Parameters
-    ----------
-    rows_before : array of shape (n_fields,), int64
-        The vector of a field comes behind this many other features, those that were known when it appeared.
-    starts, present, vectors
-        The fields of `VectorRows`, scaled.
-    indptr, indices, values
-        Rows of the other features, scaled.
-    out_indptr, out_indices, out_values
-        Result.
-    """
+    """Write rows that have the vectors among the other features; return the number of entries."""
     end = 0
     out_indptr[0] = 0
     n_fields = len(starts) - 1

@@ -15,7 +15,7 @@ from manylabel_core.storage import MAX_COUNT, check_range, enlarged
 
 
 class AutomaticScaling(Scaling):
-    """Every feature is scaled by the statistics of the stream so far, then every example to a length of about 1.
+    """Scaling of each feature by the statistics of the stream so far, then of each example to a length of about 1.
 
     A quantity that most examples have (it is not 0 in more than half of them, and these values vary) is dense: it is
     standardised by the values that examples had, zeros included. Any other feature is divided by the root mean square

@@ -2,13 +2,12 @@
 
 from manylabel_core.checks import check_choice
 from manylabel_core.scaling.automatic import AutomaticScaling
-from manylabel_core.scaling.scaling import RunningStandardisation, Scaling, UnitNorm
+from manylabel_core.scaling.scaling import Scaling, UnitNorm
 
 SCALINGS: dict[str, type[Scaling]] = {
     "auto": AutomaticScaling,
     "none": Scaling,
     "unit": UnitNorm,
-    "standard": RunningStandardisation,
 }
 
 MISSING = ("mean", "zero")

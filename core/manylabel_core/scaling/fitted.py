@@ -34,11 +34,6 @@ class FittedScaling:
         Parameters
         ----------
         X : ndarray or CSR array of shape (n_samples, n_features), float32 or float64
-
-        Raises
-        ------
-        ValueError
-            If X has a value too large to be scaled.
         """
         raise NotImplementedError
 

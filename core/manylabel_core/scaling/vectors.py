@@ -35,13 +35,7 @@ class VectorScaling:
         self._moments = np.zeros((2, 0))
 
     def grow(self, lengths: Sequence[int], n_features: int) -> None:
-        """Grow to fields of these lengths; `n_features` is the number of other features so far.
-
-        Raises
-        ------
-        ValueError
-            If the known fields have other lengths, or if there are too many or too long ones.
-        """
+        """Grow to fields of these lengths; `n_features` is the number of other features so far."""
         found = tuple(lengths)
         if found[: len(self.lengths)] != self.lengths:
             raise ValueError(f"lengths of vectors must begin with {self.lengths}")
@@ -71,13 +65,7 @@ class VectorScaling:
         return max(1, MAX_SCALED_VALUES // self.n_values)
 
     def split(self, rows: Rows) -> tuple[Rows, VectorRows]:
-        """Return the other features of rows, and their vectors, unscaled.
-
-        Raises
-        ------
-        ValueError
-            If a row has a vector that is not whole, or a column beyond all vectors.
-        """
+        """Return the other features of rows, and their vectors, unscaled."""
         indptr, indices, values = rows
         n_rows = len(indptr) - 1
         if n_rows < 0 or indptr[0] != 0 or indptr[-1] != len(indices) or (np.diff(indptr) < 0).any():

@@ -3,7 +3,7 @@
 from manylabel_core.solvers.coupled.gram_rows import CachedRows, RowSource, StoredGram
 from manylabel_core.solvers.coupled.kernel_dual import solve_kernel_dual
 from manylabel_core.solvers.coupled.linear_dual import solve_linear_dual
-from manylabel_core.solvers.privileged.dual import Privileged, PrivilegedResult, Unbounded, solve_privileged_dual
+from manylabel_core.solvers.privileged.dual import Privileged, PrivilegedResult, solve_privileged_dual
 from manylabel_core.solvers.result import DualResult, Progress, ProgressCallback
 
 __all__ = [
@@ -15,7 +15,6 @@ __all__ = [
     "ProgressCallback",
     "RowSource",
     "StoredGram",
-    "Unbounded",
     "solve_kernel_dual",
     "solve_linear_dual",
     "solve_privileged_dual",

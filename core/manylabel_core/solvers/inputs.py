@@ -24,13 +24,7 @@ class Control:
 
 
 def make_control(tol: float, max_iter: int, n_threads: int, seed: int) -> Control:
-    """Check the parameters of a solver.
-
-    Raises
-    ------
-    ValueError
-        If one is out of its range.
-    """
+    """Check the parameters of a solver."""
     if not (math.isfinite(tol) and tol > 0):
         raise ValueError(f"tol must be a finite number above 0, not {tol!r}")
     for name, value, least in (("max_iter", max_iter, 0), ("n_threads", n_threads, 1), ("seed", seed, 0)):

@@ -44,16 +44,16 @@ class Access:
         self._refusal = refusal
 
     def allows(self, scope: Scope) -> bool:
-        """Return whether the caller may do what needs this scope."""
+        """Return whether the caller has this scope."""
         return scope in self._scopes
 
     def may_see(self, name: str) -> bool:
-        """Return whether the caller may do it with the model, or the dataset, of this name."""
+        """Return whether the caller has access to the model or dataset of this name."""
         return self._names.match(name)
 
     @property
     def sees_all(self) -> bool:
-        """Whether the caller may use the scope with models and datasets of any name."""
+        """True if the caller may use the scope with models and datasets of any name."""
         return self._names.include(ANY)
 
     def require(self, scopes: Iterable[Scope], name: str | None = None) -> None:

@@ -10,16 +10,17 @@ from manylabel_service.access import key_text
 from manylabel_service.access.patterns import ANY
 from manylabel_service.access.scopes import Scope
 from manylabel_service.clock import now_ms, rfc3339
+from manylabel_service.documented import Documented
 
 State = Literal["active", "expired", "revoked"]
 
 Rate = Annotated[float, Field(strict=True, gt=0, le=1e9, allow_inf_nan=False)]
 
 
-class RateLimits(BaseModel):
+class RateLimits(Documented):
     """Rate limits of a key; null for no limit."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+    model_config = ConfigDict(extra="forbid", frozen=True)
 
     requests_per_second: Rate | None = None
     """Requests, on average; as many at once as in one second."""

@@ -111,17 +111,11 @@ class Keyring:
     # -- life -------------------------------------------------------------------------------------
 
     async def start(self, *, check: bool = True) -> None:
-        """Read the keys, and follow them from now on.
+        """Read the keys, and follow them from now on. Raises CannotServeOpenly or StorageError.
 
         Parameters
         ----------
         check : whether this process is the one of its server that looks whether there are any.
-
-        Raises
-        ------
-        CannotServeOpenly
-            There are none, and others could reach the server.
-        StorageError
         """
         found, ids = await self._key_store.poll(whole=True)
         if check and not ids and self._reached_at is not None:
@@ -284,16 +278,7 @@ class Keyring:
         return self._current(key)
 
     async def add(self, key: Key, access: Access) -> None:
-        """Keep a new key.
-
-        Raises
-        ------
-        AccessError
-            It would be for more than the caller's own key.
-        InvalidField
-            It would be the first key, and could not make others.
-        KeysFull, StorageError
-        """
+        """Keep a new key. Raises AccessError, InvalidField, KeysFull or StorageError."""
         if access.key_id is None:
             _require_admin(key)
         access.require_cover(key.scopes, key.models)
@@ -332,12 +317,6 @@ class Keyring:
         -------
         Key or None
             The key if the store has not taken the revocation yet; None if it has.
-
-        Raises
-        ------
-        KeyNotFound, AccessError
-        StorageError
-            The store does not answer, and the key is not known here.
         """
 
         def require(key: Key) -> None:

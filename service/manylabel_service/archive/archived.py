@@ -14,12 +14,8 @@ from manylabel_service.storage.places.place import ObjectDamaged, ObjectMissing,
 
 
 async def find_catalogue(place: Place, until_ms: int | None) -> tuple[StoreCatalogue, Origin]:
-    """Return the newest catalogue, or the newest up to a time, and the store that it is of.
-
-    Raises
-    ------
-    NoCatalogue, ObjectMissing, ObjectDamaged, PlaceUnavailable
-    """
+    """Return the newest catalogue, or the newest up to a time, and the store that it is of. Raises NoCatalogue,
+    ObjectMissing, ObjectDamaged or PlaceUnavailable."""
     stores = [key.removeprefix(layout.STORES) for key in await place.keys(layout.STORES)]
     keys = [key for store in stores for key in await place.keys(layout.catalogue_prefix(store))]
     if not keys:

@@ -34,6 +34,7 @@ from manylabel_service.online.history.catalogue import KIND as HISTORY
 from manylabel_service.online.history.catalogue import Catalogue, CatalogueStore, Segment, StoredState
 from manylabel_service.online.history.reader import HistoryReader
 from manylabel_service.online.size_limits import check_arrays, check_size
+from manylabel_service.online.spec.follow import FIELD, follow_of
 from manylabel_service.online.spec.spec import ModelSpec
 from manylabel_service.online.spec.trained import read_spec
 from manylabel_service.online.state.model import OnlineModel
@@ -50,7 +51,7 @@ class RestoreRefused(ArchiveError):
 
 
 class Restored(NamedTuple):
-    """What was restored."""
+    """Contents of a restored store."""
 
     unix_ms: int
     """When the catalogue was written."""
@@ -63,7 +64,7 @@ class Restored(NamedTuple):
 async def restore(
     place: Place, store: Store, settings: Settings, *, until: str | int | None = None, model: str | None = None
 ) -> Restored:
-    """Restore a store, or one model.
+    """Restore a store, or one model. Raises RestoreRefused, NoCatalogue, ArchiveError, ServiceError or DamagedState.
 
     Parameters
     ----------
@@ -72,13 +73,6 @@ async def restore(
     settings : limits of the store.
     until : a time in milliseconds of Unix time, or the position of `model`; None for all there is.
     model : the one model to restore, without datasets, keys and webhooks.
-
-    Raises
-    ------
-    RestoreRefused, NoCatalogue
-        Nothing was changed.
-    ArchiveError, ServiceError, DamagedState
-        The store is as it was before; or, if it cannot be reached, marked as incomplete.
     """
     catalogue, origin = await find_catalogue(place, until if isinstance(until, int) else None)
     restoring = _Restoring(place, store, settings, catalogue)
@@ -188,7 +182,13 @@ class _Restoring:
         for blob in self._catalogue.blobs:
             if not blob.key.startswith(VERSION_BLOBS):
                 await self._put_blob(blob, blob.key)
-        models = {model.name: await self._model(model, until) for model in self._catalogue.models}
+        models: dict[str, tuple[str, str]] = {}
+        followers = [model for model in self._catalogue.models if follow_of(model.spec) is not None]
+        for model in self._catalogue.models:
+            if model not in followers:
+                models[model.name] = await self._model(model, until)
+        for model in followers:
+            await self._follower(model)
         return self._restored(models, len(self._of_kind(DATASETS)), len(self._of_kind(KEYS)))
 
     async def one(self, name: str, until: str | int | None) -> Restored:
@@ -197,6 +197,8 @@ class _Restoring:
         found = next((model for model in self._catalogue.models if model.name == name), None)
         if found is None:
             raise RestoreRefused(f"the archive has no model {name!r}")
+        if (follow := follow_of(found.spec)) is not None:
+            raise RestoreRefused(f"model {name!r} has no log of its own: it follows {follow.model!r}; restore that one")
         return self._restored({name: await self._model(found, until)}, 0, 0)
 
     def _restored(self, models: dict[str, tuple[str, str]], datasets: int, keys: int) -> Restored:
@@ -234,6 +236,23 @@ class _Restoring:
         await self._restore_versions(model, record)
         await self._restore_history(archived, record, position, at)
         return position, at
+
+    async def _follower(self, model: ArchivedModel) -> None:
+        """Restore a follower as it began; it learns from the log of its leader, which is restored, again."""
+        follow = follow_of(model.spec)
+        leader = None if follow is None else await self._store.models.find(follow.model)
+        if leader is None:
+            return  # it was deleted
+        document = json.loads(model.spec)
+        document[FIELD]["incarnation"] = leader.incarnation
+        state = None
+        if model.begin != START:
+            prefix = layout.timeline_prefix(self._catalogue.store, model.incarnation, model.timeline)
+            state = await self._place.get(layout.state_key(prefix, model.begin))
+            await asyncio.to_thread(
+                OnlineModel.from_bytes, bytes(state), lambda arrays: check_arrays(arrays, self._settings)
+            )
+        await self._store.models.create(model.name, json.dumps(document).encode(), state)
 
     async def _position(self, archived: ArchivedLog, until: str | int | None) -> str:
         reader = HistoryReader(archived.record, archived.as_store)

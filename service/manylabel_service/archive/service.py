@@ -22,7 +22,7 @@ log = structlog.get_logger()
 
 
 class ArchiveStatus(NamedTuple):
-    """What there is to know of the archive of a server.
+    """Progress of archiving on a server.
 
     Attributes
     ----------
@@ -60,7 +60,7 @@ class ArchiveService:
 
     @property
     def status(self) -> ArchiveStatus:
-        """What there is to know now."""
+        """The progress so far."""
         lag = None if self._shipper is None else time.monotonic() - self._reached
         return ArchiveStatus(lag, self._objects, self._size_bytes, self._error)
 

@@ -49,7 +49,8 @@ from manylabel_service.online.history import segment
 from manylabel_service.online.history.catalogue import CatalogueStore
 from manylabel_service.online.history.reader import HistoryReader
 from manylabel_service.online.snapshots.reader import SnapshotReader
-from manylabel_service.storage import START, Entry, ModelMeta, Store, position_key
+from manylabel_service.online.spec.follow import follow_of
+from manylabel_service.storage import SEED, START, Entry, ModelMeta, Store, position_key
 from manylabel_service.storage.places.place import ArchiveError, ObjectDamaged, ObjectMissing, Place
 from manylabel_service.trained.version_store import BLOBS as VERSION_BLOBS
 from manylabel_service.trained.version_store import KIND as VERSIONS
@@ -75,7 +76,7 @@ STATE_BYTES = 32 << 20
 """Entries, or bytes of the log, archived since the last state, after which a newer state is."""
 
 MOVED = (LogLost, LogTrimmed, HistoryDamaged)
-"""Why the log cannot be shipped on from where it was."""
+"""Errors of a log that cannot be shipped on from the last position."""
 
 log = structlog.get_logger()
 
@@ -85,7 +86,7 @@ class OtherStore(ArchiveError):
 
 
 class Shipped(NamedTuple):
-    """What a pass has written."""
+    """Objects and bytes written by a pass."""
 
     objects: int = 0
     size_bytes: int = 0
@@ -134,13 +135,7 @@ class Shipper:
         self._shipped = Shipped()
 
     async def ship(self) -> Shipped:
-        """Write what is new; return what was written.
-
-        Raises
-        ------
-        ArchiveError, StorageError, OSError
-            The pass is not complete; the next one goes on.
-        """
+        """Write what is new; return what was written. Raises ArchiveError, StorageError or OSError."""
         self._shipped = Shipped()
         if self._origin is None:
             await self._begin()
@@ -278,19 +273,17 @@ class Shipper:
     async def _new_timeline(self, record: ModelMeta, timeline: int, floor: str) -> _Cursor:
         """Begin a timeline with the state that the history of the model begins with, at or after a position."""
         prefix = layout.timeline_prefix(self._id, record.incarnation, timeline)
-        begin = max(await HistoryReader(record, self._store).begin(), floor, key=position_key)
+        if (follow := follow_of(record.spec)) is not None:  # its own log is empty
+            begin = SEED if follow.has_seed else START
+        else:
+            begin = max(await HistoryReader(record, self._store).begin(), floor, key=position_key)
         if begin != START:
             begin = await self._ship_first_state(record, prefix, begin)
         return await self._continued(record, timeline, begin)
 
     async def _continued(self, record: ModelMeta, timeline: int, begin: str) -> _Cursor:
-        """Return the end of a timeline, once its last part is compared with the log.
-
-        Raises
-        ------
-        LogLost, LogTrimmed, HistoryDamaged
-            The log is another one, or no longer has what would follow.
-        """
+        """Return the end of a timeline, once its last part is compared with the log. Raises LogLost, LogTrimmed or
+        HistoryDamaged."""
         prefix = layout.timeline_prefix(self._id, record.incarnation, timeline)
         parts = layout.log_parts(await self._place.keys(f"{prefix}log/"))
         cursor = _Cursor(prefix, timeline, begin, begin)

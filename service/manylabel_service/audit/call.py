@@ -1,12 +1,15 @@
-"""A call as a line of the audit log: the logged fields."""
+"""Audit of requests: which requests are logged, and the line of each."""
 
 import re
+import time
 from typing import NamedTuple
 
 import pydantic_core
+from starlette.types import Scope
 
 from manylabel_service import names
 from manylabel_service.clock import rfc3339
+from manylabel_service.redaction import redacted
 
 _KINDS = {
     "models": "model",
@@ -82,3 +85,62 @@ def subject(path: str) -> dict[str, str]:
     if (what == "target" or (what == "model" and part in _PARTS)) and _TARGET.fullmatch(target):
         found["target"] = target
     return found
+
+
+_CHANGING = frozenset({"learn", "train", "export", "admin"})
+"""Scopes of calls that change or export something."""
+_REFUSED = frozenset({401, 403})
+
+
+def note(
+    scope: Scope,
+    *,
+    position: str | None = None,
+    lines: int = 0,
+    model: str | None = None,
+    dataset: str | None = None,
+) -> None:
+    """Remember the fields of the request's line in the audit log.
+
+    Parameters
+    ----------
+    position : in the log of the model, of what it changed last.
+    lines : that a stream has learnt besides those noted before.
+    model, dataset : that it is about, where the address does not name it.
+    """
+    noted = scope.setdefault("audit", {})
+    if position is not None:
+        noted["position"] = position
+    if lines:
+        noted["lines"] = noted.get("lines", 0) + lines
+    if model is not None:
+        noted["model"] = model
+    if dataset is not None:
+        noted["dataset"] = dataset
+
+
+def call_of(scope: Scope, method: str, status: int, created: str | None) -> Call | None:
+    """Return the line about a request that is over; None if it stands in no audit.
+
+    Parameters
+    ----------
+    scope : of the request, after it was routed.
+    method : one that there is, or "other".
+    created : the address of what it made, if it made something.
+    """
+    route = scope.get("route")
+    if status not in _REFUSED and _CHANGING.isdisjoint(getattr(route, "scopes", ())):
+        return None
+    access, client = scope.get("access"), scope.get("client")
+    return Call(
+        time.time(),
+        None if access is None else access.key_id,
+        None if client is None else client[0],
+        scope["request_id"],
+        method,
+        None if route is None else route.path,
+        redacted(created or scope["path"]),
+        status,
+        scope.get("problem"),
+        **scope.get("audit", {}),
+    )

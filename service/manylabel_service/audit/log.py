@@ -1,6 +1,7 @@
 """The audit of one process: calls are gathered on the event loop, and written in a thread, many at a time."""
 
 import asyncio
+import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
@@ -8,7 +9,6 @@ import structlog
 
 from manylabel_service.audit.call import Call
 from manylabel_service.audit.files import AuditFiles, Cursor, Keep, Page
-from manylabel_service.audit.output import AuditOutput
 
 WRITE_SECONDS = 0.1
 """Maximum delay in seconds before calls are written together; a killed process loses the waiting ones."""
@@ -20,6 +20,20 @@ MAX_READ_BYTES = 1 << 24
 """Approximate maximum bytes searched for one request."""
 
 log = structlog.get_logger()
+
+
+class AuditOutput:
+    """Audit lines go to standard output, and cannot be read back."""
+
+    def append(self, text: bytes) -> None:
+        """Write whole lines one by one, so that short lines of several processes do not mix.
+
+        Raises OSError.
+        """
+        for line in text.splitlines(keepends=True):
+            rest = memoryview(line)
+            while rest:
+                rest = rest[os.write(STDOUT, rest) :]
 
 
 class AuditLog:
@@ -131,3 +145,6 @@ class AuditLog:
                 calls.remove(call)
                 self._on_lost(1)
         self._place.append(b"".join(lines))
+
+
+STDOUT = 1

@@ -4,8 +4,6 @@ Blobs are written first, under an id that is never used again, and a dataset exi
 The next upload removes the blobs of uploads whose process died in between.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import secrets
@@ -78,21 +76,13 @@ class DatasetStore:
         self._reading = asyncio.Semaphore(1)  # a second reader would double the memory and finish no sooner
 
     def scratch_file(self) -> IO[bytes]:
-        """Open a file for an upload to go to: without a name, so that nothing is left of it however this ends.
-
-        Raises
-        ------
-        OSError
-        """
+        """Open a file for an upload to go to: without a name, so that nothing is left of it however this ends. Raises
+        OSError."""
         return scratch_file(self._settings.data_dir)
 
     async def check_free(self, name: str) -> None:
-        """Reject a name that is taken, or a dataset above the limit, before the upload.
-
-        Raises
-        ------
-        DatasetExists, LimitExceeded
-        """
+        """Reject a name that is taken, or a dataset above the limit, before the upload. Raises DatasetExists or
+        LimitExceeded."""
         documents = await self._store.documents.all(KIND)
         if any(document.name == name and not _is_deleting(document) for document in documents):
             raise DatasetExists(name)
@@ -108,7 +98,7 @@ class DatasetStore:
         options: Mapping[str, Any] | None = None,
         parts: Mapping[str, IO[bytes]] = MappingProxyType({}),
     ) -> DatasetMeta:
-        """Read a file and keep it as a dataset.
+        """Read a file and keep it as a dataset. Raises InvalidDataset, DatasetExists, LimitExceeded or StorageFull.
 
         Parameters
         ----------
@@ -119,12 +109,6 @@ class DatasetStore:
             others).
         parts : further files: "labels", the Mulan XML of an ARFF file; "label_details", titles, descriptions and URIs
             of labels as JSON.
-
-        Raises
-        ------
-        InvalidDataset
-            It cannot be read, or is larger than allowed.
-        DatasetExists, LimitExceeded, StorageFull
         """
         await self.check_free(name)
         with await open_in_thread(self.scratch_file) as result:
@@ -139,12 +123,8 @@ class DatasetStore:
         return record
 
     async def restore(self, record: DatasetMeta, data: bytes, details: Details) -> None:
-        """Store a dataset exactly as another store had it; the caller has checked it.
-
-        Raises
-        ------
-        DatasetExists, LimitExceeded, StorageFull
-        """
+        """Store a dataset exactly as another store had it; the caller has checked it. Raises DatasetExists,
+        LimitExceeded or StorageFull."""
         await self.check_free(record.name)
         id = ulid.make(time.time_ns() // 1_000_000, secrets.token_bytes(ulid.N_RANDOM_BYTES))
         await self._keep(DatasetDocument(id=id, record=record), pieces_of(data), details)
@@ -235,15 +215,8 @@ class DatasetStore:
         return sorted(records, key=lambda record: record.name), sorted(damaged)
 
     async def fetch(self, name: str, to: Path) -> DatasetMeta:
-        """Write the dataset to a file, as `manylabel_core.datasets.Dataset.from_bytes` reads it.
-
-        Raises
-        ------
-        DatasetNotFound
-            There is none, or it was deleted meanwhile.
-        OSError
-            The file cannot be written.
-        """
+        """Write the dataset to a file, as `manylabel_core.datasets.Dataset.from_bytes` reads it. Raises DatasetNotFound
+        or OSError."""
         _, stored = await self._find(name)
         try:
             await blob_to_file(self._store.blobs, stored.data_key, to)
@@ -252,16 +225,10 @@ class DatasetStore:
         return stored.record
 
     async def delete(self, name: str, in_use: ClusterVersion | None = None) -> None:
-        """Delete a dataset.
+        """Delete a dataset. Raises DatasetNotFound or DatasetInUse.
 
         It is marked first, and `in_use` asked then: a job that is written before it looks for its dataset a last
         time either finds it, or is found here.
-
-        Raises
-        ------
-        DatasetNotFound
-        DatasetInUse
-            A job needs it; it stays.
         """
         document, stored = await self._find(name)
         marked = stored.model_copy(update={"deleting": True})

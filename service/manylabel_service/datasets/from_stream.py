@@ -6,8 +6,6 @@ the latest before the wanted rows, by a learner that learns nothing and records 
 this module only passes on the stored states and entries.
 """
 
-from __future__ import annotations
-
 import asyncio
 from contextlib import aclosing
 from functools import partial

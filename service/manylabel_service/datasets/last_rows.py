@@ -66,14 +66,9 @@ class LastRows:
         n_known: int = EVERY,
         weight: float = 1.0,
     ) -> None:
-        """Add a row: its features, its relevant labels (None if some are unknown), and its weight.
+        """Add a row: its features, its relevant labels (None if some are unknown), and its weight. Raises BadDataset.
 
         `n_known` labels are known of it, the first ones: where there are more in the end, it is left out after all.
-
-        Raises
-        ------
-        BadDataset
-            The rows to keep would take too much memory.
         """
         if relevant is None:
             self._skipped += 1

@@ -1,7 +1,5 @@
 """Snapshots and log entries one after the other in a file."""
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Iterator
 from typing import IO, NamedTuple

@@ -4,8 +4,6 @@ Files: the upload, the dataset made of it, and further parts, which the request 
 they come as XML, and details of labels.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Sequence
 from dataclasses import replace

@@ -1,18 +1,17 @@
 """Facts about a dataset that are known without reading it."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
+from manylabel_service.documented import Documented
 from manylabel_service.online.spec.text import Text
 
 
-class DatasetMeta(BaseModel):
+class DatasetMeta(Documented):
     """A record describes a dataset."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+    model_config = ConfigDict(extra="forbid", frozen=True)
 
     name: str
     format: str

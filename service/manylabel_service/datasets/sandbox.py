@@ -5,8 +5,6 @@ time and what it writes, at low priority: neither the event loop nor the other p
 open files, which have no names: whatever ends, and however, nothing is left of them.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import signal
@@ -51,7 +49,8 @@ def scratch_file(directory: Path) -> IO[bytes]:
 async def run(
     module: str, request: Mapping[str, Any], files: Sequence[IO[bytes]], *, memory_bytes: int, file_bytes: int
 ) -> dict[str, Any]:
-    """Let a child process work on open files, and return its report.
+    """Let a child process work on open files, and return its report. Raises InvalidDataset, ReaderFailed or
+    StorageFull.
 
     Parameters
     ----------
@@ -59,15 +58,6 @@ async def run(
     request : JSON for it.
     files : may be read and written by it; each from its beginning.
     memory_bytes, file_bytes : most memory for data, and the largest file, that it may have.
-
-    Raises
-    ------
-    InvalidDataset
-        The data is not what it should be, or takes more memory or time than it may.
-    ReaderFailed
-        The child failed otherwise.
-    StorageFull
-        The disk is.
     """
     for file in files:
         file.flush()

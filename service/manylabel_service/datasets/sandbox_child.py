@@ -1,7 +1,5 @@
 """The child process of the sandbox: limits, a request in, a report out."""
 
-from __future__ import annotations
-
 import json
 import os
 import resource

@@ -1,7 +1,5 @@
 """Start a child process for a task by way of the fork server of this process, which is started on first use."""
 
-from __future__ import annotations
-
 import asyncio
 import atexit
 import json
@@ -237,6 +235,7 @@ async def start(
     module: str, *arguments: str, threads: int, files: Sequence[int] = (), line_bytes: int = 2**16
 ) -> Child:
     """Start a child that calls ``main(arguments, files)`` of a module and ends with the exit status that it returns.
+    Raises CannotStart.
 
     Parameters
     ----------
@@ -250,11 +249,6 @@ async def start(
         Open file descriptors. The child gets copies of them, and no others.
     line_bytes : int
         Longest line that it may write.
-
-    Raises
-    ------
-    CannotStart
-        There is no process, or the fork server ended twice.
     """
     request = json.dumps({"module": module, "arguments": arguments, "threads": threads}).encode()
     reason = ""

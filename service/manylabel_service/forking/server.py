@@ -10,8 +10,6 @@ stop the event loop; it reads requests with pickle; and it hands over neither st
 without a process that waits for it.
 """
 
-from __future__ import annotations
-
 import gc
 import importlib
 import json

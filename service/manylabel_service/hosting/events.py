@@ -93,16 +93,10 @@ class Events:
         return len(self._subscriptions)
 
     def subscribe(self, after: str | None = None, kinds: Collection[Kind] = ()) -> "Subscription":
-        """Subscribe to events from now on, or to those after the last position that the subscriber has received.
+        """Subscribe to events from now on, or to those after the last position that the subscriber has received. Raises
+        TooManyWatchers or ValueError.
 
         Without `kinds` events of all kinds come; `dropped` comes in any case.
-
-        Raises
-        ------
-        TooManyWatchers
-            There are as many subscribers as may be.
-        ValueError
-            `after` is not a position.
         """
         seen = None if after is None else position_key(after)
         if self.subscribers >= MAX_SUBSCRIBERS:

@@ -1,7 +1,5 @@
 """Why labels were predicted: explanations of both kinds of models, by the names that features have."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -61,18 +59,13 @@ class Explainer:
         find: Callable[[int], Sequence[Explanation]],
         name_of: Callable[[int], Name],
     ) -> Explanations:
-        """Return the explanations of an example.
+        """Return the explanations of an example. Raises InvalidField.
 
         Parameters
         ----------
         labels : those predicted.
         find : explains the scores of these labels, given the k features to list.
         name_of : of a column.
-
-        Raises
-        ------
-        InvalidField
-            The model is not linear, or there is more to explain than can be.
         """
         try:
             found = find(self._k)

@@ -250,7 +250,7 @@ class HostedModel(ABC):
 
     @property
     def impaired(self) -> bool:
-        """Whether the model cannot serve all requests."""
+        """True if the model cannot serve all requests."""
         return self.failed
 
     @property

@@ -1,7 +1,5 @@
 """Store, settings and datasets of jobs, and the intervals of their monitoring."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 

@@ -8,8 +8,6 @@ The worker of a task holds its lease, identified by a token. The lease is lost w
 holder seems dead. Then that holder may do nothing more for the task.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from typing import Any, Literal, Self
 

@@ -1,7 +1,5 @@
 """Jobs are submitted, listed, watched, cancelled and retried."""
 
-from __future__ import annotations
-
 import asyncio
 import secrets
 import time
@@ -52,14 +50,8 @@ class JobService:
         await self._runner.stop()
 
     async def submit(self, spec: JobSpec, key: IdempotencyKey | None) -> tuple[Job, bool]:
-        """Queue a job; return it, and whether an earlier request with the same key made it.
-
-        Raises
-        ------
-        InvalidJob, DatasetNotFound, ModelNotFound, ModelIsOnline, LimitExceeded
-        JobsFull
-        KeyReused
-        """
+        """Queue a job; return it, and whether an earlier request with the same key made it. Raises InvalidJob,
+        DatasetNotFound, ModelNotFound, ModelIsOnline, LimitExceeded, JobsFull or KeyReused."""
         id = _id_of(key) if key else ulid.make(_now_ms(), secrets.token_bytes(10)).lower()
         if key and (earlier := await self._earlier(id, key)):
             return earlier, True
@@ -131,13 +123,8 @@ class JobService:
         return record.to_job()
 
     async def retry(self, id: str) -> Job:
-        """Queue a failed or cancelled job again; it resumes from its checkpoints.
-
-        Raises
-        ------
-        JobNotFound, JobNotRetryable, JobsFull
-        DatasetNotFound
-        """
+        """Queue a failed or cancelled job again; it resumes from its checkpoints. Raises JobNotFound, JobNotRetryable,
+        JobsFull or DatasetNotFound."""
         await self._limit.check()
         record = await self._job_store.get(id)
         for name in record.checksums:

@@ -1,7 +1,5 @@
 """The jobs of a store: each a document, changed by compare-and-set, and the blobs that belong to it."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import Callable, Iterable

@@ -6,8 +6,6 @@ store: an unavailable store kills no worker. It offers queued tasks to the runne
 a queue loses is sent once more.
 """
 
-from __future__ import annotations
-
 import asyncio
 import time
 from contextlib import suppress

@@ -1,7 +1,5 @@
 """Translation of a job request to tasks; everything that can be checked is checked before anything is queued."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Mapping
 from itertools import product
@@ -25,16 +23,13 @@ Path = tuple[str, ...]
 
 
 async def check(context: JobContext, spec: JobSpec) -> dict[str, str]:
-    """Check that the store has all that a job names, and that it fits together.
+    """Check that the store has all that a job names, and that it fits together. Raises InvalidJob, DatasetNotFound,
+    ModelNotFound, ModelIsOnline, LimitExceeded or StorageUnavailable.
 
     Returns
     -------
     dict of str to str
         Checksums of the datasets that it needs, by name.
-
-    Raises
-    ------
-    InvalidJob, DatasetNotFound, ModelNotFound, ModelIsOnline, LimitExceeded, StorageUnavailable
     """
     checksums: dict[str, str] = {}
 
@@ -143,13 +138,7 @@ async def _check_stream(context: JobContext, spec: JobSpec, data: DataOfStream) 
 
 
 def plan(spec: JobSpec) -> list[Task]:
-    """Return the tasks of a job, in their order; none is queued yet.
-
-    Raises
-    ------
-    InvalidJob
-        A search varies a parameter that the trainer does not have, or to a value that is not allowed.
-    """
+    """Return the tasks of a job, in their order; none is queued yet. Raises InvalidJob."""
     gather = [Task(stage="gather", params={})] if isinstance(spec.data, DataOfStream) else []
     trials = [Task(stage="trial", params=_complete(spec, values), values=values) for values in _combinations(spec)]
     return [*gather, *trials, Task(stage="fit", params=spec.params)]

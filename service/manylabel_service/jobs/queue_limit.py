@@ -1,7 +1,5 @@
 """Limit of queued and running jobs, which holds however many servers accept jobs at once."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import time

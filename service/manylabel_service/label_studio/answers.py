@@ -26,11 +26,6 @@ def truth(config: LabelConfig, result: Sequence[Any]) -> Labels | None:
 
     It is complete if all questions may be answered with any number of labels: those not chosen are irrelevant, and so
     is any other label. Else it is partial: what was chosen, and what could have been chosen in its place.
-
-    Raises
-    ------
-    AnnotationRefused
-        The result is not made of choices as Label Studio writes them.
     """
     chosen = _chosen(result)
     signs: dict[str, bool] = {}
@@ -106,13 +101,7 @@ def _predicted(question: Question, scores: Mapping[str, float]) -> Iterator[str]
 
 
 def annotation_key(annotation: Mapping[str, Any]) -> IdempotencyKey:
-    """Return the idempotency key of an annotation, which differs after each edit.
-
-    Raises
-    ------
-    AnnotationRefused
-        `id` or `project` is not a number, or `updated_at` is not a time.
-    """
+    """Return the idempotency key of an annotation, which differs after each edit. Raises AnnotationRefused."""
     id, project, updated = (annotation.get(name) for name in ("id", "project", "updated_at"))
     if not (is_number(id) and (project is None or is_number(project)) and isinstance(updated, str)):
         raise AnnotationRefused("must have an id and a project, integers from 0 to 2^63 - 1, and updated_at, a time")

@@ -94,13 +94,7 @@ class _Tag(NamedTuple):
 
 @lru_cache(maxsize=16)
 def read_config(text: str) -> LabelConfig:
-    """Return the questions of a configuration.
-
-    Raises
-    ------
-    ConfigRefused
-        It is not XML that may be read, or it asks for no choices.
-    """
+    """Return the questions of a configuration. Raises ConfigRefused."""
     tags = _tags(text)
     asked = [tag for tag in tags if tag.name == "choices" and {"name", "toName"} <= tag.attributes.keys()]
     if not asked:

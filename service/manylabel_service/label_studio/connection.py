@@ -104,16 +104,13 @@ def _put(values: OrderedDict[Key, Value], key: Key, value: Value, most: int) -> 
 
 
 async def annotated_tasks(connection: Connection, deadline: float) -> AsyncGenerator[dict[str, Any] | None, None]:
-    """Yield the tasks of a project with their annotations, up to 10,000; None for a task that is too large.
+    """Yield the tasks of a project with their annotations, up to 10,000; None for a task that is too large. Raises
+    FetchFailed.
 
     Parameters
     ----------
     connection : of the project.
     deadline : time.monotonic() after which no page is requested.
-
-    Raises
-    ------
-    FetchFailed
     """
     url = httpx2.URL(connection.url).copy_with(path="/api/tasks")
     headers = {"Authorization": f"Token {connection.token}", "Accept-Encoding": "identity"}

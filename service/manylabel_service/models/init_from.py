@@ -27,7 +27,8 @@ def warm_start(
     leaves_scaling: bool = False,
     leaves_text: bool = False,
 ) -> OnlineModel:
-    """Return the state of a new model with the weights and the names of a version.
+    """Return the state of a new model with the weights and the names of a version. Raises CannotInitialise or
+    VersionDamaged.
 
     Only FALT begins so: SALT and kernel FALT keep more than weights, which nothing but their own stream tells.
 
@@ -37,13 +38,6 @@ def warm_start(
     source, version, data : name of the trained model, the version, and its contents as stored.
     leaves_scaling, leaves_text : whether the model scales, or reads texts, as the version does, whatever the spec says;
         the state has its new spec.
-
-    Raises
-    ------
-    CannotInitialise
-        Something of the spec, or the version, does not allow it.
-    VersionDamaged
-        The contents are not whole.
     """
     try:
         contents = ModelArtifact.from_bytes(data)

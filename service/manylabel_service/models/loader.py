@@ -26,14 +26,8 @@ class ModelLoader:
         self.slots = asyncio.Semaphore(LOADS_AT_A_TIME)
 
     async def get(self, name: str) -> HostedModel:
-        """Return the loaded replica; a load continues when its callers have left.
-
-        Raises
-        ------
-        NotReady
-            It takes longer than a caller may wait.
-        ModelNotFound, StorageUnavailable
-        """
+        """Return the loaded replica; a load continues when its callers have left. Raises NotReady, ModelNotFound or
+        StorageUnavailable."""
         task = self._tasks.get(name)
         if task is None:
             task = self._tasks[name] = asyncio.create_task(self._one(name), name=f"load {name}")

@@ -142,22 +142,13 @@ class Membership:
 
     @property
     def must_agree(self) -> bool:
-        """Whether a server with another build is a member."""
+        """True if a server with another build is a member."""
         return bool(self._of_other_builds())
 
     # -- coming and going -------------------------------------------------------------------------
 
     async def join(self) -> None:
-        """Join the cluster; a second call joins again.
-
-        Raises
-        ------
-        ReleaseTooOld
-            Versions are in use that this release does not know.
-        StoreUnusable
-            The others know none that this release does.
-        StorageError
-        """
+        """Join the cluster; a second call joins again. Raises ReleaseTooOld, StoreUnusable or StorageError."""
         self._own.build = await asyncio.to_thread(build_id)
         try:
             await self._tell()

@@ -1,4 +1,4 @@
-"""The models of this process, by name."""
+"""Registry of the models of this process, by name."""
 
 import asyncio
 import time
@@ -61,7 +61,7 @@ SMALL_SPEC_BYTES = 2**16
 
 
 class Registry:
-    """Creates, finds, lists and deletes models; loads them when they are asked for, and lets idle ones go.
+    """Registry of models: it creates, finds, lists and deletes them, loads them on demand, and evicts idle ones.
 
     Models that learn online and trained ones live here side by side, and are told apart where they are made only.
 
@@ -96,7 +96,7 @@ class Registry:
     # -- life -------------------------------------------------------------------------------------
 
     async def start(self) -> None:
-        """Warm the kernels and, if so set, restore the models of the store, as many as there is memory for.
+        """Load the compiled functions and, if configured, restore as many models of the store as fit in memory.
 
         Raises
         ------
@@ -161,7 +161,7 @@ class Registry:
         return await self._host(replica)
 
     async def _restore(self, replica: HostedModel) -> None:
-        """Restore a model; where another build serves the store, only if both learn the same bits."""
+        """Restore a model; if another build serves the store, only if both compute identical states."""
         record, membership = replica.record, self.membership
         if not membership.must_agree or not replica.leads:
             return await replica.restore()
@@ -171,7 +171,7 @@ class Registry:
             membership.ask_no_more(record)
 
     async def stop(self) -> None:
-        """Finish waiting requests, and take last snapshots one after the other, each as large as its model."""
+        """Finish pending requests, then take last snapshots one after the other, each as large as its model."""
         self.ready = False
         await self.forgetter.stop()
         await self._loader.cancel()
@@ -191,7 +191,7 @@ class Registry:
 
     @property
     def failed(self) -> list[str]:
-        """The names of models that could not be restored, or broke, or are damaged; the others are not held up.
+        """Names of models that could not be restored, failed, or are damaged; the others are not affected.
 
         A trained model is among them too while the version that it should serve cannot be loaded.
         """
@@ -203,7 +203,7 @@ class Registry:
         return self._store_health.stale_seconds if self.ready else None
 
     def check_compatible(self) -> None:
-        """Raise IncompatibleRelease if this release must not take part, or not serve one of the models in memory."""
+        """Raise IncompatibleRelease if this release must not join, or must not serve a model in memory."""
         if self.membership.refusal is not None:
             raise ReleaseTooOld(self.membership.refusal.detail)
         codes = [replica.incompatible for replica in self._replicas.values() if replica.incompatible]
@@ -212,7 +212,7 @@ class Registry:
             raise error(f"another release has to serve {len(codes)} of the models, see the log")
 
     def check_ready(self) -> None:
-        """Raise NotReady, or as `check_compatible`, if this server must not get requests."""
+        """Raise NotReady, or like `check_compatible`, if this server must not receive requests."""
         self.check_compatible()
         self.require_ready()
 
@@ -225,7 +225,7 @@ class Registry:
         }
 
     def _asked(self, name: str, incarnation: int) -> bool:
-        """Take a snapshot soon, of a model that another process has to compare with; return whether it is here."""
+        """Take a snapshot soon for another process to compare with; return whether the model is here."""
         model = self._replicas.get(name)
         if model is None or model.record.incarnation != incarnation or not model.serving:
             return False
@@ -233,7 +233,7 @@ class Registry:
         return True
 
     def require_ready(self) -> None:
-        """Raise NotReady until the server has started, and once it is stopping."""
+        """Raise NotReady before the server has started, and during shutdown."""
         if not self.ready:
             raise NotReady("the server is starting or stopping")
 
@@ -262,7 +262,7 @@ class Registry:
         return replica
 
     async def ask(self, model: H, request: Callable[[H], Awaitable[T]]) -> T:
-        """Return the result of a model; if the model is evicted or deleted meanwhile, retry once by its name.
+        """Return the result of a model; if the model is evicted or deleted in the meantime, retry once by its name.
 
         Raises
         ------
@@ -286,7 +286,7 @@ class Registry:
             model = other
 
     def poll(self, name: str) -> None:
-        """Read the new log entries of a model, also those of this process."""
+        """Read the new log entries of a model, including those of this process."""
         if (model := self._replicas.get(name)) is not None and model.serving:
             model.poll()
 
@@ -298,7 +298,7 @@ class Registry:
         return record == replica.record
 
     async def list(self, of_interest: Callable[[str], bool] = lambda _: True) -> tuple[list[dict[str, Any]], list[str]]:
-        """List models by name, with what there is to know; of those not in memory, what they are.
+        """List models by name with their status; for models not in memory, with their spec.
 
         Returns the names of damaged ones too.
 
@@ -314,11 +314,11 @@ class Registry:
         return await self._listing.statuses(of_interest)
 
     async def existing(self, names: Set[str]) -> set[str]:
-        """Return those of these names that models have; where the store does not answer soon, all of them."""
+        """Return the names that belong to existing models; all names if the store does not respond soon."""
         return await self._listing.existing(names)
 
     async def log_lags(self) -> dict[str, int]:
-        """Return, by model, the number of log entries not applied here; about 1,000 stands for more.
+        """Return, by model, the number of log entries not applied here, up to about 1,000.
 
         Empty if the store does not respond in time.
         """
@@ -329,7 +329,7 @@ class Registry:
     async def create(
         self, spec: ModelSpec, state: OnlineModel | None = None, follow: Follow | None = None
     ) -> HostedModel:
-        """Create a model, ready to learn; with a state, which is used up, it goes on from there.
+        """Create a model, ready to learn; a given state is consumed and continued.
 
         A model that follows another may still be catching up when it is returned.
 
@@ -488,7 +488,7 @@ class Registry:
         return record, self._store, self._settings, store_health, self._forget, room, self.in_use
 
     async def _host(self, replica: HostedModel) -> HostedModel:
-        """Register a replica; return the registered one, which can be that of a newer or an earlier model."""
+        """Register a replica; return the registered one, which can be that of a newer or an older model."""
         name = replica.record.name
         other = self._replicas.get(name)
         if other is not None and other.record.incarnation >= replica.record.incarnation:
@@ -519,7 +519,7 @@ class Registry:
             return replica
 
     async def _size_bytes(self, record: ModelMeta) -> int:
-        """Return about how large a model is that is to be loaded."""
+        """Return the approximate size of a model that is to be loaded."""
         if is_trained(record.spec):
             target = (await VersionStore(record, self._store).read()).target
             return 0 if target is None else target.size_bytes

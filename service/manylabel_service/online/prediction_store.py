@@ -89,10 +89,6 @@ class PredictionStore:
 
         The scores of a prediction are those of the first labels, in their order, unless `columns_of` gives their
         columns, -1 for none. `records`, if they are to be kept too, are of the examples, in JSON.
-
-        Raises
-        ------
-        PredictionsFull, StorageUnavailable, ModelGone
         """
         parts = zip(xs, predictions, repeat(None) if records is None else records, strict=False)
         kept = (
@@ -128,25 +124,18 @@ class PredictionStore:
                 await asyncio.sleep(SEALED_POLL_SECONDS)
 
     async def get(self, ids: Sequence[str]) -> list[StoredPrediction]:
-        """Return the stored prediction for each id; the ids are known to be valid.
-
-        Raises
-        ------
-        PredictionNotFound, PredictionExpired, StorageUnavailable, ModelGone
-        """
+        """Return the stored prediction for each id; the ids are known to be valid. Raises PredictionNotFound,
+        PredictionExpired, StorageUnavailable or ModelGone."""
         kept = await self._store.predictions.get(self._record, ids)
         return [self._found(id, one) for id, one in zip(ids, kept, strict=True)]
 
     async def newest(
         self, wanted: Callable[[str], bool], most: int, since_ms: int = -1, until_ms: int = MAX_MS
     ) -> AsyncIterator[list[tuple[str, StoredPrediction]]]:
-        """Yield the kept predictions whose ids are wanted, `most` at most, the newest first, some at a time.
+        """Yield the kept predictions whose ids are wanted, `most` at most, the newest first, some at a time. Raises
+        StorageUnavailable or ModelGone.
 
         Those alone that were made after `since_ms` and not after `until_ms`, in milliseconds of Unix time.
-
-        Raises
-        ------
-        StorageUnavailable, ModelGone
         """
         before: str | None = None
         while most > 0 and (ids := await self._store.predictions.ids(self._record, PAGE, before)):
@@ -213,13 +202,7 @@ def encode_kept(kept: StoredPrediction) -> bytes:
 
 
 def decode_kept(packed: bytes) -> StoredPrediction:
-    """Return the prediction that was passed to `encode_kept`.
-
-    Raises
-    ------
-    ValueError
-        The bytes are not what it wrote.
-    """
+    """Return the prediction that was passed to `encode_kept`. Raises ValueError."""
     try:
         names, indices, values, scores, answered, record, decision, vectors = msgpack.unpackb(packed)
         x = Features(

@@ -1,4 +1,4 @@
-"""A hosted model as requests see it.
+"""Hosted online model: the requests to it, and the application of its log.
 
 All access to the model is on the event loop, in slices, but for one reader: the thread that turns
 it into a snapshot while the fold rests. Updates go through the log; a prediction waits for nothing,
@@ -99,7 +99,7 @@ ALIKE_AMONG = 20
 
 
 class Replica(HostedModel):
-    """A replica holds one model that learns online: it folds the log of the model, and answers requests from it.
+    """Online model in this process, which applies the log of the model and serves its requests.
 
     Parameters
     ----------
@@ -159,7 +159,7 @@ class Replica(HostedModel):
 
     @property
     def model(self) -> OnlineModel:
-        """The state at present; another object once it had to be restored."""
+        """Current state; another object after a restore."""
         return self._applier.model
 
     @property
@@ -172,12 +172,12 @@ class Replica(HostedModel):
 
     @property
     def weighed_at(self) -> str:
-        """The position at which `nbytes` holds: the present one."""
+        """Position at which `nbytes` holds: the current one."""
         return self._applier.model.position
 
     @property
     def records(self) -> RecordEncoder:
-        """The encoder of records, which reads texts as the spec says."""
+        """Encoder of records, with the text settings of the spec."""
         return self._records
 
     @property
@@ -189,7 +189,7 @@ class Replica(HostedModel):
         return self._applier.events
 
     def status(self) -> dict[str, Any]:
-        """Return what GET /v1/models/{m} answers.
+        """Return the response to GET /v1/models/{m}.
 
         Raises
         ------
@@ -216,7 +216,7 @@ class Replica(HostedModel):
         }
 
     def signature(self) -> Signature:
-        """Return what it takes and answers; raises as `status`."""
+        """Return the names of inputs and labels; raises like `status`."""
         self.check_serving()
         model = self.model
         vectors = dict(model.features.layout.vectors)
@@ -228,12 +228,12 @@ class Replica(HostedModel):
         )
 
     def measures(self) -> dict[str, Any]:
-        """Return the measures, cumulative and over the window, and drift where it is watched; raise as `status`."""
+        """Return the metrics, cumulative and of the window, and drift if it is detected; raise like `status`."""
         self.check_serving()
         return {**measured(self.model.prequential), **self.model.drift()}
 
     def gauges(self) -> dict[str, float]:
-        """Return what GET /metrics shows beside the measures; raises as `status`."""
+        """Return the gauges for GET /metrics; raises like `status`."""
         self.check_serving()
         model = self.model
         ignored = {f"model_ignored_{kind}": count for kind, count in model.ignored.items()}
@@ -252,7 +252,7 @@ class Replica(HostedModel):
     # -- life -------------------------------------------------------------------------------------
 
     async def restore(self, ask: Callable[[], bool] | None = None) -> None:
-        """Read the newest intact snapshot, then the log after it; the replica answers from then on.
+        """Load the newest intact snapshot and replay the log after it; then start to serve.
 
         With `ask`, which has others asked for a snapshot, it learns the same bits as they before.
 
@@ -268,7 +268,7 @@ class Replica(HostedModel):
         self.start()
 
     def start(self) -> None:
-        """Begin to answer; a follower, once it has caught up. A new model needs no `restore`."""
+        """Start to serve; a follower, once it has caught up. A new model needs no `restore`."""
         if self.follow is None:
             super().start()
         else:
@@ -318,7 +318,7 @@ class Replica(HostedModel):
         return await self._applier.reach(position, seconds)
 
     async def cover(self) -> bool:
-        """Have a snapshot cover all that has been learnt; return whether one does.
+        """Ensure that a snapshot is up to date; return whether one is.
 
         Raises
         ------
@@ -339,7 +339,7 @@ class Replica(HostedModel):
         self._applier.end(refusal())
 
     async def stop(self) -> None:
-        """Take no more updates, finish those that wait, and take a last snapshot."""
+        """Reject new updates, finish the queued ones, and take a last snapshot."""
         self.stop_changes()
         await self._applier.stop()
         if self.serving and self._store_health.stale_seconds is None:
@@ -404,7 +404,7 @@ class Replica(HostedModel):
         work: Callable[[int, Sequence[Features]], Sequence[T]],
         slices: SliceSize | None = None,
     ) -> list[T]:
-        """Return what `work` makes of each example; it gets a slice of them, after the place of its first.
+        """Return the results of `work` for slices of examples, each called with the index of its first example.
 
         `slices` learns how many it gets; None: as many as are predicted at a time.
         """
@@ -433,7 +433,7 @@ class Replica(HostedModel):
         version: int | None = None,
         records: Sequence[bytes] | None = None,
     ) -> None:
-        """Keep what was predicted from and what was answered; raises as `PredictionStore.put`.
+        """Store the features and predictions; raises like `PredictionStore.put`.
 
         For a version of a trained model, only its predictions are stored.
         """
@@ -447,7 +447,7 @@ class Replica(HostedModel):
         await self._prediction_store.put(ids, xs, predictions, columns_of, records)
 
     async def kept(self, ids: Sequence[str], truths: Sequence[Labels]) -> list[StoredPrediction]:
-        """Return what was kept under these ids, of which the truths are now known, or a part of each.
+        """Return the stored predictions of these ids, whose true labels, or some of them, are now known.
 
         Raises as `PredictionStore.get`, and PredictionLabelled if one has these labels.
         """
@@ -489,7 +489,7 @@ class Replica(HostedModel):
         return await self._described(chosen[:limit], {id: -one for one, id in ranked})
 
     async def needing_review(self, since_ms: int, until_ms: int, least: float) -> list[tuple[float, str]]:
-        """Return stored predictions without labels that need review by uncertainty, the most uncertain first, with ids.
+        """Return unlabelled stored predictions that need review, most uncertain first, with ids.
 
         If the model promises a precision, a prediction needs review by the decision that was served, as in the order
         "review" of `label_next`. Compared are the newest of a time, `max_ranked_predictions` at most.
@@ -518,7 +518,7 @@ class Replica(HostedModel):
         return id > labelled.floor and id not in labelled
 
     def _uncertainties(self, begin: int, part: Sequence[Features]) -> Sequence[float]:
-        """Return how uncertain the model is of examples; NaN of those that fit it no longer."""
+        """Return the uncertainty of each example; NaN for examples that no longer fit the model."""
         return self._applier.model.uncertainties(part)
 
     async def _described(
@@ -609,7 +609,7 @@ class Replica(HostedModel):
         return replace(answer, refused=refused) if refused else answer
 
     async def rollback(self, to: str | int, key: IdempotencyKey | None = None) -> UpdateResult:
-        """Go back to an earlier state, here and on every other replica at the same entry.
+        """Return to an earlier state, here and on every other replica at the same entry.
 
         Parameters
         ----------
@@ -634,7 +634,7 @@ class Replica(HostedModel):
         return self._answer(outcome)
 
     async def _kept_state(self, at: str | int) -> str:
-        """Have a state stay for as long as the log needs it; return its position. Raises as `rollback`."""
+        """Protect a state for as long as the log needs it; return its position. Raises like `rollback`."""
         if isinstance(at, str):
             try:
                 return await self._snapshot_reader.pin(at)
@@ -672,7 +672,7 @@ class Replica(HostedModel):
             return self._answer(await self.queue.put(relabel, self._encoded(relabel), None))
 
     async def describe(self, edits: Mapping[str, Edit], key: IdempotencyKey | None = None) -> UpdateResult:
-        """Change titles, descriptions and URIs of labels, and declare labels not known yet, as an entry of the log.
+        """Change titles, descriptions and URIs of labels, and declare new labels, as an entry of the log.
 
         Raises
         ------
@@ -690,7 +690,7 @@ class Replica(HostedModel):
     async def regroup(
         self, groups: Sequence[Group], parents: Mapping[str, str], key: IdempotencyKey | None = None
     ) -> UpdateResult:
-        """Replace the groups and parents of labels, and declare labels not known yet, as an entry of the log.
+        """Replace the groups and parents of labels, and declare new labels, as an entry of the log.
 
         Raises
         ------
@@ -708,7 +708,7 @@ class Replica(HostedModel):
             return self._answer(await self.queue.put(regroup, self._encoded(regroup), None))
 
     async def set_promise(self, target: Target | None, key: IdempotencyKey | None = None) -> UpdateResult:
-        """Promise precision from here on, or no longer (None), as an entry of the log.
+        """Promise a precision from this entry of the log on; None ends the promise.
 
         Raises
         ------
@@ -726,17 +726,17 @@ class Replica(HostedModel):
         return encode(change, self._in_use.versions.format)
 
     def measured(self, version: int) -> VersionMeasures:
-        """Return what is measured of a version of the trained model whose answers these are; raise as `status`."""
+        """Return the metrics of a version of the trained model; raise like `status`."""
         self.check_serving()
         assert self.model.answers is not None
         return self.model.answers[version]
 
     def check_wait(self) -> None:
-        """Raise QueueFull if an update would wait longer than it may for those before it."""
+        """Raise QueueFull if a new update would exceed the maximum wait."""
         self.queue.check_wait()
 
     def answer_sizes(self, examples: Iterable[Example]) -> list[int]:
-        """Return how many scores the prediction just before each example is learnt has: one for each label then."""
+        """Return the number of scores, one per known label, of the prediction just before each example is learnt."""
         labels, new = self.model.labels, set[str]()
         sizes = []
         for _, y, *_ in examples:
@@ -745,7 +745,7 @@ class Replica(HostedModel):
         return sizes
 
     def has_seen(self, key: IdempotencyKey) -> bool:
-        """Return whether an update with this key is under way, or among those remembered."""
+        """Return whether an update with this key is in progress or remembered."""
         return key.key in self._keys or key.key in self.model.keys
 
     async def replayed(self, key: IdempotencyKey | None) -> UpdateResult | None:
@@ -759,7 +759,7 @@ class Replica(HostedModel):
         return None if earlier is None else self._updated(earlier, replayed=True)
 
     async def _stored_answer(self, key: IdempotencyKey | None) -> UpdateOutcome | None:
-        """Return the answer stored for the key; None if this is the first request with it.
+        """Return the response stored for the key; None for the first request with it.
 
         Only once it is certain that the model which knows the key is still there: another may stand under its name.
         """
@@ -777,7 +777,7 @@ class Replica(HostedModel):
     async def _learn(
         self, update: Update, each: bool, deadline: float
     ) -> tuple[ApplyResult | None, dict[int, ServiceError]]:
-        """Have an update learnt; with `each`, without the examples that are refused, which may be all."""
+        """Learn an update; with `each`, skip the rejected examples, which may be all."""
         refused: dict[int, ServiceError] = {}
         indices = list(range(len(update.examples)))
         while update.examples or not each:
@@ -834,7 +834,7 @@ class Replica(HostedModel):
     # -- history ----------------------------------------------------------------------------------
 
     async def state_at(self, at: str | int) -> OnlineModel:
-        """Return the state that the model had after the entry at a position, or after the last one up to a time.
+        """Return the state after the entry at a position, or after the last entry up to a time.
 
         Parameters
         ----------
@@ -876,7 +876,7 @@ class Replica(HostedModel):
     async def read_log(
         self, after: str | int | None, to: str | int | None, limit: int, limit_bytes: int
     ) -> list[Entry]:
-        """Return entries of the log, the earliest first: at most `limit` of them, and about as many bytes.
+        """Return entries of the log, earliest first: at most `limit`, and about as many bytes as given.
 
         Parameters
         ----------
@@ -960,7 +960,7 @@ class Replica(HostedModel):
     # -- snapshots --------------------------------------------------------------------------------
 
     async def take_snapshot(self) -> SnapshotMeta:
-        """Take a snapshot of all that has been learnt by now; answers when it is stored.
+        """Take a snapshot of everything learnt so far; return when it is stored.
 
         Raises
         ------
@@ -970,7 +970,7 @@ class Replica(HostedModel):
         return await self._applier.snapshot()
 
     async def keep_snapshot(self, kept: ManualSnapshot) -> SnapshotMeta:
-        """Take a snapshot of all that has been learnt by now, which stays until `delete_snapshot`.
+        """Take a manual snapshot of everything learnt so far.
 
         Raises
         ------
@@ -1031,7 +1031,7 @@ def _timed(
 async def _without_repeats(
     ranked: Sequence[tuple[str, StoredPrediction]], limit: int
 ) -> list[tuple[str, StoredPrediction]]:
-    """Return the first ones, where those that are much like one before them come last."""
+    """Return the first examples, near-duplicates of earlier ones last."""
     columns_of: dict[Any, int] = {}
     rows: list[UnitRow] = []
     chosen: list[tuple[str, StoredPrediction]] = []

@@ -16,12 +16,8 @@ NAME_BYTES = 200
 
 
 def check_arrays(arrays: Mapping[str, NDArray[Any]], settings: Settings) -> None:
-    """Check the arrays of a state before a model, which may need much more memory, is built from them.
-
-    Raises
-    ------
-    LimitExceeded
-    """
+    """Check the arrays of a state before a model, which may need much more memory, is built from them. Raises
+    LimitExceeded."""
     sizes = {name: (*array.shape, 0, 0) for name, array in arrays.items()}
     rows, columns = sizes.get("learner.weights", (0, 0))[:2]
     n_features, n_labels = (sizes.get(f"{kind}.offsets", (1,))[0] - 1 for kind in ("features", "labels"))
@@ -41,10 +37,6 @@ def check_size(spec: ModelSpec, state: OnlineModel | None, settings: Settings) -
     """Check the initial columns and bytes of a model, from its spec or its initial state.
 
     A model that is given limits has to be able to reach them: it counts as if it had.
-
-    Raises
-    ------
-    LimitExceeded
     """
     n_features, n_labels = max_features(spec) or 0, max_labels(spec) or 0
     nbytes = spec.learner().nbytes_after(n_features, n_labels, 0, 0)

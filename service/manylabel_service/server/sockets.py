@@ -20,26 +20,16 @@ def warn_if_open(settings: Settings) -> None:
 
 
 def listen(settings: Settings) -> socket.socket:
-    """Return a listening socket for the settings.
-
-    Raises
-    ------
-    OSError
-        If the address is taken, or not one of this machine.
-    """
+    """Return a listening socket. Raises OSError if the address is taken, or not one of this machine."""
     return socket.create_server((settings.host, settings.port), family=_family(settings), backlog=BACKLOG)
 
 
 def share(settings: Settings) -> socket.socket:
-    """Return a bound socket that does not listen yet and whose address other processes of this user may share.
+    """Return a bound socket that does not listen yet and whose address other processes of this user may share. Raises
+    OSError like `listen`.
 
     The kernel spreads connections over all listening sockets of an address, by a hash of the client's address. With one
     socket shared by several processes, nearly all connections would go to the process that wakes first.
-
-    Raises
-    ------
-    OSError
-        As `listen`.
     """
     bound = socket.socket(_family(settings), socket.SOCK_STREAM)
     try:
@@ -53,14 +43,9 @@ def share(settings: Settings) -> socket.socket:
 
 
 def reserve(settings: Settings) -> socket.socket:
-    """Return a socket as `share` does, for an address that no other server has.
+    """Return a socket as `share` does, for an address that no other server has. Raises OSError like `listen`.
 
     While the socket is open, no other server can have the address alone.
-
-    Raises
-    ------
-    OSError
-        As `listen`.
     """
     listen(settings).close()  # sharing would succeed even if the workers of another server use the port
     return share(settings)

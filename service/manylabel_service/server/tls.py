@@ -28,7 +28,7 @@ log = structlog.get_logger()
 
 
 class Certificate:
-    """The certificate that a server shows, with its chain and its key.
+    """The certificate that a server shows, with its chain and its key. Raises OSError or ValueError.
 
     Connections that are there keep the one that they began with.
 
@@ -41,11 +41,6 @@ class Certificate:
     ----------
     context : for sockets that listen; it shows the certificate that was read last.
     expires_at : when that one ends, in seconds since 1970.
-
-    Raises
-    ------
-    OSError, ValueError
-        The files cannot be read, are no certificate and key, or do not belong together.
     """
 
     def __init__(self, cert_file: Path, key_file: Path) -> None:

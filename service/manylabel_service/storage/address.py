@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,8 @@ REDIS_SCHEMES = ("redis", "rediss")
 FORM = "redis://[user:password@]host[:port][/database], or rediss:// for TLS"
 
 
-ARCHIVE_FORM = "file:///DIRECTORY"
+ARCHIVE_FORM = "file:///DIRECTORY or s3://BUCKET/PREFIX"
+_BUCKET = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
 
 
 def is_redis(store: str) -> bool:
@@ -27,7 +29,9 @@ def is_redis(store: str) -> bool:
 def check_archive(address: str) -> None:
     """Raise ValueError for what is no address of an archive."""
     parts = urlsplit(address)
-    if parts.scheme != "file" or parts.netloc not in ("", "localhost") or len(parts.path) < 2:
+    is_file = parts.scheme == "file" and parts.netloc in ("", "localhost") and len(parts.path) > 1
+    is_bucket = parts.scheme == "s3" and bool(_BUCKET.fullmatch(parts.netloc))
+    if not (is_file or is_bucket) or parts.query or parts.fragment:
         raise ValueError(f"the address of an archive has the form {ARCHIVE_FORM}")
 
 

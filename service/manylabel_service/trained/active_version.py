@@ -67,12 +67,7 @@ class ActiveVersion:
     # -- from outside -----------------------------------------------------------------------------
 
     def on(self) -> tuple[Predictor, str]:
-        """Return the version that predicts, and its position.
-
-        Raises
-        ------
-        NoVersionServed, VersionDamaged
-        """
+        """Return the version that predicts, and its position. Raises NoVersionServed or VersionDamaged."""
         if self.serving is None:
             raise self.load_error or NoVersionServed(self._name)
         return self.serving, self.position
@@ -123,12 +118,8 @@ class ActiveVersion:
             await asyncio.gather(self._task, return_exceptions=True)
 
     async def load(self, version: Version) -> Predictor:
-        """Return a version that is ready to predict; the current one is not loaded again.
-
-        Raises
-        ------
-        VersionDamaged, StorageUnavailable, ModelGone
-        """
+        """Return a version that is ready to predict; the current one is not loaded again. Raises VersionDamaged,
+        StorageUnavailable or ModelGone."""
         async with self._loading:
             if self.serving is not None and self.serving.version == version:
                 return self.serving
@@ -153,12 +144,7 @@ class ActiveVersion:
         return False
 
     async def catch_up(self) -> None:
-        """Load the version to serve, if one can be loaded.
-
-        Raises
-        ------
-        StorageUnavailable, ModelGone
-        """
+        """Load the version to serve, if one can be loaded. Raises StorageUnavailable or ModelGone."""
         while not self.is_current():
             catalogue, changes = self._versions.catalogue, self._changes
             target, position = catalogue.target, catalogue.position

@@ -1,7 +1,5 @@
 """The artifact of a version: a fitted estimator with the names of its columns, and how its fit went."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Self
@@ -55,13 +53,7 @@ class ModelArtifact:
     label_details: LabelDetails = field(default_factory=dict)
 
     def to_bytes(self) -> bytes:
-        """Return all of it, for `from_bytes`.
-
-        Raises
-        ------
-        ValueError
-            Names are repeated, or there is a label without scores.
-        """
+        """Return all of it, for `from_bytes`. Raises ValueError."""
         arrays: dict[str, NDArray[Any]] = {"estimator": np.frombuffer(self.estimator, dtype=np.uint8)}
         _put(arrays, "labels", _distinct("labels", self.labels).state())
         for number, names in enumerate(self.features.values()):
@@ -84,13 +76,7 @@ class ModelArtifact:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Self:
-        """Return what `to_bytes` was called on.
-
-        Raises
-        ------
-        manylabel_core.state.DamagedState
-            The bytes are not what it wrote.
-        """
+        """Return what `to_bytes` was called on. Raises manylabel_core.state.DamagedState."""
         arrays, header = State.from_bytes(data)
         version = header.get("contents")
         if type(version) is int and version > VERSION:

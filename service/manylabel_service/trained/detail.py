@@ -1,7 +1,5 @@
 """Details of a version, for people."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

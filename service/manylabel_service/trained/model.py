@@ -165,12 +165,8 @@ class TrainedModel(HostedModel):
         return self._active.on()[0].signature(list(self._versions.catalogue.versions))
 
     async def signature_of(self, number: int) -> Signature:
-        """Return the inputs and outputs of a version.
-
-        Raises
-        ------
-        NotReady, VersionNotFound, VersionDamaged, StorageUnavailable, ModelGone
-        """
+        """Return the inputs and outputs of a version. Raises NotReady, VersionNotFound, VersionDamaged,
+        StorageUnavailable or ModelGone."""
         self.check_serving()
         return (await self._loaded(number)).signature(list(self._versions.catalogue.versions))
 
@@ -182,13 +178,10 @@ class TrainedModel(HostedModel):
         return self.answers.measured(self._active.serving.version.number).measures()
 
     async def measured(self, number: int | None) -> tuple[int, VersionMeasures, str]:
-        """Return the number of a version, or of the one served, its measures, and the position of the log.
+        """Return the number of a version, or of the one served, its measures, and the position of the log. Raises
+        NotReady, NoVersionServed, VersionNotFound, VersionDamaged, StorageUnavailable or ModelGone.
 
         Those of a version that was deleted stay.
-
-        Raises
-        ------
-        NotReady, NoVersionServed, VersionNotFound, VersionDamaged, StorageUnavailable, ModelGone
         """
         self.check_serving()
         if number is None:
@@ -219,12 +212,8 @@ class TrainedModel(HostedModel):
     # -- life -------------------------------------------------------------------------------------
 
     async def restore(self, ask: Callable[[], bool] | None = None) -> None:
-        """Read the catalogue and load the served version; the model predicts from then on.
-
-        Raises
-        ------
-        UnreadableEntry, StorageUnavailable, ModelGone
-        """
+        """Read the catalogue and load the served version; the model predicts from then on. Raises UnreadableEntry,
+        StorageUnavailable or ModelGone."""
         await self._versions.read()
         await self._active.catch_up()
         await self._restore_answers(ask)
@@ -352,7 +341,9 @@ class TrainedModel(HostedModel):
         explainer: Explainer | None = None,
         version: int | None = None,
     ) -> PredictResult:
-        """Predict by the version that is served when the prediction begins; long work is done in a thread.
+        """Predict by the version that is served when the prediction begins; long work is done in a thread. Raises
+        NotReady, InvalidExample, NoProbabilities, InvalidField, NoVersionServed, VersionDamaged, VersionNotFound,
+        StorageUnavailable or ModelGone.
 
         Parameters
         ----------
@@ -361,12 +352,6 @@ class TrainedModel(HostedModel):
         probabilities : whether the predictions have them.
         explainer : says why the labels were predicted.
         version : the number of another version, which predicts instead.
-
-        Raises
-        ------
-        NotReady, InvalidExample, NoProbabilities, InvalidField, NoVersionServed, VersionDamaged
-        VersionNotFound, StorageUnavailable, ModelGone
-            There is no such version, or it cannot be loaded.
         """
         self.check_serving()
         if at_least is not None:
@@ -412,23 +397,15 @@ class TrainedModel(HostedModel):
     # -- versions ---------------------------------------------------------------------------------
 
     async def versions(self) -> tuple[list[Version], int | None, list[int]]:
-        """Return the versions, the newest first, the number of the one served, and the numbers of damaged ones.
-
-        Raises
-        ------
-        NotReady, StorageUnavailable, ModelGone
-        """
+        """Return the versions, the newest first, the number of the one served, and the numbers of damaged ones. Raises
+        NotReady, StorageUnavailable or ModelGone."""
         self.check_serving()
         versions, served, damaged = await self._stored(self._versions.all())
         return sorted(versions, key=lambda version: -version.number), served, damaged
 
     async def version(self, number: int | None) -> tuple[Version, bytes]:
-        """Return a version, or the one served, with its artifact as it is stored.
-
-        Raises
-        ------
-        NotReady, NoVersionServed, VersionNotFound, VersionDamaged, StorageUnavailable, ModelGone
-        """
+        """Return a version, or the one served, with its artifact as it is stored. Raises NotReady, NoVersionServed,
+        VersionNotFound, VersionDamaged, StorageUnavailable or ModelGone."""
         self.check_serving()
         catalogue = await self._stored(self._versions.read())
         if number is None:
@@ -442,14 +419,11 @@ class TrainedModel(HostedModel):
         return version, await self._versions.artifact(version)
 
     async def promote(self, number: int, *, force: bool = False) -> Promoted:
-        """Have a version served, here and on every other server, from one position on.
+        """Have a version served, here and on every other server, from one position on. Raises NotReady,
+        VersionNotFound, VersionDiffers, VersionDamaged, StorageUnavailable or ModelGone.
 
         It is loaded here first: one that cannot be is never promoted. One that differs from the one served, in its
         features or their scaling, is promoted by `force` only.
-
-        Raises
-        ------
-        NotReady, VersionNotFound, VersionDiffers, VersionDamaged, StorageUnavailable, ModelGone
         """
         with self._changing():
             loaded = await self._active.load(await self._stored(self._versions.find(number)))
@@ -458,12 +432,7 @@ class TrainedModel(HostedModel):
             return promoted
 
     async def retire(self, number: int) -> None:
-        """Delete a version.
-
-        Raises
-        ------
-        NotReady, VersionNotFound, VersionServed, StorageUnavailable, ModelGone
-        """
+        """Delete a version. Raises NotReady, VersionNotFound, VersionServed, StorageUnavailable or ModelGone."""
         with self._changing():
             await self._stored(self._versions.delete(number))
             try:

@@ -47,12 +47,8 @@ class OtherVersions:
         return self._loaded.get(id)
 
     async def load(self, version: Version) -> Predictor:
-        """Return a version, which is loaded if it is not in memory; one after the other.
-
-        Raises
-        ------
-        VersionDamaged, StorageUnavailable, ModelGone
-        """
+        """Return a version, which is loaded if it is not in memory; one after the other. Raises VersionDamaged,
+        StorageUnavailable or ModelGone."""
         async with self._loading:
             found = self.find(version.id)
             if found is None:

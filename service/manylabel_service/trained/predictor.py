@@ -1,7 +1,5 @@
 """A version in memory predicts as its estimator does, to the last bit."""
 
-from __future__ import annotations
-
 import json
 import sys
 from collections.abc import Callable, Sequence
@@ -112,14 +110,7 @@ class Predictor:
         self, inputs: Sequence[Inputs], *, probabilities: bool = False, explainer: Explainer | None = None
     ) -> Sequence[Prediction]:
         """Return labels and scores of examples, and probabilities if asked for, all from one call of the estimator.
-
-        Raises
-        ------
-        InvalidExample
-        NoProbabilities
-        InvalidField
-            As `Explainer.explain`.
-        """
+        Raises InvalidExample, NoProbabilities or InvalidField."""
         if probabilities and self.estimator.curves_ is None:
             raise NoProbabilities()
         examples = [self._read(index, each) for index, each in enumerate(inputs)]

@@ -28,15 +28,7 @@ log = structlog.get_logger()
 
 async def check_publishable(store: Store, settings: Settings, name: str) -> None:
     """Check whether a job may make a version of a model of that name, as far as can be known before it is trained.
-
-    Raises
-    ------
-    ModelIsOnline
-        The name is taken by a model that learns online.
-    LimitExceeded
-        There are as many models, or versions of this one, as may be.
-    StorageUnavailable
-    """
+    Raises ModelIsOnline, LimitExceeded or StorageUnavailable."""
     record = await store.models.find(name)
     if record is None:
         check_limit("the number of models", len(await store.models.all()) + 1, settings.max_models)
@@ -49,7 +41,8 @@ async def check_publishable(store: Store, settings: Settings, name: str) -> None
 async def publish(
     store: Store, settings: Settings, name: str, artifact: bytes, meta: VersionMeta, *, promote: Promote
 ) -> int:
-    """Make a version of a model, which is created if there is none of that name; return its number.
+    """Make a version of a model, which is created if there is none of that name; return its number. Raises
+    ModelIsOnline, LimitExceeded, manylabel_core.state.DamagedState, NotReady or StorageUnavailable.
 
     Parameters
     ----------
@@ -59,17 +52,6 @@ async def publish(
     promote : whether the version is served from now on, in the same step in which it becomes one. "if_better" serves it
         if its fit converged, it was measured, its features and scaling are those of the version served, and it did not
         measure lower than that on the same rows; else `not_promoted_because` of its meta data has the reasons.
-
-    Raises
-    ------
-    ModelIsOnline, LimitExceeded
-        As `check_publishable`; or the artifact is too large.
-    manylabel_core.state.DamagedState
-        The artifact is not whole, or not that of an estimator that can predict.
-    NotReady
-        Others keep on deleting the model meanwhile.
-    StorageUnavailable
-        Begin again later.
     """
     check_limit(f"bytes of model {name!r}", len(artifact), settings.max_model_bytes)
     # A version that cannot be served is not listed.

@@ -7,8 +7,6 @@ any moment: what it leaves is listed nowhere, and is removed later. A position o
 document.
 """
 
-from __future__ import annotations
-
 import asyncio
 import secrets
 import time
@@ -194,27 +192,17 @@ class VersionStore:
         self._turn = asyncio.Lock()
 
     async def read(self) -> VersionCatalogue:
-        """Return the catalogue as it is now.
-
-        Raises
-        ------
-        StorageUnavailable, ModelGone, UnreadableEntry
-        """
+        """Return the catalogue as it is now. Raises StorageUnavailable, ModelGone or UnreadableEntry."""
         async with self._turn:
             return await self._read()
 
     async def change(self, change: Callable[[VersionCatalogue], bool]) -> VersionCatalogue:
-        """Change the catalogue as it is by then, and return it as it is afterwards.
+        """Change the catalogue as it is by then, and return it as it is afterwards. Raises StorageUnavailable,
+        ModelGone or UnreadableEntry.
 
         Parameters
         ----------
         change : changes a catalogue; returns False to leave it unchanged. Its exceptions are passed on.
-
-        Raises
-        ------
-        StorageUnavailable
-            The change may have been made.
-        ModelGone, UnreadableEntry
         """
         async with self._turn:
             while True:
@@ -256,14 +244,8 @@ class VersionStore:
         return versions, catalogue.served, damaged
 
     async def version(self, listed: ListedVersion) -> Version:
-        """Return a listed version with its metadata.
-
-        Raises
-        ------
-        VersionNotFound
-            It has been deleted meanwhile.
-        VersionDamaged, StorageUnavailable, ModelGone
-        """
+        """Return a listed version with its metadata. Raises VersionNotFound, VersionDamaged, StorageUnavailable or
+        ModelGone."""
         number, name = listed.number, self._record.name
         meta = self._metas.get(listed.id)
         if meta is None:
@@ -281,15 +263,12 @@ class VersionStore:
         return Version(number, listed.position, listed.size_bytes, meta, listed.id)
 
     async def promote(self, number: int, *, force: bool = False) -> Promoted:
-        """Have a version served from one position on; nothing changes for the one that is served.
+        """Have a version served from one position on; nothing changes for the one that is served. Raises
+        VersionNotFound, VersionDiffers, VersionDamaged, StorageUnavailable or ModelGone.
 
         Parameters
         ----------
         force : also if it differs from the one served.
-
-        Raises
-        ------
-        VersionNotFound, VersionDiffers, VersionDamaged, StorageUnavailable, ModelGone
         """
         while True:
             served = (await self.read()).served
@@ -334,12 +313,8 @@ class VersionStore:
             return None
 
     async def delete(self, number: int) -> None:
-        """Delete a version; its blobs go with `collect_garbage`.
-
-        Raises
-        ------
-        VersionNotFound, VersionServed, StorageUnavailable, ModelGone
-        """
+        """Delete a version; its blobs go with `collect_garbage`. Raises VersionNotFound, VersionServed,
+        StorageUnavailable or ModelGone."""
 
         def change(catalogue: VersionCatalogue) -> bool:
             if number == catalogue.served:

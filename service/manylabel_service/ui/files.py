@@ -40,7 +40,7 @@ class UiFile(NamedTuple):
 
 
 class Files:
-    """The files of the page by their paths, and the version that stands in their addresses.
+    """The files of the page by their paths, and the version that stands in their addresses. Raises ValueError.
 
     Attributes
     ----------
@@ -49,11 +49,6 @@ class Files:
     Parameters
     ----------
     contents : the bytes of each file, by its path below `static`.
-
-    Raises
-    ------
-    ValueError
-        A file has a suffix that no media type is known for.
     """
 
     def __init__(self, contents: Mapping[str, bytes]) -> None:

@@ -1,7 +1,5 @@
 """One POST of an event, signed as Standard Webhooks says, to an address that the operator allows."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import Collection

@@ -5,8 +5,6 @@ the events after the cursor are found again, with the same ids. Events of a log 
 applies entries; a part of the log that was not watched is applied again.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Iterator
 from itertools import groupby
 from typing import Any

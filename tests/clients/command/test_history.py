@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from manylabel_clients import Client, Expired, NotFound
+from manylabel_clients import Client, Conflict, Expired, NotFound
 
 Command = Callable[..., Any]
 
@@ -52,3 +52,41 @@ def test_what_is_not_there_over_the_client(client: Client, name: str) -> None:
         model.rollback("1999-01-01T00:00:00Z")
     with pytest.raises(NotFound):
         client.fork_model(f"{name[:50]}-fork", name, "999999")
+
+
+def test_replay_with_other_parameters(manylabel: Command, client: Client, name: str) -> None:
+    model = client.create_model(name)
+    for i in range(20):
+        model.update({"a": float(i % 3), "b": float(i % 5)}, ["x" if i % 3 else "y"])
+    options = ("replay", name, "--algorithm", "salt", "--param", "eta=0.5,1", "--param", "optimise=macro_f1")
+    told = manylabel(*options)
+    assert told.status == 0, told.err
+    for title in ("eta=0.5", "eta=1", "micro-F1"):
+        assert title in told.out
+    assert [each.name for each in client.models() if each.name.startswith(name[:48])] == [name]
+
+    told = manylabel(*options, "--keep", "--json")
+    assert told.status == 0, told.err
+    found = [json.loads(line) for line in told.out.splitlines()]
+    assert [each["params"].get("eta") for each in found[1:]] == [0.5, 1]
+    followers = [each for each in client.models() if each.follow]
+    assert [each.follow["model"] for each in followers if each.follow] == [name, name]
+    assert client.model(followers[0].name).metrics().cumulative.examples == 20
+    model.delete(followers=True)
+    assert name not in [each.name for each in client.models()]
+    many = ("--param", "eta=1,2,3", "--param", "passes=1,2,3")
+    assert manylabel("replay", name, *many).status == 2
+
+
+def test_a_follower_by_the_command(manylabel: Command, client: Client, name: str) -> None:
+    model = client.create_model(name)
+    model.update({"a": 1.0}, ["x"])
+    other = f"{name[:50]}-f"
+    told = manylabel("models", "create", other, "--algorithm", "salt", "--follow", name)
+    assert (told.status, told.out) == (0, f"created {other}, which follows {name}\n")
+    assert client.model(other).status().updates == 1
+    assert f"{name}, from position 0" in manylabel("models", "show", other).out
+    with pytest.raises(Conflict):
+        model.delete()
+    assert manylabel("models", "create", f"{other}g", "--from", "now").status == 2
+    assert manylabel("models", "delete", name, "--followers", "--yes").status == 0

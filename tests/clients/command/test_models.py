@@ -29,18 +29,18 @@ def tags(client: Client, name: str) -> str:
 def test_create_show_list_delete(manylabel: Command, client: Client, name: str) -> None:
     made = manylabel(
         "models", "create", name, "--algorithm", "salt", "--param", "eta=0.25", "--param", "passes=3",
-        "--scaling", "standard", "--labels", "a, b", "--features", "7", "--durability", "fsync",
+        "--scaling", "unit", "--labels", "a, b", "--features", "7", "--durability", "fsync",
         "--window", "50", "--json",
     )  # fmt: skip
     assert made.status == 0, made.err
     spec = json.loads(made.out)
-    assert (spec["algorithm"], spec["scaling"], spec["durability"]) == ("salt", "standard", "fsync")
+    assert (spec["algorithm"], spec["scaling"], spec["durability"]) == ("salt", "unit", "fsync")
     assert (spec["params"]["eta"], spec["params"]["passes"]) == (0.25, 3)
     assert spec["metrics"]["window"]["size"] == 50
     client.model(name).update([1.0] * 7, ["a"])
     shown = manylabel("models", "show", name)
     assert shown.status == 0
-    for fact in ("salt", "eta=0.25", "standard", "fsync", "micro-F1", "last 50 (1 so far)"):
+    for fact in ("salt", "eta=0.25", "unit", "fsync", "micro-F1", "last 50 (1 so far)"):
         assert fact in shown.out
     listed = manylabel("models")
     assert any(line.split()[:3] == [name, "salt", "1"] for line in listed.out.splitlines())

@@ -9,10 +9,9 @@ from typing import Any
 import pytest
 from tests.clients.command.test_help import commands
 
-from manylabel_clients.command import options
 from manylabel_clients.command.app import app
-from manylabel_clients.command.declaring import command as declared
-from manylabel_clients.command.options import connect
+from manylabel_clients.command.declaring import Commands
+from manylabel_clients.command.options import REMOTE, connect
 
 
 class Unavailable(BaseHTTPRequestHandler):
@@ -61,10 +60,12 @@ def test_every_command_with_a_url_has_a_timeout() -> None:
 def test_the_timeout_is_that_of_a_call_in_all(seconds: str | None, patience: float, timeout: float) -> None:
     made = []
 
-    def call(url: options.Url = "http://127.0.0.1:1") -> None:
-        made.append(connect(url))
+    def call() -> None:
+        made.append(connect())
 
-    declared(call).main(["--timeout", seconds] if seconds else [], standalone_mode=False)
+    group = Commands()
+    group.add(call, common=REMOTE)
+    group.main(["call", *(["--timeout", seconds] if seconds else [])], standalone_mode=False)
     connections = made[0]._connections
     assert connections.retry.patience_seconds == patience
     assert (connections.retry.attempts > 1_000) == (seconds is not None)

@@ -15,6 +15,7 @@ import pytest
 from tests.support.lazy import lazy
 
 from manylabel_clients import Client
+from manylabel_clients.export import portable
 from manylabel_clients.export.predictor import LinearPredictor
 from manylabel_core.records import RecordEncoder, TextSettings
 
@@ -53,7 +54,7 @@ def records() -> list[dict[str, Any]]:
 CASES = {
     "falt": {"algorithm": "falt"},
     "salt": {"algorithm": "salt", "scaling": "unit", "params": {"average": True}},
-    "passive-aggressive": {"algorithm": "passive_aggressive", "scaling": "standard"},
+    "passive-aggressive": {"algorithm": "passive_aggressive"},
     "unscaled": {"algorithm": "falt", "scaling": "none", "params": {"calibrate": False, "optimise": "none"}},
     "zero": {"algorithm": "falt", "missing": "zero"},
 }
@@ -213,6 +214,21 @@ def test_what_cannot_be_exported_is_refused(
     file = tmp_path / "model"
     done = command("export-model", name, "--to", to, "-o", str(file), "--url", server.url)
     assert (done.status, told in done.err, file.exists()) == (1, True, False), done.err
+
+
+def test_a_table_too_large_for_a_client_is_refused_before_it_is_made(
+    command: Callable[..., Any], server: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "model.json"
+    with Client(server.url) as client:
+        model = client.create_model("take-large")
+        model.update({"a": 1.0, "b": 2.0}, ["x", "y", "z"])
+        options = ("--to", "json", "-o", str(file), "--url", server.url)
+        monkeypatch.setattr(portable, "MAX_WEIGHTS", 5)
+        done = command("export-model", "take-large", *options)
+        assert (done.status, "2 features and 3 labels" in done.err, file.exists()) == (1, True, False), done.err
+        monkeypatch.setattr(portable, "MAX_WEIGHTS", 6)
+        assert command("export-model", "take-large", *options).status == 0
 
 
 def test_another_form_is_wrong_usage(command: Callable[..., Any], tmp_path: Path) -> None:

@@ -73,7 +73,7 @@ def test_parameters_are_those_of_core(estimator: type[FALT]) -> None:
 
 
 @pytest.mark.parametrize("estimator", ESTIMATORS)
-@pytest.mark.parametrize("scaling", ["none", "unit", "standard"])
+@pytest.mark.parametrize("scaling", ["none", "unit"])
 def test_same_bits_as_core(estimator: type[FALT], scaling: str) -> None:
     """Partial labels included: what is not in y is masked."""
     rng = np.random.default_rng(1)
@@ -184,7 +184,7 @@ def test_numbers_of_every_kind(same: dict[str, Any]) -> None:
 def test_what_is_wrong_changes_nothing(
     estimator: type[FALT], x: Any, y: Any, error: type[Exception], message: str
 ) -> None:
-    model = estimator(scaling="standard")
+    model = estimator()
     model.learn_one({"z": 1.0}, {"folk": True})
     before = pickle.dumps(model)
     with pytest.raises(error, match=message):
@@ -207,7 +207,7 @@ def test_no_labels_and_no_features() -> None:
 @pytest.mark.parametrize("duplicate", [copy.deepcopy, through_pickle])
 def test_a_copy_goes_on_as_the_original(estimator: type[FALT], duplicate: Callable[[Any], Any]) -> None:
     rows = list(datasets.Yeast().take(60))
-    model = estimator(scaling="standard")
+    model = estimator()
     for x, y in rows[:30]:
         model.learn_one(x, y)
     other = duplicate(model)

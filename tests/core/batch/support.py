@@ -1,8 +1,32 @@
 """Datasets that several tests of batch learners are about, and checks that they share."""
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 
-from manylabel_core.batch import MLRL, SSMLRL
+from manylabel_core.batch import LSAMML, M3L, MLRL, SSMLRL, PrBR, PrML
+
+LEARNERS: dict[str, tuple[Any, dict[str, Any]]] = {
+    "m3l": (M3L, {"kernel": "rbf", "gamma": 0.2, "C": 10.0, "tol": 1e-8}),
+    "mlrl": (MLRL, {"lam": 1e-4, "tol": 1e-7, "max_iter": 30}),
+    "ssmlrl": (SSMLRL, {"lam1": 1e-4, "tol": 1e-7, "max_iter": 30}),
+    "prml": (PrML, {"C": 0.1, "rho": 1.0, "rounds": 2, "tol": 1e-6, "max_iter": 200}),
+    "prbr": (PrBR, {"C": 0.1, "rho": 1.0, "tol": 1e-9, "max_iter": 200}),
+    "lsa_mml": (LSAMML, {"tol": 1e-9, "max_iter": 30}),
+}
+"""Every trainer, with parameters by which a fit takes some iterations."""
+
+
+def learner(name: str) -> Any:
+    """Return a learner of that name without thresholds."""
+    make, params = LEARNERS[name]
+    return make(**params, optimise="none")
+
+
+def given(name: str, X: np.ndarray, form: Callable[[np.ndarray], Any] = np.asarray) -> Any:
+    """Return rows as the learner takes them, in views or not."""
+    return {"a": form(X[:, :3]), "b": form(X[:, 3:])} if name == "lsa_mml" else form(X)
 
 
 def related(

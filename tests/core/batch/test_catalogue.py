@@ -13,7 +13,7 @@ from manylabel_core import batch, metrics, priors
 from manylabel_core.batch.catalogue import TRAINERS, Choice, Flag, Number, arguments
 from manylabel_core.metrics.measures import MEASURES, REPORTED
 
-NOT_CHOSEN = {"warm_start", "random_state", "n_threads", "cache_mb", "covariance_init"}
+NOT_CHOSEN = {"warm_start", "random_state", "n_threads", "cache_mb"}
 """Parameters of the caller, and a start to which the end is the same."""
 
 
@@ -63,7 +63,7 @@ def test_every_parameter_has_its_description(trainer):
         assert is_description(parameter.description), parameter.name
     told = inspect.getdoc(learner)
     for name in inspect.signature(learner).parameters:
-        assert re.search(rf"^[\w, ]*\b{name}\b[\w, ]* ?(:|\n    As for)", told, re.MULTILINE), name
+        assert re.search(rf"^[\w, ]*\b{name}\b[\w, ]* ?(:|\n    See)", told, re.MULTILINE), name
 
 
 def at_the_bounds(kind):

@@ -88,8 +88,6 @@ BAD_PARAMETERS = [
     (M3L, "R", np.array([[1.0, 2.0], [2.0, 1.0]]), "R must be positive definite, its smallest eigenvalue is -1 "),
     (M3L, "R", np.array([[1.0, np.nan], [np.nan, 1.0]]), "R must hold finite real numbers"),
     (M3L, "fit_intercept", "yes", "fit_intercept must be True or False"),
-    (MLRL, "covariance_init", np.eye(3), "covariance_init must have the shape"),
-    (MLRL, "covariance_init", -np.eye(2), "covariance_init must be positive definite, its smallest eigenvalue is -1"),
     *[(learner, "kernel", "cosine", "kernel must be one of 'linear', 'rbf'") for learner in KERNEL_LEARNERS],
     *[(learner, "gamma", "auto", "gamma must be one of 'scale', 'mean_distance'") for learner in KERNEL_LEARNERS],
     *[(learner, "gamma", -1.0, "gamma must be a finite number above 0") for learner in KERNEL_LEARNERS],
@@ -127,7 +125,6 @@ BAD_PARAMETERS = [
         for learner in PRIVILEGED
         for value in (0, "some", 1.5, True, None, 10**5000, np.ones(2, int))
     ],
-    *[(learner, "literal", 2, "literal must be True or False") for learner in PRIVILEGED],
     *[(PrML, "rank", value, "rank must be an integer") for value in (0, 0.0, 1.5, -1, np.nan, "all", True)],
     *[
         (learner, name, value, f"{name} must be ")
@@ -223,15 +220,3 @@ def test_entries_of_sparse_labels_may_stand_in_parts(learner):
 @for_each("given", [True, np.bool_(True), 1, np.int64(1), 1.0])
 def test_a_flag_may_be_any_number_that_is_a_truth_value(given):
     assert M3L(optimise="none", fit_intercept=given).fit(X, Y).intercept_.any()
-
-
-@pytest.mark.parametrize("learner", LEARNERS)
-def test_input_is_left_as_it_was(learner):
-    for parameters in ({},) if learner in PRIVILEGED else ({"kernel": "linear"}, {"kernel": "rbf"}):
-        examples, labels = X.copy(), Y.copy()
-        expected = learner(**parameters).fit(examples, labels).decision_function(examples)
-        np.testing.assert_array_equal(examples, X)
-        np.testing.assert_array_equal(labels, Y)
-        examples.flags.writeable = labels.flags.writeable = False
-        found = learner(**parameters).fit(examples, labels).decision_function(examples)
-        np.testing.assert_array_equal(found, expected)

@@ -110,23 +110,23 @@ BAD_PARAMETERS = [
     ],
     *[
         (name, value, f"{name} must be a finite number of at least 0")
-        for name in ("gamma", "view_floor")
+        for name in ("gamma",)
         for value in (-1e-9, np.nan, "0", True)
     ],
-    *[(name, "no", f"{name} must be True or False") for name in ("centre", "refit", "limit_components", "warm_start")],
-    ("view_weights", "best", "view_weights must be one of 'labels', 'equal', 'errors', not 'best'"),
+    *[(name, "no", f"{name} must be True or False") for name in ("centre", "refit", "warm_start")],
+    ("view_weights", "best", "view_weights must be one of 'labels', 'equal', not 'best'"),
     ("threshold", "best", "threshold must be one of 'f1', 'errors', 'prevalence', 'half', not 'best'"),
     *[("tol", value, "tol must be") for value in (0.0, 1.0, "small")],
     *[("max_iter", value, "max_iter must be an integer from 1 to") for value in (0, 1.5)],
     ("n_threads", 0, "n_threads must be an integer from 1 to"),
     *[
         (name, value, f"{name} must be")
-        for name in ("r", "beta", "gamma", "ridge", "label_ridge", "view_floor", "tol", "n_components", "max_iter")
+        for name in ("r", "beta", "gamma", "ridge", "label_ridge", "tol", "n_components", "max_iter")
         for value in (10**400, 10**5000, np.array([1, 2]))
     ],
     *[
         (name, value, f"{name} must be True or False, not ")
-        for name in ("centre", "refit", "limit_components", "warm_start")
+        for name in ("centre", "refit", "warm_start")
         for value in (np.array([True, False]), np.array([]), 10**5000)
     ],
     ("random_state", "seed", "random_state: 'seed' cannot be used to seed"),
@@ -145,16 +145,11 @@ def test_a_bad_parameter_is_refused_by_name(name, value, message):
 
 def test_the_limit_of_components():
     assert quick().fit(X, Y).n_components_ == 7
-    assert quick(limit_components=True).fit(X, Y).n_components_ == 2
-    with pytest.raises(ValueError, match=re.escape("at most 2, not 3: with more, the narrowest view, 'b' with 3 feat")):
-        LSAMML(3, limit_components=True).fit(X, Y)
     few = {name: matrix[:2] for name, matrix in X.items()}
     with pytest.raises(ValueError, match="n_components must be at most 2, not 3: there are 2 rows"):
         LSAMML(3).fit(few, Y[:2])
     assert quick().fit(few, Y[:2]).n_components_ == 2
     assert quick().fit({"a": X["a"]}, Y).n_components_ == 4
-    narrow = X | {"c": X["a"][:, :1]}
-    assert quick(1, limit_components=True).fit(narrow, Y).n_components_ == 1
     wide = {name: np.random.default_rng(0).normal(size=(250, 150)) for name in "ab"}
     assert LSAMML(max_iter=1, tol=0.5).fit(wide, np.arange(250)[:, None] % 2).n_components_ == 200
 
@@ -162,7 +157,7 @@ def test_the_limit_of_components():
 def test_a_ridge_too_small_for_what_views_leave_open_is_named():
     missing = {"a": HALF}
     with pytest.raises(ValueError, match="ridge and label_ridge must be larger: without them a solution is not unique"):
-        LSAMML(7, ridge=1e-300, label_ridge=1e-300, limit_components=False).fit(X, Y, ~HALF, missing)
+        LSAMML(7, ridge=1e-300, label_ridge=1e-300).fit(X, Y, ~HALF, missing)
 
 
 BAD_AT_PREDICT = {
@@ -262,14 +257,6 @@ def test_views_may_be_of_any_type():
     np.testing.assert_array_equal(quick().fit(given, Y).decision_function(given), expected)
     given = whole | {"a": np.asfortranarray(whole["a"])}
     np.testing.assert_array_equal(quick().fit(given, Y).decision_function(given), expected)
-
-
-def test_names_of_labels_are_kept_as_long_as_they_are_given():
-    named = Frame(Y, ["rock", "jazz"])
-    model = quick().fit(X, named, HALF)
-    assert [*model.label_names_] == ["rock", "jazz"]
-    assert [*model.fit(X, named, HALF, label_names=["r", "j"]).label_names_] == ["r", "j"]
-    assert not hasattr(model.fit(X, Y), "label_names_")
 
 
 def test_parameters_are_those_of_scikit_learn():

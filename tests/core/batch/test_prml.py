@@ -2,8 +2,6 @@
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import LinearSVC
 from tests.core.batch.support import related
 from tests.support.cases import for_each
@@ -14,7 +12,6 @@ from manylabel_core.batch import PrBR, PrML
 from manylabel_core.batch.privileged import factors as factors_module
 from manylabel_core.batch.privileged.factors import leading
 from manylabel_core.batch.privileged.learner import nearest
-from manylabel_core.batch.segments import fit_in_segments
 from manylabel_core.metrics import hamming_loss
 from manylabel_core.solvers.privileged.dual import LOSSES
 
@@ -204,18 +201,6 @@ def test_prbr_reports_its_objectives():
 
 
 @pytest.mark.parametrize("learner", BOTH)
-def test_sparse_and_dense_rows_give_the_same_model(learner):
-    thin = np.where(np.abs(X) < 0.4, 0, X)
-    thin[5] = 0  # an empty row
-    dense, sparse = (
-        learner(optimise="none", tol=1e-4, max_iter=10_000).fit(form, Y) for form in (thin, sp.csr_matrix(thin))
-    )
-    scores = dense.decision_function(thin)
-    np.testing.assert_allclose(sparse.decision_function(sp.csr_array(thin)), scores, atol=0.1)
-    assert (dense.predict(thin) == sparse.predict(thin)).mean() > 0.99
-
-
-@pytest.mark.parametrize("learner", BOTH)
 def test_privileged_labels_can_be_few(learner):
     few = learner(optimise="none", privileged=2).fit(X, Y)
     mask = nearest(2 * Y - 1, 2)
@@ -232,26 +217,6 @@ def test_nearest_labels_by_hamming_distance():
     for label in range(7):
         distances = [(int((signs[:, label] != signs[:, other]).sum()), other) for other in range(7) if other != label]
         assert np.flatnonzero(mask[label]).tolist() == sorted(other for _, other in sorted(distances)[:3])
-
-
-def lacking() -> np.ndarray:
-    """Labels of which some examples' features are the negative of others', when there is no constant."""
-    labels = Y[:, :3].copy()
-    labels[:60, 2], labels[60:, 2] = 1, 0
-    return labels
-
-
-@pytest.mark.parametrize("learner", BOTH)
-def test_an_unbounded_dual_is_an_error_that_says_what_to_change(learner):
-    with pytest.raises(ValueError, match=r"Set literal=False, .* or a finite rho"):
-        learner(optimise="none", literal=True, rho=np.inf).fit(X, lacking())
-
-
-@for_each("learner", BOTH)
-@for_each("parameters", [{"rho": np.inf}, {"literal": True, "rho": 0.5}])
-def test_what_it_says_helps(learner, parameters):
-    model = learner(optimise="none", **parameters).fit(X, lacking())
-    assert model.duality_gap_ <= model.tol
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -339,13 +304,6 @@ def test_stopped_anywhere_it_goes_on_bit_by_bit(call, loss):
     same(resumed(part), whole)
 
 
-def test_stopped_by_max_iter_it_goes_on_bit_by_bit():
-    part, whole = PrML(optimise="none", **LONG, max_iter=3), PrML(optimise="none", **LONG).fit(X, Y)
-    with pytest.warns(ConvergenceWarning, match="max_iter=3 "):
-        part.fit(X, Y)
-    same(resumed(part, max_iter=1000), whole)
-
-
 def test_before_the_first_round_it_is_prbr():
     part = PrML(optimise="none", rank=2, **LONG)
     part.fit(X, Y, progress=lambda now: now.iteration == 1)
@@ -359,26 +317,6 @@ def test_further_rounds_go_on_from_where_it_ended():
     model = PrML(optimise="none", **{**LONG, "rounds": 1}).fit(X, Y)
     model.set_params(rounds=3).fit(X, Y)
     same(model, PrML(optimise="none", **LONG).fit(X, Y))
-
-
-@pytest.mark.parametrize("learner", BOTH)
-def test_segments_end_where_one_fit_does(learner):
-    whole, parts = (learner(optimise="none", tol=1e-4, C=0.1, rho=0.4, warm_start=True) for _ in range(2))
-    whole.fit(X, Y)
-    reached = fit_in_segments(parts, lambda progress: parts.fit(X, Y, progress=progress), 1)
-    assert reached.segments > 1
-    assert reached.iterations == parts.n_iter_ == whole.n_iter_
-    np.testing.assert_array_equal(parts.coef_, whole.coef_)
-    np.testing.assert_array_equal(parts.correcting_coef_, whole.correcting_coef_)
-
-
-def test_a_stopped_prbr_goes_on_bit_by_bit():
-    whole = PrBR(optimise="none", tol=1e-5, C=0.1, rho=0.4, warm_start=True).fit(X, Y)
-    part = PrBR(optimise="none", tol=1e-5, C=0.1, rho=0.4, warm_start=True).fit(
-        X, Y, progress=lambda now: now.iteration == 3
-    )
-    assert part.n_iter_ == 3 < whole.n_iter_
-    same(resumed(part), whole)
 
 
 def resumed(part, **parameters):
@@ -415,20 +353,20 @@ def test_another_problem_of_the_same_shape_starts_from_there(learner):
 
 
 CHANGES = [
-    ({}, {"literal": True, "rho": 14.0}),
-    ({"literal": True}, {"rho": 3.0}),
-    ({"literal": True}, {"privileged": 1}),
+    ({}, {"rho": 14.0}),
+    ({"rho": 14.0}, {"rho": 3.0}),
+    ({"rho": 14.0}, {"privileged": 1}),
 ]
 
 
 @for_each(("before", "after"), CHANGES)
 @for_each("learner", BOTH)
 def test_what_was_learnt_never_makes_infeasible_weights(learner, before, after):
-    """Privileged weights of an earlier fit may break the constraints of the printed problem, or of other labels."""
+    """Privileged weights of an earlier fit may break the constraints of other prices or labels."""
     rng = np.random.default_rng(2)
     examples, labels = rng.normal(size=(6, 2)), (rng.random((6, 3)) < 0.5).astype(int)
     parameters = {"C": 0.7, "rho": 2.0, "gamma2": 1.0, "tol": 1e-4, "max_iter": 20_000}
-    model = learner(optimise="none", **parameters, **before, warm_start=True).fit(examples, labels)
+    model = learner(optimise="none", **{**parameters, **before}, warm_start=True).fit(examples, labels)
     labels = labels[:, ::-1] if before else labels
     model.set_params(**after).fit(examples, labels)
     fresh = learner(optimise="none", **{**parameters, **before, **after}).fit(examples, labels)
@@ -439,8 +377,7 @@ def test_what_was_learnt_never_makes_infeasible_weights(learner, before, after):
     assert getattr(model, name) == pytest.approx(getattr(fresh, name), rel=2e-2 if learner is PrML else 3e-4)
     mask = nearest(2 * labels - 1, model.privileged) if model.privileged != "all" else ~np.eye(3, dtype=bool)
     for label, w in enumerate(model.correcting_coef_):
-        assert w[-1] == 0
-        assert ((2 * labels - 1) * mask[label] @ w[:-1] >= -1e-9).all()
+        assert ((2 * labels - 1) * mask[label] @ w[:-1] + w[-1] >= -1e-9).all()
 
 
 @pytest.mark.parametrize("learner", BOTH)
@@ -459,16 +396,6 @@ def test_variables_are_kept_only_to_go_on(learner):
     assert model.alpha_.shape == Y.shape
     smaller = model.fit(X[:50], Y[:50])
     assert smaller.alpha_.shape == (50, Y.shape[1])
-
-
-@pytest.mark.parametrize("learner", BOTH)
-def test_bytes_hold_all_of_it(learner):
-    model = learner(optimise="none", privileged=3).fit(X, Y, label_names=[f"name {k}" for k in range(6)])
-    again = learner.from_bytes(model.to_bytes())
-    same(again, model)
-    assert again.get_params() == model.get_params()
-    assert learner.from_bytes(learner(optimise="none", rho=np.inf).fit(X, Y).to_bytes()).rho == np.inf
-    np.testing.assert_array_equal(again.predict(X), model.predict(X))
 
 
 @pytest.mark.parametrize("learner", BOTH)
@@ -498,9 +425,3 @@ def test_progress_tells_where_it_is():
     assert told[-1].gap == model.duality_gap_ < told[0].gap == 1
     W = np.sum(model.label_factors_**2) / 2  # what the round's problem does not have
     assert told[-1].objective == pytest.approx((model.objective_ - W) * (1 - model.duality_gap_))
-
-
-@pytest.mark.parametrize("learner", BOTH)
-def test_a_fit_that_ends_too_early_says_so(learner):
-    with pytest.warns(ConvergenceWarning, match="max_iter=1 "):
-        learner(optimise="none", tol=1e-7, max_iter=1).fit(X, Y)

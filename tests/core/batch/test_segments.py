@@ -4,34 +4,18 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.core.batch.support import related
+from tests.core.batch.support import LEARNERS, given, learner, related
 from tests.support.cases import for_each
 
-from manylabel_core.batch import LSAMML, M3L, MLRL, SSMLRL, PrBR, PrML
 from manylabel_core.batch.segments import GROWTH, LEAST, Reached, first_segment, fit_in_segments
 
 X, Y = related(60, 6, 3, own=1.0, noise=1.0)
 
-LEARNERS: dict[str, tuple[Any, dict[str, Any]]] = {
-    "m3l": (M3L, {"kernel": "rbf", "gamma": 0.2, "C": 10.0, "tol": 1e-8}),
-    "mlrl": (MLRL, {"lam": 1e-4, "tol": 1e-7, "max_iter": 30}),
-    "ssmlrl": (SSMLRL, {"lam1": 1e-4, "tol": 1e-7, "max_iter": 30}),
-    "prml": (PrML, {"C": 0.1, "rho": 1.0, "rounds": 2, "tol": 1e-6, "max_iter": 200}),
-    "prbr": (PrBR, {"C": 0.1, "rho": 1.0, "tol": 1e-9, "max_iter": 200}),
-    "lsa_mml": (LSAMML, {"tol": 1e-9, "max_iter": 30}),
-}
-
-
-def learner(name: str) -> Any:
-    make, params = LEARNERS[name]
-    return make(**params, optimise="none")
-
 
 def run(name: str, estimator: Any, first: int, **options: Any) -> Reached:
-    given = {"a": X[:, :3], "b": X[:, 3:]} if name == "lsa_mml" else X
     return fit_in_segments(
         estimator,
-        lambda progress: estimator.fit(given, Y, progress=progress),
+        lambda progress: estimator.fit(given(name, X), Y, progress=progress),
         first,
         **options,
     )
@@ -55,7 +39,7 @@ def test_a_fit_that_goes_on_from_any_checkpoint_ends_bit_identical(name):
 def test_a_fit_of_one_segment_is_the_fit_itself(name):
     cut, whole = learner(name), learner(name)
     reached = run(name, cut, 10_000)
-    whole.fit({"a": X[:, :3], "b": X[:, 3:]} if name == "lsa_mml" else X, Y)
+    whole.fit(given(name, X), Y)
     assert reached.segments == 1
     cut.n_iter_ = whole.n_iter_  # rounds of MLRL that were tried in vain are not told
     assert cut.to_bytes() == whole.to_bytes()

@@ -25,7 +25,7 @@ MODELS = {
     "rbf": M3L(kernel="rbf", gamma=0.3),
     "mean distance": MLRL(kernel="rbf", warm_start=True),
     "poly": MLRL(kernel="poly", gamma="scale", degree=2, coef0=1.0),
-    "relations": MLRL(lam=0.01, covariance_init=np.diag([1.0, 2.0, 3.0])),
+    "relations": MLRL(lam=0.01),
     "semi": SSMLRL(kernel="rbf"),
     "semi linear": SSMLRL(),
 }
@@ -52,13 +52,6 @@ def test_a_model_comes_back_as_it_was(name, kind):
     assert vars(back).keys() == vars(model).keys()
     for attribute, value in vars(model).items():
         assert equal(value, getattr(back, attribute)), attribute
-
-
-def test_a_restored_model_goes_on_where_it_was():
-    model = M3L(C=10.0, kernel="rbf", tol=1e-6, max_iter=10_000, warm_start=True)
-    model.fit(X, Y, progress=lambda progress: progress.iteration == 1)
-    back = M3L.from_bytes(model.to_bytes())
-    np.testing.assert_array_equal(back.fit(X, Y).decision_function(X), model.fit(X, Y).decision_function(X))
 
 
 def test_names_of_features_are_kept():

@@ -31,7 +31,6 @@ ELEMENTARY = "elementary functions"
 STREAMS = ("dense", "sparse")
 OPTIONS: dict[str, Callable[[], OnlineLearner]] = {
     "falt-macro": partial(LEARNERS["falt-stacked"], optimise="macro_f1"),
-    "falt-standard": partial(LEARNERS["falt-stacked"], scaling="standard"),
     "falt-restart": partial(LEARNERS["falt-stacked"], on_drift="restart"),
     "kernel-falt": partial(LEARNERS["kernel-falt-stacked"], gamma=None),
     "falt-titles": lambda: titled(LEARNERS["falt-stacked"](drift="adwin")),

@@ -12,7 +12,7 @@ from manylabel_core import FALT, SALT
 from manylabel_core.explanation import NotLinear
 from manylabel_core.rows import as_rows
 
-SCALINGS = ({"scaling": "none"}, {"scaling": "unit"}, {"scaling": "standard"}, {"scaling": "auto"})
+SCALINGS = ({"scaling": "none"}, {"scaling": "unit"}, {"scaling": "auto"})
 SETTINGS = (
     *SCALINGS,
     {"scaling": "auto", "missing": "zero"},

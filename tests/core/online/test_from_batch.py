@@ -120,7 +120,7 @@ X, Y = data(30)
         (Shaped([1.0, 2.0], [1.0]), {}, r"model must have coef_ of shape .* got \(2,\) and \(1,\)"),
         (Shaped([[1.0, 2.0]], [1.0, 2.0]), {}, "model must have coef_ of shape"),
         (Shaped([[1.0, np.nan]], [1.0]), {}, "model must have finite weights"),
-        (Shaped([[1.0, 2.0]], [1.0]), {"scaling": "standard"}, "scaling must be 'none' or 'unit'"),
+        (Shaped([[1.0, 2.0]], [1.0]), {"scaling": "auto"}, "scaling must be 'none' or 'unit'"),
         (Shaped([[1.0, 2.0]], [1.0]), {"fit_intercept": False}, "fit_intercept must be True: the model has intercepts"),
         (Shaped([[1.0, 2.0]], [1.0]), {"eta": 0}, "eta must be"),
     ],

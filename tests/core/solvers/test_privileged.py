@@ -10,9 +10,8 @@ from hypothesis import strategies as st
 from tests.support.cases import for_each
 from tests.support.lazy import lazy
 
-from manylabel_core.solvers import Privileged, Unbounded, solve_privileged_dual
+from manylabel_core.solvers import Privileged, solve_privileged_dual
 from manylabel_core.solvers.privileged._visits import excess
-from manylabel_core.solvers.privileged.repair import ByProgram
 from manylabel_core.solvers.privileged.task import kinds_of
 
 cp = lazy("cvxpy")
@@ -40,15 +39,13 @@ def coupling(n_labels: int = L, rank: int = 3) -> np.ndarray:
     return np.random.default_rng(5).normal(size=(rank, n_labels))
 
 
-def features(Y: np.ndarray, label: int, mask: np.ndarray, constant: bool) -> np.ndarray:
+def features(Y: np.ndarray, label: int, mask: np.ndarray) -> np.ndarray:
     """The privileged features of all examples for a label, by their definition."""
     listed = Y[:, mask[label]].astype(float)
-    return np.hstack([listed, np.ones((len(Y), 1))]) if constant else listed
+    return np.hstack([listed, np.ones((len(Y), 1))])
 
 
-def optimum(
-    X, Y, C, rho, gamma, *, loss="squared_hinge", intercept=0.0, W=None, mask=None, constant=True, weights=1.0
-) -> float:
+def optimum(X, Y, C, rho, gamma, *, loss="squared_hinge", intercept=0.0, W=None, mask=None, weights=1.0) -> float:
     """The primal problem as it is written, by an interior-point method."""
     n_labels = Y.shape[1]
     mask = ~np.eye(n_labels, dtype=bool) if mask is None else mask
@@ -63,7 +60,7 @@ def optimum(
         cost, scores = cost + cp.sum_squares(b) / (2 * intercept), scores + np.ones((len(X), 1)) @ b
     limits = []
     for label in range(n_labels):
-        T = features(Y, label, mask, constant)
+        T = features(Y, label, mask)
         w = cp.Variable(T.shape[1])
         margin = cp.multiply(Y[:, label].astype(float), scores[:, label])
         counts = np.broadcast_to(weights, len(X))
@@ -153,57 +150,6 @@ def test_some_privileged_labels_only():
         result = solve_privileged_dual(X, problem, tol=TOL, max_iter=20_000)
         check(result, optimum(X, Y, 0.1, rho, 1.0, mask=mask), TOL)
     assert (result.at.known[:, :-1][~mask] == 0).all()
-
-
-@pytest.mark.parametrize("rho", [0.3, np.inf])
-@pytest.mark.parametrize("coupled", [False, True])
-def test_the_printed_problem_where_it_can_be_solved(coupled, rho):
-    """A label that all examples have gives every other one the constant that the printed problem lacks."""
-    X, Y = data()
-    Y = Y.copy()
-    Y[:, 2], Y[:, 3] = 1, 1
-    W = coupling() if coupled else None
-    problem = Privileged(Y, C=0.1, rho=rho, gamma=1.0, constant=False)
-    result = solve_privileged_dual(X, problem, W=W, tol=TOL, max_iter=20_000)
-    check(result, optimum(X, Y, 0.1, rho, 1.0, W=W, constant=False), TOL)
-    assert (result.at.known[:, -1] == 0).all()
-
-
-def test_the_printed_problem_with_slacks_that_are_forced_to_zero():
-    """With a finite rho it is always feasible, even where no w~ gives an example any slack."""
-    X, Y = data(n_labels=3)
-    Y = Y.copy()
-    Y[:20, 2], Y[20:, 2] = 1, -1  # the first label's features: some are the negative of others
-    problem = Privileged(Y, C=0.1, rho=0.4, gamma=1.0, constant=False)
-    assert any(len(cone.forced) for cone in problem.repair._cones)
-    result = solve_privileged_dual(X, problem, tol=TOL, max_iter=20_000)
-    check(result, optimum(X, Y, 0.1, 0.4, 1.0, constant=False), TOL)
-
-
-def test_an_unbounded_dual_is_told():
-    X, Y = data(n_labels=3)
-    Y = Y.copy()
-    Y[:20, 2], Y[20:, 2] = 1, -1
-    assert optimum(X, Y, 0.1, np.inf, 1.0, constant=False) == np.inf
-    with pytest.raises(Unbounded, match=r"no slack for .* Set literal=False, .*, or a finite rho"):
-        Privileged(Y, C=0.1, rho=np.inf, gamma=1.0, constant=False)
-
-
-def test_the_cones_of_the_printed_problem():
-    """Directions raise every slack that can be above 0 by 1, and projections leave the others at 0."""
-    _, Y = data(n_labels=3)
-    Y = Y.copy()
-    Y[:20, 2], Y[20:, 2] = 1, -1
-    task = Privileged(Y, C=0.1, rho=1.0, gamma=1.0, constant=False).task
-    repair = ByProgram(task)
-    for label in range(3):
-        T = task.features(label)
-        v, direction = repair(label, np.random.default_rng(label).normal(size=4))
-        slack = T @ direction
-        free = slack > 0.5
-        assert (slack[free] >= 1 - 1e-9).all()
-        np.testing.assert_allclose(slack[~free], 0, atol=1e-9)
-        np.testing.assert_allclose((T @ v)[~free], 0, atol=1e-9)
 
 
 def machines(X, Y, rho, loss):

@@ -21,7 +21,7 @@ OPERATIONS = {
     ("get", "/v1/models"): {503},
     ("get", "/v1/models/{name}"): {404, 503},
     ("put", "/v1/models/{name}"): {408, 409, 413, 415, 422, 503, 507},
-    ("delete", "/v1/models/{name}"): {404, 503},
+    ("delete", "/v1/models/{name}"): {404, 409, 422, 503},
     ("get", "/v1/models/{name}/metrics"): {404, 409, 422, 503},
     ("get", "/v1/models/{name}/metrics/history"): {404, 409, 422, 503},
     ("get", "/v1/models/{name}/metrics/reliability"): {404, 409, 422, 503},

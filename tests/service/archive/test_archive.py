@@ -475,3 +475,33 @@ async def test_a_log_that_lost_its_end_goes_on_in_a_timeline_of_its_own(place: F
         assert bytes(await store.snapshots.get(record, snapshot.position) or b"") == list(states.values())[-1]
         await store.close()
     await older.fleet.end()
+
+
+@pytest.mark.parametrize("begin", ["start", "now"])
+async def test_a_follower_follows_the_restored_leader(begin: str, place: FilePlace, new_store: Make) -> None:
+    origin = await begun(new_store("redis"), place)
+    await origin.registry.create(Fleet.spec())
+    await origin.learn(6)
+    leader = await origin.replica()
+    spec = Fleet.spec("f", algorithm="salt")
+    given = await leader.begin_follower(spec, from_start=begin == "start", until=None)
+    follower = await origin.registry.create(*given)
+    await origin.learn(5)
+    await follower.reach(leader.position, 60)
+    await origin.shipper.ship()
+    make = new_store("sqlite")
+    store = await opened(make)
+    with pytest.raises(RestoreRefused):
+        await restore(place, store, Settings(), model="f")
+    await restore(place, store, Settings())
+    await store.close()
+    other = await begun(make, place)
+    restored = await other.replica("f")
+    await restored.reach(leader.position, 60)
+    assert isinstance(follower, Replica)
+    assert same(restored.model, follower.model)
+    await other.learn(2)
+    assert await restored.reach((await other.replica()).position, 60)
+    assert restored.model.updates == follower.model.updates + 2
+    await other.fleet.end()
+    await origin.fleet.end()

@@ -172,7 +172,7 @@ async def test_hashed_features_are_no_rows(sqlite_stream: Stream) -> None:
 
 @here
 async def test_the_last_rows_in_the_order_of_the_log(stream: Stream) -> None:
-    await stream.create(scaling="standard")
+    await stream.create()
     await stream.learn((named(a=1, b=2), ["x"]), (named(c=3), ["y", "x"]))
     await stream.snapshot()
     last = await stream.learn((named(b=-1, d=0.5), []), (named(a=4, b=0), ["z"]))
@@ -297,21 +297,6 @@ async def test_what_was_refused_or_repeated_is_no_row(sqlite_stream: Stream) -> 
     counts, dataset = await sqlite_stream.rows(10)
     assert told(dataset) == [({"a": 1}, {"x"}), ({"a": 4}, {"y"})]
     assert (counts.partial, counts.rolled_back) == (0, 0)
-
-
-@here
-async def test_what_was_rolled_back_is_no_row(stream: Stream) -> None:
-    await stream.create()
-    await stream.learn((named(a=1), ["x"]))
-    back = await stream.snapshot()
-    await stream.learn((named(b=2), ["y"]), (named(c=2), ["y"]))
-    await stream.append(Rollback(back, "log"))
-    await stream.learn((named(d=3), ["z"]))
-    counts, dataset = await stream.rows(10)
-    assert told(dataset) == [({"a": 1}, {"x"}), ({"d": 3}, {"z"})]
-    columns = (("a", "b", "c", "d"), ("x", "y", "z"))
-    assert (dataset.names, dataset.label_names) == columns, "those of the model, where a rollback keeps the names"
-    assert counts.rolled_back == 2
 
 
 @here

@@ -103,7 +103,7 @@ def test_a_fit_goes_on_within_and_after_its_folds(place):
 def test_a_fold_that_cannot_be_learnt_leaves_the_model_without_thresholds(place):
     views = {"sound": np.hstack([DATA.X[:, :3]] * 20), "text": np.hstack([DATA.X] * 20)}
     (place / "data").write_bytes(Dataset(views, DATA.Y, DATA.label_names).to_bytes())
-    params = {"n_components": 100, "limit_components": False, "max_iter": 2}
+    params = {"n_components": 100, "max_iter": 2}
     told = work(place, trainer="lsa_mml", params=params, rows=ALL)
     texts = [said["text"] for event, said in told if event == "log"]
     assert any(text.startswith("neither thresholds nor probabilities: a fold cannot be learnt") for text in texts)
@@ -313,17 +313,6 @@ def test_a_fit_with_weights_is_that_of_the_estimator(weighted, trainer):
     (weighted / "data").write_bytes(DATA.to_bytes())
     work(weighted, trainer=trainer, rows=ALL, segment_work=1e9)
     assert estimator(weighted) != expected.to_bytes()
-
-
-def test_a_fit_with_weights_goes_on_from_its_checkpoints(weighted):
-    order = {"params": {"C": 100.0, "kernel": "rbf", "tol": 1e-6}, "rows": ALL}
-    told = work(weighted, **order)
-    expected = estimator(weighted)
-    for file in [said["file"] for event, said in told if event == "checkpoint"][::7]:
-        (weighted / "checkpoint").write_bytes((weighted / file).read_bytes())
-        work(weighted, **order)
-        assert estimator(weighted) == expected
-        (weighted / "checkpoint").unlink()
 
 
 @pytest.mark.parametrize("optimise", ["none", "micro_f1"])

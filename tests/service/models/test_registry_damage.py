@@ -14,6 +14,7 @@ from starlette.testclient import TestClient
 from manylabel_service.app import create_app
 from manylabel_service.settings import Settings
 from manylabel_service.storage import open_store
+from manylabel_service.storage.sqlite.database.tables import NUMBER_BITS
 
 UPDATE = {"x": {"a": 1.0}, "y": ["b"]}
 
@@ -49,7 +50,7 @@ def damage_log(settings: Settings, name: str) -> None:
     if settings.store == "sqlite":
         with contextlib.closing(sqlite3.connect(settings.data_dir / "manylabel.sqlite3")) as connection, connection:
             ((number,),) = connection.execute("SELECT incarnation FROM models WHERE name = ?", (name,))
-            connection.execute("DELETE FROM entries WHERE key = ?", ((number << 40) + 3,))
+            connection.execute("DELETE FROM entries WHERE key = ?", ((number << NUMBER_BITS) + 3,))
             connection.execute("DELETE FROM snapshots WHERE incarnation = ?", (number,))
         return
     with redis.Redis.from_url(settings.store) as client:

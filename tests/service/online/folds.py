@@ -34,7 +34,7 @@ States = dict[str, bytes]
 
 SPECS: list[dict[str, Any]] = [
     {"algorithm": "falt", "params": {"eta": 0.5}, "text": {"min_length": 1}},  # so that letters are words of titles
-    {"algorithm": "falt", "scaling": "standard", "window": 3},
+    {"algorithm": "falt", "window": 3},
     {"algorithm": "salt", "scaling": "unit", "sources": {"machine": 0.25, "rule": 0.0}},
     {"algorithm": "kernel_falt", "params": {"budget": 4}, "text": {"min_length": 1}},
 ]
@@ -43,7 +43,7 @@ LIMITED: list[dict[str, Any]] = [
     {**spec, "limits": {kind: {"most": 2, "policy": policy} for kind, policy in policies.items()}}
     for spec, policies in (
         ({"algorithm": "falt", "scaling": "unit"}, {"features": "reject", "labels": "reject"}),
-        ({"algorithm": "salt", "scaling": "standard", "window": 3}, {"features": "hash", "labels": "reject"}),
+        ({"algorithm": "salt", "window": 3}, {"features": "hash", "labels": "reject"}),
         ({"algorithm": "falt"}, {"features": "hash", "labels": "ignore"}),
         ({"algorithm": "kernel_falt", "params": {"budget": 4}}, {"features": "ignore", "labels": "ignore"}),
     )

@@ -300,6 +300,34 @@ async def test_a_follower_that_the_history_has_left_behind_says_so(any_fleet: An
     assert 0 < again.model.updates < leader.model.updates
 
 
+async def test_a_follower_whose_leader_is_gone_says_so(any_fleet: Any) -> None:
+    registry = await any_fleet.start(**SMALL)
+    leader = await registry.create(any_fleet.spec())
+    await follow(registry, leader)
+    await any_fleet.stop(registry)
+    registry = await any_fleet.start(**SMALL, preload=False)
+    store = any_fleet.store(registry)
+    await store.models.delete(leader.record)  # by a server that was killed before it deleted the follower
+    await registry.create(any_fleet.spec())
+    with pytest.raises(ModelFailed, match="deleted"):
+        (await registry.get("f")).check_serving()
+    assert await registry.followers("m") == []
+    await registry.delete("f")
+
+
+async def test_a_fork_of_a_follower_learns(any_fleet: Any) -> None:
+    registry = await any_fleet.start(**SMALL)
+    leader = await registry.create(any_fleet.spec())
+    for n in range(6):
+        await leader.update([any_fleet.example(n)])
+    follower = await caught_up(await follow(registry, leader, algorithm="salt"), leader.position)
+    state = await follower.state_at(follower.position)
+    fork = await registry.create(state.online_spec.model_copy(update={"name": "fork"}), state)
+    assert (fork.spec.algorithm, fork.follow, fork.model.updates) == ("salt", None, 6)
+    await fork.update([any_fleet.example(7)])
+    assert (fork.model.updates, follower.model.updates) == (7, 6)
+
+
 async def test_a_follower_that_grows_beyond_the_limit_ends(any_fleet: Any) -> None:
     registry = await any_fleet.start(**SMALL, max_model_bytes=300_000)
     leader = await registry.create(any_fleet.spec())

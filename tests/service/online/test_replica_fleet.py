@@ -33,7 +33,7 @@ from manylabel_service.models import follower
 async def hosted(fleet: Any, number: int, **settings: Any) -> tuple[list[Any], list[Any]]:
     """So many registries, and the replica of model `m` in each."""
     registries = await fleet.start_several(number, **settings)
-    await registries[0].create(fleet.spec(scaling="standard"))
+    await registries[0].create(fleet.spec())
     return registries, [await registry.get("m") for registry in registries]
 
 
@@ -202,12 +202,6 @@ class TestDeletedElsewhere:
         assert new.model.updates == 0
         with pytest.raises(ModelExists):
             await registries[0].create(fleet.spec())
-
-    async def test_deleted_twice(self, fleet: Any) -> None:
-        (one, other), _ = await hosted(fleet, 2)
-        await one.delete("m")
-        with pytest.raises(ModelNotFound):
-            await other.delete("m")
 
     async def test_all_are_listed_everywhere_in_memory_or_not(self, fleet: Any) -> None:
         one, other = await fleet.start_several(2)

@@ -80,7 +80,7 @@ Learnt = tuple[tuple[int, int] | Late | Undone, ...]
 Request = Callable[[Replica], Awaitable[UpdateResult]]
 
 SPECS: dict[str, dict[str, Any]] = {
-    "falt": {"algorithm": "falt", "scaling": "standard", "window": 3},
+    "falt": {"algorithm": "falt", "window": 3},
     "salt": {"algorithm": "salt", "scaling": "unit"},
     "kernel": {"algorithm": "kernel_falt", "params": {"budget": 4}},
 }

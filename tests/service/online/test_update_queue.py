@@ -2,6 +2,7 @@
 
 import asyncio
 import math
+from typing import Any
 
 import pytest
 
@@ -9,6 +10,7 @@ from manylabel_service.errors import QueueFull
 from manylabel_service.online.state.apply import ApplyResult
 from manylabel_service.online.state.dry_run import Checked, SizeDelta
 from manylabel_service.online.state.log_entries import Update
+from manylabel_service.online.updates import update_queue
 from manylabel_service.online.updates.update_queue import TIMED_EXAMPLES, UpdateQueue
 from manylabel_service.settings import Settings
 from manylabel_service.work_rate import SLOWER
@@ -17,16 +19,16 @@ from manylabel_service.work_rate import SLOWER
 class Queue:
     """A queue whose model learns as fast as a test says, on a clock of its own."""
 
-    def __init__(self, max_queue_wait_seconds: float = 2.0) -> None:
+    def __init__(self, **settings: Any) -> None:
         self.now = 0.0
-        self.queue = UpdateQueue("m", Settings(max_queue_wait_seconds=max_queue_wait_seconds), lambda: self.now)
+        self.queue = UpdateQueue("m", Settings(**{"max_queue_wait_seconds": 2.0, **settings}), lambda: self.now)
         self._tasks: list[asyncio.Task[ApplyResult]] = []
 
-    async def put(self, n_examples: int, seconds: float = math.inf) -> asyncio.Task[ApplyResult]:
+    async def put(self, n_examples: int, seconds: float = math.inf, payload: bytes = b"") -> asyncio.Task[ApplyResult]:
         """Have an update of so many examples wait, for so long at most; raise QueueFull if it would be longer."""
         update = Update((), "log", None, False, None, None, False)
         checked = Checked(layout=None, growth=SizeDelta(examples=n_examples), known=None)
-        task = asyncio.create_task(self.queue.put(update, b"", checked, self.now + seconds))
+        task = asyncio.create_task(self.queue.put(update, payload, checked, self.now + seconds))
         await asyncio.sleep(0)
         if task.done():
             task.result()
@@ -39,6 +41,26 @@ class Queue:
         n_examples = [pending.growth.examples for pending in group]
         self.now += sum(n_examples) / examples_a_second
         self.queue.answer(group, [ApplyResult(None, learnt=n) for n in n_examples])
+
+
+async def test_an_update_that_is_larger_than_the_queue_is_taken_alone() -> None:
+    queue = Queue(max_queue_examples=3)
+    await queue.put(5)
+    with pytest.raises(QueueFull, match="3 examples"):
+        await queue.put(1)
+    queue.learn(1000)
+    await queue.put(1)
+
+
+async def test_what_was_learnt_takes_no_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(update_queue, "MAX_BYTES", 100)
+    queue = Queue()
+    for _ in range(3):
+        await queue.put(1, payload=bytes(60))
+        with pytest.raises(QueueFull, match="100 bytes"):
+            await queue.put(1, payload=bytes(60))
+        queue.learn(1000)
+    assert (queue.queue.payload_bytes, queue.queue.examples) == (0, 0)
 
 
 async def test_nothing_is_refused_before_the_rate_is_known() -> None:

@@ -19,6 +19,7 @@ from pathlib import Path
 from manylabel_service.storage import START, Entry, ModelMeta, SQLiteStore, blob_bytes, pieces_of
 from manylabel_service.storage.checksums import SEAL_BYTES
 from manylabel_service.storage.sqlite import blobs
+from manylabel_service.storage.sqlite.database.tables import NUMBER_BITS
 
 KILLS = 10
 STEADY = ("a", "b")
@@ -229,7 +230,7 @@ async def check(directory: Path, told: Told) -> int:
 def check_files(directory: Path, alive: set[int]) -> None:
     with contextlib.closing(sqlite3.connect(directory / "manylabel.sqlite3")) as connection:
         assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
-        assert {row[0] for row in connection.execute("SELECT DISTINCT key >> 40 FROM entries")} <= alive
+        assert {row[0] for row in connection.execute(f"SELECT DISTINCT key >> {NUMBER_BITS} FROM entries")} <= alive
         rows = connection.execute("SELECT incarnation, position FROM snapshots").fetchall()
         heads = [bytes(head) for (head,) in connection.execute("SELECT head FROM blobs")]
         tokens = {head[SEAL_BYTES:].split(b" ")[0].decode() for head in heads}

@@ -304,8 +304,8 @@ async def test_a_creation_that_was_given_up_is_undone(
             await store.models.create("early", b"")
     found = store.models._init
 
-    async def found_and_die(record: ModelMeta, state: bytes | None) -> None:
-        await found(record, state)
+    async def found_and_die(record: ModelMeta, state: bytes | None, at: str) -> None:
+        await found(record, state, at)
         await die()
 
     with monkeypatch.context() as patch:
@@ -326,11 +326,11 @@ async def test_who_comes_too_late_with_a_creation_is_told(
 ) -> None:
     found = store.models._init
 
-    async def slow(record: ModelMeta, state: bytes | None) -> None:
+    async def slow(record: ModelMeta, state: bytes | None, at: str) -> None:
         with monkeypatch.context() as patch:
             patch.setattr(models, "ABANDONED_SECONDS", -1)
             await other.models.purge_all()
-        await found(record, state)
+        await found(record, state, at)
 
     monkeypatch.setattr(store.models, "_init", slow)
     with pytest.raises(Exception, match="too long"):

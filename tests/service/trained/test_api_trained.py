@@ -417,7 +417,7 @@ class TestGoingOn:
         [
             ({"algorithm": "salt"}, "/algorithm"),
             ({"algorithm": "kernel_falt"}, "/algorithm"),
-            ({"scaling": "standard"}, "/scaling"),
+            ({"scaling": "minmax"}, "/scaling"),
             ({"params": {"fit_intercept": False}}, "/params/fit_intercept"),
             ({"features": ["a", "b", "d", "c"]}, "/features"),
             ({"features": 4}, "/features"),

@@ -13,7 +13,7 @@ from manylabel_clients.command.failures import Failure
 
 @dataclass(frozen=True, slots=True)
 class FeedCheckpoint:
-    """A checkpoint holds what a feed needs to be resumed exactly."""
+    """State from which a feed can resume exactly."""
 
     feed_id: str
     complete: bool
@@ -49,7 +49,7 @@ class FeedCheckpoint:
 
 
 class DigestedRows:
-    """A stream keeps a digest of the rows that it has given, and checks those that were fed before.
+    """Stream with a digest of its rows, which checks the rows that were fed before.
 
     Parameters
     ----------

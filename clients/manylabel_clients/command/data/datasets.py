@@ -21,10 +21,8 @@ from manylabel_clients.command.data.files import (
 from manylabel_clients.command.data.label_details import FILE_HELP, read_label_details
 from manylabel_clients.command.declaring import Argument, Commands, Option, group
 from manylabel_clients.command.options import (
-    DEFAULT_URL,
-    ApiKeyFile,
+    REMOTE,
     AsJson,
-    Url,
     Yes,
     confirm,
     connect,
@@ -42,20 +40,18 @@ DatasetName = Annotated[str, Argument(metavar="NAME", help="Name of the dataset.
 
 def register(app: Commands) -> None:
     """Add the commands."""
-    datasets = group(list_datasets, "datasets")
+    datasets = group(list_datasets, "datasets", REMOTE)
     datasets.add(add)
     datasets.add(show)
     datasets.add(delete)
     app.add_command(datasets)
 
 
-def list_datasets(
-    context: click.Context, as_json: AsJson = False, url: Url = DEFAULT_URL, api_key: ApiKeyFile = None
-) -> None:
+def list_datasets(context: click.Context, as_json: AsJson = False) -> None:
     """List the datasets of a server; add, show or delete one."""
     if context.invoked_subcommand is not None:
         return refuse_options_of(context, context.invoked_subcommand)
-    with connect(url, api_key) as client:
+    with connect() as client:
         found = client.datasets()
     return print_as(as_json, found, _print_all)
 
@@ -84,8 +80,6 @@ def add(
         Option(exists=True, dir_okay=False, help=f"Titles, descriptions and URIs of labels. {FILE_HELP}"),
     ] = None,
     as_json: AsJson = False,
-    url: Url = DEFAULT_URL,
-    api_key: ApiKeyFile = None,
 ) -> None:
     """Upload a labelled file for training.
 
@@ -97,7 +91,7 @@ def add(
         check_labelled(file, labels, options)
     columns = None if labels is None else label_columns(labels)
     described = None if label_details is None else read_label_details(label_details)
-    with connect(url, api_key) as client, _bar(file.stat().st_size, visible=not as_json) as report:
+    with connect() as client, _bar(file.stat().st_size, visible=not as_json) as report:
         table: dict[str, Any] = {**options.given(), "label_details": described}
         added = client.upload_dataset(
             name, file, format=format, labels=columns, train_rows=train_rows, report=report, **table
@@ -107,9 +101,9 @@ def add(
     print_as(as_json, added, lambda _: click.echo(told))
 
 
-def show(name: DatasetName, as_json: AsJson = False, url: Url = DEFAULT_URL, api_key: ApiKeyFile = None) -> None:
+def show(name: DatasetName, as_json: AsJson = False) -> None:
     """Show the details of a dataset."""
-    with connect(url, api_key) as client:
+    with connect() as client:
         found = client.dataset(name, details=True)
     print_as(as_json, found, _print)
 
@@ -117,12 +111,10 @@ def show(name: DatasetName, as_json: AsJson = False, url: Url = DEFAULT_URL, api
 def delete(
     name: DatasetName,
     yes: Yes = False,
-    url: Url = DEFAULT_URL,
-    api_key: ApiKeyFile = None,
 ) -> None:
     """Delete a dataset. Models trained on it stay."""
     confirm(f"Delete {name}?", yes)
-    with connect(url, api_key) as client:
+    with connect() as client:
         client.delete_dataset(name)
     click.echo(f"deleted {name}")
 

@@ -24,14 +24,13 @@ from manylabel_clients.command.data.files import (
 from manylabel_clients.command.declaring import Commands, Option
 from manylabel_clients.command.failures import Failure
 from manylabel_clients.command.options import (
-    DEFAULT_URL,
     PATIENT,
-    ApiKeyFile,
+    REMOTE,
     AsJson,
     BatchSize,
     ModelName,
-    Url,
     connect,
+    server_url,
 )
 from manylabel_clients.command.output.measures import print_metrics
 from manylabel_clients.command.output.text import print_json
@@ -48,7 +47,7 @@ if TYPE_CHECKING:
 
 def register(app: Commands) -> None:
     """Add the command."""
-    app.add(feed)
+    app.add(feed, common=REMOTE)
 
 
 def feed(
@@ -75,8 +74,6 @@ def feed(
     ] = False,
     batch_size: BatchSize = BATCH_SIZE,
     as_json: AsJson = False,
-    url: Url = DEFAULT_URL,
-    api_key: ApiKeyFile = None,
 ) -> None:
     """Learn a labelled file in its order, each row once.
 
@@ -86,12 +83,12 @@ def feed(
     After an interruption, --resume continues exactly: no row is left out or learnt twice. It also learns rows added to
     the file since. Checkpoints are in ~/.local/state/manylabel.
     """
-    path = checkpoint_path(url, model, file)
-    with connect(url, api_key, PATIENT) as client:
+    path = checkpoint_path(server_url(), model, file)
+    with connect(PATIENT) as client:
         handle = client.model(model)
         checkpoint = _resumed(path, file, handle) if resume else FeedCheckpoint(uuid.uuid4().hex, complete)
         stream = open_for(handle, file, labels, zero_based, TableOptions(tags, separator, ignore, text, weight, ref))
-        # Before the first row: if even the first answer is lost, its batch still has to be known again.
+        # Before the first row: even if the first response is lost, a resumed feed must recognise its batch.
         checkpoint.save(path)
         result = _run(handle, stream, checkpoint, path, batch_size, progress=not as_json)
     if as_json:

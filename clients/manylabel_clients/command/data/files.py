@@ -80,7 +80,7 @@ ZeroBased = Annotated[bool, Option("--zero-based", help="libsvm: features and la
 
 
 class TableOptions(NamedTuple):
-    """Options that say what the columns of a table or the fields of records are, beside --labels."""
+    """Options for the columns of a table or the fields of records, in addition to --labels."""
 
     tags: str | None = None
     separator: str | None = None
@@ -108,7 +108,7 @@ PLAIN = TableOptions()
 def open_for(
     model: Model, path: Path, labels: str | None, zero_based: bool, table: TableOptions = PLAIN
 ) -> "FileStream":
-    """Return a labelled file as a stream of (x, y) for a model, which says what is text.
+    """Return a labelled file as a stream of (x, y), with the text fields of a model.
 
     Raises
     ------
@@ -174,7 +174,7 @@ def read_file(path: Path, labels: str | None, zero_based: bool, table: TableOpti
 
 
 def read_rows(path: Path, labels: str | None, table: TableOptions) -> "Iterator[ExampleRow]":
-    """Yield the rows of a table or of JSON lines, also those whose labels are not known.
+    """Yield the rows of a table or of JSON lines, including rows with unknown labels.
 
     Raises
     ------
@@ -204,7 +204,7 @@ def record_format(path: str | PathLike[str]) -> str | None:
 
 
 def check_labelled(path: Path, labels: str | None, table: TableOptions) -> None:
-    """Raise a Failure if nothing says where a table has its labels."""
+    """Raise a Failure if no option names the labels of a table."""
     if record_format(path) in TABLES and labels is None and table.tags is None:
         ways = "--labels must say which columns of a CSV file are labels, or --tags which column lists them"
         raise Failure(f"{path}: {ways}")
@@ -219,7 +219,7 @@ def _options(format: str | None, labels: str | None, zero_based: bool, table: Ta
 
 @contextmanager
 def readable(path: Path | None = None) -> Iterator[None]:
-    """Turn what a reader raises over a bad file into a failure."""
+    """Convert errors of a reader into a Failure."""
     try:
         yield
     except ValueError as error:

@@ -23,7 +23,7 @@ from manylabel_clients.command.data.files import (
 from manylabel_clients.command.declaring import Argument, Commands, Option
 from manylabel_clients.command.failures import Failure
 from manylabel_clients.command.inputs import chunks
-from manylabel_clients.command.options import DEFAULT_URL, ApiKeyFile, AsJson, BatchSize, Url, connect
+from manylabel_clients.command.options import REMOTE, AsJson, BatchSize, connect
 from manylabel_clients.command.output.measures import TITLES, number
 from manylabel_clients.command.output.tables import print_table
 from manylabel_clients.command.output.text import print_json
@@ -55,7 +55,7 @@ class Compared(NamedTuple):
 
 def register(app: Commands) -> None:
     """Add the command."""
-    app.add(compare)
+    app.add(compare, common=REMOTE)
 
 
 def compare(
@@ -74,8 +74,6 @@ def compare(
     weight: WeightColumn = None,
     batch_size: BatchSize = 64,
     as_json: AsJson = False,
-    url: Url = DEFAULT_URL,
-    api_key: ApiKeyFile = None,
 ) -> None:
     """Compare two models, or two versions of one, on the same rows: metrics, and differences with 95 % intervals.
 
@@ -85,7 +83,7 @@ def compare(
 
     Example: `manylabel compare songs@1 songs@2 --data test.csv`
     """
-    with connect(url, api_key) as client:
+    with connect() as client:
         both = [_compared(client.model, text) for text in (first, second)]
         if data is None:
             facts = _of_the_stream(both)

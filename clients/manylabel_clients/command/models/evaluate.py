@@ -20,7 +20,7 @@ from manylabel_clients.command.data.files import (
 )
 from manylabel_clients.command.declaring import Commands, Option
 from manylabel_clients.command.inputs import chunks
-from manylabel_clients.command.options import DEFAULT_URL, ApiKeyFile, AsJson, BatchSize, ModelName, Url, connect
+from manylabel_clients.command.options import REMOTE, AsJson, BatchSize, ModelName, connect
 from manylabel_clients.command.output.measures import (
     measure_rows,
     print_history,
@@ -46,7 +46,7 @@ _ALL = 1_000_000
 
 def register(app: Commands) -> None:
     """Add the command."""
-    app.add(evaluate)
+    app.add(evaluate, common=REMOTE)
 
 
 def evaluate(
@@ -75,8 +75,6 @@ def evaluate(
         ),
     ] = None,
     as_json: AsJson = False,
-    url: Url = DEFAULT_URL,
-    api_key: ApiKeyFile = None,
 ) -> None:
     """Show the metrics of a model next to a baseline that predicts the most frequent labels.
 
@@ -96,7 +94,7 @@ def evaluate(
         )
     if precision is not None and not 0.0 < precision < 1.0:
         raise click.BadParameter("must be above 0 and below 1", param_hint="--precision")
-    with connect(url, api_key) as client:
+    with connect() as client:
         handle = client.model(model)
         if file is None:
             if precision is not None:
@@ -193,8 +191,8 @@ def _measured(model: Model, stream: "FileStream", batch_size: int) -> dict[str, 
         for rows in chunks(stream.examples(), batch_size):
             predictions = model.predict_many([x for x, *_ in rows], batch_size=batch_size, top=_ALL)
             if not columns:
-                # Labels the model knows come first: only they can be predicted. Those it learns from
-                # others meanwhile do not count, so that all rows are measured alike.
+                # Labels of the model come first: only they can be predicted. Labels that it learns from
+                # other updates in the meantime do not count, so all rows are evaluated alike.
                 known = predictions[0].scores.keys()
                 names = sorted(stream.labels, key=lambda name: name not in known)
                 columns = {name: column for column, name in enumerate(names)}

@@ -10,7 +10,7 @@ import click
 
 from manylabel_clients.command.declaring import Commands, Option
 from manylabel_clients.command.failures import Failure
-from manylabel_clients.command.options import DEFAULT_URL, ApiKeyFile, ModelName, Url, connect
+from manylabel_clients.command.options import REMOTE, ModelName, connect
 from manylabel_clients.command.output.tables import print_text
 from manylabel_clients.command.output.text import human_size
 from manylabel_clients.command.private import private
@@ -23,7 +23,7 @@ FORMS = ("onnx", "python", "json")
 
 def register(app: Commands) -> None:
     """Add the command."""
-    app.add(export_model)
+    app.add(export_model, common=REMOTE)
 
 
 def export_model(
@@ -44,8 +44,6 @@ def export_model(
         str | None,
         Option(help="Snapshot of an online model, by name or position. Default: the current state."),
     ] = None,
-    url: Url = DEFAULT_URL,
-    api_key: ApiKeyFile = None,
 ) -> None:
     """Write a linear model, with its record parsing, scaling and thresholds, to a file that predicts without a server.
 
@@ -59,7 +57,7 @@ def export_model(
     require("manylabel export-model", "onnx" if to == "onnx" else "core")
     from manylabel_clients.export.portable import CannotExport
 
-    with connect(url, api_key) as client:
+    with connect() as client:
         handle = client.model(model)
         try:
             data = _written(_portable(handle, version, snapshot), to)
@@ -91,7 +89,7 @@ def _portable(model: Model, version: int | None, snapshot: str | None) -> dict[s
 
 
 def _state(model: Model, snapshot: str | None, position: str) -> bytes:
-    """Return a snapshot; without one, the present state, of which one is taken if there is none."""
+    """Return a snapshot; by default the current state, of which a snapshot is taken if there is none."""
     if snapshot is not None:
         return model.download_snapshot(snapshot)
     if any(one.position == position for one in model.snapshots()):

@@ -9,7 +9,7 @@ import click
 
 from manylabel_clients.command.declaring import Option
 from manylabel_clients.command.failures import Failure
-from manylabel_clients.command.options import DEFAULT_URL, ApiKeyFile, AsJson, ModelName, Url, connect
+from manylabel_clients.command.options import AsJson, ModelName, connect
 from manylabel_clients.command.output.tables import print_table, print_text
 from manylabel_clients.command.output.text import as_json as in_json
 from manylabel_clients.command.output.text import print_as
@@ -39,11 +39,9 @@ def predictions(
     order: Annotated[str, Option(help="Order: newest or uncertainty; review: only those that need review.")] = ORDER,
     limit: Annotated[int, Option(min=1, max=MAX_ASKED, help="Maximum number of predictions.")] = 20,
     as_json: AsJson = False,
-    url: Url = DEFAULT_URL,
-    api_key: ApiKeyFile = None,
 ) -> None:
     """List stored predictions without labels, most uncertain first."""
-    with connect(url, api_key) as client:
+    with connect() as client:
         page = client.model(name).predictions(order=order, limit=limit)
     print_as(as_json, page, _print_page)
 
@@ -56,7 +54,7 @@ def _print_page(page: UnlabelledPage) -> None:
 
 
 class LabelLoop:
-    """A loop that shows kept predictions to a person, asks for their labels, and sends them some at a time.
+    """Loop that shows stored predictions to a person, asks for their labels, and sends them in batches.
 
     Parameters
     ----------
@@ -86,7 +84,7 @@ class LabelLoop:
         return [one for one in page.predictions if one.id not in self._done][: self._send_every]
 
     def _ask(self, batch: list[UnlabelledPrediction]) -> tuple[dict[str, list[str]], bool]:
-        """Return the answers by id, and whether the person goes on."""
+        """Return the labels by id, and whether the person continues."""
         answers: dict[str, list[str]] = {}
         place = 0
         while place < len(batch):
@@ -126,7 +124,7 @@ class LabelLoop:
 
 
 def _read() -> str | None:
-    """Return what a person types in a line; None at the end of it all."""
+    """Return the next typed line; None at the end of the input."""
     click.echo("labels> ", nl=False)
     sys.stdout.flush()
     line = sys.stdin.readline()
@@ -134,7 +132,7 @@ def _read() -> str | None:
 
 
 def _labels(typed: str, shown: UnlabelledPrediction) -> list[str]:
-    """Return the labels that were typed, each once; says which the model does not know."""
+    """Return the typed labels without duplicates; report those that the model does not know."""
     if not typed:
         return shown.labels
     if typed == "-":

@@ -8,7 +8,7 @@ import click
 
 from manylabel_clients.command.data.label_details import FILE_HELP, read_label_details
 from manylabel_clients.command.declaring import Argument, Option
-from manylabel_clients.command.options import DEFAULT_URL, ApiKeyFile, AsJson, ModelName, Url, connect
+from manylabel_clients.command.options import AsJson, ModelName, connect
 from manylabel_clients.command.output.measures import number
 from manylabel_clients.command.output.tables import print_table
 from manylabel_clients.command.output.text import print_as
@@ -26,11 +26,9 @@ def labels(
     limit: Annotated[int, Option(min=1, max=1000, help="Maximum number of labels.")] = 50,
     version: Annotated[int | None, Option(min=1, help="Version of a trained model. Default: the served one.")] = None,
     as_json: AsJson = False,
-    url: Url = DEFAULT_URL,
-    api_key: ApiKeyFile = None,
 ) -> None:
     """List the labels of a model with their frequency and metrics."""
-    with connect(url, api_key) as client:
+    with connect() as client:
         model = client.model(name)
         page = model.labels(sort=sort, descending=not ascending, offset=offset, limit=limit, version=version)
     print_as(as_json, page, _print)
@@ -50,8 +48,6 @@ def describe_labels(
             help=f"{FILE_HELP} An empty cell leaves a field unchanged; null in JSON removes it.",
         ),
     ] = None,
-    url: Url = DEFAULT_URL,
-    api_key: ApiKeyFile = None,
 ) -> None:
     """Set titles, descriptions and URIs of labels. Unknown labels are declared.
 
@@ -62,7 +58,7 @@ def describe_labels(
     if (file is None) == (label is None) or (file is None) == (not edit):
         raise click.UsageError("name a label and give --title, --description or --uri; or give --file alone")
     edits = {str(label): edit} if file is None else read_label_details(file)
-    with connect(url, api_key) as client:
+    with connect() as client:
         client.model(name).describe_labels(edits)
     click.echo(f"{len(edits):,} {'label' if len(edits) == 1 else 'labels'} described")
 
@@ -70,15 +66,13 @@ def describe_labels(
 def set_groups(
     name: ModelName,
     file: Annotated[Path, Argument(exists=True, dir_okay=False, help=GROUPS_HELP)],
-    url: Url = DEFAULT_URL,
-    api_key: ApiKeyFile = None,
 ) -> None:
     """Replace the groups and parents of a model's labels. Unknown labels are declared.
 
     Example: `manylabel models set-groups tags groups.json`
     """
     given = read_groups(file)
-    with connect(url, api_key) as client:
+    with connect() as client:
         client.model(name).set_groups(given["groups"], given["parents"])
     click.echo(f"{name} has {len(given['groups']):,} groups and {len(given['parents']):,} labels with a parent now")
 
@@ -95,8 +89,6 @@ def set_promise(
     ] = 0.02,
     audit_rate: Annotated[float, Option(help="Share of settled examples that are sent to review for audits.")] = 0.05,
     end: Annotated[bool, Option("--end", help="Promise nothing from here on.")] = False,
-    url: Url = DEFAULT_URL,
-    api_key: ApiKeyFile = None,
 ) -> None:
     """Promise a precision of a model: predictions say which labels may be applied unseen, and what needs review.
 
@@ -104,7 +96,7 @@ def set_promise(
     """
     if (precision is None) != end:
         raise click.UsageError("Give either --precision or --end.")
-    with connect(url, api_key) as client:
+    with connect() as client:
         client.model(name).set_promise(
             precision, settled=None if review_all else settled, missed=missed, audit_rate=audit_rate
         )
@@ -133,11 +125,9 @@ def rename_label(
     name: ModelName,
     label: Annotated[str, Argument(help="Current name.")],
     to: Annotated[str, Argument(help="New name.")],
-    url: Url = DEFAULT_URL,
-    api_key: ApiKeyFile = None,
 ) -> None:
     """Rename a label of a model; everything learnt about it stays."""
-    with connect(url, api_key) as client:
+    with connect() as client:
         client.model(name).rename_label(label, to)
     click.echo(f"{label} is {to} now")
 
@@ -146,11 +136,9 @@ def merge_label(
     name: ModelName,
     label: Annotated[str, Argument(help="Label to merge.")],
     into: Annotated[str, Argument(help="Label that keeps learning under both names.")],
-    url: Url = DEFAULT_URL,
-    api_key: ApiKeyFile = None,
 ) -> None:
     """Merge a label of a model into another: it is retired, and updates that name it teach the other label."""
-    with connect(url, api_key) as client:
+    with connect() as client:
         client.model(name).merge_label(label, into)
     click.echo(f"{label} is merged into {into}")
 
@@ -158,11 +146,9 @@ def merge_label(
 def retire_label(
     name: ModelName,
     label: Annotated[str, Argument(help="Label.")],
-    url: Url = DEFAULT_URL,
-    api_key: ApiKeyFile = None,
 ) -> None:
     """Retire a label: the model no longer learns or predicts it."""
-    with connect(url, api_key) as client:
+    with connect() as client:
         client.model(name).retire_label(label)
     click.echo(f"{label} is retired")
 
@@ -170,11 +156,9 @@ def retire_label(
 def pause_label(
     name: ModelName,
     label: Annotated[str, Argument(help="Label.")],
-    url: Url = DEFAULT_URL,
-    api_key: ApiKeyFile = None,
 ) -> None:
     """Pause a label: the model does not learn or predict it until it is resumed."""
-    with connect(url, api_key) as client:
+    with connect() as client:
         client.model(name).pause_label(label)
     click.echo(f"{label} is paused")
 
@@ -182,11 +166,9 @@ def pause_label(
 def resume_label(
     name: ModelName,
     label: Annotated[str, Argument(help="Label.")],
-    url: Url = DEFAULT_URL,
-    api_key: ApiKeyFile = None,
 ) -> None:
     """Resume a paused label with what was learnt before the pause."""
-    with connect(url, api_key) as client:
+    with connect() as client:
         client.model(name).resume_label(label)
     click.echo(f"{label} is resumed")
 

@@ -10,11 +10,9 @@ from manylabel_clients.command.declaring import Argument, Commands, Option, grou
 from manylabel_clients.command.models import label_next, plot, versions
 from manylabel_clients.command.models import labels as labels_command
 from manylabel_clients.command.options import (
-    DEFAULT_URL,
-    ApiKeyFile,
+    REMOTE,
     AsJson,
     ModelName,
-    Url,
     Yes,
     confirm,
     connect,
@@ -27,7 +25,7 @@ from manylabel_clients.command.output.text import print_as
 
 def register(app: Commands) -> None:
     """Add the commands."""
-    models = group(list_models, "models")
+    models = group(list_models, "models", REMOTE)
     models.add(create)
     models.add(fork)
     models.add(show)
@@ -48,13 +46,11 @@ def register(app: Commands) -> None:
     app.add_command(models)
 
 
-def list_models(
-    context: click.Context, as_json: AsJson = False, url: Url = DEFAULT_URL, api_key: ApiKeyFile = None
-) -> None:
+def list_models(context: click.Context, as_json: AsJson = False) -> None:
     """List the models of a server; create, show or delete one."""
     if context.invoked_subcommand is not None:
         return refuse_options_of(context, context.invoked_subcommand)
-    with connect(url, api_key) as client:
+    with connect() as client:
         models = client.models()
     return print_as(as_json, models, print_models)
 
@@ -69,7 +65,7 @@ def create(
         list[str] | None,
         Option(metavar="NAME=VALUE", help="Parameter of the algorithm, such as eta=0.5. Repeatable."),
     ] = None,
-    scaling: Annotated[str | None, Option(help="Scaling: auto, none, unit or standard.")] = None,
+    scaling: Annotated[str | None, Option(help="Scaling: auto, none or unit.")] = None,
     missing: Annotated[
         str | None, Option(help="Replacement of a missing quantity: mean (with scaling auto) or zero.")
     ] = None,
@@ -119,14 +115,12 @@ def create(
         Option(metavar="TIME|POSITION", help="With --follow: last time or position to learn. Default: no end."),
     ] = None,
     as_json: AsJson = False,
-    url: Url = DEFAULT_URL,
-    api_key: ApiKeyFile = None,
 ) -> None:
     """Create a model.
 
     Example: `manylabel models create tags --algorithm salt --param eta=0.5 --scaling unit`
     """
-    with connect(url, api_key) as client:
+    with connect() as client:
         model = client.create_model(
             name,
             algorithm=algorithm,
@@ -143,7 +137,7 @@ def create(
             follow=_follow(follow, start, until),
             **({} if groups is None else labels_command.read_groups(groups)),
         )
-        if follow is not None and not as_json:  # it may be catching up for long
+        if follow is not None and not as_json:  # it may need long to catch up
             click.echo(f"created {name}, which follows {follow}")
             return
         status = model.status()
@@ -166,21 +160,19 @@ def fork(
         Option(metavar="TIME|POSITION", help="A time with an offset, or a position of the log. Default: now."),
     ] = None,
     as_json: AsJson = False,
-    url: Url = DEFAULT_URL,
-    api_key: ApiKeyFile = None,
 ) -> None:
     """Create a model that begins as another model was at a time or position.
 
     Example: `manylabel models fork tags-before tags --at 2026-11-27T10:03:00Z`
     """
-    with connect(url, api_key) as client:
+    with connect() as client:
         status = client.fork_model(name, source, at).status()
     print_as(as_json, status, lambda _: click.echo(f"created {name}, as {source} was"))
 
 
-def show(name: ModelName, as_json: AsJson = False, url: Url = DEFAULT_URL, api_key: ApiKeyFile = None) -> None:
+def show(name: ModelName, as_json: AsJson = False) -> None:
     """Show the settings, size and metrics of a model."""
-    with connect(url, api_key) as client:
+    with connect() as client:
         status = client.model(name).status()
     print_as(as_json, status, print_status)
 
@@ -189,12 +181,10 @@ def delete(
     name: ModelName,
     followers: Annotated[bool, Option("--followers", help="Delete the models that follow it too.")] = False,
     yes: Yes = False,
-    url: Url = DEFAULT_URL,
-    api_key: ApiKeyFile = None,
 ) -> None:
     """Delete a model and its log. This cannot be undone."""
     confirm(f"Delete {name} and all it has learnt?", yes)
-    with connect(url, api_key) as client:
+    with connect() as client:
         client.model(name).delete(followers=followers)
     click.echo(f"deleted {name}")
 

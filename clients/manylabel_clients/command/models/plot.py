@@ -7,7 +7,7 @@ import click
 
 from manylabel_clients.command.declaring import Option
 from manylabel_clients.command.failures import Failure
-from manylabel_clients.command.options import DEFAULT_URL, ApiKeyFile, ModelName, Url, connect
+from manylabel_clients.command.options import ModelName, connect
 
 KINDS = ("label-scores", "label-correlation", "view-weights", "convergence")
 """Kinds of plots in `manylabel_clients.plots`, copied because importing it loads NumPy."""
@@ -25,8 +25,6 @@ def plot(
             help="File to write: PNG, SVG or PDF by its extension. Default: MODEL-KIND.png.",
         ),
     ] = None,
-    url: Url = DEFAULT_URL,
-    api_key: ApiKeyFile = None,
 ) -> None:
     """Plot a trained model. Needs matplotlib: the extra plots.
 
@@ -39,7 +37,7 @@ def plot(
     out = out or Path(f"{name}-{kind}.png")
     if out.suffix.lower().removeprefix(".") not in plots.FORMATS:
         raise click.BadParameter(f"must end in .{', .'.join(plots.FORMATS)}, not {str(out)!r}", param_hint="--out")
-    with connect(url, api_key) as client:
+    with connect() as client:
         detail = client.model(name).detail(version)
     try:
         plots.save(plots.KINDS[kind](detail, name), out)

@@ -7,7 +7,7 @@ import click
 from manylabel_clients.command.data.files import Ignore, LabelColumns, Separator, TableOptions, Tags, Text
 from manylabel_clients.command.declaring import Commands, Option
 from manylabel_clients.command.inputs import chunks, placed, read_items
-from manylabel_clients.command.options import DEFAULT_URL, ApiKeyFile, AsJson, BatchSize, Input, ModelName, Url, connect
+from manylabel_clients.command.options import REMOTE, AsJson, BatchSize, Input, ModelName, connect
 from manylabel_clients.command.output.models import label_texts, print_explanations, print_prediction
 from manylabel_clients.command.output.text import print_json
 from manylabel_clients.http.resources.predictions import Prediction
@@ -15,7 +15,7 @@ from manylabel_clients.http.resources.predictions import Prediction
 
 def register(app: Commands) -> None:
     """Add the command."""
-    app.add(predict)
+    app.add(predict, common=REMOTE)
 
 
 def predict(
@@ -43,8 +43,6 @@ def predict(
         bool, Option("--keep-record", help="Like --keep, and store the example itself for the person who labels it.")
     ] = False,
     as_json: AsJson = False,
-    url: Url = DEFAULT_URL,
-    api_key: ApiKeyFile = None,
 ) -> None:
     """Predict the labels of examples: a table for one, a line for each of many.
 
@@ -54,7 +52,7 @@ def predict(
     Example: `manylabel predict tags '{"x": {"word=cat": 1}}'`
     """
     done = 0
-    with connect(url, api_key) as client:
+    with connect() as client:
         for chunk in chunks(read_items(source, False, labels, TableOptions(tags, separator, ignore, text)), batch_size):
             with placed(chunk):
                 xs = [item.x for item in chunk]

@@ -6,7 +6,7 @@ from typing import Annotated
 import click
 
 from manylabel_clients.command.declaring import Argument, Commands, Option
-from manylabel_clients.command.options import DEFAULT_URL, ApiKeyFile, AsJson, ModelName, Url, Yes, confirm, connect
+from manylabel_clients.command.options import REMOTE, AsJson, ModelName, Yes, confirm, connect
 from manylabel_clients.command.output.tables import print_table
 from manylabel_clients.command.output.text import human_size, print_as, short_time
 from manylabel_clients.http.resources.snapshots import Snapshot
@@ -17,9 +17,9 @@ MAX_ENTRIES = 10_000
 
 def register(app: Commands) -> None:
     """Add the commands."""
-    app.add(snapshots)
-    app.add(rollback)
-    app.add(log)
+    app.add(snapshots, common=REMOTE)
+    app.add(rollback, common=REMOTE)
+    app.add(log, common=REMOTE)
 
 
 def snapshots(
@@ -32,8 +32,6 @@ def snapshots(
         Option(metavar="SNAPSHOT", help="Delete a manual snapshot, by its name or position."),
     ] = None,
     as_json: AsJson = False,
-    url: Url = DEFAULT_URL,
-    api_key: ApiKeyFile = None,
 ) -> None:
     """List the snapshots of a model, newest first; take one, or delete one.
 
@@ -43,7 +41,7 @@ def snapshots(
         raise click.BadParameter("either --take or --delete", param_hint="--delete")
     if not take and (name or note):
         raise click.BadParameter("only with --take", param_hint="--name" if name else "--note")
-    with connect(url, api_key) as client:
+    with connect() as client:
         handle = client.model(model)
         if take:
             taken = handle.take_snapshot(name, note)
@@ -64,8 +62,6 @@ def rollback(
     ] = None,
     yes: Yes = False,
     as_json: AsJson = False,
-    url: Url = DEFAULT_URL,
-    api_key: ApiKeyFile = None,
 ) -> None:
     """Return the model to a snapshot, or to any time or position: it forgets what it has learnt since.
 
@@ -76,7 +72,7 @@ def rollback(
     to = snapshot if at is None else at
     assert to is not None
     confirm(f"Forget what {model} has learnt since {to}?", yes)
-    with connect(url, api_key) as client:
+    with connect() as client:
         done = client.model(model).rollback(to)
     print_as(
         as_json,
@@ -93,14 +89,12 @@ def log(
     to: Annotated[
         str | None, Option(metavar="TIME|POSITION", help="Entries up to this position or time, which is included.")
     ] = None,
-    url: Url = DEFAULT_URL,
-    api_key: ApiKeyFile = None,
 ) -> None:
     """Write the log of a model to the standard output, a line of JSON for each entry, the earliest first.
 
     Example: `manylabel log tags --from 2026-11-27T00:00:00Z > tuesday.ndjson`
     """
-    with connect(url, api_key) as client:
+    with connect() as client:
         handle = client.model(model)
         while entries := handle.log(start, to, MAX_ENTRIES):
             for entry in entries:

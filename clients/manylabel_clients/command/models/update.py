@@ -21,14 +21,12 @@ from manylabel_clients.command.failures import Failure
 from manylabel_clients.command.inputs import Item, chunks, placed, read_items, read_truths
 from manylabel_clients.command.models.label_next import ORDER, LabelLoop
 from manylabel_clients.command.options import (
-    DEFAULT_URL,
     PATIENT,
-    ApiKeyFile,
+    REMOTE,
     AsJson,
     BatchSize,
     Input,
     ModelName,
-    Url,
     connect,
 )
 from manylabel_clients.command.output.text import print_as
@@ -38,8 +36,8 @@ from manylabel_clients.http.resources.predictions import Updated
 
 def register(app: Commands) -> None:
     """Add the commands."""
-    app.add(update)
-    app.add(label)
+    app.add(update, common=REMOTE)
+    app.add(label, common=REMOTE)
 
 
 Key = Annotated[
@@ -61,14 +59,12 @@ def update(
     batch_size: BatchSize = 64,
     key: Key = None,
     as_json: AsJson = False,
-    url: Url = DEFAULT_URL,
-    api_key: ApiKeyFile = None,
 ) -> None:
     """Learn examples with their true labels. An example may have a "weight" and a "ref".
 
     Example: `manylabel update tags '{"x": {"word=cat": 1}, "y": ["pets"]}'`
     """
-    with connect(url, api_key, PATIENT) as client:
+    with connect(PATIENT) as client:
         items = read_items(source, True, labels, TableOptions(tags, separator, ignore, text, weight, ref))
         learnt, receipt = _send(client.model(model).update_many, items, batch_size, key or uuid.uuid4().hex)
     print_as(as_json, receipt, lambda receipt: _print(model, learnt, "example", receipt))
@@ -92,8 +88,6 @@ def label(
         ),
     ] = 10,
     as_json: AsJson = False,
-    url: Url = DEFAULT_URL,
-    api_key: ApiKeyFile = None,
 ) -> None:
     """Label stored predictions (`manylabel predict --keep-record`), in the terminal or from INPUT.
 
@@ -105,9 +99,9 @@ def label(
     Example: `manylabel label tags '{"id": "01KAHZY4T00000000000000000", "y": ["pets"]}'`
     """
     if source is None:
-        with connect(url, api_key, PATIENT) as client:
+        with connect(PATIENT) as client:
             return LabelLoop(client.model(model), order, send_every).run()
-    with connect(url, api_key, PATIENT) as client:
+    with connect(PATIENT) as client:
         send = client.model(model).label_many
         told, receipt = _send(send, read_truths(source), batch_size, key or uuid.uuid4().hex)
     return print_as(as_json, receipt, lambda receipt: _print(model, told, "stored prediction", receipt))

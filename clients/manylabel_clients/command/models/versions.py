@@ -5,7 +5,7 @@ from typing import Annotated
 import click
 
 from manylabel_clients.command.declaring import Argument, Option
-from manylabel_clients.command.options import DEFAULT_URL, ApiKeyFile, AsJson, ModelName, Url, connect
+from manylabel_clients.command.options import AsJson, ModelName, connect
 from manylabel_clients.command.output.jobs import data_text
 from manylabel_clients.command.output.tables import print_table, print_text
 from manylabel_clients.command.output.text import human_size, print_as, short_time
@@ -15,9 +15,9 @@ MEASURE = "micro_f1"
 """Metric shown in the list."""
 
 
-def versions(name: ModelName, as_json: AsJson = False, url: Url = DEFAULT_URL, api_key: ApiKeyFile = None) -> None:
+def versions(name: ModelName, as_json: AsJson = False) -> None:
     """List the versions of a trained model."""
-    with connect(url, api_key) as client:
+    with connect() as client:
         found = client.model(name).versions()
     columns = ("version", "trainer", "data", "scaling", "created", "converged", "rows", "size", "micro-F1")
     print_as(as_json, found, lambda found: _print(columns, found))
@@ -28,17 +28,15 @@ def promote(
     version: Annotated[int, Argument(min=1, help="Number of the version.")],
     force: Annotated[bool, Option("--force", help="Serve it even if its features or scaling differ.")] = False,
     as_json: AsJson = False,
-    url: Url = DEFAULT_URL,
-    api_key: ApiKeyFile = None,
 ) -> None:
     """Serve a version of a model; promoting an earlier one switches back."""
-    with connect(url, api_key) as client:
+    with connect() as client:
         done = client.model(name).promote(version, force=force)
     print_as(as_json, done, lambda done: click.echo(f"{name} {_served(done)}"))
 
 
 def _served(done: Promoted) -> str:
-    """Return what is served now, and what was before."""
+    """Return the served version and the previous one."""
     if done.previous == done.version:
         return f"already serves version {done.version}"
     return f"serves version {done.version}" + ("" if done.previous is None else f"; before: version {done.previous}")

@@ -91,14 +91,14 @@ def _plain(value: Any) -> str:
 
 
 def data_text(data: dict[str, Any]) -> str:
-    """Return what a job or a version was trained on, in words."""
+    """Return a description of the training data of a job or a version."""
     if "stream" in data:
         return f"the last {data['last']:,} examples of {data['stream']}"
     return f"{data['dataset']} ({data['split']})" if data.get("split") else str(data["dataset"])
 
 
 def _type(schema: dict[str, Any]) -> str:
-    """Return what a JSON schema allows, in a few words."""
+    """Return a short description of a JSON schema."""
     if "anyOf" in schema:
         return " or ".join(dict.fromkeys(_type(one) for one in schema["anyOf"]))
     if "enum" in schema or "const" in schema:

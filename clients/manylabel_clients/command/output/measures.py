@@ -64,7 +64,7 @@ def print_by_seen(by_seen: BySeen) -> None:
 
 
 def print_promise(account: Mapping[str, Any]) -> None:
-    """Print the account of a promise of precision: what was applied unseen, what is left, and how far it could go."""
+    """Print the account of a promise of precision: labels applied unseen, remaining ones, and possible coverage."""
     total, last, gate, settled = (account[part] for part in ("total", "last_1000", "gate", "settled_gate"))
     wrong = f"wrong {total['wrong']:,}{_of(total['wrong'], total['applied'])}"
     print_facts(
@@ -156,7 +156,7 @@ def _last(metrics: Metrics) -> str:
 
 
 def print_drift(drift: Drift) -> None:
-    """Print the drift alarms, those of single labels by their number."""
+    """Print the drift alarms; labels in order of their number of alarms."""
     ranked = sorted(drift.labels.items(), key=lambda label: -label[1].alarms)
     detectors = [("(all labels)", drift), *ranked[:MAX_LABELS]]
     rows = [(name, f"{one.alarms:,}", "never" if one.last is None else f"{one.last:,}") for name, one in detectors]

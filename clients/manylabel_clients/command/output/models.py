@@ -29,7 +29,7 @@ def _row(model: AnySummary) -> tuple[str, ...]:
         measure += ", not converged" if model.converged is False else ""
         counts = (f"{count:,}" for count in (model.labels, model.features))
         return (model.name, f"{model.algorithm} ({model.trainer})", "", *counts, human_size(model.bytes), measure)
-    if not isinstance(model, ModelStatus):  # not loaded on the server, which then has no counts
+    if not isinstance(model, ModelStatus):  # not in the memory of the server, which then has no counts
         return (model.name, model.algorithm, "", "", "", "", "")
     counts = (f"{count:,}" for count in (model.updates, model.labels, model.features))
     micro_f1 = number(model.metrics.cumulative.micro_f1) if model.updates else ""
@@ -103,7 +103,7 @@ def _limits(status: ModelStatus) -> Iterator[str]:
 
 
 def text_facts(text: dict[str, Any]) -> str:
-    """Return the fields that are text, and what was chosen of the rest."""
+    """Return the text fields and the other text options."""
     fields = text.get("fields")
     named = ", ".join(fields) if fields else "no field" if fields == [] else ""
     long = f"strings of more than {text['longer_than']:,} characters" if text.get("longer_than") is not None else ""

@@ -36,14 +36,14 @@ def print_table(
 
 
 def print_text(text: str, indent: str = "") -> None:
-    """Print a sentence, on as many lines as it takes."""
+    """Print a wrapped sentence."""
     width = terminal_width()
     for line in [text] if width is None else wrapped(text, max(1, width - len(indent))):
         click.echo(indent + line)
 
 
 def print_facts(facts: Mapping[str, str]) -> None:
-    """Print a line for each fact that there is, or as many as it takes."""
+    """Print each fact that has a value, wrapped below itself."""
     for name, fact in facts.items():
         if fact:
             _print_fact(name, fact, INDENT, terminal_width())
@@ -54,7 +54,7 @@ def _longest_word(cell: str) -> int:
 
 
 def _shared(least: list[int], most: list[int], room: int) -> list[int]:
-    """Return the widths of columns: what is missing for all that they have, those give that have most to spare."""
+    """Return the widths of columns; if space is short, the widest columns shrink."""
     widths = list(most)
     while sum(widths) > room:
         spare = [width - lowest for width, lowest in zip(widths, least, strict=True)]
@@ -95,7 +95,7 @@ def _print_fact(name: str, fact: str, indent: int, width: int | None) -> None:
     lines = [fact] if width is None else list(wrapped(fact, max(1, width - indent)))
     for number, line in enumerate(lines):
         room = indent if width is None else min(indent, max(2, width - display_width(line)))
-        if number == 0 and room < indent:  # one long word, in a line of its own
+        if number == 0 and room < indent:  # one long word on its own line
             click.echo(name)
             name = ""
         click.echo(f"{'' if number else name:<{room}}{line}")

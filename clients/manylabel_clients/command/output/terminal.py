@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 
 def terminal_width() -> int | None:
-    """Return how many columns there are to print in; None for as many as it takes: a file, or another program.
+    """Return the width of the terminal in columns; None, for any width, if the output is a file or a pipe.
 
     COLUMNS says so for these too, as it does for other commands.
     """
@@ -19,7 +19,7 @@ def terminal_width() -> int | None:
 
 
 def display_width(text: str) -> int:
-    """Return how many columns a text takes: two for a wide character, none for one that goes on top of another."""
+    """Return the width of a text in columns: two for a wide character, none for a combining one."""
     return len(text) if text.isascii() else sum(map(_character_width, text))
 
 
@@ -37,7 +37,7 @@ def printable(text: str) -> str:
 
 
 def wrapped(text: str, width: int) -> Iterator[str]:
-    """Yield the lines of a text that is broken between words; a word that is wider has a line of its own."""
+    """Yield the lines of a text wrapped between words; a longer word has its own line."""
     line = ""
     for word in text.split(" "):
         longer = f"{line} {word}" if line else word

@@ -6,7 +6,7 @@ from typing import Annotated
 import click
 
 from manylabel_clients.command.declaring import Commands, Option
-from manylabel_clients.command.options import DEFAULT_URL, ApiKeyFile, AsJson, Url, connect
+from manylabel_clients.command.options import REMOTE, AsJson, connect
 from manylabel_clients.command.output.tables import print_table
 from manylabel_clients.command.output.text import print_as, short_time
 from manylabel_clients.http.resources.audit import AuditedCall
@@ -14,7 +14,7 @@ from manylabel_clients.http.resources.audit import AuditedCall
 
 def register(app: Commands) -> None:
     """Add the command."""
-    app.add(audit)
+    app.add(audit, common=REMOTE)
 
 
 def audit(
@@ -25,14 +25,12 @@ def audit(
     ] = None,
     limit: Annotated[int, Option(min=1, max=1000, help="Maximum number of calls.")] = 100,
     as_json: AsJson = False,
-    url: Url = DEFAULT_URL,
-    api_key: ApiKeyFile = None,
 ) -> None:
     """List the calls that changed or exported something, and those that were rejected, newest first."""
     calls: list[AuditedCall] = []
     before: str | None = None
-    with connect(url, api_key) as client:
-        while len(calls) < limit:  # of a long audit a server looks at a part at a time
+    with connect() as client:
+        while len(calls) < limit:  # a server reads a long audit log in parts
             page = client.audit(limit=limit - len(calls), key=key, model=model, since=since, before=before)
             calls += page.calls
             if (before := page.before) is None:

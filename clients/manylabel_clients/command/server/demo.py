@@ -59,7 +59,7 @@ def demo(
     else:
         click.echo(f"Starting a server at {server.url} (the very first start compiles its kernels) ...")
         server.start()
-    # A separate transport: a proxy in the environment is not for a local server.
+    # A separate transport, because a proxy of the environment does not apply to a local server.
     with Client(server.url, transport=httpx2.HTTPTransport()) as client:
         client.wait_ready(START_SECONDS)
         x, y = _stream_yeast(_fresh_model(client))

@@ -11,14 +11,14 @@ import click
 from manylabel_clients.command.declaring import Argument, Commands, Option, group
 from manylabel_clients.command.failures import Failure
 from manylabel_clients.command.options import (
-    DEFAULT_URL,
-    ApiKeyFile,
+    KEY_FILE,
+    REMOTE,
     AsJson,
     ModelName,
-    Url,
     Yes,
     confirm,
     connect,
+    key_file,
     read_key,
     refuse_options_of,
 )
@@ -54,28 +54,27 @@ _UNITS = {"m": "minutes", "h": "hours", "d": "days"}
 
 def register(app: Commands) -> None:
     """Add the commands."""
-    keys = group(list_keys, "keys")
+    keys = group(list_keys, "keys", REMOTE)
     keys.add(list_again, "list")
-    for command in (create, show, change, revoke, token):
+    for command in (create, show, change, revoke):
         keys.add(command)
+    keys.add(token, common=[KEY_FILE])
     # Everything after `init` belongs to the program of the server, which knows its stores.
     settings = {"ignore_unknown_options": True, "allow_extra_args": True, "help_option_names": []}
-    keys.add(init, context_settings=settings, add_help_option=False)
+    keys.add(init, common=(), context_settings=settings, add_help_option=False)
     app.add_command(keys)
 
 
-def list_keys(
-    context: click.Context, as_json: AsJson = False, url: Url = DEFAULT_URL, api_key: ApiKeyFile = None
-) -> None:
+def list_keys(context: click.Context, as_json: AsJson = False) -> None:
     """Create, list, change and revoke the keys of a server; without a command, list them."""
     if context.invoked_subcommand is not None:
         return refuse_options_of(context, context.invoked_subcommand)
-    return list_again(as_json, url, api_key)
+    return list_again(as_json)
 
 
-def list_again(as_json: AsJson = False, url: Url = DEFAULT_URL, api_key: ApiKeyFile = None) -> None:
+def list_again(as_json: AsJson = False) -> None:
     """List the keys whose permissions do not exceed your own, including expired and revoked ones."""
-    with connect(url, api_key) as client:
+    with connect() as client:
         found = client.keys.list()
     print_as(as_json, found, _print_all)
 
@@ -108,8 +107,6 @@ def create(
         ),
     ] = None,
     as_json: AsJson = False,
-    url: Url = DEFAULT_URL,
-    api_key: ApiKeyFile = None,
 ) -> None:
     """Create a key. It is shown only once, because the server stores a hash.
 
@@ -117,7 +114,7 @@ def create(
     """
     rates = RateLimits(requests_per_second, examples_per_second, max_concurrent_requests)
     expires_at = _time(expires)
-    with connect(url, api_key) as client, _KeyFile(file) as key_file:
+    with connect() as client, _KeyFile(file) as key_file:
         made = client.keys.create(
             name, scopes=scope, models=model or ["*"], expires_at=expires_at, note=note, rates=rates
         )
@@ -131,9 +128,9 @@ def create(
     return None
 
 
-def show(id: KeyId, as_json: AsJson = False, url: Url = DEFAULT_URL, api_key: ApiKeyFile = None) -> None:
+def show(id: KeyId, as_json: AsJson = False) -> None:
     """Show the permissions of a key, never the key."""
-    with connect(url, api_key) as client:
+    with connect() as client:
         found = client.keys.get(id)
     print_as(as_json, found, _print)
 
@@ -151,8 +148,6 @@ def change(
     max_concurrent_requests: _AtATime = None,
     no_rates: Annotated[bool, Option("--no-rates", help="Remove all rate limits first.")] = False,
     as_json: AsJson = False,
-    url: Url = DEFAULT_URL,
-    api_key: ApiKeyFile = None,
 ) -> None:
     """Change the name, note, expiry or rates of a key. Its scopes and models cannot change: create another key."""
     changes: dict[str, Any] = {} if name is None else {"name": name}
@@ -168,7 +163,7 @@ def change(
     limits = {rate: value for rate, value in given.items() if value is not None}
     if not (changes or limits or no_rates):
         raise click.BadParameter("nothing to change: give --name, --note, --expires or a rate")
-    with connect(url, api_key) as client:
+    with connect() as client:
         if limits or no_rates:
             before = {} if no_rates else _limits(client.keys.get(id).rates)
             changes["rates"] = before | limits
@@ -176,10 +171,10 @@ def change(
     print_as(as_json, changed, _print)
 
 
-def revoke(id: KeyId, yes: Yes = False, url: Url = DEFAULT_URL, api_key: ApiKeyFile = None) -> None:
+def revoke(id: KeyId, yes: Yes = False) -> None:
     """Revoke a key permanently. All servers reject it within 1 s."""
     confirm(f"Revoke {id}?", yes)
-    with connect(url, api_key) as client:
+    with connect() as client:
         client.keys.revoke(id)
     click.echo(f"revoked {id}")
 
@@ -187,11 +182,11 @@ def revoke(id: KeyId, yes: Yes = False, url: Url = DEFAULT_URL, api_key: ApiKeyF
 def token(
     model: ModelName,
     seconds: Annotated[int, Option(min=1, max=MAX_TOKEN_SECONDS, help="Validity in seconds.")] = 300,
-    api_key: ApiKeyFile = None,
 ) -> None:
     """Derive a short-lived token from a key, for predictions of one model, for example in a browser. No server is
     called."""
-    key = os.environ.get(KEY_VARIABLE) if api_key is None else read_key(api_key).text
+    path = key_file()
+    key = os.environ.get(KEY_VARIABLE) if path is None else read_key(path).text
     if not key:
         raise Failure(f"a token is derived from a key: give --api-key-file, or {KEY_VARIABLE}")
     try:

@@ -8,13 +8,13 @@ import click
 
 from manylabel_clients.command.declaring import Commands, Option
 from manylabel_clients.command.failures import Failure
-from manylabel_clients.command.options import DEFAULT_URL, ApiKeyFile, Url, connect_async
+from manylabel_clients.command.options import REMOTE, connect_async, key_file
 from manylabel_clients.http.transport.credentials import KEY_VARIABLE
 
 
 def register(app: Commands) -> None:
     """Add the command."""
-    app.add(mcp)
+    app.add(mcp, common=REMOTE)
 
 
 def mcp(
@@ -23,8 +23,6 @@ def mcp(
         str | None,
         Option("--http", metavar="HOST:PORT", help="Serve over HTTP, at /mcp, instead of standard input and output."),
     ] = None,
-    url: Url = DEFAULT_URL,
-    api_key: ApiKeyFile = None,
 ) -> None:
     """Serve tools for agents (Model Context Protocol): classify, teach, explain, list_labels, review_next.
 
@@ -36,16 +34,14 @@ def mcp(
     from manylabel_clients.integrations import mcp as tools
 
     if http is None:
-        client = connect_async(url, api_key)
+        client = connect_async()
         anyio.run(tools.server(tools.with_one_key(client), model).run_stdio_async)
         return
-    if api_key is not None:
+    if key_file() is not None:
         raise Failure("--api-key-file cannot be given with --http: each caller sends a key in the header Authorization")
     os.environ.pop(KEY_VARIABLE, None)
     host, port = _address(http)
-    connect = tools.with_keys_of_callers(
-        lambda headers: connect_async(url, headers=headers), needed=not tools.is_loopback(host)
-    )
+    connect = tools.with_keys_of_callers(connect_async, needed=not tools.is_loopback(host))
     server = tools.server(connect, model)
     click.echo(f"tools at http://{http}/mcp", err=True)
     server.run("streamable-http", host=host, port=port, stateless_http=True, json_response=True)

@@ -11,7 +11,7 @@ import click
 
 from manylabel_clients.command.declaring import Commands, Option
 from manylabel_clients.command.failures import Failure
-from manylabel_clients.command.options import DEFAULT_URL, ApiKeyFile, Url, connect, read_key
+from manylabel_clients.command.options import REMOTE, connect, read_key
 from manylabel_clients.http.errors import ConnectionFailed, ManyLabelError, Unavailable
 from manylabel_clients.integrations.paperless.archive import Archive, PaperlessError
 from manylabel_clients.integrations.paperless.listener import listening
@@ -24,7 +24,7 @@ MIN_SECONDS = 1.0
 
 def register(app: Commands) -> None:
     """Add the command."""
-    app.add(paperless)
+    app.add(paperless, common=REMOTE)
 
 
 def paperless(
@@ -66,8 +66,6 @@ def paperless(
     dry_run: Annotated[
         bool, Option("--dry-run", help="Learn, and say what would be assigned, but change nothing.")
     ] = False,
-    url: Url = DEFAULT_URL,
-    api_key: ApiKeyFile = None,
 ) -> None:
     """Learn from the documents of paperless-ngx, and give new ones the labels that the model is sure of.
 
@@ -80,7 +78,7 @@ def paperless(
         raise Failure(f"a token of paperless is needed: give --token-file, or {TOKEN_VARIABLE}")
     wake = threading.Event()
     with ExitStack() as stack:
-        client = stack.enter_context(connect(url, api_key))
+        client = stack.enter_context(connect())
         archive = Archive(paperless_url, token)
         stack.callback(archive.close)
         sidecar = Sidecar(archive, client, model, state, sure, dry_run, lambda line: click.echo(line))

@@ -3,7 +3,7 @@
 import click
 
 from manylabel_clients.command.declaring import Commands
-from manylabel_clients.command.options import DEFAULT_URL, ApiKeyFile, AsJson, Url, connect
+from manylabel_clients.command.options import REMOTE, AsJson, connect
 from manylabel_clients.command.output.tables import print_table
 from manylabel_clients.command.output.text import print_as
 from manylabel_clients.http.resources.replicas import KnownVersions, Replica, Replicas
@@ -11,12 +11,12 @@ from manylabel_clients.http.resources.replicas import KnownVersions, Replica, Re
 
 def register(app: Commands) -> None:
     """Add the command."""
-    app.add(replicas)
+    app.add(replicas, common=REMOTE)
 
 
-def replicas(as_json: AsJson = False, url: Url = DEFAULT_URL, api_key: ApiKeyFile = None) -> None:
+def replicas(as_json: AsJson = False) -> None:
     """List the processes that share the store of a server, with their releases and models."""
-    with connect(url, api_key) as client:
+    with connect() as client:
         found = client.replicas()
     print_as(as_json, found, _print)
 

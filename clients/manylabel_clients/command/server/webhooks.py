@@ -8,10 +8,8 @@ import click
 from manylabel_clients.command.declaring import Argument, Commands, Option, group
 from manylabel_clients.command.failures import Failure
 from manylabel_clients.command.options import (
-    DEFAULT_URL,
-    ApiKeyFile,
+    REMOTE,
     AsJson,
-    Url,
     Yes,
     confirm,
     connect,
@@ -28,7 +26,7 @@ WebhookId = Annotated[str, Argument(metavar="ID", help="Id of the webhook; `many
 
 def register(app: Commands) -> None:
     """Add the commands."""
-    webhooks = group(list_webhooks, "webhooks")
+    webhooks = group(list_webhooks, "webhooks", REMOTE)
     webhooks.add(list_again, "list")
     for command in (create, show, enable, delete):
         webhooks.add(command)
@@ -36,18 +34,16 @@ def register(app: Commands) -> None:
     app.add_command(webhooks)
 
 
-def list_webhooks(
-    context: click.Context, as_json: AsJson = False, url: Url = DEFAULT_URL, api_key: ApiKeyFile = None
-) -> None:
+def list_webhooks(context: click.Context, as_json: AsJson = False) -> None:
     """Create, list, test and delete webhooks: events that the server posts elsewhere; without a command, list them."""
     if context.invoked_subcommand is not None:
         return refuse_options_of(context, context.invoked_subcommand)
-    return list_again(as_json, url, api_key)
+    return list_again(as_json)
 
 
-def list_again(as_json: AsJson = False, url: Url = DEFAULT_URL, api_key: ApiKeyFile = None) -> None:
+def list_again(as_json: AsJson = False) -> None:
     """List the webhooks for models that your key allows."""
-    with connect(url, api_key) as client:
+    with connect() as client:
         found = client.webhooks.list()
     print_as(as_json, found, _print_all)
 
@@ -67,8 +63,6 @@ def create(
         ),
     ] = None,
     as_json: AsJson = False,
-    url: Url = DEFAULT_URL,
-    api_key: ApiKeyFile = None,
 ) -> None:
     """Have the server post events to an address, and print the secret that signs them, which is shown this once.
 
@@ -76,7 +70,7 @@ def create(
 
     Example: `manylabel webhooks create https://hooks.example.org/tags --event drift --event label --model 'tags-*'`
     """
-    with connect(url, api_key) as client:
+    with connect() as client:
         secret = os.environ.get(SECRET_VARIABLE)
         made = client.webhooks.create(address, events=event, models=model or ["*"], secret=secret)
     if as_json:
@@ -85,16 +79,16 @@ def create(
     return click.echo(made.secret)
 
 
-def show(id: WebhookId, as_json: AsJson = False, url: Url = DEFAULT_URL, api_key: ApiKeyFile = None) -> None:
+def show(id: WebhookId, as_json: AsJson = False) -> None:
     """Show a webhook with its latest deliveries; never its secret."""
-    with connect(url, api_key) as client:
+    with connect() as client:
         found = client.webhooks.get(id)
     print_as(as_json, found, _print)
 
 
-def send_test(id: WebhookId, as_json: AsJson = False, url: Url = DEFAULT_URL, api_key: ApiKeyFile = None) -> None:
+def send_test(id: WebhookId, as_json: AsJson = False) -> None:
     """Have a test event sent; exit status 1 if the receiver did not accept it."""
-    with connect(url, api_key) as client:
+    with connect() as client:
         delivery = client.webhooks.test(id)
     if as_json:
         print_json(delivery)
@@ -104,17 +98,17 @@ def send_test(id: WebhookId, as_json: AsJson = False, url: Url = DEFAULT_URL, ap
         raise Failure(f"not delivered: {_outcome(delivery.error, delivery.status)}")
 
 
-def enable(id: WebhookId, url: Url = DEFAULT_URL, api_key: ApiKeyFile = None) -> None:
+def enable(id: WebhookId) -> None:
     """Have the events of a disabled webhook sent again, those that wait first."""
-    with connect(url, api_key) as client:
+    with connect() as client:
         client.webhooks.enable(id)
     click.echo(f"enabled {id}")
 
 
-def delete(id: WebhookId, yes: Yes = False, url: Url = DEFAULT_URL, api_key: ApiKeyFile = None) -> None:
+def delete(id: WebhookId, yes: Yes = False) -> None:
     """Delete a webhook, with the events that wait."""
     confirm(f"Delete {id}?", yes)
-    with connect(url, api_key) as client:
+    with connect() as client:
         client.webhooks.delete(id)
     click.echo(f"deleted {id}")
 

@@ -87,7 +87,7 @@ def _estimator(trainer: str, params: Mapping[str, Any], data: Dataset) -> Any:
     chosen = {"scaling": _SCALING[trainer], **params}
     try:
         return kind(**arguments(chosen, data.Y[data.labelled]))
-    except ValueError as error:  # a matrix whose rows differ in length
+    except ValueError as error:  # a matrix with rows of different lengths
         raise Failure(str(error)) from error
 
 

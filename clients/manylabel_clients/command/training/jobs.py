@@ -6,10 +6,8 @@ import click
 
 from manylabel_clients.command.declaring import Argument, Commands, Option, group
 from manylabel_clients.command.options import (
-    DEFAULT_URL,
-    ApiKeyFile,
+    REMOTE,
     AsJson,
-    Url,
     connect,
     named_values,
     refuse_options_of,
@@ -25,7 +23,7 @@ JobId = Annotated[str, Argument(metavar="JOB", help="Id of the job.")]
 
 def register(app: Commands) -> None:
     """Add the commands."""
-    jobs = group(list_jobs, "jobs")
+    jobs = group(list_jobs, "jobs", REMOTE)
     for command in (submit, show, watch, log, cancel, retry, trainers):
         jobs.add(command)
     app.add_command(jobs)
@@ -35,13 +33,11 @@ def list_jobs(
     context: click.Context,
     state: Annotated[str | None, Option(help="State: queued, running, succeeded, failed or cancelled.")] = None,
     as_json: AsJson = False,
-    url: Url = DEFAULT_URL,
-    api_key: ApiKeyFile = None,
 ) -> None:
     """List the training jobs of a server, newest first; submit, show, watch, cancel or retry one."""
     if context.invoked_subcommand is not None:
         return refuse_options_of(context, context.invoked_subcommand)
-    with connect(url, api_key) as client:
+    with connect() as client:
         found = client.jobs(state=state)
     return print_as(as_json, found, print_jobs)
 
@@ -91,8 +87,6 @@ def submit(
     ] = "if_better",
     detach: Annotated[bool, Option("--detach", "-d", help="Do not wait for the job; print its id.")] = False,
     as_json: AsJson = False,
-    url: Url = DEFAULT_URL,
-    api_key: ApiKeyFile = None,
 ) -> None:
     """Submit a training job and watch it. Ctrl-C asks whether to cancel it.
 
@@ -104,7 +98,7 @@ def submit(
         raise click.BadParameter("only with --stream", param_hint="--minimum")
     data = {"dataset": dataset, "split": split} if dataset else {"stream": stream, "last": last, "minimum": minimum}
     searched = search_of(search, trials, folds, metric)
-    with connect(url, api_key) as client:
+    with connect() as client:
         job = client.train(
             trainer,
             {name: value for name, value in data.items() if value is not None},
@@ -121,30 +115,30 @@ def submit(
             follow(job, as_json)
 
 
-def show(job: JobId, as_json: AsJson = False, url: Url = DEFAULT_URL, api_key: ApiKeyFile = None) -> None:
+def show(job: JobId, as_json: AsJson = False) -> None:
     """Show the progress and the result of a job."""
-    with connect(url, api_key) as client:
+    with connect() as client:
         status = client.job(job).status()
     print_as(as_json, status, print_job)
 
 
-def watch(job: JobId, as_json: AsJson = False, url: Url = DEFAULT_URL, api_key: ApiKeyFile = None) -> None:
+def watch(job: JobId, as_json: AsJson = False) -> None:
     """Watch a job until it ends. Ctrl-C asks whether to cancel it."""
-    with connect(url, api_key) as client:
+    with connect() as client:
         follow(client.job(job), as_json)
 
 
-def log(job: JobId, as_json: AsJson = False, url: Url = DEFAULT_URL, api_key: ApiKeyFile = None) -> None:
+def log(job: JobId, as_json: AsJson = False) -> None:
     """Print the log of a job."""
-    with connect(url, api_key) as client:
+    with connect() as client:
         lines = client.job(job).log()
     for line in lines:
         print_as(as_json, line, lambda line: click.echo(f"{line.time}  {line.text}"))
 
 
-def cancel(job: JobId, url: Url = DEFAULT_URL, api_key: ApiKeyFile = None) -> None:
+def cancel(job: JobId) -> None:
     """Cancel a job, which stops within two seconds without a result."""
-    with connect(url, api_key) as client:
+    with connect() as client:
         client.job(job).cancel()
     click.echo(f"cancelled {job}")
 
@@ -153,11 +147,9 @@ def retry(
     job: JobId,
     detach: Annotated[bool, Option("--detach", "-d", help="Do not wait for the job.")] = False,
     as_json: AsJson = False,
-    url: Url = DEFAULT_URL,
-    api_key: ApiKeyFile = None,
 ) -> None:
     """Queue a failed or cancelled job again; it resumes from its last checkpoint."""
-    with connect(url, api_key) as client:
+    with connect() as client:
         handle = client.job(job)
         handle.retry()
         if detach:
@@ -166,8 +158,8 @@ def retry(
             follow(handle, as_json)
 
 
-def trainers(as_json: AsJson = False, url: Url = DEFAULT_URL, api_key: ApiKeyFile = None) -> None:
+def trainers(as_json: AsJson = False) -> None:
     """List the trainers of the server, with their parameters."""
-    with connect(url, api_key) as client:
+    with connect() as client:
         found = client.trainers()
     print_as(as_json, found, print_trainers)

@@ -144,7 +144,7 @@ def _labelled(dataset: "Dataset") -> "Dataset":
 
 
 def _check_writable(out: Path, files: list[Path]) -> None:
-    """Refuse, before anything is learnt, a place where the model cannot be kept."""
+    """Reject, before training, a path to which the model cannot be written."""
     if any(out.exists() and out.samefile(file) for file in files):
         raise click.BadParameter(f"{out} is read from: the model needs a file of its own", param_hint="--out")
     if not os.access(out.parent, os.W_OK | os.X_OK):

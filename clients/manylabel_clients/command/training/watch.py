@@ -61,7 +61,7 @@ def _show_event(bar: Any, event: JobEvent) -> None:
 
 
 def _ask(job: Job) -> None:
-    """Ask whether to cancel the job; without an answer it goes on."""
+    """Ask whether to cancel the job; without an answer the job continues."""
     click.echo("", err=True)
     try:
         shall_end = click.confirm(f"Cancel job {job.id}? (If not, it keeps running.)", default=False, err=True)
@@ -70,6 +70,6 @@ def _ask(job: Job) -> None:
     if not shall_end:
         click.echo(f"the job keeps running; watch it with: manylabel jobs watch {job.id}", err=True)
         return
-    with contextlib.suppress(Conflict):  # it has ended meanwhile
+    with contextlib.suppress(Conflict):  # it has ended in the meantime
         job.cancel()
     click.echo(f"job {job.id} is {job.status().state}", err=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
 from urllib.parse import urlencode
 
 from manylabel_clients.http.resources.records import from_json
@@ -83,9 +83,4 @@ class AuditRequests(Requests):
         """
         given = {"limit": limit, "key": key, "model": model, "since": since, "before": before, "after": after}
         query = urlencode({name: value for name, value in given.items() if value is not None})
-        return (yield from self._get(f"/v1/audit?{query}" if query else "/v1/audit", _page))
-
-
-def _page(answer: dict[str, Any]) -> AuditPage:
-    calls = [from_json(AuditedCall, each) for each in answer["calls"]]
-    return AuditPage(calls, answer["before"], answer["after"])
+        return (yield from self._get(f"/v1/audit?{query}" if query else "/v1/audit", partial(from_json, AuditPage)))

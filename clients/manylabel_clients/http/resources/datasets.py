@@ -6,13 +6,13 @@ import csv
 import io
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, TypeAlias
 from urllib.parse import quote, urlencode
 
 from manylabel_clients.http.errors import Conflict
-from manylabel_clients.http.resources.records import list_reader
+from manylabel_clients.http.resources.records import from_json, list_reader
 from manylabel_clients.http.resources.requests import Requests
 from manylabel_clients.http.transport.exchange import Exchange, Request, read, send
 from manylabel_clients.http.transport.upload import (
@@ -72,18 +72,11 @@ class DatasetInfo:
     """Details: the names of the labels, and the number of rows with each."""
 
 
-_KNOWN = (
-    "name", "format", "rows", "features", "labels", "cardinality", "density", "views", "splits", "checksum", "bytes",
-    "created",
-)  # fmt: skip
-
-
 def dataset_info(answer: Mapping[str, Any]) -> DatasetInfo:
     """Return a dataset from its JSON."""
-    details = {name: value for name, value in answer.items() if name not in _KNOWN}
-    text = details.pop("text", None)
-    weighted = details.pop("weighted", False)
-    return DatasetInfo(**{name: answer[name] for name in _KNOWN}, text=text, weighted=weighted, details=details or None)
+    known = {field.name for field in fields(DatasetInfo)}
+    details = {name: value for name, value in answer.items() if name not in known}
+    return from_json(DatasetInfo, {**answer, "details": details or None})
 
 
 class DatasetRequests(Requests):

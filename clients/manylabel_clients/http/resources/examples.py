@@ -11,20 +11,20 @@ from manylabel_clients.http.transport.json_body import encode, escaped, located
 
 @dataclass(frozen=True, slots=True)
 class Sparse:
-    """A sparse example has `values[k]` in column `indices[k]`; a None there, and all other columns, are missing."""
+    """Sparse example: `values[k]` in column `indices[k]`; None and all other columns are missing."""
 
     indices: Sequence[int]
     values: Sequence[float | None]
 
 
 class Array(Protocol):
-    """An array is anything with `tolist`, as a NumPy array of shape (n_features,)."""
+    """Any object with `tolist`, such as a NumPy array of shape (n_features,)."""
 
     def tolist(self, /) -> Any: ...
 
 
 class SparseRow(Protocol):
-    """A sparse row is one row of a SciPy sparse matrix: shape (1, n_features) or (n_features,)."""
+    """One row of a SciPy sparse matrix: shape (1, n_features) or (n_features,)."""
 
     def tocsr(self) -> Any: ...
 
@@ -94,7 +94,7 @@ def encode_pair(example: Example) -> bytes:
 def encode_truth(
     id: str, y: Labels, weight: float | None = None, source: str | None = None, ref: str | None = None
 ) -> bytes:
-    """Return the truth of a kept prediction, ``{"id": ..., "y": ...}``; raise as `encode_example`."""
+    """Return the true labels of a stored prediction, ``{"id": ..., "y": ...}``; raise like `encode_example`."""
     if not isinstance(id, str):
         raise TypeError(f"/id must be a string, not {type(id).__name__}")
     with located("/y"):
@@ -175,7 +175,7 @@ def _labels(y: Any) -> Any:
 
 
 def _truth(name: str, value: Any) -> bool:
-    if value not in (0, 1):  # True, False, 0, 1 and NumPy's forms of them
+    if value not in (0, 1):  # True, False, 0, 1 and NumPy's equivalents
         raise TypeError(f"/{escaped(name)} must be true or false, not {value!r}")
     return bool(value)
 

@@ -129,7 +129,7 @@ class JobStatus:
 
 @dataclass(frozen=True, slots=True)
 class JobEvent:
-    """An event is something that happened to a job."""
+    """Event of a job."""
 
     kind: str
     """``state``, ``progress`` or ``log``."""
@@ -141,7 +141,7 @@ class JobEvent:
 
 @dataclass(frozen=True, slots=True)
 class LogLine:
-    """A log line is one line that a job has written."""
+    """Line in the log of a job."""
 
     n: int
     """Number of the line, from 1."""
@@ -152,7 +152,7 @@ class LogLine:
 
 @dataclass(frozen=True, slots=True)
 class Trainer:
-    """A trainer makes models of one kind, on a server."""
+    """Trainer of a server."""
 
     name: str
     title: str
@@ -190,9 +190,7 @@ MAX_POLL_SECONDS = 1.0
 
 def job_status(answer: Mapping[str, Any]) -> JobStatus:
     """Return a job from its JSON."""
-    parts = {"progress": JobProgress, "result": JobResult, "error": JobError}
-    made = {name: answer[name] and from_json(kind, answer[name]) for name, kind in parts.items()}
-    return from_json(JobStatus, {**answer, **made})
+    return from_json(JobStatus, answer)
 
 
 class TrainingRequests(Requests):
@@ -287,7 +285,7 @@ class JobRequests(Requests):
         return (yield from self._get(self._path, job_status))
 
     def wait(self, timeout: float | None = None) -> Exchange[JobStatus]:
-        """Wait until it has ended, for at most `timeout` seconds; None waits as long as it takes.
+        """Wait until the job has ended, for at most `timeout` seconds; None for no limit.
 
         Raises
         ------
@@ -327,7 +325,7 @@ class JobRequests(Requests):
         return (yield from self._get(f"{self._path}/log", list_reader("lines", partial(from_json, LogLine))))
 
     def cancel(self) -> Exchange[JobStatus]:
-        """Stop it; nothing comes of it.
+        """Cancel the job; it has no result.
 
         Raises
         ------
@@ -363,7 +361,7 @@ def _is_end(event: JobEvent) -> bool:
 
 
 class Job(SyncResource[JobRequests]):
-    """A training job runs on a server: `Client.train` and `Client.job` give it."""
+    """Training job of a server, from `Client.train` or `Client.job`."""
 
     def __init__(self, connections: SyncConnections, id: str) -> None:
         super().__init__(connections, JobRequests(id, connections.retry, connections.clock))
@@ -385,7 +383,7 @@ class Job(SyncResource[JobRequests]):
 
 
 class AsyncJob(AsyncResource[JobRequests]):
-    """A training job runs on a server; this has the calls of `Job`, awaited."""
+    """Training job of a server with the calls of `Job`, awaited."""
 
     def __init__(self, connections: AsyncConnections, id: str) -> None:
         super().__init__(connections, JobRequests(id, connections.retry, connections.clock))

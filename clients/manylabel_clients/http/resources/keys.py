@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from enum import Enum
+from functools import partial
 from typing import Any, Final, Literal
 from urllib.parse import quote
 
@@ -122,14 +123,13 @@ class KeyRequests(Requests):
         given = {"expires_at": _time(expires_at), "note": note, "rates": _rates(rates)}
         wanted |= {part: value for part, value in given.items() if value is not None}
         # A second attempt could create a second key whose secret no client has.
-        return read(
-            (yield from send(Request("POST", "/v1/keys", encode(wanted), JSON), self._retry, once=True)), _new_key
-        )
+        response = yield from send(Request("POST", "/v1/keys", encode(wanted), JSON), self._retry, once=True)
+        return read(response, partial(from_json, NewApiKey))
 
     def list(self) -> Exchange[list[ApiKey]]:
         """Return the keys whose permissions do not exceed the caller's, newest first, including expired and revoked
         ones."""
-        return (yield from self._get("/v1/keys", list_reader("keys", api_key)))
+        return (yield from self._get("/v1/keys", list_reader("keys", partial(from_json, ApiKey))))
 
     def get(self, id: str) -> Exchange[ApiKey]:
         """Return the permissions of a key.
@@ -139,7 +139,7 @@ class KeyRequests(Requests):
         NotFound
             There is no such key.
         """
-        return (yield from self._get(_path(id), api_key))
+        return (yield from self._get(_path(id), partial(from_json, ApiKey)))
 
     def update(
         self,
@@ -169,7 +169,8 @@ class KeyRequests(Requests):
         changes = {part: value for part, value in given.items() if value is not UNCHANGED}
         if not changes:
             raise ValueError("there is nothing to change: give a name, a note, expires_at or rates")
-        return read((yield from send(Request("PATCH", _path(id), encode(changes), JSON), self._retry)), api_key)
+        response = yield from send(Request("PATCH", _path(id), encode(changes), JSON), self._retry)
+        return read(response, partial(from_json, ApiKey))
 
     def revoke(self, id: str) -> Exchange[None]:
         """Revoke a key permanently. All servers of the store reject it within 1 s; it stays in the list.
@@ -208,15 +209,6 @@ class AsyncKeys(AsyncResource[KeyRequests]):
     update = awaited(KeyRequests.update)
     revoke = awaited(KeyRequests.revoke)
     list = awaited(KeyRequests.list)
-
-
-def api_key(answer: Mapping[str, Any]) -> ApiKey:
-    """Return a key from its JSON."""
-    return from_json(ApiKey, {**answer, "rates": from_json(RateLimits, answer["rates"])})
-
-
-def _new_key(answer: Mapping[str, Any]) -> NewApiKey:
-    return from_json(NewApiKey, {**answer, "rates": from_json(RateLimits, answer["rates"])})
 
 
 def _path(id: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 from urllib.parse import urlencode
 
@@ -29,7 +30,7 @@ class LabelMeasures:
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """A calibration makes a probability of a score: the logistic function of slope times score plus intercept."""
+    """Calibration of scores: the probability is the logistic function of slope times score plus intercept."""
 
     slope: float
     intercept: float
@@ -74,7 +75,7 @@ class LabelStatus:
 
 @dataclass(frozen=True, slots=True)
 class LabelPage:
-    """A label page has some of a model's labels."""
+    """Page of the labels of a model."""
 
     labels: list[LabelStatus]
     total: int
@@ -114,7 +115,7 @@ class LabelRequests(Requests):
         query = {"sort": sort, "descending": str(descending).lower(), "offset": offset, "limit": limit}
         if version is not None:
             query["version"] = version
-        return (yield from self._get(f"{self._path}/labels?{urlencode(query)}", _label_page))
+        return (yield from self._get(f"{self._path}/labels?{urlencode(query)}", partial(from_json, LabelPage)))
 
     def describe_labels(
         self, labels: Mapping[str, str | Mapping[str, str | None]], *, key: str | None = None
@@ -270,16 +271,3 @@ class LabelRequests(Requests):
     def _relabel(self, what: str, body: dict[str, str], key: str | None) -> Exchange[Updated]:
         response = yield from self._post(f"{self._path}/labels/{what}", encode(body), new_key(key))
         return read(response, lambda answer: updated(answer, is_replay(response)))
-
-
-def _label_page(answer: Mapping[str, Any]) -> LabelPage:
-    return from_json(LabelPage, {**answer, "labels": [_label(one) for one in answer["labels"]]})
-
-
-def _label(answer: Mapping[str, Any]) -> LabelStatus:
-    parts: dict[str, Any] = {name: from_json(LabelMeasures, answer[name]) for name in ("cumulative", "window")}
-    calibration, drift = answer["calibration"], answer["drift"]
-    parts["calibration"] = None if calibration is None else from_json(Calibration, calibration)
-    learning = answer["learning"]
-    parts["learning"] = None if learning is None else from_json(Learning, learning)
-    return from_json(LabelStatus, {**answer, **parts, "drift": None if drift is None else from_json(Alarms, drift)})

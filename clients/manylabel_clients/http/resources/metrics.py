@@ -4,11 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias, TypeVar
-
-from manylabel_clients.http.resources.records import from_json
-
-P = TypeVar("P", bound="Measures | MeasureColumns")
+from typing import Any, TypeAlias
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +56,7 @@ class WindowMeasures(Measures):
 
 @dataclass(frozen=True, slots=True)
 class Alarms:
-    """Alarms count how often a detector of drift has detected one."""
+    """Number of drift alarms of a detector."""
 
     alarms: int
     last: int | None
@@ -69,7 +65,7 @@ class Alarms:
 
 @dataclass(frozen=True, slots=True)
 class Drift(Alarms):
-    """Drift has the alarms of the detector of all labels together, and of those of single labels."""
+    """Drift alarms of the detector of all labels, and of single labels."""
 
     labels: dict[str, Alarms]
     """Alarms of single labels; only labels with an alarm."""
@@ -162,7 +158,7 @@ class LabelColumns:
 
 @dataclass(frozen=True, slots=True)
 class LabelHistory:
-    """History of one label, with its own points, fewer than those of the model."""
+    """History of one label, with fewer points than that of the model."""
 
     stride: int
     """Examples from one point to the next; to the last there may be fewer."""
@@ -174,7 +170,7 @@ class LabelHistory:
 
 @dataclass(frozen=True, slots=True)
 class PastAlarms:
-    """Past alarms are the latest ones of drift, oldest first."""
+    """Latest drift alarms, oldest first."""
 
     examples: list[int]
     """Number of examples learnt at each alarm, including the one at which the detector fired."""
@@ -228,53 +224,3 @@ class Reliability:
     """Mean squared distance between probability and truth (0 or 1); None without examples."""
     position: str
     updates: int
-
-
-def reliability(answer: Mapping[str, Any]) -> Reliability:
-    """Return how often probabilities came true from its JSON."""
-    bins = [from_json(ReliabilityBin, {**each, "from_": each["from"]}) for each in answer["bins"]]
-    return from_json(Reliability, {**answer, "bins": bins})
-
-
-def metrics_history(answer: Mapping[str, Any]) -> MetricsHistory:
-    """Return the history of metrics from its JSON."""
-    drift = answer.get("drift")
-    parts = {
-        "cumulative": _part(MeasureColumns, BaselineColumns, answer["cumulative"]),
-        "window": _part(WindowColumns, BaselineColumns, answer["window"]),
-        "labels": {name: _label_history(past) for name, past in answer["labels"].items()},
-        "drift": None if drift is None else from_json(PastAlarms, drift),
-    }
-    return from_json(MetricsHistory, {**answer, **parts})
-
-
-def _label_history(answer: Mapping[str, Any]) -> LabelHistory:
-    parts = {part: from_json(LabelColumns, answer[part]) for part in ("cumulative", "window")}
-    return from_json(LabelHistory, {**answer, **parts})
-
-
-_GROUPS = ("never", "below_5", "below_20", "more")
-
-
-def metrics(answer: Mapping[str, Any]) -> Metrics:
-    """Return metrics from their JSON."""
-    drift = answer.get("drift")
-    return Metrics(
-        _part(Measures, BaselineMeasures, answer["cumulative"]),
-        _part(WindowMeasures, BaselineMeasures, answer["window"]),
-        BySeen(**{group: from_json(GroupMeasures, answer["by_seen"][group]) for group in _GROUPS}),
-        None if drift is None else _drift(drift),
-        answer.get("version"),
-        answer.get("by_source") or {},
-        answer.get("promise"),
-    )
-
-
-def _part(kind: type[P], baseline: type[Any], answer: Mapping[str, Any]) -> P:
-    """Return metrics with those of their baseline: numbers, or columns of them."""
-    return from_json(kind, {**answer, "baseline": from_json(baseline, answer["baseline"])})
-
-
-def _drift(answer: Mapping[str, Any]) -> Drift:
-    labels = {label: from_json(Alarms, alarms) for label, alarms in answer["labels"].items()}
-    return from_json(Drift, {**answer, "labels": labels})

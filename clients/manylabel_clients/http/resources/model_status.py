@@ -1,4 +1,4 @@
-"""Descriptions of models: of those that learn online, and of those that jobs train."""
+"""Descriptions of online models and of trained models."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from manylabel_clients.http.resources.metrics import Metrics, metrics
+from manylabel_clients.http.resources.metrics import Metrics
 from manylabel_clients.http.resources.records import from_json
 
 TRAINED = "trained"
@@ -106,10 +106,7 @@ AnyStatus: TypeAlias = ModelStatus | TrainedStatus
 
 def model_status(answer: Mapping[str, Any]) -> AnyStatus:
     """Return a model's status from its JSON."""
-    if answer["algorithm"] == TRAINED:
-        measured = answer["metrics"]
-        return from_json(TrainedStatus, {**answer, "metrics": None if measured is None else metrics(measured)})
-    return from_json(ModelStatus, {**answer, "metrics": metrics(answer["metrics"])})
+    return from_json(TrainedStatus, answer) if answer["algorithm"] == TRAINED else from_json(ModelStatus, answer)
 
 
 def model_summary(answer: Mapping[str, Any]) -> AnySummary:

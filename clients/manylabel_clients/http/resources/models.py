@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from types import MappingProxyType
 from typing import Any
 from urllib.parse import quote, urlencode
@@ -22,14 +23,7 @@ from manylabel_clients.http.resources.examples import (
 )
 from manylabel_clients.http.resources.forgetting import ForgettingRequests
 from manylabel_clients.http.resources.labels import LabelRequests
-from manylabel_clients.http.resources.metrics import (
-    Metrics,
-    MetricsHistory,
-    Reliability,
-    metrics,
-    metrics_history,
-    reliability,
-)
+from manylabel_clients.http.resources.metrics import Metrics, MetricsHistory, Reliability
 from manylabel_clients.http.resources.model_status import AnyStatus, model_status
 from manylabel_clients.http.resources.predictions import (
     Keep,
@@ -37,9 +31,9 @@ from manylabel_clients.http.resources.predictions import (
     UnlabelledPage,
     Updated,
     predictions,
-    unlabelled,
     updated,
 )
+from manylabel_clients.http.resources.records import from_json
 from manylabel_clients.http.resources.requests import MAX_KEY_OF_MANY, is_replay, new_key
 from manylabel_clients.http.resources.resource import (
     AsyncResource,
@@ -62,7 +56,7 @@ from manylabel_clients.http.transport.sse import EventStream
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """An event is something that happened to a model."""
+    """Event of a model."""
 
     kind: str
     """``update``, ``drift``, ``label``, ``rollback``, ``promoted``, ``not_promoted``, ``metrics`` or ``dropped`` (some
@@ -236,7 +230,7 @@ class ModelRequests(LabelRequests, SnapshotRequests, ForgettingRequests, Version
             Most predictions returned, up to 100.
         """
         query = urlencode({"order": order, "limit": limit})
-        return (yield from self._get(f"{self._path}/predictions?{query}", unlabelled))
+        return (yield from self._get(f"{self._path}/predictions?{query}", partial(from_json, UnlabelledPage)))
 
     def label(
         self,
@@ -357,7 +351,7 @@ class ModelRequests(LabelRequests, SnapshotRequests, ForgettingRequests, Version
             If a version is asked for of a model that learns online, or none is served.
         """
         which = "" if version is None else f"?version={version}"
-        return (yield from self._get(f"{self._path}/metrics{which}", metrics))
+        return (yield from self._get(f"{self._path}/metrics{which}", partial(from_json, Metrics)))
 
     def metrics_history(self, *, labels: Iterable[str] = (), version: int | None = None) -> Exchange[MetricsHistory]:
         """Return the history of the prequential metrics.
@@ -382,7 +376,8 @@ class ModelRequests(LabelRequests, SnapshotRequests, ForgettingRequests, Version
         if version is not None:
             query.append(("version", str(version)))
         path = f"{self._path}/metrics/history"
-        return (yield from self._get(f"{path}?{urlencode(query)}" if query else path, metrics_history))
+        path = f"{path}?{urlencode(query)}" if query else path
+        return (yield from self._get(path, partial(from_json, MetricsHistory)))
 
     def reliability(self, label: str | None = None) -> Exchange[Reliability]:
         """Return the reliability diagram.
@@ -404,7 +399,8 @@ class ModelRequests(LabelRequests, SnapshotRequests, ForgettingRequests, Version
             If it has no probabilities: it was created with `calibrate` false.
         """
         path = f"{self._path}/metrics/reliability"
-        return (yield from self._get(path if label is None else f"{path}?{urlencode({'label': label})}", reliability))
+        path = path if label is None else f"{path}?{urlencode({'label': label})}"
+        return (yield from self._get(path, partial(from_json, Reliability)))
 
     def status(self) -> Exchange[AnyStatus]:
         """Return the status of the model."""
@@ -439,7 +435,7 @@ class ModelRequests(LabelRequests, SnapshotRequests, ForgettingRequests, Version
         """Send as many requests as necessary, one after the other: the server learns in the given order."""
         responses: list[httpx2.Response] = []
         while (batch := (yield from batches.draw())) is not None:
-            # Fixed by the key of the call and the place: the same call repeated repeats the same keys.
+            # Derived from the key of the call and the offset, so that a repeated call repeats the same keys.
             batch_key = f"{key}-{batch.start}" if key is not None and batch.start else key
             try:
                 responses.append((yield from self._post(path, batch.body(wanted), batch_key)))

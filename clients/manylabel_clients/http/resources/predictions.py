@@ -128,48 +128,8 @@ class Updated:
 def predictions(answer: Mapping[str, Any]) -> list[Prediction]:
     """Return the predictions in the JSON of a batch, or of one example."""
     whole = {part: answer.get(part) for part in ("expires", "stale_seconds")}
-    found = answer.get("predictions", [answer])
-    return [
-        Prediction(
-            one["labels"],
-            one["scores"],
-            one["threshold"],
-            answer["position"],
-            one.get("id"),
-            probabilities=one.get("probabilities"),
-            explanations=_explanations(one.get("explanations")),
-            scores_of=one.get("scores_of"),
-            auto=one.get("auto"),
-            review=one.get("review"),
-            learning=_learning(one.get("learning")),
-            **whole,
-        )
-        for one in found
-    ]
-
-
-def _learning(answer: Mapping[str, Any] | None) -> dict[str, Learning] | None:
-    return None if answer is None else {label: from_json(Learning, one) for label, one in answer.items()}
-
-
-def _explanations(answer: Mapping[str, Any] | None) -> dict[str, Explanation] | None:
-    if answer is None:
-        return None
-    return {
-        label: Explanation(
-            [FeaturePart(**part) for part in one["for"]],
-            [FeaturePart(**part) for part in one["against"]],
-            one["rest"],
-            one.get("title", 0.0),
-        )
-        for label, one in answer.items()
-    }
-
-
-def unlabelled(answer: Mapping[str, Any]) -> UnlabelledPage:
-    """Return a page of unlabelled predictions from its JSON."""
-    found = [from_json(UnlabelledPrediction, one) for one in answer["predictions"]]
-    return from_json(UnlabelledPage, {**answer, "predictions": found})
+    whole["position"] = answer["position"]
+    return [from_json(Prediction, {**one, **whole}) for one in answer.get("predictions", [answer])]
 
 
 def updated(answer: Mapping[str, Any], replayed: bool) -> Updated:

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
-
-from manylabel_clients.http.resources.records import from_json
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +15,7 @@ class KnownVersions:
 
 @dataclass(frozen=True, slots=True)
 class Replica:
-    """A replica is a process that shares the store, as it describes itself."""
+    """Description that a process of a store publishes of itself."""
 
     id: str
     this: bool
@@ -52,13 +48,3 @@ class Replicas:
     replay_version: int
     """Replay version of new models."""
     replicas: list[Replica]
-
-
-def replicas(answer: Mapping[str, Any]) -> Replicas:
-    """Return them from their JSON."""
-    return from_json(Replicas, {**answer, "replicas": [_replica(one) for one in answer["replicas"]]})
-
-
-def _replica(answer: Mapping[str, Any]) -> Replica:
-    known = {name: from_json(KnownVersions, answer[name]) for name in ("formats", "replay_versions")}
-    return from_json(Replica, {**answer, **known})

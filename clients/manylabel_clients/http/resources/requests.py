@@ -1,4 +1,4 @@
-"""The steps that requests of all resources are made of: exchanges without I/O, and idempotency keys."""
+"""Building blocks of the requests of all resources: exchanges without I/O, and idempotency keys."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MAX_KEY_OF_MANY = 240
 
 
 class Requests:
-    """Requests make exchanges about resources of the server.
+    """Base of the requests of a resource, which are exchanges without I/O.
 
     Parameters
     ----------
@@ -52,7 +52,7 @@ class Requests:
         return read((yield from self._post(path, encode(value))), convert)
 
     def _delete(self, path: str) -> Exchange[None]:
-        """Delete; not to find it after an attempt without an answer is success."""
+        """Delete; after an attempt without a response, a missing object counts as success."""
         try:
             yield from send(Request("DELETE", path), self._retry)
         except NotFound as error:
@@ -78,5 +78,5 @@ def new_key(given: str | None, max_length: int | None = None) -> str:
 
 
 def is_replay(response: httpx2.Response) -> bool:
-    """Return whether the server has only repeated the answer to an earlier request with the same key."""
+    """Return whether the server has repeated the response to an earlier request with the same key."""
     return response.headers.get("Idempotent-Replayed") == "true"

@@ -1,4 +1,4 @@
-"""Resources of the synchronous and of the asynchronous client, made of the same requests without I/O.
+"""Resources of the synchronous and the asynchronous client, made from the same requests without I/O.
 
 A resource has its calls once, as methods of a class of requests: they are exchanges, and have the docstrings. `sync`
 and `awaited` make methods of them that users call, with the same name, parameters and docstring. Calls whose
@@ -113,7 +113,7 @@ def documented_as(method: Callable[..., Any]) -> Callable[[F], F]:
 
 
 def _described(call: F, method: Callable[..., Any], returns: str, *named: Any) -> F:
-    """Copy the name, the parameters and the docstring of a method to a call, which keeps its own return type.
+    """Copy name, parameters and docstring of a method to a call, which keeps its own return type.
 
     Parameters
     ----------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import httpx2
@@ -10,8 +11,8 @@ import httpx2
 from manylabel_clients.http.errors import Conflict, ManyLabelError
 from manylabel_clients.http.resources.model_status import AnySummary, ModelStatus, model_status, model_summary
 from manylabel_clients.http.resources.models import model_path
-from manylabel_clients.http.resources.records import list_reader
-from manylabel_clients.http.resources.replicas import Replicas, replicas
+from manylabel_clients.http.resources.records import from_json, list_reader
+from manylabel_clients.http.resources.replicas import Replicas
 from manylabel_clients.http.resources.requests import Requests
 from manylabel_clients.http.transport.exchange import Exchange, Pause, Request, failure, is_transient, read, send
 from manylabel_clients.http.transport.json_body import BYTES, encode
@@ -51,7 +52,7 @@ class ServerRequests(Requests):
         follow: str | Mapping[str, Any] | None = None,
         exist_ok: bool = False,
     ) -> Exchange[str]:
-        """Create a model; what is left out, the server decides.
+        """Create a model; the server sets the defaults of omitted fields.
 
         Parameters
         ----------
@@ -136,7 +137,7 @@ class ServerRequests(Requests):
             response = yield from self._post("/v1/models", encode(given))
             read(response, lambda answer: answer["name"])
         except Conflict as conflict:
-            # Creating carries no key.
+            # Creating a model has no idempotency key.
             if not (exist_ok or (conflict.maybe_done and (yield from self._is_new(given)))):
                 raise
         return name
@@ -177,12 +178,12 @@ class ServerRequests(Requests):
         return name
 
     def models(self) -> Exchange[list[AnySummary]]:
-        """Return what every model is; of those in the server's memory its status."""
+        """Return the models of the server; those in its memory with their status."""
         return (yield from self._get("/v1/models", list_reader("models", model_summary)))
 
     def replicas(self) -> Exchange[Replicas]:
         """Return the processes that share the store of the server, and the versions that are in use."""
-        return (yield from self._get("/v1/replicas", replicas))
+        return (yield from self._get("/v1/replicas", partial(from_json, Replicas)))
 
     def wait_ready(self, timeout: float = 60.0) -> Exchange[None]:
         """Wait, for at most `timeout` seconds, until the server is ready.
@@ -210,8 +211,8 @@ class ServerRequests(Requests):
         return None if is_ready else failure(reply, request)
 
     def _is_new(self, spec: Mapping[str, Any]) -> Exchange[bool]:
-        """Return whether the model of this name has learnt nothing and is what was asked for."""
-        if "follow" in spec:  # it may be catching up, and have learnt much
+        """Return whether the model of this name has learnt nothing and has this spec."""
+        if "follow" in spec:  # it may be catching up, and may have learnt many examples
             summaries = yield from self.models()
             followed = [getattr(each, "follow", None) for each in summaries if each.name == spec["name"]]
             return any(follow and follow["model"] == spec["follow"]["model"] for follow in followed)
@@ -219,9 +220,9 @@ class ServerRequests(Requests):
         if not isinstance(status, ModelStatus):
             return False
         asked = {**spec, "params": {**status.params, **spec.get("params", {})}, "updates": 0}
-        if "limits" in spec:  # the server names those too that are not given
+        if "limits" in spec:  # the server also lists omitted limits
             asked["limits"] = {"features": None, "labels": None, **spec["limits"]}
-        if "text" in spec:  # likewise
+        if "text" in spec:  # the server also lists omitted settings
             asked["text"] = _text_settings(spec["text"])
         compared = ("updates", "algorithm", "params", "scaling", "missing", "text", "limits", "durability")
         return all(asked[part] == getattr(status, part) for part in compared if part in asked)
@@ -230,7 +231,7 @@ class ServerRequests(Requests):
 def _text_settings(given: Mapping[str, Any]) -> Any:
     """Return settings of texts as a server fills them in; as they were given where the core is not installed."""
     try:
-        from manylabel_core.records import TextSettings  # with SciPy, which other calls need not wait for
+        from manylabel_core.records import TextSettings  # loads SciPy, which other calls do not need
     except MissingExtra:
         return given
     return TextSettings.from_json(given).to_json()

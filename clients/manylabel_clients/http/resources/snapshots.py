@@ -1,4 +1,4 @@
-"""Snapshots and log of a model: states that the server keeps and can go back to, and the entries between them."""
+"""Snapshots and log of a model."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _POSITION = re.compile("[0-9]+(-[0-9]+)*")
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """A snapshot is a state as it was, kept on the server."""
+    """Stored state of a model."""
 
     position: str
     """Log position of the snapshot. Opaque."""
@@ -41,7 +41,7 @@ class Snapshot:
 
 @dataclass(frozen=True, slots=True)
 class RolledBack(Updated):
-    """A receipt of a rollback says in `updates` what the model has learnt now."""
+    """Result of a rollback; `updates` is the number of examples that the model has learnt now."""
 
     rolled_back_to: str = ""
     """Position gone back to."""
@@ -92,7 +92,7 @@ class SnapshotRequests(Requests):
         yield from self._delete(self._snapshot_path(snapshot))
 
     def rollback(self, to: str, *, key: str | None = None) -> Exchange[RolledBack]:
-        """Forget what was learnt after an earlier state, on every server that has the model.
+        """Return the model to an earlier state, on every server.
 
         Parameters
         ----------

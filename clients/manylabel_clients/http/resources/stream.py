@@ -31,7 +31,7 @@ _TIMED_OUT = 408
 
 @dataclass(frozen=True, slots=True)
 class LineResult:
-    """A line's answer is what a stream answered to one of its examples."""
+    """Result of one example of a stream."""
 
     line: int
     """Number of the example in the stream, from 1."""
@@ -129,7 +129,7 @@ class ExampleStream(_Stream):
         return (yield from self._send(self._first + batch.start, batch.items))
 
     def _send(self, first: int, lines: Sequence[bytes]) -> Exchange[list[LineResult]]:
-        """Send lines until each has its answer, or the retries are used up without any progress."""
+        """Send lines until each has a response, or the retries are used up without progress."""
         answers: list[LineResult] = []
         failures = 0
         while len(answers) < len(lines):
@@ -146,7 +146,7 @@ class ExampleStream(_Stream):
 
 
 class LearningStream(_Stream):
-    """A stream is learnt, and nothing is predicted: the server answers a batch with counts.
+    """Stream that is learnt without predictions: the server returns counts per batch.
 
     Raises
     ------
@@ -210,7 +210,7 @@ def _answer(line: Mapping[str, Any]) -> LineResult:
 
 
 def _interruption(answers: Sequence[LineResult], n_lines: int) -> ApiError | None:
-    """Return why the server answered no further line; None if it answered all."""
+    """Return the error at which the server stopped; None if it processed all lines."""
     error = answers[-1].error
     if error is None:
         return None

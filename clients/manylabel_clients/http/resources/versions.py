@@ -1,4 +1,4 @@
-"""Versions of a trained model: what jobs have made of it, and which of them is served."""
+"""Versions of a trained model, and which one is served."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from manylabel_clients.http.transport.exchange import Exchange
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """A version is one result of a job for a trained model; it never changes."""
+    """Immutable result of a job for a trained model."""
 
     version: int
     served: bool
@@ -52,7 +52,7 @@ class Version:
 
 @dataclass(frozen=True, slots=True)
 class Promoted:
-    """A receipt of a promotion says which version is served now."""
+    """Result of a promotion: the version that is served now."""
 
     model: str
     version: int
@@ -64,7 +64,7 @@ class Promoted:
 
 @dataclass(frozen=True, slots=True)
 class ModelDetail:
-    """A detail of a version shows how good it is, what it has learnt and how the fit went."""
+    """Details of a version: its scores, its contents and the course of its fit."""
 
     version: int
     trainer: str
@@ -105,7 +105,7 @@ class VersionRequests(Requests):
         Conflict
             If they are, without `force`; the message says which.
         """
-        # It carries no key: to promote a version twice is to promote it once.
+        # No idempotency key: promoting a version twice equals promoting it once.
         wanted = {"version": version, **({"force": True} if force else {})}
         return (yield from self._post_value(f"{self._path}/promote", wanted, partial(from_json, Promoted)))
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 from urllib.parse import quote
 
@@ -109,11 +110,11 @@ class WebhookRequests(Requests):
             wanted["secret"] = secret
         # A second attempt could create a second webhook whose secret no client has.
         response = yield from send(Request("POST", "/v1/webhooks", encode(wanted), JSON), self._retry, once=True)
-        return read(response, _new_webhook)
+        return read(response, partial(from_json, NewWebhook))
 
     def list(self) -> Exchange[list[Webhook]]:
         """Return the webhooks for models that the caller's key allows, the oldest first."""
-        return (yield from self._get("/v1/webhooks", list_reader("webhooks", _webhook)))
+        return (yield from self._get("/v1/webhooks", list_reader("webhooks", partial(from_json, Webhook))))
 
     def get(self, id: str) -> Exchange[Webhook]:
         """Return a webhook with its latest deliveries.
@@ -123,7 +124,7 @@ class WebhookRequests(Requests):
         NotFound
             The id belongs to no webhook.
         """
-        return (yield from self._get(_path(id), _webhook))
+        return (yield from self._get(_path(id), partial(from_json, Webhook)))
 
     def delete(self, id: str) -> Exchange[None]:
         """Delete a webhook, with the events that wait.
@@ -143,7 +144,7 @@ class WebhookRequests(Requests):
         NotFound
             The id belongs to no webhook.
         """
-        return read((yield from self._post(f"{_path(id)}/test", None)), _delivery)
+        return read((yield from self._post(f"{_path(id)}/test", None)), partial(from_json, WebhookDelivery))
 
     def enable(self, id: str) -> Exchange[Webhook]:
         """Have the events of a disabled webhook sent again.
@@ -153,7 +154,7 @@ class WebhookRequests(Requests):
         NotFound
             The id belongs to no webhook.
         """
-        return read((yield from self._post(f"{_path(id)}/enable", None)), _webhook)
+        return read((yield from self._post(f"{_path(id)}/enable", None)), partial(from_json, Webhook))
 
 
 class Webhooks(SyncResource[WebhookRequests]):
@@ -186,15 +187,3 @@ class AsyncWebhooks(AsyncResource[WebhookRequests]):
 
 def _path(id: str) -> str:
     return f"/v1/webhooks/{quote(id, safe='')}"
-
-
-def _webhook(answer: Mapping[str, Any]) -> Webhook:
-    return from_json(Webhook, {**answer, "deliveries": [*map(_delivery, answer.get("deliveries", ()))]})
-
-
-def _new_webhook(answer: Mapping[str, Any]) -> NewWebhook:
-    return from_json(NewWebhook, answer)
-
-
-def _delivery(answer: Mapping[str, Any]) -> WebhookDelivery:
-    return from_json(WebhookDelivery, answer)

@@ -20,7 +20,7 @@ BATCH_BYTES = 2**20
 
 
 class Batch(NamedTuple):
-    """A batch holds items that are sent together."""
+    """Items that are sent together."""
 
     start: int
     """Number of earlier items of the call."""
@@ -61,7 +61,7 @@ class Batches(Generic[T]):
         self._start = 0
         self._batch: list[bytes] = []
         self._size_bytes = 0
-        self._next: bytes | None = None  # drawn already, and too large for the batch before it
+        self._next: bytes | None = None  # already taken from the input, and too large for the previous batch
 
     def draw(self) -> Exchange[Batch | None]:
         """Return the next batch; None when there are no more items."""
@@ -88,7 +88,7 @@ class Batches(Generic[T]):
 
 
 def asking(body: bytes, wanted: Mapping[str, Any]) -> bytes:
-    """Return a body of JSON, of an item or a batch, with fields beside it, but for those that are None or false."""
+    """Return the JSON body of an item or a batch with further fields, except those that are None or false."""
     for name, value in wanted.items():
         if value is not None and value is not False:
             body = body[:-1] + b",%b:%b}" % (encode(name), encode(value))

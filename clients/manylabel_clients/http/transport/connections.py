@@ -23,8 +23,8 @@ URL_VARIABLE = "MANYLABEL_URL"
 """Environment variable that names the server where no address is given, for the command as for the clients."""
 DEFAULT_TIMEOUT_SECONDS = 30.0
 
-# Idle connections are dropped before the server drops them (after 5 s by default): a request sent on one that
-# is just being closed would have to be retried.
+# Idle connections are closed before the server closes them (after 5 s by default): a request on a connection
+# that is being closed would have to be retried.
 _LIMITS = httpx2.Limits(max_connections=100, max_keepalive_connections=100, keepalive_expiry=3.0)
 
 
@@ -61,7 +61,7 @@ class _Connections(Generic[HTTP, Sleep]):
         )
 
     def _timeout(self, request: Request) -> httpx2.Timeout:
-        """Return the timeouts of a request: its own or the client's, and none longer than what is left for it."""
+        """Return the timeouts of a request: its own or the client's, at most the remaining time."""
         timeout = self._http.timeout if request.timeout_seconds is None else httpx2.Timeout(request.timeout_seconds)
         if request.left_seconds is None:
             return timeout
@@ -120,7 +120,7 @@ class SyncConnections(_Connections[httpx2.Client, Callable[[float], object]]):
         )
 
     def watch(self, stream: EventStream[E]) -> Iterator[E]:
-        """Yield events, over as many connections as it takes, until the stream has ended."""
+        """Yield events, reconnecting as necessary, until the stream has ended."""
         while True:
             reply: Reply = None
             request = stream.request
@@ -182,7 +182,7 @@ class AsyncConnections(_Connections[httpx2.AsyncClient, Callable[[float], Awaita
         )
 
     async def watch(self, stream: EventStream[E]) -> AsyncGenerator[E]:
-        """Yield events, over as many connections as it takes, until the stream has ended."""
+        """Yield events, reconnecting as necessary, until the stream has ended."""
         while True:
             reply: Reply = None
             request = stream.request
@@ -214,10 +214,10 @@ def _checked_url(given: str | None) -> str:
 
 
 def _headers(given: Mapping[str, str] | None, api_key: str | Secret | None) -> httpx2.Headers:
-    """Return what is sent with each request; headers that were given go before those of the client."""
+    """Return the headers of every request; those of the caller take precedence."""
     own = {
         "User-Agent": f"manylabel/{version('manylabel')}",
-        "Accept-Encoding": "identity",  # near the server, packing an answer takes longer than sending it
+        "Accept-Encoding": "identity",  # near the server, compressing a response takes longer than sending it
     }
     headers = httpx2.Headers({**own, **authorization(api_key)})
     if api_key is not None and "authorization" in httpx2.Headers(given):
@@ -241,15 +241,15 @@ async def _draw_async(draw: Draw) -> None:
     return None
 
 
-# asyncio is loaded where it is used: synchronous clients and the command start in four fifths of the time without it.
+# Imported here: without asyncio, synchronous clients and the command start in four fifths of the time.
 
 
 async def _read_in_thread(pieces: Iterator[bytes]) -> AsyncGenerator[bytes]:
-    """Yield the pieces of a body that come from a file, read in a thread, so that the event loop goes on."""
+    """Yield the chunks of a body from a file, read in a thread, so that the event loop keeps running."""
     import asyncio
     import threading
 
-    turn = threading.Lock()  # a thread reads on after the caller was cancelled
+    turn = threading.Lock()  # the thread continues after the caller was cancelled
 
     def read() -> bytes | None:
         with turn:
@@ -267,13 +267,13 @@ async def _read_in_thread(pieces: Iterator[bytes]) -> AsyncGenerator[bytes]:
 
 
 def _close(pieces: Iterator[bytes]) -> None:
-    """Close the file that a body is read from: an error that is kept would keep it open."""
+    """Close the file of a body; a stored exception would keep it open."""
     if isinstance(pieces, Generator):
         pieces.close()
 
 
 async def sleep_in_loop(seconds: float) -> None:
-    """Wait while the event loop goes on."""
+    """Wait while the event loop keeps running."""
     import asyncio
 
     await asyncio.sleep(seconds)

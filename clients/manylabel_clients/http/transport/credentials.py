@@ -21,7 +21,7 @@ _NAME = re.compile(r"[a-z0-9](?:[a-z0-9._-]{0,62}[a-z0-9])?")
 
 
 class Secret:
-    """A secret is a text that shows up in no repr, no message and no pickle.
+    """Text that is hidden in reprs, messages and pickles.
 
     Parameters
     ----------

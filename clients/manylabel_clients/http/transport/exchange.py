@@ -32,7 +32,7 @@ Pieces: TypeAlias = Callable[[], Iterator[bytes]]
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """An HTTP request holds all that is to be sent; its body can be had again, because a retry sends the same bytes."""
+    """HTTP request whose body can be sent repeatedly, because a retry sends the same bytes."""
 
     method: str
     path: str
@@ -71,7 +71,7 @@ LAST_ATTEMPT_SECONDS = 1.0
 
 
 def send(request: Request, retry: Retry, *, once: bool = False) -> Exchange[httpx2.Response]:
-    """Send a request until it is answered with success, or the retries are used up.
+    """Send a request until it succeeds or the retries are used up.
 
     Nearly every request here may be sent twice: reading and deleting are idempotent, learning carries a key, and
     `create_model` looks at what it finds. One that may not is sent `once`: not again, when an attempt may have been
@@ -98,7 +98,7 @@ def send(request: Request, retry: Retry, *, once: bool = False) -> Exchange[http
 
 
 def read(response: httpx2.Response, convert: Callable[[dict[str, Any]], T]) -> T:
-    """Return what `convert` makes of the JSON object of an answer.
+    """Convert the JSON object of a response.
 
     Raises
     ------
@@ -135,7 +135,7 @@ def _renumbered(text: str, done: int) -> str:
 
 
 def failure(reply: Reply, request: Request) -> ManyLabelError:
-    """Return the error to raise for an answer that is not a success, or for none.
+    """Return the error to raise for an unsuccessful or missing response.
 
     Raises
     ------
@@ -169,7 +169,7 @@ def refusal(status: int, problem: Mapping[str, Any], retry_after_seconds: float 
 
 
 def _problem(response: httpx2.Response) -> dict[str, Any]:
-    """Return the problem+json of an answer, empty when a proxy or another program answered."""
+    """Return the problem document of a response; empty if a proxy or another program responded."""
     if not response.headers.get("content-type", "").startswith("application/problem+json"):
         return {}
     try:

@@ -1,4 +1,4 @@
-"""Values as bytes of JSON, and errors that say where in a value something is wrong."""
+"""Encoding of values as JSON, with errors that name the location of a bad value."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def escaped(key: Any) -> str:
 
 
 def _scalar(value: Any) -> Any:
-    """Return a NumPy scalar as the Python number it stands for, and an array as a list of such."""
+    """Return a NumPy scalar as a Python number, and an array as a list."""
     if hasattr(value, "tolist"):
         return value.tolist()
     raise TypeError(f"has {value!r}, which is neither a number nor a name")

@@ -12,7 +12,7 @@ from manylabel_clients.http.errors import ManyLabelError
 
 @dataclass(frozen=True, slots=True)
 class Retry:
-    """A retry rule is exponential backoff with jitter.
+    """Retry rule: exponential backoff with jitter.
 
     Tried again are calls that got no answer (refused, reset, timed out), 429, 502, 503, 504, and 409 while
     the first request with the same idempotency key is still under way. Nothing else: a wrong request stays
@@ -61,7 +61,7 @@ class Retry:
         asked, left_seconds = retry_after_seconds or 0.0, self.patience_seconds - spent_seconds
         if failures >= self.attempts or asked > left_seconds or left_seconds <= 0:
             return None
-        # Far below 2**63 the cap has decided; the bound keeps the power finite.
+        # Far below 2**63 the cap applies; the bound keeps the power finite.
         backoff = min(self.cap_seconds, self.base_seconds * 2.0 ** min(failures - 1, 63))
         return min(left_seconds, asked + backoff * (1 - self.jitter * self.chance()))
 

@@ -35,7 +35,7 @@ FORMATS = {
 
 
 class Body(NamedTuple):
-    """A body is sent in pieces, more than once if need be."""
+    """Body that is sent in chunks, more than once if necessary."""
 
     pieces: Pieces
     size_bytes: int | None
@@ -72,7 +72,7 @@ def format_of(source: Source) -> str:
 
 
 def _suffix(path: Path) -> str:
-    """Return the ending that says the format: of ``rows.csv.gz`` that is ``.csv``."""
+    """Return the suffix that names the format: ``.csv`` for ``rows.csv.gz``."""
     return (Path(path.stem) if path.suffix.lower() == ".gz" else path).suffix.lower()
 
 

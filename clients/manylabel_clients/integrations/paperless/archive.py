@@ -1,4 +1,4 @@
-"""The REST interface of paperless-ngx: what is there, and changes of documents."""
+"""Client of the REST interface of paperless-ngx: lists and changes of documents."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ KINDS = {"tag": "tags", "correspondent": "correspondents", "type": "document_typ
 
 
 class PaperlessError(Exception):
-    """Paperless cannot be asked, or does not do what it was asked for; the message says why."""
+    """Paperless cannot be reached or rejected a request; the message gives the reason."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Hears the webhooks of paperless: each request, whatever it says, has the sidecar look soon."""
+"""Receiver of the webhooks of paperless: any request makes the sidecar poll soon."""
 
 from __future__ import annotations
 

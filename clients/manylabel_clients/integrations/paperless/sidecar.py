@@ -34,7 +34,7 @@ BEGINNING = "1970-01-01T00:00:00+00:00"
 
 @dataclass
 class Cursors:
-    """How far the sidecar has read: the file that it keeps."""
+    """Progress of the sidecar, with its file."""
 
     modified: str = BEGINNING
     added: str = BEGINNING
@@ -43,7 +43,7 @@ class Cursors:
 
     @classmethod
     def read(cls, path: Path) -> Cursors | None:
-        """Return what a file has; None if there is none."""
+        """Return the contents of a file; None if it does not exist."""
         try:
             return cls(**json.loads(path.read_text()))
         except FileNotFoundError:
@@ -94,7 +94,7 @@ class Sidecar:
         """
         catalogue = self._archive.catalogue()
         self._describe(catalogue)
-        if self._cursors is None:  # without inbox tags, documents that are there count as seen by a person
+        if self._cursors is None:  # without inbox tags, existing documents count as seen by a person
             self._cursors = Cursors(added=BEGINNING if catalogue.inbox else datetime.now(UTC).isoformat())
         status = self._model.status()
         predicts = isinstance(status, ModelStatus) and status.updates >= MIN_LEARNT
@@ -112,7 +112,7 @@ class Sidecar:
             self._cursors.write(self._path)
 
     def _describe(self, catalogue: Catalogue) -> None:
-        """Tell the model what there is, if that has changed since this process told it last."""
+        """Describe the labels to the model if they have changed since this process last did."""
         if self._known == catalogue:
             return
         self._client.create_model(self._model.name, text=TEXT, limits=LIMITS, exist_ok=True)
@@ -129,12 +129,12 @@ class Sidecar:
     # -- learning ---------------------------------------------------------------------------------
 
     def _learn_all(self, catalogue: Catalogue, waiting: frozenset[int], through: str | None) -> None:
-        """Learn the documents that were modified and do not wait for a person; only those added up to a time."""
+        """Learn the modified documents that do not wait for a person, up to the given time of addition."""
         assert self._cursors is not None
         learnt = 0
         for document in self._archive.documents("modified", self._cursors.modified):
             if through is not None and _time(document.added) > _time(through):
-                continue  # it is predicted first, by the next call
+                continue  # the next call predicts it first
             if not document.tags & waiting:
                 labels = sorted(document.labels & catalogue.titles.keys())
                 key = f"paperless-{document.id}-{document.modified}"
@@ -180,7 +180,7 @@ class Sidecar:
         self._archive.change(document.id, add, [], one_of)
 
     def _sure_labels(self, prediction: Prediction) -> list[str]:
-        """Return the labels of the promise of the model; without one, those predicted whose probability is enough."""
+        """Return the labels of the promise of the model; without one, predicted labels of sufficient probability."""
         auto: list[str] | None = getattr(prediction, "auto", None)
         if auto is not None:
             return auto

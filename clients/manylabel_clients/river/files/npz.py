@@ -113,7 +113,7 @@ def _names(archive: Archive, name: str, count: int, what: str) -> tuple[str, ...
 
 
 def _weights(archive: Archive, n_rows: int) -> NDArray[np.float64] | None:
-    """Return what each row weighs, as a whole; None if the file does not say it."""
+    """Return the weights of all rows; None if the file has none."""
     if WEIGHT not in archive:
         return None
     with archive.open(WEIGHT, 1) as array:
@@ -123,7 +123,7 @@ def _weights(archive: Archive, n_rows: int) -> NDArray[np.float64] | None:
 def _dense_rows(archive: Archive, name: str) -> Iterator[tuple[None, NDArray[Any]]]:
     with archive.open(name, 2) as array:
         n_rows, width = array.shape
-        if array.by_columns:  # the first row ends where the array ends
+        if array.by_columns:  # the first row ends at the end of the array
             whole = array.read(n_rows * width).reshape(n_rows, width, order="F")
             yield from ((None, row) for row in whole)
             return

@@ -74,7 +74,7 @@ class RecordFile(FileStream):
             yield x, y if isinstance(y, dict) else {**dict.fromkeys(labels, False), **dict.fromkeys(y, True)}
 
     def examples(self) -> Iterator[Example]:
-        """Iterate over (x, y) as they stand in the file: y is a list where a row lists its labels.
+        """Iterate over (x, y) as stored in the file: y is a list if a row lists its labels.
 
         A row that has a weight is (x, y, weight), one that has a reference (x, y, weight, None, ref); iterating over
         the stream itself leaves both out.
@@ -119,7 +119,7 @@ class RecordFile(FileStream):
 
 
 class CsvFile(RecordFile):
-    """A CSV file is a river stream.
+    """CSV file as a river stream.
 
     Examples
     --------
@@ -154,7 +154,7 @@ class CsvFile(RecordFile):
 
 
 class TsvFile(CsvFile):
-    """A table whose cells are separated by tabs is a river stream, as a CSV file is one."""
+    """Table with tab-separated cells as a river stream; see `CsvFile`."""
 
     _delimiter = "\t"
 

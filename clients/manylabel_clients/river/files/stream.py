@@ -1,4 +1,4 @@
-"""The base of multi-label files: rows as river has them, bounds, and errors that say where."""
+"""Base of multi-label files: river's rows, limits, and errors with locations."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
@@ -42,7 +42,7 @@ class FileFormatError(ValueError):
 
 
 class FileStream(ABC):
-    """A multi-label file is a river stream: iterate over it, as often as wanted, for ``(x, y)``.
+    """Multi-label file as a river stream of ``(x, y)``, which can be iterated repeatedly.
 
     ``x`` maps feature names to numbers, ``y`` maps every label of the file to a bool. The file is read as
     the iteration goes on, one row in memory at a time, from its beginning at each iteration.
@@ -91,13 +91,13 @@ class FileStream(ABC):
 
 
 def present(names: Sequence[str], values: NDArray[Any]) -> dict[str, float]:
-    """Return the values by name, without those that are NaN."""
+    """Return the values by name, without NaN."""
     return {name: value for name, value in zip(names, values.tolist(), strict=True) if value == value}
 
 
 @contextmanager
 def naming(path: Path) -> Iterator[None]:
-    """Name the file in the error of what is read inside."""
+    """Name the file in errors of the reader."""
     try:
         yield
     except BadDataset as error:

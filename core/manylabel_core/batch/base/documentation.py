@@ -73,9 +73,7 @@ fit_intercept : bool, default=True
 intercept_scaling : float, default=3.16
     B, the scale of the intercepts: the larger, the less they cost.
 privileged : "all" or int, default="all"
-    A number takes for each label only the nearest labels in Hamming distance.
-literal : bool, default=False
-    Without the constant in the privileged features. If then the dual may be unbounded, `fit` says so.""",
+    A number takes for each label only the nearest labels in Hamming distance.""",
     "privileged_dual": """\
 alpha_, beta_ : ndarrays of shape (n_samples, n_labels) and (n_label_sets, n_labels), float64
     Dual variables, with `warm_start`.""",

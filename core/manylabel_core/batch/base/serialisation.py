@@ -105,13 +105,7 @@ def pack(values: Mapping[str, Any], prefix: str) -> tuple[Arrays, dict[str, Any]
 
 
 def unpack(arrays: Mapping[str, NDArray[Any]], header: Mapping[str, Any], prefix: str) -> dict[str, Any]:
-    """Return the values that `pack` was given.
-
-    Raises
-    ------
-    DamagedState
-        If an array is missing or the header is not one of `pack`.
-    """
+    """Return the values that `pack` was given."""
     try:
         return {
             name: _put_together(kind, plain, lambda suffix, name=name: arrays[f"{prefix}{name}{suffix}"])

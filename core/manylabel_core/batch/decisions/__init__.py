@@ -1,1 +1,1 @@
-"""Decisions: cuts of scores that suit a measure, and probabilities, from scores of rows that were not learnt."""
+"""Decision thresholds that optimise a metric, and probabilities, from out-of-fold scores."""

@@ -1,4 +1,4 @@
-"""Probabilities of scores: for every label a logistic curve, fitted to scores of rows that were not learnt.
+"""Probabilities of scores: Platt scaling per label, fitted to out-of-fold scores.
 
 The probability of a label of score s is sigmoid(a_l s + b_l) (Platt, 1999). One pair (a, b) for all labels is fitted
 first; a small penalty then keeps the pair of each label near it, so that rare labels have a curve too:

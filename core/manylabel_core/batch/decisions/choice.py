@@ -1,4 +1,4 @@
-"""Cuts and curves are chosen from out-of-fold scores: those of rows by models that have not learnt these rows.
+"""Choice of thresholds and calibration from out-of-fold scores: scores of rows by models that have not learnt them.
 
 Whether one cut is that of all labels, or each label has its own, is validated on the same scores: the cuts for the rows
 of a fold are chosen on the other folds.
@@ -28,7 +28,7 @@ def divided(n_samples: int, n_labels: int, n_folds: int, seed: int) -> Parts:
 
 
 def tune_thresholds(scores: Matrix, Y: Truth, parts: Parts, measure: str, weights: Matrix | None = None) -> Matrix:
-    """Return the cuts for a measure, shape (n_labels,), float64.
+    """Return the thresholds that optimise a metric, shape (n_labels,), float64.
 
     Parameters
     ----------
@@ -48,7 +48,7 @@ def tune_thresholds(scores: Matrix, Y: Truth, parts: Parts, measure: str, weight
 
 
 def validated_scores(scores: Matrix, Y: Truth, parts: Parts, measure: str, weights: Matrix | None = None) -> Matrix:
-    """Return scores less cuts that were chosen on other folds, by the kind of cuts that does better so.
+    """Return scores minus thresholds tuned on other folds, by the better kind of thresholds.
 
     Parameters are as of `tune_thresholds`. Measured on them, a model with cuts is not measured on rows that chose them.
     """
@@ -56,7 +56,7 @@ def validated_scores(scores: Matrix, Y: Truth, parts: Parts, measure: str, weigh
 
 
 def _validated(scores: Matrix, Y: Truth, parts: Parts, measure: str, weights: Matrix | None) -> tuple[bool, Matrix]:
-    """Return whether one cut for all labels does at least as well as one for each, and the scores less such cuts."""
+    """Return whether a common threshold does at least as well as one per label, and the scores minus these."""
     found: dict[bool, Matrix] = {}
     for shared in (True, False):
         found[shared] = np.empty_like(scores)

@@ -1,4 +1,4 @@
-"""Warnings of fits that have not converged: the fit of all rows warns, those of its folds do not."""
+"""Convergence warnings: only the fit of all rows warns, not the fits of its folds."""
 
 from __future__ import annotations
 

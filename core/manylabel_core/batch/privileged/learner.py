@@ -60,7 +60,6 @@ class PrivilegedLearner(BatchLearner):
     fit_intercept: bool
     intercept_scaling: float
     privileged: int | str
-    literal: bool
 
     def to_linear(self) -> LinearScores:
         """Return the weights Z and intercepts less the cuts alone, without what only learning needs.
@@ -78,7 +77,6 @@ class PrivilegedLearner(BatchLearner):
         check_choice("loss", self.loss, LOSSES)
         scale = check_positive("intercept_scaling", self.intercept_scaling)
         intercept = scale**2 if check_flag("fit_intercept", self.fit_intercept) else 0.0
-        literal = check_flag("literal", self.literal)
         if isinstance(X, Mapping):
             raise ValueError("X must be an array, a data frame or a sparse matrix, not a mapping")
         checked, signs = self._begin(X, Y, label_names)
@@ -94,7 +92,6 @@ class PrivilegedLearner(BatchLearner):
             loss=self.loss,
             intercept=intercept,
             mask=mask,
-            constant=not literal,
             weights=weights,
         )
         return checked.astype(np.float64, copy=False), signs, problem

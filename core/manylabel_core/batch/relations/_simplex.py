@@ -7,24 +7,7 @@ from manylabel_core.compiled import compiled
 
 @compiled
 def climb(p, gradient, H, precision, most):  # type: ignore[no-untyped-def]
-    """Maximise `gradient.(q - p) - 1/2 (q - p)'H(q - p)` over the simplex, by steps along pairs of coordinates.
-
-    Parameters
-    ----------
-    p : array of shape (n,), float64
-        The start, on the simplex.
-    gradient : array of shape (n,), float64
-    H : array of shape (n, n), float64
-        Symmetric and positive definite.
-    precision : float
-        Stop when no pair gains more than this for each unit moved.
-    most : int
-        Most steps.
-
-    Returns
-    -------
-    array of shape (n,), float64
-    """
+    """Maximise `gradient.(q - p) - 1/2 (q - p)'H(q - p)` over the simplex, by steps along pairs of coordinates."""
     q, slope = p.copy(), gradient.copy()
     for _ in range(most):
         up, down = 0, -1

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from manylabel_core.batch.base.learner import BatchLearner
 from manylabel_core.batch.base.problem import Problem
 from manylabel_core.batch.base.reporting import warn_not_converged
 from manylabel_core.batch.relations.alternation import Alternation, RelationsState
 from manylabel_core.batch.relations.covariance import correlation
-from manylabel_core.priors import symmetric
 from manylabel_core.solvers import ProgressCallback
 
 
 class RelationshipLearner(BatchLearner):
     """Learner of weights and of the relations between labels."""
 
-    covariance_init: ArrayLike | None
     label_covariance_: NDArray[np.float64]
 
     def _learn(
@@ -30,9 +28,8 @@ class RelationshipLearner(BatchLearner):
         """Run the alternation and keep what it reached."""
         n_samples, n_labels = problem.signs.shape
         c = 1.0 / n_samples if weights is None else weights / weights.sum()
-        covariance, alpha = self._initial_covariance(n_labels), self._start(problem.signs, c, equality=True)
-        if alpha is not None:
-            covariance = self.label_covariance_
+        alpha = self._start(problem.signs, c, equality=True)
+        covariance = np.eye(n_labels) / n_labels if alpha is None else self.label_covariance_
         run = Alternation(problem, lam, c, self.tol, progress)
         reached = run.run(covariance, alpha, self.max_iter)
         if not (reached.converged or reached.stopped):
@@ -50,12 +47,3 @@ class RelationshipLearner(BatchLearner):
         self.primal_objective_, self.dual_objective_ = reached.objective, reached.bound
         self.duality_gap_, self.n_iter_ = reached.gap, reached.n_iter
         self._keep_alpha(reached.result.alpha)
-
-    def _initial_covariance(self, n_labels: int) -> NDArray[np.float64]:
-        if self.covariance_init is None:
-            return np.eye(n_labels) / n_labels
-        start = symmetric(self.covariance_init, n_labels, name="covariance_init")
-        smallest = float(np.linalg.eigvalsh(start)[0])
-        if smallest <= 0:
-            raise ValueError(f"covariance_init must be positive definite, its smallest eigenvalue is {smallest:.6g}")
-        return np.asarray(start / np.trace(start))

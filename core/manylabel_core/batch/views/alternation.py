@@ -1,9 +1,9 @@
-"""LSA-MML's alternation: bases, label weights and view weights for a representation, and the other way round.
+"""LSA-MML's alternation: bases and label weights for a representation, and the other way round.
 
 After every iteration the representation P is the best one for everything else, so that the bases, the weights of
-the labels and those of the views are all there is to keep: a run that goes on from them does exactly what one
-that was never stopped would have done. A basis that would raise the objective is refused; the other half-steps are
-minimisers.
+the labels and those of the views, which stay as they are, are all there is to keep: a run that goes on from them does
+exactly what one that was never stopped would have done. A basis that would raise the objective is refused; the other
+half-steps are minimisers.
 """
 
 from __future__ import annotations
@@ -20,13 +20,12 @@ from manylabel_core.batch.views import steps
 from manylabel_core.batch.views.block import Block, Matrix
 from manylabel_core.batch.views.representation import Patterns, represent, view_factors
 
-HALF_STEPS = 4
-"""Half-steps of an iteration: bases, weights of labels, weights of views, representation."""
+HALF_STEPS = 3
+"""Half-steps of an iteration: bases, weights of labels, representation."""
 SAME = 1e-12
 """Objectives of one model that differ by no more than this share are of the same problem, but for rounding."""
 LEAST_ERROR = 1e-15
-"""Least error of a view, as a share of its energy. The error is a difference of sums of that size: less is rounding,
-and may be below 0, where view weights have no power."""
+"""Least error of a view, as a share of its energy. The error is a difference of sums of that size: less is rounding."""
 
 
 class Model(NamedTuple):
@@ -54,7 +53,6 @@ class Prices(NamedTuple):
     gamma: float
     ridge: float
     label_ridge: float
-    view_floor: float
 
 
 class Moments(NamedTuple):
@@ -103,14 +101,9 @@ class Alternation:
     labels : Block
     prices : Prices
     reporter : Reporter
-    weigh : bool
-        Whether the errors of views are to change their weights; else these stay as they are.
     """
 
-    def __init__(
-        self, views: Sequence[Block], labels: Block, prices: Prices, reporter: Reporter, *, weigh: bool = True
-    ) -> None:
-        self.weigh = weigh
+    def __init__(self, views: Sequence[Block], labels: Block, prices: Prices, reporter: Reporter) -> None:
         self.views = views
         self.labels = labels
         self.blocks = [*views, labels]
@@ -140,7 +133,7 @@ class Alternation:
         return at
 
     def _iterate(self, at: ViewsState, moments: Moments) -> Moments:
-        for step in (self._bases, self._weights, self._view_weights):
+        for step in (self._bases, self._weights):
             at.model = step(at.model, moments)
             at.trace.append(self.objective(at.model, moments))
         found = self.moments(self.representation(at.model))
@@ -165,10 +158,10 @@ class Alternation:
         return Moments(crosses, grams, float(np.trace(shared)))
 
     def objective(self, model: Model, moments: Moments) -> float:
-        """Return the objective (8) by row, with the ridges and the floor under the errors of the views."""
+        """Return the objective by row, Eq. (35) of docs/mathematics.md."""
         errors = self.errors(model, moments)
         prices = self.prices
-        views = float(self.factors(model.alpha) @ (errors[:-1] + prices.view_floor * self.counts))
+        views = float(self.factors(model.alpha) @ (errors[:-1] + self.counts))
         labels = prices.beta * (errors[-1] + prices.label_ridge * float(np.vdot(model.W, model.W)))
         together = steps.hsic([B.T @ B for B in model.bases])
         return float((views + labels + prices.ridge * moments.square) / self.n - prices.gamma * together)
@@ -202,12 +195,6 @@ class Alternation:
 
     def _weights(self, model: Model, moments: Moments) -> Model:
         return model._replace(W=steps.weights(moments.grams[-1], moments.crosses[-1], self.prices.label_ridge))
-
-    def _view_weights(self, model: Model, moments: Moments) -> Model:
-        if not self.weigh:
-            return model
-        means = self.errors(model, moments)[:-1] / self.counts + self.prices.view_floor
-        return model._replace(alpha=steps.view_weights(means, self.shares, self.prices.r))
 
 
 def _gap(trace: Sequence[float]) -> float:

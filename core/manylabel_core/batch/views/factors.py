@@ -32,7 +32,7 @@ FIRST_NOISE = 0.1
 
 
 class Factors(NamedTuple):
-    """Rows of P are normal around 0, and views are what the bases make of them, and noise.
+    """Factor model: rows of P are normal around 0, and views are their images under the bases plus noise.
 
     Attributes
     ----------
@@ -46,7 +46,7 @@ class Factors(NamedTuple):
     noise: Matrix
 
     def represent(self, blocks: Sequence[Block], bases: Sequence[Matrix], which: Sequence[int]) -> Matrix:
-        """Return what is expected of P by the views that rows have, shape (n_samples, n_components).
+        """Return the expectation of P given the views of each row, shape (n_samples, n_components).
 
         Parameters
         ----------
@@ -59,7 +59,7 @@ class Factors(NamedTuple):
 
 
 def fit_factors(views: Sequence[Block], bases: Sequence[Matrix], P: Matrix) -> Factors:
-    """Fit the covariance and the noise to rows, and let the covariance's inverse count `STRENGTH` times.
+    """Fit the covariance and the noise to rows; the inverse of the covariance counts `STRENGTH` times.
 
     Parameters
     ----------

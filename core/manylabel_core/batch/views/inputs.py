@@ -41,11 +41,6 @@ def check_views(
     views : dict of ndarrays or CSR arrays, float64
         Missing rows are 0.
     present : dict of ndarrays of shape (n_samples,), bool
-
-    Raises
-    ------
-    ValueError
-        If something does not fit; the message names the view, or the argument.
     """
     if not isinstance(X, Mapping):
         raise ValueError(

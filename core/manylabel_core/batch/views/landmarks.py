@@ -47,13 +47,7 @@ class LandmarkMap(NamedTuple):
 
 
 def landmark_map(name: str, X: Any, present: NDArray[np.bool_], n: int, random: np.random.RandomState) -> LandmarkMap:
-    """Draw landmarks from the rows that have the view; the median of their distances is the width w, gamma 1/(2 w^2).
-
-    Raises
-    ------
-    ValueError
-        If distances overflow; the message names the view.
-    """
+    """Draw landmarks from the rows that have the view; w is the median of their distances, gamma 1 / (2 w^2)."""
     rows = np.flatnonzero(present)
     landmarks = X[np.sort(random.choice(rows, min(n, len(rows)), replace=False))]
     with np.errstate(over="ignore", invalid="ignore"):

@@ -19,7 +19,7 @@ from manylabel_core.scaling.fitted import FITTED_SCALINGS
 COMPONENTS = 200
 """Default number of components, if that many are allowed."""
 MAX_LANDMARKS = 10_000
-VIEW_WEIGHTS = ("labels", "equal", "errors")
+VIEW_WEIGHTS = ("labels", "equal")
 
 
 def check_parameters(learner: Any) -> Prices:
@@ -27,7 +27,7 @@ def check_parameters(learner: Any) -> Prices:
     if check_positive("r", learner.r) <= 1:
         raise ValueError(f"r must be above 1, not {learner.r!r}")
     check_choice("scaling", learner.scaling, FITTED_SCALINGS)
-    for name in ("centre", "refit", "limit_components", "warm_start"):
+    for name in ("centre", "refit", "warm_start"):
         check_flag(name, getattr(learner, name))
     check_choice("kernel", learner.kernel, VIEW_KERNELS)
     check_count("n_landmarks", learner.n_landmarks, MAX_LANDMARKS)
@@ -44,13 +44,13 @@ def check_parameters(learner: Any) -> Prices:
         _not_negative("gamma", learner.gamma),
         check_positive("ridge", learner.ridge),
         check_positive("label_ridge", learner.label_ridge),
-        _not_negative("view_floor", learner.view_floor),
     )
 
 
 def check_components(learner: Any, widths: Mapping[str, int], n_samples: int) -> int:
     """Return the number of components, within the limits of views and rows."""
-    most, why = _limit(learner, widths)
+    most = sum(widths.values())
+    why = f"the views have {most} features together"
     if n_samples < most:
         most, why = n_samples, f"there are {n_samples} rows"
     wanted = learner.n_components
@@ -75,17 +75,6 @@ def warn_not_converged(max_iter: int, change: float) -> None:
         f"not converged in max_iter={max_iter} iterations: the last one lowered the objective by {change:.2g} of it",
         stacklevel=4,
     )
-
-
-def _limit(learner: Any, widths: Mapping[str, int]) -> tuple[int, str]:
-    narrowest = min(widths, key=widths.__getitem__)
-    if len(widths) > 1 and learner.limit_components:
-        return max(1, widths[narrowest] - 1), (
-            f"with more, the narrowest view, {narrowest!r} with {widths[narrowest]} feature(s), would be reproduced "
-            "exactly and draw the weight of the others (limit_components=False allows it)"
-        )
-    total = sum(widths.values())
-    return total, f"the views have {total} features together"
 
 
 def _not_negative(name: str, value: object) -> float:

@@ -115,13 +115,7 @@ def basis(problem: Quadratic, start: Matrix, *, precision: float = PRECISION, mo
 
 
 def representation(normal: Matrix, right: Matrix) -> Matrix:
-    """Return rows of P for one normal matrix, Eqs. (12) and (14): `P normal = right`.
-
-    Raises
-    ------
-    ValueError
-        If rounding has left the matrix singular.
-    """
+    """Return rows of P for one normal matrix, Eqs. (12) and (14): `P normal = right`."""
     try:
         factor = cho_factor(normal, lower=True)
     except LinAlgError as error:
@@ -132,24 +126,6 @@ def representation(normal: Matrix, right: Matrix) -> Matrix:
 def weights(gram: Matrix, cross: Matrix, ridge: float) -> Matrix:
     """Return W of the labels, Eq. (20) with a ridge: `W (P'P + ridge I) = Y'P` over the labelled rows."""
     return representation(gram + ridge * np.eye(len(gram)), cross)
-
-
-def view_weights(residuals: Matrix, shares: Matrix, r: float) -> Matrix:
-    """Return alpha, Eq. (22): proportional to `(1/e_v)^(1/(r-1))`, for e_v the mean squared residual of a row of the
-    view.
-
-    Parameters
-    ----------
-    residuals : ndarray of shape (n_views,), float64
-        Above 0.
-    shares : ndarray of shape (n_views,), float64
-        Share of the rows that have each view. The mean weight of a row is 1: `shares @ alpha == 1`.
-    r : float
-        Above 1.
-    """
-    logs = -np.log(residuals) / (r - 1.0)
-    alpha = np.exp(logs - logs.max())
-    return np.asarray(alpha / (shares @ alpha))
 
 
 def _penalty(values: Matrix, least: float) -> float:

@@ -35,7 +35,7 @@ def thresholds(scores: Matrix, Y: Any, rule: str) -> Matrix:
 
 
 def _threshold(scores: Matrix, y: Any, rule: str) -> float:
-    """Return the midpoint of two scores that differ: the best cut after k of the highest scores, k from 0 to all."""
+    """Return the midpoint of two different scores: the best threshold after the k highest scores, over all k."""
     order = np.argsort(-scores, kind="stable")
     ranked = scores[order]
     true = np.concatenate([[0], np.cumsum(y[order])])

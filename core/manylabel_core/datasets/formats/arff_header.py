@@ -30,13 +30,7 @@ class Header(NamedTuple):
 
 
 def read_header(lines: Iterator[tuple[int, str]], limits: ReaderLimits) -> Header:
-    """Return the lines up to ``@data``.
-
-    Raises
-    ------
-    BadDataset
-        With the line: what is no attribute, or more of them than there may be features and labels.
-    """
+    """Return the lines up to ``@data``."""
     relation = ""
     attributes: list[Attribute] = []
     most = limits.features + limits.labels
@@ -90,13 +84,7 @@ def meka_option(relation: str) -> int | None:
 
 
 def choose_labels(header: Header, labels: int | Sequence[str] | None) -> set[str]:
-    """Return the names of the attributes that are labels.
-
-    Raises
-    ------
-    BadDataset
-        There are fewer attributes, a name is not an attribute, or the labels are not specified.
-    """
+    """Return the names of the attributes that are labels."""
     names = [attribute.name for attribute in header.attributes]
     if labels is None:
         labels = meka_option(header.relation)

@@ -44,11 +44,6 @@ def read_examples(
         Those of a table; its view is dense, with all of these, as long as there are only numbers.
     labels : sequence of str, optional
         Labels whose truth each row has; others get their places as they appear.
-
-    Raises
-    ------
-    BadDataset
-        With the line: features that do not go with those before, or more than the limits allow.
     """
     reading = _Reading(limits, text, columns, labels)
     for row in rows:

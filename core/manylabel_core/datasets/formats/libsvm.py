@@ -72,13 +72,7 @@ def read_libsvm(source: Source, *, zero_based: bool | None = None, limits: Reade
 
 
 def begin(lines: Iterator[tuple[int, str]]) -> tuple[Sizes | None, Iterator[Words]]:
-    """Return the sizes of the first line, if it has them, and then the rows.
-
-    Raises
-    ------
-    BadDataset
-        While iterating: a word is no pair of a feature and a finite number, or a feature comes twice.
-    """
+    """Return the sizes of the first line, if it has them, and then the rows."""
     line, text = next(lines, (0, ""))
     sizes = _sizes(text)
     return sizes, _rows(lines if sizes else _from(line, text, lines))

@@ -29,11 +29,6 @@ def read_label_names(source: Source) -> list[str]:
 
     A file with a document type declaration is refused as it begins: there is no way to declare an entity, so
     none can expand without bound or reach another file.
-
-    Raises
-    ------
-    BadDataset
-        With the line: XML that is none, a document type declaration, a label without a name, no label at all.
     """
     names: list[str] = []
 

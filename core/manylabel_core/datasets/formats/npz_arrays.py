@@ -66,13 +66,7 @@ class Archive:
         return f"{name}.npy" in self._members
 
     def open(self, name: str, dimensions: int) -> Array:
-        """Return the array of that name, which must have this number of dimensions.
-
-        Raises
-        ------
-        BadDataset
-            It is missing, or no array of numbers or strings.
-        """
+        """Return the array of that name, which must have this number of dimensions."""
         info = self._members.get(f"{name}.npy")
         if info is None:
             raise BadDataset(f"array {name!r} is missing")
@@ -147,13 +141,7 @@ class Array:
         return np.frombuffer(data, self.dtype)
 
     def whole(self, most_bytes: int) -> NDArray[Any]:
-        """Return all items in the shape of the array.
-
-        Raises
-        ------
-        BadDataset
-            They would take more than `most_bytes`.
-        """
+        """Return all items in the shape of the array."""
         if self.nbytes > most_bytes:
             raise BadDataset(f"{self._name!r} has {self.nbytes:,} bytes, allowed are {most_bytes:,}")
         items = self.read(prod(self.shape))

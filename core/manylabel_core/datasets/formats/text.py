@@ -34,13 +34,7 @@ class Lines(Protocol):
 
 @contextmanager
 def opened_text(source: Source, max_bytes: int = 2**62) -> Iterator[Lines]:
-    """Return the bytes of a source as they are without gzip, which is recognised by its first two bytes.
-
-    Raises
-    ------
-    BadDataset
-        While it is read: the gzip is damaged, or there are more than `max_bytes` in it.
-    """
+    """Return the bytes of a source as they are without gzip, which is recognised by its first two bytes."""
     with opened(source) as file:
         start = file.tell() if file.seekable() else None
         is_packed = start is not None and file.read(len(_GZIP)) == _GZIP
@@ -68,13 +62,7 @@ class _Unpacked:
 
 
 def numbered_lines(file: Lines) -> Iterator[tuple[int, str]]:
-    """Yield (line number from 1, text without its line end) of a UTF-8 file.
-
-    Raises
-    ------
-    BadDataset
-        A line is longer than `MAX_LINE_BYTES`, or not UTF-8.
-    """
+    """Yield (line number from 1, text without its line end) of a UTF-8 file."""
     number = 0
     while raw := file.readline(MAX_LINE_BYTES):
         number += 1
@@ -89,13 +77,7 @@ def numbered_lines(file: Lines) -> Iterator[tuple[int, str]]:
 
 
 def check_names(names: list[str] | tuple[str, ...], what: str, line: int | None = None) -> tuple[str, ...]:
-    """Return the names as a tuple; a name that comes twice would silently merge two columns.
-
-    Raises
-    ------
-    BadDataset
-        A name comes twice, is empty, no Unicode, or longer than `MAX_NAME_BYTES`.
-    """
+    """Return the names as a tuple; a name that comes twice would silently merge two columns."""
     seen: set[str] = set()
     for name in names:
         if name in seen:

@@ -74,7 +74,7 @@ def calibrate_rows(  # type: ignore[no-untyped-def]
     scores,
     probabilities,
 ):
-    """Subtract the offsets, write the probabilities, and only then take in the truth, example by example.
+    """For each example, subtract the offsets, write the probabilities, and then learn the true labels.
 
     `existing`, of length 1, is the number of labels so far. A label does not count in the example that brings it:
     it is there because it is true. Examples count by their weights. `probabilities` of no rows are not wanted.

@@ -1,4 +1,4 @@
-"""Probabilities from margins: for every label a logistic curve, fitted as the stream goes.
+"""Probabilities from margins: online Platt scaling per label.
 
 The margin m of a label is its score less the threshold's. Its probability is p = sigmoid(slope m + intercept), and the
 pair moves after each example whose truth y is known, and whose weight is w, by a Newton step on the log loss, with all

@@ -39,13 +39,7 @@ MIN_TOTAL = 1e-20
 
 
 def make_calibration(calibrate: object, optimise: object, fitted: bool = True) -> Calibration | None:
-    """Check the two parameters; return what they ask for, None for nothing; `fitted` as for `Calibration`.
-
-    Raises
-    ------
-    ValueError
-        If one is not allowed, or decision thresholds are to be chosen without probabilities.
-    """
+    """Check the two parameters; return what they ask for, None for nothing; `fitted` as for `Calibration`."""
     measure = MEASURES[check_choice("optimise", optimise, MEASURES)]
     if check_flag("calibrate", calibrate):
         return Calibration(measure, fitted)

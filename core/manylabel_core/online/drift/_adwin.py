@@ -46,17 +46,7 @@ COUNT, LAST = 0, 1
 def watch(  # type: ignore[no-untyped-def]
     scores, listed_indptr, listed, listed_signs, complete, n_labels, seen, lengths, sums, runs, alarms, alarmed
 ):
-    """Take in the errors of predictions made from scores; mark the alarms of detectors, and return their number.
-
-    Parameters
-    ----------
-    scores : array of shape (n_samples, 1 + n_labels), float64
-        Scores of each example before it was learnt.
-    seen, lengths, sums, runs, alarms : arrays
-        The state, see `Detectors`; `runs` with rows enough for n_samples more errors.
-    alarmed : array of shape (n_samples, 1 + n_labels), bool
-        Only ever set to True: where the mean error is found to have risen.
-    """
+    """Take in the errors of predictions made from scores; mark the alarms of detectors, and return their number."""
     width = scores.shape[1]
     signs, errors, changes = np.empty(width, np.int8), np.empty(width), np.empty(width, np.int8)
     n_alarms = 0

@@ -1,1 +1,1 @@
-"""Models of an online learner: what was learnt, how it scores an example, and how it takes in the next one."""
+"""Models of online learners: their weights, how they score an example, and how they learn the next one."""

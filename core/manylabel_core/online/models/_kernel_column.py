@@ -10,26 +10,7 @@ from manylabel_core.compiled import compiled
 def kernel_column(  # type: ignore[no-untyped-def]
     shape, bias, place, norms, pool_indices, pool_values, n_points, work, features, values, column
 ):
-    """Write K(x_v, x) of an example x for every point.
-
-    Parameters
-    ----------
-    shape, bias
-        The kernel (see `kernel_value`), and a constant that is added to it.
-    place, norms, pool_indices, pool_values, n_points
-        The pool.
-    work : array of shape (2, n_features), float64
-        Scratch; row 0 holds zeros before and after. Features beyond it are in no point and only
-        count in the norm of x.
-    features, values
-        The example x, without zeros.
-    column : array of shape (>= n_points,), float64
-        Result.
-
-    Returns
-    -------
-    K(x, x), |x|^2
-    """
+    """Write K(x_v, x) of an example x for every point."""
     dense, gathered = work[0], work[1]
     known = np.searchsorted(features, len(dense))
     for p in range(known):

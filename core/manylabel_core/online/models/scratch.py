@@ -22,7 +22,7 @@ _kept = _Kept()
 
 
 def scratch(n_features: int) -> NDArray[np.float64]:
-    """Return an array of shape (2, n_features) whose row 0 holds zeros; who writes to row 0 sets it back to zeros.
+    """Return an array of shape (2, n_features) whose row 0 is zero; a caller that writes to row 0 resets it.
 
     The next call in this thread may return the same memory.
     """

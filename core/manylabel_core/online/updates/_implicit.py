@@ -56,20 +56,7 @@ def has_loss(scores, signs):  # type: ignore[no-untyped-def]
 
 @compiled
 def implicit_update(scores, signs, eta, gains, steps, order, work):  # type: ignore[no-untyped-def]
-    """Solve the problem of one example.
-
-    Parameters
-    ----------
-    scores, signs : arrays of shape (1 + n_labels,), float64 and int8
-        Scores before the update; +1 relevant, -1 irrelevant, 0 unknown.
-    eta : float
-    gains : array of shape (1 + n_labels,)
-        k of every column, at least MIN_GAIN: by how much a step of 1 moves its score.
-    steps : array of shape (1 + n_labels,)
-        Result: the step of every column along its inv(H) x.
-    order, work : arrays of shape (>= 1 + n_labels,), int32, and (SCRATCH, >= 1 + n_labels), float64
-        Scratch.
-    """
+    """Solve the problem of one example."""
     n_relevant, n_known = group_known(signs, order)
     for p in range(n_known):
         column = order[p]

@@ -18,7 +18,7 @@ saturate; keeps them finite."""
 
 @compiled
 def passive_aggressive_update(scores, signs, most, slack, k, tau):  # type: ignore[no-untyped-def]
-    """Write the step of every column; arguments are those of `run_update`."""
+    """Write the step of every column; the arguments are those of `run_update`."""
     tau[0] = 0.0
     for column in range(1, len(scores)):
         sign = signs[column]

@@ -17,7 +17,7 @@ def set_signs(listed, listed_signs, complete, signs):  # type: ignore[no-untyped
 
 @compiled
 def weight_of(weights, i):  # type: ignore[no-untyped-def]
-    """Return what the loss of example i is multiplied by; all weigh 1 where there are no weights."""
+    """Return the factor of the loss of example i; 1 if there are no weights."""
     return weights[i] if len(weights) > 0 else 1.0
 
 

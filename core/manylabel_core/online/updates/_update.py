@@ -52,25 +52,7 @@ KIND, ETA, PASSES, PASSES_PER_LABEL, SLACK, DELTA = range(len(Update._fields))
 
 @compiled
 def run_update(update, weight, n_labels, k, scores, signs, tau, order, moves, work):  # type: ignore[no-untyped-def]
-    """Write the coefficient of x that the update adds to each column; return whether there is any but 0.
-
-    Parameters
-    ----------
-    update : array of shape (6,), float64
-        The fields of an `Update`.
-    weight : float
-        Factor of the loss of the example.
-    n_labels : int
-        Labels that exist.
-    k : float
-        |x|^2 or K(x, x).
-    scores, signs : arrays of shape (1 + n_labels,), float64 and int8
-        Before the update; +1 relevant, -1 irrelevant, 0 unknown.
-    tau : array of shape (1 + n_labels,)
-        Result, written only when something moves.
-    order, moves, work : arrays of shape (>= 1 + n_labels,), int32, and (SCRATCH, >= 1 + n_labels), float64
-        Scratch.
-    """
+    """Write the coefficient of x that the update adds to each column; return whether there is any but 0."""
     kind, eta = int(update[KIND]), update[ETA]
     if kind == MULTIPASS:
         limit = pass_limit(int(update[PASSES]), update[PASSES_PER_LABEL], n_labels)

@@ -14,17 +14,6 @@ def account(T, B, Y, c, beta, shares):  # type: ignore[no-untyped-def]
     """Write each point's share of the gap; give the gap, the dual objective, and the number of open variables.
 
     A variable is open when it has a share in the gap: it is not at the bound where it belongs.
-
-    Parameters
-    ----------
-    T : ndarray of shape (n_samples, n_labels), float32 or float64
-        The gradient Y - F.
-    B : ndarray of shape (n_samples, n_labels), float64
-    Y : ndarray of shape (n_samples, n_labels), int8
-    c : ndarray of shape (n_samples,), float64
-    beta : ndarray of shape (n_labels,), float64
-    shares : ndarray of shape (n_samples,), float64
-        Result.
     """
     linear, quadratic, n_open = 0.0, 0.0, 0
     for i in range(len(T)):

@@ -92,35 +92,7 @@ def keep_active(pairs, B):  # type: ignore[no-untyped-def]
 
 @compiled
 def visit_labels(X, constant, squares, pairs, task, labels, W, moved, sweeps, goal, state):  # type: ignore[no-untyped-def]
-    """Visit some labels one after the other.
-
-    Parameters
-    ----------
-    X : Rows
-    constant : float
-        Value of the constant feature.
-    squares : ndarray of shape (n_samples,), float64
-        Squared lengths of the rows.
-    pairs : Pairs
-        `a` is updated.
-    task : Task
-    labels : ndarray of shape (m,), int64
-    W : ndarray of shape (m, n_features + 1)
-        Their weights, coupled; updated, also by each other.
-    moved : ndarray of shape (m, n_features + 1)
-        With coupled labels: the changes of `X'b` for each label are added to it.
-    sweeps : int
-        The most sweeps over a label.
-    goal : float
-        A sweep that finds a smaller gap is a label's last; so is one with less than `ENOUGH` of the first one's gap.
-    state : ndarray of shape (1,), uint64
-        State of the random generator of the orders; updated.
-
-    Returns
-    -------
-    float
-        The gap that the first sweeps found.
-    """
+    """Visit some labels one after the other."""
     gap = 0.0
     before = np.empty(W.shape[1], W.dtype)
     for k in range(len(labels)):

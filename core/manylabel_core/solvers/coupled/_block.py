@@ -18,30 +18,7 @@ ENOUGH = 0.1
 
 @compiled
 def solve_block(K, T, B, points, task, sweeps, state, moves):  # type: ignore[no-untyped-def]
-    """Solve the dual for some points, all labels, the other points kept.
-
-    Parameters
-    ----------
-    K : ndarray of shape (m, m)
-        Kernel values of the points.
-    T : ndarray of shape (m, n_labels), same dtype as K
-        The gradient Y - F at the points.
-    B : ndarray of shape (n_samples, n_labels), float64
-        Updated at the points.
-    points : ndarray of shape (m,), int64
-    task : Task
-    sweeps : int
-        The most sweeps.
-    state : ndarray of shape (1,), uint64
-        State of the random generator of the orders; updated.
-    moves : ndarray of shape (m, n_labels), same dtype as K
-        Result: how far B has moved.
-
-    Returns
-    -------
-    bool
-        Whether anything has moved.
-    """
+    """Solve the dual for some points, all labels, the other points kept."""
     Y, S, c, _, coupled, equality = task
     m, n_labels = T.shape
     t, before = np.empty((n_labels, m), T.dtype), np.empty(m, T.dtype)

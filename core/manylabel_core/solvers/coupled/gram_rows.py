@@ -176,13 +176,7 @@ class CheckedRows:
         self.stored = stored
 
     def take(self, block: NDArray[np.int64], dtype: DTypeLike) -> NDArray[Any]:
-        """Return the rows of some points.
-
-        Raises
-        ------
-        ValueError
-            If the source gives something else.
-        """
+        """Return the rows of some points."""
         rows = np.asarray(self._source.rows(block), dtype=dtype)
         if rows.shape != (len(block), self.n):
             raise ValueError(f"K must give rows of shape {(len(block), self.n)}, not {rows.shape}")
@@ -203,13 +197,7 @@ class _StoredRows:
 
 
 def as_row_source(K: NDArray[Any] | RowSource | StoredGram) -> CheckedRows:
-    """Check a Gram matrix or a source of rows.
-
-    Raises
-    ------
-    ValueError
-        If it is not square, empty, not finite, visibly not symmetric, or has a negative diagonal.
-    """
+    """Check a Gram matrix or a source of rows."""
     if isinstance(K, StoredGram):
         checked = as_row_source(K.kept())
         checked.probe = K.probe()

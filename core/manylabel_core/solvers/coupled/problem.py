@@ -76,13 +76,7 @@ class Task(NamedTuple):
 
 
 def make_task(Y: ArrayLike, S: ArrayLike, c: float | ArrayLike, n: int, equality: bool) -> Task:
-    """Check the parts of a problem with n examples.
-
-    Raises
-    ------
-    ValueError
-        If a part has the wrong shape or values, or S is not symmetric and positive semi-definite.
-    """
+    """Check the parts of a problem with n examples."""
     signs = check_signs(Y, n)
     coupling = _coupling(S, signs.shape[1])
     coupled = bool(np.count_nonzero(coupling - np.diag(coupling.diagonal())))
@@ -91,13 +85,7 @@ def make_task(Y: ArrayLike, S: ArrayLike, c: float | ArrayLike, n: int, equality
 
 
 def start_from(alpha0: ArrayLike | None, task: Task) -> NDArray[np.float64]:
-    """Return B = Y * alpha0, or zeros.
-
-    Raises
-    ------
-    ValueError
-        If alpha0 breaks a constraint.
-    """
+    """Return B = Y * alpha0, or zeros."""
     if alpha0 is None:
         return np.zeros(task.Y.shape)
     alpha = np.asarray(alpha0, dtype=np.float64)

@@ -118,7 +118,7 @@ def privileged_weights(task, label, alpha, beta, v):  # type: ignore[no-untyped-
     A = sums[-2]
     for other in range(len(v) - 1):
         v[other] = (2.0 * sums[other] - A) / task.gamma if task.mask[label, other] else 0.0
-    v[-1] = task.constant * A / task.gamma
+    v[-1] = A / task.gamma
 
 
 @compiled
@@ -127,7 +127,7 @@ def slacks_of(task, v, slacks):  # type: ignore[no-untyped-def]
     if not v.any():
         slacks[:] = 0.0
         return
-    base = task.constant * v[-1] - v[:-1].sum()
+    base = v[-1] - v[:-1].sum()
     for k in range(len(slacks)):
         total = 0.0
         for p in range(task.indptr[k], task.indptr[k + 1]):
@@ -136,10 +136,10 @@ def slacks_of(task, v, slacks):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def lost(task, weights, margins, direction, v, slacks):  # type: ignore[no-untyped-def]
+def lost(task, weights, margins, v, slacks):  # type: ignore[no-untyped-def]
     """Return `gamma/2 |v|^2 + C sum slack + rho/2 sum zeta^2` (hinge: `rho sum zeta`), after v has been made feasible.
 
-    A multiple of `direction` is added to them. Margins are `y (z.x + b)`. The slacks are updated.
+    The weight of the constant, which raises all slacks, is increased. Margins are `y (z.x + b)`. Slacks are updated.
     Weights of examples are empty where all are 1, here and below.
     """
     slacks_of(task, v, slacks)
@@ -148,7 +148,7 @@ def lost(task, weights, margins, direction, v, slacks):  # type: ignore[no-untyp
         for i in range(len(margins)):
             least = max(least, 1.0 - margins[i] - slacks[task.kinds[i]])
     if least > NOTHING:
-        v += least * direction
+        v[-1] += least
         slacks_of(task, v, slacks)
     total = 0.5 * task.gamma * np.sum(v * v) + task.C * np.sum(task.sizes * slacks)
     if task.rho < np.inf:
@@ -163,47 +163,23 @@ def lost(task, weights, margins, direction, v, slacks):  # type: ignore[no-untyp
 
 @compiled
 def evaluate(  # type: ignore[no-untyped-def]
-    task, weights, label, f, alpha, beta, v, feasible, direction, known, again, pairs, kinds
+    task, weights, label, f, alpha, beta, v, known, again, pairs, kinds
 ):
-    """Evaluate the objectives of a label, and list its variables that are not at their bound.
-
-    Parameters
-    ----------
-    f : ndarray of shape (n_samples,), float64
-        Its scores.
-    alpha, beta : ndarrays of shape (n_samples,) and (n_kinds,), float64
-    v : ndarray of shape (n_labels + 1,), float64
-        Its w~.
-    feasible : ndarray of shape (n_labels + 1,), float64
-        A w~ that becomes feasible by adding some of `direction` to it; that is done.
-    direction : ndarray of shape (n_labels + 1,), float64
-        Raises the slack of every kind that can have one by at least 1.
-    known : ndarray of shape (n_labels + 1,), float64
-        A feasible w~; replaced by the best of it, 0, and the new one.
-    again : bool
-        Whether all of this was looked at before: then `known` stays.
-    pairs, kinds : ndarrays, int32
-        Result: which variables are not at their bound for good.
-
-    Returns
-    -------
-    loss, linear : float
-        Cost of w~ and the slacks in the primal, at the best w~ known; the dual without its quadratic part in z.
-    n_pairs, n_kinds : int
-    """
+    """Evaluate the objectives of a label, and list its variables that are not at their bound."""
     slacks, margins = np.empty(len(beta)), f * task.Y[label]
     slacks_of(task, v, slacks)
     n_pairs, n_kinds = list_active(task, weights, margins, alpha, beta, slacks, pairs, kinds)
     squared = np.sum(alpha * alpha) if len(weights) == 0 else np.sum(alpha * alpha / weights)
     linear = alpha.sum() - 0.5 * (task.gamma * np.sum(v * v) + task.ridge * squared)
     idle = not (v.any() or known.any())
-    best, chosen = lost(task, weights, margins, direction, known, slacks), known
+    best, chosen = lost(task, weights, margins, known, slacks), known
     if idle or again:  # if it is idle, all candidates are 0
         return best, linear, n_pairs, n_kinds
-    lost(task, weights, margins, direction, feasible, slacks)
+    feasible = v.copy()
+    lost(task, weights, margins, feasible, slacks)
     # The errors of `feasible` and `known` are noise, which their mean reduces.
     for candidate in (feasible, 0.5 * (feasible + known), np.zeros_like(known)):
-        cost = lost(task, weights, margins, direction, candidate, slacks)
+        cost = lost(task, weights, margins, candidate, slacks)
         if cost < best:
             best, chosen = cost, candidate
     known[:] = chosen
@@ -236,41 +212,11 @@ def list_active(task, weights, margins, alpha, beta, slacks, pairs, kinds):  # t
 
 @compiled
 def visit(X, squares, task, weights, label, pairs, kinds, alpha, beta, s, z, sweeps, goal, state):  # type: ignore[no-untyped-def]
-    """Run coordinate descent on the active variables of one label.
-
-    Parameters
-    ----------
-    X : ndarray of shape (n_samples, n_features) or Rows
-    squares : ndarray of shape (n_samples,), float64
-    task : Task
-    weights : ndarray of shape (n_samples,), float64, or empty
-    label : int
-    pairs, kinds : ndarrays, int32
-        Active points and kinds; reordered.
-    alpha : ndarray of shape (n_samples,), float64
-        Updated.
-    beta : ndarray of shape (n_kinds,), float64
-        Updated.
-    s : float
-        S of the label.
-    z : ndarray of shape (n_features,), float64
-        Its weights; updated.
-    sweeps : int
-        The most sweeps.
-    goal : float
-        The gap that would be small enough.
-    state : ndarray of shape (1,), uint64
-        State of the random generator of the orders; updated.
-
-    Returns
-    -------
-    float
-        The gain in the dual objective.
-    """
+    """Run coordinate descent on the active variables of one label."""
     gained, idle = _visit_idle(X, squares, task, weights, label, pairs, alpha, beta, s, z, sweeps, goal, state)
     if idle:
         return gained
-    mask, length = task.mask[label], task.mask[label].sum() + task.constant
+    mask, length = task.mask[label], task.mask[label].sum() + 1.0
     sums, listed, near = np.empty(len(mask) + 2), np.empty(len(beta)), np.empty(len(beta))
     privileged_sums(task, label, alpha, beta, listed, sums)
     r = np.argmax(beta)
@@ -339,13 +285,6 @@ def _visit_idle(  # type: ignore[no-untyped-def]
 
     With e = 0, w~ is 0 and so are all its slacks: a step of `_step` changes a alone, unless beta, which is `C - a`
     summed over a kind, has no room for it.
-
-    Returns
-    -------
-    float
-        The gain in the dual objective.
-    bool
-        Whether e stayed 0.
     """
     if not excess(task, alpha, beta)[1]:
         return 0.0, False

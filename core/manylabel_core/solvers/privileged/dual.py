@@ -3,7 +3,7 @@
 It is Eqs. (32) and (33) of docs/mathematics.md.
 
 For n examples of L labels, with signs y_il, features x_i, and the privileged features t_il of example i for label l
-(the signs of other labels, and a constant 1 unless the problem is the printed one):
+(the signs of other labels, and a constant 1, which the printed problem lacks):
 
     min_(z, b, w~)  1/2 tr(inv(S) Z'Z) + sum_l [b_l^2/(2 B^2) + gamma/2 |w~_l|^2
                                                 + sum_i (C <w~_l, t_il> + rho/2 zeta_il^2)]
@@ -24,8 +24,8 @@ Privileged features follow from label sets, so examples with equal sets are of o
 over a kind, and only that is kept.
 
 **The gap.** z of the dual variables is feasible for any slacks; w~ of them need not be, until the optimum. The missing
-part is added (see `repair`), and the primal objective is taken at the best of this w~, of one that was feasible
-before, and of 0, with the zeta that they leave.
+part is added to the weight of the constant, which raises all slacks, and the primal objective is taken at the best of
+this w~, of one that was feasible before, and of 0, with the zeta that they leave.
 
 **Idle labels.** Where the best a of a label is at most C, its best e is 0 (beta = C - a) and so is w~: a slack from w~
 costs no less than what zeta costs at the margin, and what is left is an ordinary machine. (It is enough that the mean
@@ -45,8 +45,7 @@ from numpy.typing import NDArray
 from manylabel_core.rows import NO_WEIGHTS
 from manylabel_core.solvers.inputs import Control, as_matrix, check_signs, make_control
 from manylabel_core.solvers.privileged._visits import lost
-from manylabel_core.solvers.privileged.repair import Repair, Unbounded, repair_for
-from manylabel_core.solvers.privileged.sides import GROUP, HALF, SAME, Coupled, Independent, PrivilegedSide
+from manylabel_core.solvers.privileged.sides import GROUP, HALF, Coupled, Independent, PrivilegedSide
 from manylabel_core.solvers.privileged.task import Kinds, Task, Variables, kinds_of, moved_to, zero
 from manylabel_core.solvers.result import TINY, Progress, ProgressCallback
 from manylabel_core.solvers.workers import workers
@@ -114,8 +113,6 @@ class Privileged:
         B^2, at least 0; 0 for no intercepts.
     mask : ndarray of shape (n_labels, n_labels), bool, optional
         Which labels, in the columns, are privileged features of which, in the rows. None: all others.
-    constant : bool
-        With a constant 1 among the privileged features.
     weights : ndarray of shape (n_samples,), float64, optional
         How often the loss of each example counts; above 0. None: once.
 
@@ -123,9 +120,6 @@ class Privileged:
     ------
     ValueError
         If an argument has the wrong shape or values.
-    Unbounded
-        Without the constant and with an infinite rho, if some examples can have no slack: then the dual may be
-        unbounded (it is, unless weights separate these examples, which is not tried).
     """
 
     def __init__(
@@ -138,7 +132,6 @@ class Privileged:
         loss: str = "squared_hinge",
         intercept: float = 0.0,
         mask: NDArray[np.bool_] | None = None,
-        constant: bool = True,
         weights: NDArray[np.float64] | None = None,
     ) -> None:
         signs = check_signs(Y, len(Y))
@@ -161,8 +154,7 @@ class Privileged:
         self.kinds: Kinds = kinds_of(signs, self.weights)
         by_label = np.ascontiguousarray(signs.T)
         prices = float(C), float(rho), float(gamma), float(ridge), upper, float(intercept)
-        self.task = Task(by_label, *self.kinds, mask, float(constant), *prices)
-        self.repair: Repair = repair_for(self.task)
+        self.task = Task(by_label, *self.kinds, mask, *prices)
 
     def losses(self, F: Any, known: Matrix) -> NDArray[np.float64]:
         """Return what w~ and the slacks cost each label at scores F, (n_labels,); w~ that miss a constraint are lifted
@@ -178,24 +170,15 @@ class Privileged:
         slacks = np.empty(len(self.task.sizes))
         for first in range(0, len(known), GROUP):
             for label, f in enumerate(F(slice(first, first + GROUP)), first):
-                _, direction = self.repair(label, known[label])
-                found[label] = lost(self.task, self.weights, f * self.task.Y[label], direction, known[label], slacks)
+                found[label] = lost(self.task, self.weights, f * self.task.Y[label], known[label], slacks)
         return found
 
     def start(self, at: Variables | None = None) -> Variables:
         """Return variables to start from: 0, or a copy of some that is made feasible."""
-        if at is None:
-            return zero(self.task)
-        moved = moved_to(self.task, self.weights, at)
-        for label, w in enumerate(moved.known):
-            allowed, _ = self.repair(label, w)
-            # A larger difference means the w~ of another problem. (Slacks that are too low are raised when visited.)
-            if np.abs(allowed - w).max() > SAME * np.abs(w).max():
-                w[:] = allowed
-        return moved
+        return zero(self.task) if at is None else moved_to(self.task, self.weights, at)
 
 
-__all__ = ["Privileged", "PrivilegedResult", "Unbounded", "Variables", "solve_privileged_dual"]
+__all__ = ["Privileged", "PrivilegedResult", "Variables", "solve_privileged_dual"]
 
 
 def solve_privileged_dual(
@@ -259,7 +242,7 @@ def solve_privileged_dual(
         raise ValueError(f"W must be finite, of shape (rank, n_labels) with n_labels = {len(task.Y)}, not {W.shape}")
     at = problem.start(start)
     with workers(control.n_threads) as threads:
-        about = rows, task, problem.weights, at, threads, problem.repair
+        about = rows, task, problem.weights, at, threads
         side: PrivilegedSide
         if W is None:
             side = Independent(*about, weights)

@@ -12,7 +12,6 @@ from manylabel_core.rows import Rows
 from manylabel_core.solvers._shuffle import random_state
 from manylabel_core.solvers.privileged._either import squares_of
 from manylabel_core.solvers.privileged._visits import evaluate, intercept, privileged_weights, visit
-from manylabel_core.solvers.privileged.repair import Repair
 from manylabel_core.solvers.privileged.task import Task, Variables, intercepts_of
 from manylabel_core.solvers.workers import Workers
 
@@ -45,7 +44,6 @@ class PrivilegedSide(ABC):
     at : Variables
         The start; updated.
     threads : Workers
-    repair : Repair
 
     Attributes
     ----------
@@ -57,7 +55,7 @@ class PrivilegedSide(ABC):
         And the number of variables that were not at their bound.
     """
 
-    def __init__(self, X: Any, task: Task, weights: Matrix, at: Variables, threads: Workers, repair: Repair) -> None:
+    def __init__(self, X: Any, task: Task, weights: Matrix, at: Variables, threads: Workers) -> None:
         self._X = X
         self._rows = (
             X if isinstance(X, np.ndarray) else Rows(X.indptr.astype(np.int64), X.indices.astype(np.int32), X.data)
@@ -67,7 +65,6 @@ class PrivilegedSide(ABC):
         self._weights = weights
         self.at = at
         self._threads = threads
-        self._repair = repair
         n_labels = len(at.alpha)
         self.losses, self.linear = np.zeros(n_labels), np.zeros(n_labels)
         self.intercepts = intercepts_of(task, at.alpha)
@@ -106,8 +103,7 @@ class PrivilegedSide(ABC):
             alpha, beta, known = (part[label] for part in self.at)
             v = np.empty(len(known))
             privileged_weights(self.task, label, alpha, beta, v)
-            feasible, direction = self._repair(label, v)
-            about = self.task, self._weights, label, f, alpha, beta, v, feasible, direction, known
+            about = self.task, self._weights, label, f, alpha, beta, v, known
             self.losses[label], self.linear[label], n_pairs, n_kinds = evaluate(*about, again, pairs, kinds)
             self._active[label] = pairs[:n_pairs].copy(), kinds[:n_kinds].copy()
             # z.X'b and b^2 / B^2: the share of the label in the quadratic parts of both objectives.
@@ -132,17 +128,8 @@ class PrivilegedSide(ABC):
 class Independent(PrivilegedSide):
     """These labels have S = I: each is a problem of its own."""
 
-    def __init__(
-        self,
-        X: Any,
-        task: Task,
-        weights: Matrix,
-        at: Variables,
-        threads: Workers,
-        repair: Repair,
-        Z: Matrix | None,
-    ) -> None:
-        super().__init__(X, task, weights, at, threads, repair)
+    def __init__(self, X: Any, task: Task, weights: Matrix, at: Variables, threads: Workers, Z: Matrix | None) -> None:
+        super().__init__(X, task, weights, at, threads)
         self._Z = np.empty((len(at.alpha), X.shape[1]))
         threads.map(self._make, self._groups)
         if Z is not None and np.allclose(Z, self._Z, rtol=SAME, atol=SAME * np.abs(self._Z).max()):
@@ -189,11 +176,10 @@ class Coupled(PrivilegedSide):
         weights: Matrix,
         at: Variables,
         threads: Workers,
-        repair: Repair,
         W: Matrix,
         D: Matrix | None,
     ) -> None:
-        super().__init__(X, task, weights, at, threads, repair)
+        super().__init__(X, task, weights, at, threads)
         self._W = W
         self.D = np.zeros((len(W), X.shape[1]))
         self._columns = threads.parts(X.shape[1])

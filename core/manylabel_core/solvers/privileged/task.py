@@ -26,8 +26,6 @@ class Task(NamedTuple):
         The label sets of the kinds: `indices[indptr[k]:indptr[k + 1]]`.
     mask : ndarray of shape (n_labels, n_labels), bool
         Which labels, in the columns, are privileged features of which, in the rows.
-    constant : float
-        The last privileged feature: 1, or 0 for none.
     C, rho, gamma : float
     ridge : float
         1 / rho, where slacks are squared; else 0. Over the weight of an example, what is added to its curvature.
@@ -43,7 +41,6 @@ class Task(NamedTuple):
     indptr: NDArray[np.int64]
     indices: NDArray[np.int32]
     mask: NDArray[np.bool_]
-    constant: float
     C: float
     rho: float
     gamma: float
@@ -54,11 +51,10 @@ class Task(NamedTuple):
     def features(self, label: int) -> NDArray[np.float64]:
         """Return the privileged features of all kinds for a label, (n_kinds, n_labels + 1), 0 outside of the mask."""
         n_kinds, n_labels = len(self.sizes), len(self.mask)
-        T = np.zeros((n_kinds, n_labels + 1))
+        T = np.ones((n_kinds, n_labels + 1))
         T[:, :-1] = -1.0
         T[np.repeat(np.arange(n_kinds), np.diff(self.indptr)), self.indices] = 1.0
         T[:, :-1] *= self.mask[label]
-        T[:, -1] = self.constant
         return T
 
 
@@ -137,5 +133,5 @@ def moved_to(task: Task, weights: NDArray[np.float64], at: Variables) -> Variabl
         for row, a in zip(beta, alpha, strict=True):
             row -= np.bincount(task.kinds, a, len(row))
         beta = np.maximum(beta, 0.0)
-    listed = np.pad(task.mask, ((0, 0), (0, 1)), constant_values=bool(task.constant))
+    listed = np.pad(task.mask, ((0, 0), (0, 1)), constant_values=True)
     return Variables(alpha, beta, np.where(listed, at.known, 0.0))

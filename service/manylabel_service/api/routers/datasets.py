@@ -16,11 +16,11 @@ from manylabel_service.api import schemas
 from manylabel_service.api.context import ContextOf
 from manylabel_service.api.translation.uploads import DETAILS, FILE, LABELS, MULTIPART, PLAIN, receive
 from manylabel_service.api.web.access import AccessOf
-from manylabel_service.api.web.audited import note
 from manylabel_service.api.web.parameters import Flag, Parameters, one_of, wrong
 from manylabel_service.api.web.problems import Problem
 from manylabel_service.api.web.routes import Router, content, json_answer, listed
 from manylabel_service.api.web.validation import words
+from manylabel_service.audit.call import note
 from manylabel_service.online.spec.text import Text, text_to_dict
 
 router = Router("datasets", errors=["dataset_not_found"])

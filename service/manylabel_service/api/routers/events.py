@@ -12,10 +12,9 @@ from starlette.responses import Response
 from manylabel_service.api import schemas
 from manylabel_service.api.context import ContextOf
 from manylabel_service.api.translation.from_json import read_position
-from manylabel_service.api.web import sse
 from manylabel_service.api.web.parameters import Parameters
 from manylabel_service.api.web.routes import Router, content
-from manylabel_service.api.web.sse import EventStream, last_event_id
+from manylabel_service.api.web.streaming import EventStream, last_event_id, resumable
 from manylabel_service.hosting.events import Event, Kind
 from manylabel_service.hosting.hosted_model import HostedModel
 from manylabel_service.storage import POSITION, START, position_key
@@ -53,7 +52,7 @@ class WhichEvents(Parameters):
         }
     },
     response_class=Response,
-    openapi_extra=sse.described(POSITION),
+    openapi_extra=resumable(POSITION),
 )
 async def watch_model(
     request: Request, context: ContextOf, name: str, query: Annotated[WhichEvents, Query()]

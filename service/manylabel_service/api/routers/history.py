@@ -12,9 +12,9 @@ from manylabel_service.api.context import ContextOf
 from manylabel_service.api.translation.from_json import read_moment
 from manylabel_service.api.translation.log_lines import lines_of
 from manylabel_service.api.translation.model_access import HISTORY, online
-from manylabel_service.api.web.audited import note
 from manylabel_service.api.web.parameters import Parameters, up_to
 from manylabel_service.api.web.routes import Router, content
+from manylabel_service.audit.call import note
 
 router = Router("models", errors=["model_not_found", "model_is_trained"])
 

@@ -15,13 +15,13 @@ from manylabel_service.access.grant import Access
 from manylabel_service.api import schemas
 from manylabel_service.api.context import Context, ContextOf
 from manylabel_service.api.translation.job_specs import to_spec
-from manylabel_service.api.web import idempotency, sse
 from manylabel_service.api.web.access import AccessOf
-from manylabel_service.api.web.audited import note
+from manylabel_service.api.web.bodies import REPLAYED, idempotency_key
 from manylabel_service.api.web.large_json import read_json
 from manylabel_service.api.web.parameters import Parameters, one_of
 from manylabel_service.api.web.routes import Router, content, json_answer, listed
-from manylabel_service.api.web.sse import EventStream, last_event_id
+from manylabel_service.api.web.streaming import EventStream, last_event_id, resumable
+from manylabel_service.audit.call import note
 from manylabel_service.errors import JobNotAllowed
 from manylabel_service.jobs.spec import trainers as trainer_specs
 from manylabel_service.jobs.spec.schemas import ENDED, Job, JobSpec, LogLine, names_of
@@ -72,13 +72,13 @@ async def submit_job(request: Request, context: ContextOf, access: AccessOf) -> 
     """Queues a job, which publishes its result as a new version of its model. The header Location has the address of
     the job."""
     document, raw = await read_json(request, context.settings.max_body_bytes)
-    key = idempotency.idempotency_key(request, "jobs", raw)
+    key = idempotency_key(request, "jobs", raw)
     spec = to_spec(document)
     note(request.scope, model=spec.model)
     access.require_names(*names_of(spec))
     job, replayed = await context.jobs.submit(spec, key)
     headers = [(b"location", f"/v1/jobs/{job.id}".encode())]
-    return json_answer(job, 202, [*headers, idempotency.REPLAYED] if replayed else headers)
+    return json_answer(job, 202, [*headers, REPLAYED] if replayed else headers)
 
 
 @router.endpoint("GET /v1/jobs", "List jobs", "read", schemas.JobList)
@@ -114,7 +114,7 @@ async def read_job_log(context: ContextOf, access: AccessOf, id: str) -> Respons
         }
     },
     response_class=Response,
-    openapi_extra=sse.described(r"^[0-9]+$"),
+    openapi_extra=resumable(r"^[0-9]+$"),
 )
 async def watch_job(request: Request, context: ContextOf, access: AccessOf, id: str) -> Response:
     """Sends `state` when it changes, `progress` (the latest one for a slow client), and `log` for each line: from the

@@ -266,7 +266,7 @@ class _Learner:
         try:
             updated = await self._update(example, key)
         except InvalidExample as error:
-            raise invalid((*at, "result"), f"cannot be learnt: {error.detail}") from error
+            raise invalid((*at, "result"), f"cannot be learnt: {error.place} {error.detail}") from error
         except KeyInFlight:  # another message handles the same annotation
             self.known += 1
             return

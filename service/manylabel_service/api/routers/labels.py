@@ -15,9 +15,8 @@ from manylabel_service.api.translation.batches import Items, to_items
 from manylabel_service.api.translation.from_json import check_fields, path_in_item, to_labels
 from manylabel_service.api.translation.model_access import counting_refusals, labelled, online
 from manylabel_service.api.translation.to_json import answer, check_numbers, numbers, receipt, unlabelled
-from manylabel_service.api.web import idempotency
 from manylabel_service.api.web.access import access_of
-from manylabel_service.api.web.bodies import JSON, read_body
+from manylabel_service.api.web.bodies import JSON, REPLAYED, idempotency_key, read_body
 from manylabel_service.api.web.large_json import read_value
 from manylabel_service.api.web.parameters import Parameters, one_of, read_parameters, up_to
 from manylabel_service.api.web.problems import Problem, invalid, problem_of
@@ -106,7 +105,7 @@ async def label_predictions(request: Request, name: str) -> Response:
         async with request.app.state.turns.turn(raw, deadline):
             document = await read_value(raw)
             convert = partial(_to_truth, max_fields=context.settings.max_record_fields)
-            key = idempotency.idempotency_key(request, "labels", raw)
+            key = idempotency_key(request, "labels", raw)
             items = await to_items(document, convert, schemas.LabelBatch, context.settings.max_batch_examples)
         _check_repeats(items)
         access_of(request).charge(len(items.values))
@@ -118,7 +117,7 @@ async def label_predictions(request: Request, name: str) -> Response:
     context.telemetry.updated(name, 0 if updated.replayed else len(items.values), seconds, updated.alarms)
     if not updated.replayed:
         await _count_delays(items.values, context)
-    return JSONAnswer(content, headers=[idempotency.REPLAYED] if updated.replayed else [])
+    return JSONAnswer(content, headers=[REPLAYED] if updated.replayed else [])
 
 
 def _to_truth(item: object, at: Path, max_fields: int) -> _Truth:

@@ -18,9 +18,8 @@ from manylabel_service.api.translation.batches import Items, take_count, take_fl
 from manylabel_service.api.translation.from_json import read_position, to_example, to_features, to_inputs
 from manylabel_service.api.translation.model_access import counting_refusals, online, trained
 from manylabel_service.api.translation.to_json import answer, check_size, posted, receipt
-from manylabel_service.api.web import idempotency
 from manylabel_service.api.web.access import access_of
-from manylabel_service.api.web.bodies import JSON, read_body
+from manylabel_service.api.web.bodies import JSON, REPLAYED, idempotency_key, read_body
 from manylabel_service.api.web.large_json import read_value
 from manylabel_service.api.web.parameters import (
     Number,
@@ -187,12 +186,8 @@ async def _predict(
 async def _keep(
     context: Context, hosted: HostedModel, xs: Sequence[Any], predicted: PredictResult, records: list[bytes] | None
 ) -> tuple[list[str], str]:
-    """Store the predicted examples with the response; return an id for each, and the expiry.
-
-    Raises
-    ------
-    PredictionsFull, StorageError
-    """
+    """Store the predicted examples with the response; return an id for each, and the expiry. Raises PredictionsFull or
+    StorageError."""
     now_ms = time.time_ns() // 1_000_000
     ids = [prediction_ids.make(now_ms, os.urandom(prediction_ids.N_RANDOM_BYTES)) for _ in xs]
     predictions, version = predicted.predictions, predicted.version
@@ -225,7 +220,7 @@ async def _learn_with(replica: Replica, request: Request, operation: str, contex
     )
     async with request.app.state.turns.turn(raw, deadline):
         document = await read_value(raw)
-        key = idempotency.idempotency_key(request, operation, raw)
+        key = idempotency_key(request, operation, raw)
         probabilities = want_predictions and take_flag(document, "probabilities")
         items = await to_items(document, convert, batch, settings.max_batch_examples)
         del document
@@ -238,7 +233,7 @@ async def _learn_with(replica: Replica, request: Request, operation: str, contex
     content = await answer(updated.predictions, items.batch, receipt(updated, request.scope), shown)
     learnt = 0 if updated.replayed else len(items.values)
     context.telemetry.updated(replica.name, learnt, seconds, updated.alarms)
-    return JSONAnswer(content, headers=[idempotency.REPLAYED] if updated.replayed else [])
+    return JSONAnswer(content, headers=[REPLAYED] if updated.replayed else [])
 
 
 async def _update(

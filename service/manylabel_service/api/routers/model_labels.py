@@ -14,7 +14,7 @@ from manylabel_service.api import schemas
 from manylabel_service.api.context import Context, ContextOf
 from manylabel_service.api.translation.model_access import MEASURED, WhichVersion, measured, online
 from manylabel_service.api.translation.to_json import receipt_answer
-from manylabel_service.api.web import idempotency
+from manylabel_service.api.web.bodies import idempotency_key
 from manylabel_service.api.web.large_json import read_large_json, read_model
 from manylabel_service.api.web.parameters import Flag, one_of, up_to
 from manylabel_service.api.web.problems import invalid
@@ -164,7 +164,7 @@ async def describe_labels(request: Request, context: ContextOf, name: str) -> Re
     server."""
     replica = online(await context.registry.get(name))
     document, raw = await read_large_json(request, context.settings.max_body_bytes)
-    key = idempotency.idempotency_key(request, "describe", raw)
+    key = idempotency_key(request, "describe", raw)
     _check_count(document)
     wanted = validated(schemas.DescribeRequest, document, (), _path_of_edit)
     edits = {label: edit.model_dump(exclude_unset=True) for label, edit in wanted.labels.items()}
@@ -191,7 +191,7 @@ async def set_groups(request: Request, context: ContextOf, name: str) -> Respons
     declared when the model was created. The model keeps what it has learnt."""
     replica = online(await context.registry.get(name))
     document, raw = await read_large_json(request, context.settings.max_body_bytes)
-    key = idempotency.idempotency_key(request, "groups", raw)
+    key = idempotency_key(request, "groups", raw)
     wanted = validated(schemas.GroupsRequest, document, (), _path_of_edit)
     groups = [each.group for each in wanted.groups]
     updated = await context.registry.ask(replica, lambda replica: replica.regroup(groups, wanted.parents, key))
@@ -221,7 +221,7 @@ async def _relabel(
 ) -> Response:
     replica = online(await context.registry.get(name))
     wanted, raw = await read_model(request, context.settings.max_body_bytes, kind)
-    key = idempotency.idempotency_key(request, request.url.path.rpartition("/")[2], raw)
+    key = idempotency_key(request, request.url.path.rpartition("/")[2], raw)
 
     def ask(replica: Replica) -> Awaitable[UpdateResult]:
         if isinstance(wanted, schemas.MergeRequest):

@@ -19,14 +19,13 @@ from manylabel_service.api.translation.model_access import HISTORY, MEASURED, Wh
 from manylabel_service.api.translation.to_json import reliability
 from manylabel_service.api.translation.uploads import receive_file
 from manylabel_service.api.web.access import AccessOf
-from manylabel_service.api.web.audited import note
 from manylabel_service.api.web.bodies import BYTES
-from manylabel_service.api.web.large_json import read_large_json
+from manylabel_service.api.web.large_json import LARGE_BYTES, read_large_json
 from manylabel_service.api.web.parameters import Parameters, wrong
-from manylabel_service.api.web.parse_queue import LARGE_BYTES
 from manylabel_service.api.web.problems import invalid
 from manylabel_service.api.web.routes import Router, body, json_answer, listed
 from manylabel_service.api.web.validation import Path, check_all_known, invalid_body
+from manylabel_service.audit.call import note
 from manylabel_service.errors import InvalidField, LabelNotFound, NoReliability, NotCalibrated
 from manylabel_service.hosting.hosted_model import HostedModel
 from manylabel_service.hosting.size_limits import check_limit

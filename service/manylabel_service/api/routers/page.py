@@ -8,7 +8,7 @@ from starlette.responses import Response
 
 from manylabel_service.api.context import context_of
 from manylabel_service.api.web.access import OPEN
-from manylabel_service.api.web.compression.codings import takes
+from manylabel_service.api.web.codings import takes
 from manylabel_service.api.web.middleware import PAGE
 from manylabel_service.api.web.problems import Problem
 from manylabel_service.api.web.routes import DirectRoute, RawHeaders

@@ -7,7 +7,7 @@ from manylabel_service.api import schemas
 from manylabel_service.api.context import ContextOf
 from manylabel_service.api.translation.model_access import online
 from manylabel_service.api.translation.to_json import receipt_answer
-from manylabel_service.api.web import idempotency
+from manylabel_service.api.web.bodies import idempotency_key
 from manylabel_service.api.web.large_json import read_json
 from manylabel_service.api.web.routes import Router
 from manylabel_service.api.web.validation import validated
@@ -33,7 +33,7 @@ async def set_promise(request: Request, context: ContextOf, name: str) -> Respon
     promise. The model keeps what it has learnt."""
     replica = online(await context.registry.get(name))
     document, raw = await read_json(request, context.settings.max_body_bytes)
-    key = idempotency.idempotency_key(request, "promise", raw)
+    key = idempotency_key(request, "promise", raw)
     target = None if document is None else validated(schemas.PromiseRequest, document).target
     updated = await context.registry.ask(replica, lambda replica: replica.set_promise(target, key))
     return receipt_answer(updated, request)

@@ -78,6 +78,10 @@ async def is_ready(context: ContextOf, access: AccessOf) -> Response:
     document: dict[str, Any] = {"ready": True, "failed": list(filter(access.may_see, registry.failed))}
     if registry.storage_gone_seconds is not None:
         document["storage_gone_seconds"] = round(registry.storage_gone_seconds, 3)
+    if context.archive is not None and (status := context.archive.status).lag_seconds is not None:
+        document["archive_lag_seconds"] = round(status.lag_seconds, 3)
+        if status.error is not None and access.sees_all:
+            document["archive_error"] = status.error
     return json_answer(document)
 
 

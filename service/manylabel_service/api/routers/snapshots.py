@@ -12,8 +12,7 @@ from manylabel_service.api.translation.from_json import read_moment, read_positi
 from manylabel_service.api.translation.model_access import HISTORY, online
 from manylabel_service.api.translation.scratch_files import full_disk, scratch_file
 from manylabel_service.api.translation.to_json import receipt_answer
-from manylabel_service.api.web import idempotency
-from manylabel_service.api.web.bodies import has_body
+from manylabel_service.api.web.bodies import has_body, idempotency_key
 from manylabel_service.api.web.large_json import read_model
 from manylabel_service.api.web.problems import invalid
 from manylabel_service.api.web.routes import Router, content, json_answer
@@ -111,7 +110,7 @@ async def rollback(request: Request, context: ContextOf, name: str) -> Response:
     server: it forgets everything learnt since, metrics included. Later updates continue from that state."""
     replica = online(await context.registry.get(name), NoRollback)
     wanted, raw = await read_model(request, context.settings.max_body_bytes, schemas.RollbackRequest)
-    key, to = idempotency.idempotency_key(request, "rollback", raw), _target_of(wanted)
+    key, to = idempotency_key(request, "rollback", raw), _target_of(wanted)
     async with context.examining:
         updated = await context.registry.ask(replica, lambda replica: replica.rollback(to, key=key))
     return receipt_answer(updated, request, rolled_back_to=updated.rolled_back_to)

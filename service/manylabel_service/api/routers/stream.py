@@ -16,11 +16,9 @@ from manylabel_service.api.translation.from_json import to_example
 from manylabel_service.api.translation.line_learner import LineLearner, StreamFailed
 from manylabel_service.api.translation.line_reader import ReadAhead
 from manylabel_service.api.translation.model_access import online
-from manylabel_service.api.web import idempotency
-from manylabel_service.api.web.bodies import A_LINE, NDJSON, check_headers, json_value
-from manylabel_service.api.web.large_json import read_value
+from manylabel_service.api.web.bodies import A_LINE, NDJSON, check_headers, described_key, json_value, key_text
+from manylabel_service.api.web.large_json import LARGE_BYTES, ParseQueue, read_value
 from manylabel_service.api.web.parameters import Flag, Number, Parameters, described, read_parameters, wrong
-from manylabel_service.api.web.parse_queue import LARGE_BYTES, ParseQueue
 from manylabel_service.api.web.problems import Problem, problem_of
 from manylabel_service.api.web.routes import DirectRoute, Router, content
 from manylabel_service.api.web.streaming import Writer, beside
@@ -73,7 +71,7 @@ class Streaming(Parameters):
             ),
         },
         "parameters": [
-            idempotency.described("Names the stream: lines that come again under it are not learnt again."),
+            described_key("Names the stream: lines that come again under it are not learnt again."),
             *described(Streaming),
         ],
     },
@@ -84,7 +82,7 @@ async def stream(request: Request, name: str) -> Response:
     together are learnt together."""
     context = context_of(request)
     check_headers(request, NDJSON, None)
-    key = idempotency.key_text(request)
+    key = key_text(request)
     wanted = read_parameters(request, Streaming)
     replica = online(await context.registry.get(name))
     replica.check_leads()

@@ -1,12 +1,14 @@
 """Base classes of responses."""
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import ConfigDict
+
+from manylabel_service.documented import Documented
 
 
-class ResponseModel(BaseModel):
+class ResponseModel(Documented):
     """JSON object of a response."""
 
-    model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True)
+    model_config = ConfigDict(extra="forbid")
 
 
 class At(ResponseModel):

@@ -3,12 +3,13 @@
 from datetime import UTC, datetime
 from typing import Annotated
 
-from pydantic import AfterValidator, AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import AfterValidator, AwareDatetime, BeforeValidator, ConfigDict, Field
 
 from manylabel_service.access import patterns
 from manylabel_service.access.key import NO_RATES, RateLimits, State
 from manylabel_service.access.scopes import SCOPES, Scope
 from manylabel_service.api.schemas.base import ResponseModel
+from manylabel_service.documented import Documented
 
 MAX_PATTERNS = 100
 """Maximum number of model patterns of one key."""
@@ -57,8 +58,8 @@ Pattern = Annotated[
 _Expiry = Annotated[Annotated[AwareDatetime, AfterValidator(_check_later)] | None, BeforeValidator(_read_time)]
 
 
-class _Request(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+class _Request(Documented):
+    model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 class KeyRequest(_Request):
@@ -68,7 +69,7 @@ class KeyRequest(_Request):
     """Name for people: the owner or the purpose of the key."""
     scopes: Annotated[list[Scope], Field(min_length=1, max_length=len(SCOPES))]
     """Scopes of the key; `admin` includes all others."""
-    models: Annotated[list[Pattern], Field(min_length=1, max_length=MAX_PATTERNS)] = [patterns.ANY]
+    models: list[Pattern] = Field([patterns.ANY], min_length=1, max_length=MAX_PATTERNS)
     """Models, datasets and job targets that the key includes: names, or prefixes of names that end in `*`."""
     expires_at: _Expiry = None
     """Expiry (RFC 3339, with an offset or Z); null for never."""

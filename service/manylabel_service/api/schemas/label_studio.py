@@ -2,19 +2,20 @@
 
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, InstanceOf
+from pydantic import ConfigDict, Field, InstanceOf
 
 from manylabel_service.api.schemas.base import ResponseModel
+from manylabel_service.documented import Documented
 from manylabel_service.label_studio.config import MAX_CONFIG_BYTES
 
 _Object = InstanceOf[dict[str, Any]]
 """Any JSON object. It is not copied, because a large one would block the event loop."""
 
 
-class _Sent(BaseModel):
+class _Sent(Documented):
     """JSON object of Label Studio; unknown fields are ignored."""
 
-    model_config = ConfigDict(extra="ignore", use_attribute_docstrings=True, populate_by_name=False)
+    model_config = ConfigDict(extra="ignore", populate_by_name=False)
 
 
 class SetupRequest(_Sent):

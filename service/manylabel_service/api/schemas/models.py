@@ -587,6 +587,10 @@ class Ready(ResponseModel):
     log has the reasons."""
     storage_gone_seconds: float | None = None
     """Seconds for which the store has been unreachable; absent while it is reachable."""
+    archive_lag_seconds: float | None = None
+    """Seconds since the last complete pass of archiving began; present on the server that archives."""
+    archive_error: str | None = None
+    """Reason why the last pass of archiving is not complete; absent if the pass is complete."""
 
 
 class KnownVersions(ResponseModel):

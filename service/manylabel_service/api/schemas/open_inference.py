@@ -2,9 +2,10 @@
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictFloat, StrictInt, StrictStr
+from pydantic import ConfigDict, Field, StrictBool, StrictFloat, StrictInt, StrictStr
 
 from manylabel_service.api.schemas.base import ResponseModel
+from manylabel_service.documented import Documented
 
 MAX_TENSORS = 1_000
 """Maximum number of inputs, or of outputs, in a request; a model has far fewer."""
@@ -19,10 +20,10 @@ Datatype = Literal[Numbers, "BYTES"]
 OutputName = Literal["labels", "predictions", "scores", "probabilities"]
 
 
-class _Asked(BaseModel):
+class _Asked(Documented):
     """Part of a request. Additional fields of clients are ignored."""
 
-    model_config = ConfigDict(extra="ignore", use_attribute_docstrings=True)
+    model_config = ConfigDict(extra="ignore")
 
     parameters: Parameters | None = None
     """Parameters; unknown ones are ignored."""

@@ -5,7 +5,6 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
     AfterValidator,
-    BaseModel,
     ConfigDict,
     Discriminator,
     Field,
@@ -24,6 +23,7 @@ from manylabel_core.promise import Target
 from manylabel_core.records.forms import input_kind, input_kind_of_numbers
 from manylabel_core.rows import MAX_EXAMPLE_WEIGHT, MAX_MAGNITUDE
 from manylabel_service import names, ulid
+from manylabel_service.documented import Documented
 from manylabel_service.hosting.examples import MAX_REF_BYTES, Source
 from manylabel_service.hosting.explanations import MAX_EXPLAIN
 from manylabel_service.hosting.selection import MAX_NAMES, MAX_TOP
@@ -59,8 +59,8 @@ MAX_VIEWS = 1_000
 """Maximum number of views in an example; a model has far fewer."""
 
 
-class _Request(BaseModel):
-    model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True)
+class _Request(Documented):
+    model_config = ConfigDict(extra="forbid")
 
 
 class SparseFeatures(_Request):

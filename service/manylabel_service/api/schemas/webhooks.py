@@ -4,11 +4,12 @@ import base64
 import binascii
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, ConfigDict, Field
 
 from manylabel_service.access import patterns
 from manylabel_service.api.schemas.base import ResponseModel
 from manylabel_service.api.schemas.keys import MAX_PATTERNS, Pattern
+from manylabel_service.documented import Documented
 from manylabel_service.webhooks.webhook import KINDS, SECRET_PREFIX, Kind
 
 MAX_URL_CHARACTERS = 2_000
@@ -39,16 +40,16 @@ def _check_url(url: str) -> str:
     return url
 
 
-class WebhookDefinition(BaseModel):
+class WebhookDefinition(Documented):
     """Webhook to create."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+    model_config = ConfigDict(extra="forbid", frozen=True)
 
     url: Annotated[str, Field(strict=True, min_length=1, max_length=MAX_URL_CHARACTERS), AfterValidator(_check_url)]
     """Address of the receiver; its scheme, host and port must be one of the setting `webhook_urls`."""
     events: Annotated[list[Kind], Field(min_length=1, max_length=len(KINDS)), AfterValidator(_check_once)]
     """Types of the events that are sent."""
-    models: Annotated[list[Pattern], Field(min_length=1, max_length=MAX_PATTERNS)] = [patterns.ANY]
+    models: list[Pattern] = Field([patterns.ANY], min_length=1, max_length=MAX_PATTERNS)
     """Events of these models are sent: names, or how names begin and `*` at the end."""
     secret: Annotated[str, Field(strict=True), AfterValidator(_check_secret)] | None = Field(None, repr=False)
     """Secret that signs each event (Standard Webhooks): `whsec_` and the base64 of 24 to 64 bytes. Default: random."""

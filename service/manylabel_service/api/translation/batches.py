@@ -39,12 +39,7 @@ async def to_items(
     document: Any, convert: Callable[[Any, Path], T], described: type[Batch], max_examples: int
 ) -> Items[T]:
     """Return the items of a body. `convert` gets each with its path in the body; `described` is what a batch may have.
-
-    Raises
-    ------
-    Problem
-        batch_too_large, or invalid_request for the first item that is wrong.
-    """
+    Raises a Problem."""
     if not (isinstance(document, dict) and "examples" in document):
         return Items([convert(document, ())], batch=False)
     check_known(document, ())

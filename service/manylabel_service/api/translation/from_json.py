@@ -71,11 +71,6 @@ def to_features(
         Maximum number of columns.
     max_fields : int
         Maximum number of numbers of the item, of its labels, and of its views together.
-
-    Raises
-    ------
-    Problem
-        invalid_request, with the place.
     """
     check_fields(item, at, max_fields)
     kind = PredictItem if at else PredictRequest

@@ -62,13 +62,7 @@ class Output(NamedTuple):
 
 
 async def read_request(request: Request, raw: bytes) -> tuple[schemas.InferRequest, list[Tensor]]:
-    """Return a request and its inputs.
-
-    Raises
-    ------
-    Problem
-        malformed_json, malformed_request or invalid_request.
-    """
+    """Return a request and its inputs. Raises a Problem."""
     length = request.headers.get(HEADER_LENGTH)
     n_json = len(raw) if length is None else length_of(length.encode(), "Inference-Header-Content-Length")
     if n_json > len(raw):
@@ -81,18 +75,13 @@ async def read_request(request: Request, raw: bytes) -> tuple[schemas.InferReque
 async def to_examples(
     tensors: Sequence[Tensor], signature: Signature, convert: Convert, max_examples: int, max_features: int
 ) -> Examples:
-    """Return the examples in the inputs of a request.
+    """Return the examples in the inputs of a request. Raises a Problem.
 
     Parameters
     ----------
     signature : of the model.
     convert : makes an example of an item like those of predict, given its place in the body.
     max_examples, max_features : of a request, and of an example.
-
-    Raises
-    ------
-    Problem
-        batch_too_large or invalid_request.
     """
     n = n_examples(tensors[0])
     if n > max_examples:
@@ -195,13 +184,7 @@ def _value(text: str, at: Path) -> Any:
 
 
 def wanted_outputs(asked: schemas.InferRequest, signature: Signature) -> list[Output]:
-    """Return the requested outputs, or all outputs of the model, without duplicates.
-
-    Raises
-    ------
-    Problem
-        invalid_request: a parameter is not true or false.
-    """
+    """Return the requested outputs, or all of the model, without duplicates. Raises a Problem invalid_request."""
     parameters = asked.parameters or {}
     all_binary = _flag(parameters.get("binary_data_output", False), "parameters", "binary_data_output")
     all_likely = not asked.outputs and signature.has_probabilities

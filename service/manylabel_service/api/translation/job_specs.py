@@ -18,13 +18,7 @@ _BRANCHES = {
 
 
 def to_spec(document: Any) -> JobSpec:
-    """Return the job that a body describes.
-
-    Raises
-    ------
-    Problem
-        invalid_request, with the places; of an unknown name it says which are known.
-    """
+    """Return the job that a body describes. Raises a Problem."""
     return validated(JobSpec, document, (), path_in_job, _described(document))
 
 

@@ -17,8 +17,8 @@ from manylabel_service.api.translation.batches import SLICE_SECONDS
 from manylabel_service.api.translation.line_reader import Line
 from manylabel_service.api.translation.model_access import online
 from manylabel_service.api.translation.to_json import numbers, to_dict
-from manylabel_service.api.web.audited import note
 from manylabel_service.api.web.problems import Problem, invalid, problem_document, problem_of
+from manylabel_service.audit.call import note
 from manylabel_service.errors import InvalidExample, LimitExceeded, ModelGone, ServiceError
 from manylabel_service.hosting.examples import Example
 from manylabel_service.hosting.hosted_model import ModelEvicted
@@ -109,13 +109,7 @@ class LineLearner:
         """Lines up to the last answer, after the last good one."""
 
     async def answers(self, lines: list[Line]) -> AsyncIterator[bytes]:
-        """Learn a block, and answer its lines in order, in portions.
-
-        Raises
-        ------
-        StreamFailed
-            After the answers to the lines before.
-        """
+        """Learn a block, and answer its lines in order, in portions. Raises StreamFailed."""
         if self._n_refused >= MAX_REFUSED:
             detail = f"{self._n_refused:,} lines in a row were refused: correct them, then continue from this line"
             raise StreamFailed(lines[0].number, Problem("too_many_refused", detail))

@@ -114,13 +114,7 @@ class ReadAhead:
             self._arrived.set()
 
     async def take(self) -> list[Line]:
-        """Wait for the first line and return all buffered lines; an empty list at the end.
-
-        Raises
-        ------
-        ClientDisconnect
-            The client disconnected.
-        """
+        """Wait for the first line and return all buffered lines; an empty list at the end. Raises ClientDisconnect."""
         while not (self._lines or self._ended):
             self._arrived.clear()
             await self._arrived.wait()

@@ -65,15 +65,8 @@ MEASURED = (
 
 
 async def measured(context: Context, name: str, number: int | None) -> Measured:
-    """Return the metrics of a model; for a trained one, those of a version or of the served one.
-
-    Raises
-    ------
-    ModelIsOnline
-        A version of it is asked for.
-    ServiceError
-        As `TrainedModel.measured`.
-    """
+    """Return the metrics of a model; for a trained one, those of a version or of the served one. Raises ModelIsOnline
+    or ServiceError."""
     hosted = await context.registry.get(name)
     if isinstance(hosted, TrainedModel):
         version, state, position = await context.registry.ask(hosted, lambda model: model.measured(number))

@@ -1,7 +1,5 @@
 """Unnamed files on the disk of the data directory, for data too large for memory."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import IO

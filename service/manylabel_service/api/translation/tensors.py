@@ -60,13 +60,8 @@ class Tensor(NamedTuple):
 
 
 def split(inputs: Sequence[InferInput], binary: memoryview) -> list[Tensor]:
-    """Return the inputs of a request with the binary elements that follow the JSON, one input after the other.
-
-    Raises
-    ------
-    Problem
-        invalid_request: the sizes do not add up, or a tensor has both or neither.
-    """
+    """Return the inputs of a request with the binary elements that follow the JSON, one input after the other. Raises a
+    Problem invalid_request."""
     tensors, begin = [], 0
     for index, each in enumerate(inputs):
         at: Path = ("inputs", index)
@@ -106,12 +101,7 @@ def _at_least_one(n: int, at: Path) -> int:
 
 async def to_matrix(tensor: Tensor) -> NDArray[np.float32]:
     """Return the rows of a tensor of numbers, shape (n_samples, n_features), float32; NaN where a value is missing.
-
-    Raises
-    ------
-    Problem
-        invalid_request, with the place.
-    """
+    Raises a Problem."""
     n, d = tensor.asked.shape
     if tensor.binary is not None:
         return _from_bytes(tensor, n, d)

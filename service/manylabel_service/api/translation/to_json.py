@@ -13,10 +13,10 @@ from starlette.types import Scope
 from manylabel_core.metrics.reliability import EDGES, Reliability
 from manylabel_service.api.context import Context
 from manylabel_service.api.translation.batches import SLICE_SECONDS, Items
-from manylabel_service.api.web.audited import note
-from manylabel_service.api.web.idempotency import REPLAYED
+from manylabel_service.api.web.bodies import REPLAYED
 from manylabel_service.api.web.problems import Problem
 from manylabel_service.api.web.routes import JSONAnswer, json_answer
+from manylabel_service.audit.call import note
 from manylabel_service.hosting.explanations import LabelExplanation
 from manylabel_service.hosting.predictions import Prediction
 from manylabel_service.hosting.selection import Selection

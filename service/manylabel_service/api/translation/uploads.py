@@ -1,26 +1,109 @@
 """Files on their way to the disk: never more of one in memory than a megabyte."""
 
-from __future__ import annotations
-
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection
 from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from typing import IO
 
+from python_multipart.exceptions import FormParserError
+from python_multipart.multipart import MultipartParser, parse_options_header
 from starlette.requests import ClientDisconnect, Request
 
 from manylabel_core.datasets.formats.mulan import MAX_XML_BYTES
 from manylabel_core.datasets.label_details import MAX_DETAILS_BYTES
 from manylabel_service.api.translation.scratch_files import full_disk, scratch_file
 from manylabel_service.api.web.bodies import check_coding, check_headers, in_time, length_of, too_large
-from manylabel_service.api.web.multipart import Multipart, boundary_of
 from manylabel_service.api.web.problems import Problem
 from manylabel_service.datasets.dataset_store import DatasetStore
 from manylabel_service.datasets.upload_slots import Upload
 from manylabel_service.errors import NotReady
 from manylabel_service.settings import Settings
+
+
+def boundary_of(content_type: str) -> bytes:
+    """Return the boundary of a Content-Type. Raises a Problem unsupported_media_type."""
+    boundary = parse_options_header(content_type)[1].get(b"boundary", b"") if content_type.isascii() else b""
+    if 1 <= len(boundary) <= 70 and boundary.decode().isprintable():
+        return boundary
+    raise Problem("unsupported_media_type", "multipart/form-data must name a boundary of 1 to 70 ASCII characters")
+
+
+class Multipart:
+    """Parser of a body whose parts have known names, each at most once.
+
+    Parameters
+    ----------
+    boundary : between its parts.
+    names : that parts may have.
+
+    Attributes
+    ----------
+    seen : the names of the parts that have begun.
+    ended : whether the end of the last part has come.
+    """
+
+    def __init__(self, boundary: bytes, names: Collection[str]) -> None:
+        self._names = names
+        self._found: list[tuple[str, bytes]] = []
+        self._header = self._value = self._disposition = b""
+        self.seen: list[str] = []
+        self.ended = False
+        self._parser = MultipartParser(
+            boundary,
+            {
+                "on_part_begin": self._begin_part,
+                "on_header_field": self._add_header,
+                "on_header_value": self._add_value,
+                "on_header_end": self._end_header,
+                "on_headers_finished": self._name_part,
+                "on_part_data": self._add_data,
+                "on_end": self._end,
+            },
+        )
+
+    def feed(self, data: bytes) -> list[tuple[str, bytes]]:
+        """Take the next bytes of the body, and return what they are of which part. Raises a Problem invalid_request."""
+        self._found = []
+        try:
+            self._parser.write(data)
+        except FormParserError as error:
+            raise _wrong(str(error)) from error
+        return self._found
+
+    def _begin_part(self) -> None:
+        self._disposition = b""
+
+    def _add_header(self, data: bytes, start: int, end: int) -> None:
+        self._header += data[start:end]
+
+    def _add_value(self, data: bytes, start: int, end: int) -> None:
+        self._value += data[start:end]
+
+    def _end_header(self) -> None:
+        if self._header.lower() == b"content-disposition":
+            self._disposition = self._value
+        self._header = self._value = b""
+
+    def _name_part(self) -> None:
+        name = parse_options_header(self._disposition)[1].get(b"name", b"").decode("utf-8", "replace")
+        if name not in self._names:
+            raise _wrong(f"the parts are {' and '.join(self._names)}, not {name[:100]!r}")
+        if name in self.seen:
+            raise _wrong(f"the part {name} comes twice")
+        self.seen.append(name)
+
+    def _add_data(self, data: bytes, start: int, end: int) -> None:
+        self._found.append((self.seen[-1], data[start:end]))
+
+    def _end(self) -> None:
+        self.ended = True
+
+
+def _wrong(detail: str) -> Problem:
+    return Problem("invalid_request", f"the body is not multipart/form-data as expected: {detail}")
+
 
 UPLOAD_SECONDS = 3_600.0
 """Longest upload."""
@@ -73,18 +156,9 @@ async def receive(
     request: Request, datasets: DatasetStore, settings: Settings, stack: ExitStack
 ) -> dict[str, IO[bytes]]:
     """Return the file of an upload, and its labels and their details if they came along, as files that `stack` closes.
+    Raises NotReady, a Problem, StorageFull or ClientDisconnect.
 
     Until then they count against the space for uploads in progress. An unfinished upload gives way to other uses.
-
-    Raises
-    ------
-    NotReady
-        There is no room, or it gave way.
-    Problem
-        unsupported_media_type, body_too_large, stream_idle, or invalid_request for parts that are not expected.
-    StorageFull
-    ClientDisconnect
-        The client went away before it had sent everything.
     """
     content_type = request.headers.get("content-type", "")
     essence = content_type.partition(";")[0].strip().lower()
@@ -111,16 +185,6 @@ async def receive_file(
     """Return a body of the given type as a file, which `stack` closes, and its size in bytes.
 
     Until then it has its room among the uploads under way; what is still coming gives way when others need it.
-
-    Raises
-    ------
-    Problem
-        unsupported_media_type, body_too_large, or stream_idle.
-    NotReady
-        There is no room, or it gave way.
-    StorageFull
-    ClientDisconnect
-        The client went away before it had sent everything.
     """
     check_headers(request, media_type, max_bytes)
     upload = stack.enter_context(datasets.uploads.upload())
@@ -135,15 +199,8 @@ async def receive_file(
 
 @asynccontextmanager
 async def giving_way(upload: Upload, seconds: float) -> AsyncIterator[None]:
-    """Receive an upload in the context; while it stalls, other uploads may displace it.
-
-    Raises
-    ------
-    NotReady
-        It gave way.
-    Problem
-        stream_idle: it took too long.
-    """
+    """Receive an upload in the context; while it stalls, other uploads may displace it. Raises NotReady or a Problem
+    stream_idle."""
     try:
         async with asyncio.timeout(seconds) as timeout:
             upload.give_way = partial(timeout.reschedule, 0.0)

@@ -1,6 +1,9 @@
-"""Request bodies: bytes in, JSON values out, within limits."""
+"""Request bodies: bytes in, JSON values out, within limits; and the header Idempotency-Key."""
 
 import asyncio
+import re
+from collections.abc import Callable
+from hashlib import blake2b
 from typing import Any
 
 import jiter
@@ -8,9 +11,40 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.types import Message, Receive
 
 from manylabel_core.datasets.formats.ndjson import MERGED_LINES
-from manylabel_service.api.web.compression.codings import SUPPORTED
-from manylabel_service.api.web.held_bodies import BodyBuffer
+from manylabel_service.api.web.codings import SUPPORTED
 from manylabel_service.api.web.problems import Problem
+from manylabel_service.idempotency import IdempotencyKey
+
+SMALL_BYTES = 2**16
+"""Bytes of a body below which it is never rejected for the memory of others; the limit of connections bounds these."""
+
+
+class BodyBuffer:
+    """Buffered request bodies of an application.
+
+    Parameters
+    ----------
+    max_bytes : of all together.
+    on_refused : called when one needs more than there is room for.
+
+    Attributes
+    ----------
+    n_bytes : of all together, now.
+    """
+
+    def __init__(self, max_bytes: int, on_refused: Callable[[], None]) -> None:
+        self._max_bytes = max_bytes
+        self._on_refused = on_refused
+        self.n_bytes = 0
+
+    def add(self, n_bytes: int, body_bytes: int) -> None:
+        """Count n_bytes received of a body of body_bytes; raises a Problem server_busy if the buffer is full."""
+        if self.n_bytes + n_bytes > self._max_bytes and body_bytes >= SMALL_BYTES:
+            self._on_refused()
+            detail = f"incomplete request bodies fill the buffer of this server ({self._max_bytes:,} bytes); retry soon"
+            raise Problem("server_busy", detail, headers={"Retry-After": "1"})
+        self.n_bytes += n_bytes
+
 
 JSON = b"application/json"
 NDJSON = b"application/x-ndjson"
@@ -140,3 +174,44 @@ def _charset(media_type: bytes) -> bytes:
 def too_large(max_bytes: int) -> Problem:
     """Return the problem of a body over its limit."""
     return Problem("body_too_large", f"the body has more than {max_bytes:,} bytes, the limit of this server")
+
+
+IDEMPOTENCY_KEY = "Idempotency-Key"
+REPLAYED = (b"idempotent-replayed", b"true")
+
+_KEY = re.compile(rb"[!-~]{1,255}")
+_KEY_ALLOWED = "must be 1 to 255 visible ASCII characters, given once"
+
+
+def described_key(text: str) -> dict[str, Any]:
+    """Return the header in the description of an operation."""
+    schema = {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[!-~]+$"}
+    return {"name": IDEMPOTENCY_KEY, "in": "header", "required": False, "description": text, "schema": schema}
+
+
+KEY_PARAMETER: dict[str, Any] = {
+    "parameters": [described_key("Makes a retry safe: the same key and body get the first answer again.")]
+}
+"""Part of an operation's description that declares the header."""
+
+
+def idempotency_key(request: Request, operation: str, body: bytes) -> IdempotencyKey | None:
+    """Return the key of a request with the digest of its content; None without a key. Raises a Problem."""
+    key = key_text(request)
+    if key is None:
+        return None
+    return IdempotencyKey(key, blake2b(body, digest_size=16, person=operation.encode()).digest())
+
+
+def key_text(request: Request) -> str | None:
+    """Return the key itself; raises as `idempotency_key`."""
+    values = [value for name, value in request.scope["headers"] if name == b"idempotency-key"]
+    if not values:
+        return None
+    if len(values) > 1 or not _KEY.fullmatch(values[0]):
+        raise Problem(
+            "invalid_request",
+            f"{IDEMPOTENCY_KEY} {_KEY_ALLOWED}",
+            [{"header": IDEMPOTENCY_KEY, "detail": _KEY_ALLOWED}],
+        )
+    return str(values[0], "ascii")

@@ -1,9 +1,12 @@
-"""Large JSON bodies, parsed in chunks, between which other requests run, because parsing blocks the interpreter."""
+"""Large JSON bodies: each is parsed alone, in chunks between which other requests run, because parsing blocks them."""
 
 import asyncio
+import math
 import re
 import secrets
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from typing import Any
 
 import jiter
@@ -11,10 +14,76 @@ import numpy as np
 from starlette.requests import Request
 
 from manylabel_core.records._json_pieces import OPEN_LIST, next_cut
-from manylabel_service.api.web.bodies import JSON, json_value, read_body
-from manylabel_service.api.web.parse_queue import LARGE_BYTES
+from manylabel_service.api.web.bodies import JSON, BodyBuffer, json_value, read_body
 from manylabel_service.api.web.problems import Problem
 from manylabel_service.api.web.validation import M, Path, check_known, validated
+from manylabel_service.work_rate import GRACE_SHARE, WorkRate
+
+LARGE_BYTES = 2**16
+"""Bytes below which a body is parsed at once."""
+
+_AT_ONCE: AbstractAsyncContextManager[None] = nullcontext()
+
+
+class ParseQueue:
+    """FIFO queue of the large bodies of all requests of an application.
+
+    Parsed concurrently, in time slices, all of them would finish last.
+
+    Parameters
+    ----------
+    held : where those that wait are counted.
+    max_seconds : longest that one may have to wait, by how fast others were converted lately.
+    clock : seconds.
+    """
+
+    def __init__(self, held: BodyBuffer, max_seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
+        self._held = held
+        self._max_seconds = max_seconds
+        self._clock = clock
+        self._rate = WorkRate(LARGE_BYTES, clock)
+        self._n_bytes = 0
+        self._converting = asyncio.Lock()
+
+    def turn(self, raw: bytes, deadline: float = math.inf) -> AbstractAsyncContextManager[None]:
+        """Return what is held while a body is converted; raises a Problem queue_full or server_busy on entering.
+
+        Parameters
+        ----------
+        raw : the body.
+        deadline : seconds of the clock (time.monotonic) by which it has to be its turn.
+        """
+        return self._turn(len(raw), deadline) if len(raw) >= LARGE_BYTES else _AT_ONCE
+
+    @asynccontextmanager
+    async def _turn(self, n_bytes: int, deadline: float) -> AsyncIterator[None]:
+        now = self._clock()
+        deadline = min(max(deadline, now + GRACE_SHARE * self._max_seconds), now + self._max_seconds)
+        self._check_wait(deadline, self._rate.seconds(self._n_bytes))
+        self._held.add(n_bytes, n_bytes)
+        self._n_bytes += n_bytes
+        try:
+            async with self._converting:
+                self._check_wait(deadline, 0.0)
+                self._rate.begin(n_bytes)
+                done = 0
+                try:
+                    yield
+                    done = n_bytes
+                finally:
+                    self._rate.end(done)
+        finally:
+            self._n_bytes -= n_bytes
+            self._held.n_bytes -= n_bytes
+
+    def _check_wait(self, deadline: float, seconds: float) -> None:
+        """Raise a Problem queue_full if fewer than `seconds` are left until the deadline."""
+        late = self._clock() + seconds - deadline
+        if late > 0:
+            after = max(1, round(late))
+            detail = f"large bodies wait {self._max_seconds:g} s to be read, the limit: retry in {after} s"
+            raise Problem("queue_full", detail, headers={"Retry-After": str(after)})
+
 
 PIECE_BYTES = 2**15
 """Minimum bytes of a chunk. Parsing one takes 0.2 to 3 ms."""
@@ -39,15 +108,8 @@ MAX_DOCUMENT_BYTES = 2**18
 
 
 async def read_json(request: Request, max_bytes: int) -> tuple[Any, bytes]:
-    """Return the document in the body of a request, which has at most `MAX_DOCUMENT_BYTES`, and the body itself.
-
-    Raises
-    ------
-    Problem
-        unsupported_media_type, body_too_large, malformed_json, invalid_request, queue_full or server_busy.
-    ClientDisconnect
-        The client went away before it had sent everything.
-    """
+    """Return the document in the body of a request, which has at most `MAX_DOCUMENT_BYTES`, and the body itself. Raises
+    a Problem or ClientDisconnect."""
     return await read_large_json(request, min(max_bytes, MAX_DOCUMENT_BYTES))
 
 
@@ -69,13 +131,7 @@ async def read_large_json(request: Request, max_bytes: int) -> tuple[Any, bytes]
 
 
 async def read_value(raw: bytes, what: str = "the body") -> Any:
-    """Parse a body of JSON, or `what` errors name in its place; a large one in pieces.
-
-    Raises
-    ------
-    Problem
-        malformed_json, as `json_value`; body_too_large for more lists and objects than a body may have.
-    """
+    """Parse a body of JSON, or `what` errors name in its place; a large one in pieces. Raises a Problem."""
     if len(raw) < LARGE_BYTES:
         return json_value(raw, what)
     _check_containers(raw, what)

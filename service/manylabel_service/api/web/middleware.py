@@ -1,4 +1,4 @@
-"""Middleware around every request: its id, metrics, log line, and the response to unexpected errors."""
+"""Middleware around every request: its id, span, metrics, log line, and the response to unexpected errors."""
 
 import errno
 import os
@@ -9,11 +9,12 @@ import structlog
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from manylabel_service.api.web.audited import call_of
 from manylabel_service.api.web.problems import Problem, problem_of, problem_response
+from manylabel_service.audit.call import call_of, subject
 from manylabel_service.audit.log import AuditLog
 from manylabel_service.errors import DISK_FULL, StorageFull
 from manylabel_service.telemetry.metrics import Telemetry
+from manylabel_service.telemetry.tracing import RequestSpan
 
 log = structlog.get_logger()
 
@@ -147,3 +148,40 @@ def _broken(error: Exception, scope: Scope) -> Problem:
     if isinstance(error, OSError) and error.errno in DISK_FULL:
         return problem_of(StorageFull(str(error)))
     return Problem("internal_error", f"the server failed; its log says more under request id {scope['request_id']}")
+
+
+_CARRIERS = frozenset({b"traceparent", b"tracestate"})
+_METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
+
+
+class TracingMiddleware:
+    """Traces requests; continues the trace that a request names (W3C `traceparent`)."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        carrier = {name.decode(): value.decode("latin-1") for name, value in scope["headers"] if name in _CARRIERS}
+        span = RequestSpan(scope["method"] if scope["method"] in _METHODS else "other", carrier)
+        status = 0
+
+        async def send_noting(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+            await send(message)
+
+        try:
+            await self._app(scope, receive, send_noting)
+        finally:
+            route = getattr(scope.get("route"), "path", None)
+            about = {} if route is None else subject(scope["path"])
+            facts = {
+                "manylabel.request_id": scope.get("request_id"),
+                "manylabel.model": about.get("model"),
+                "manylabel.position": scope.get("audit", {}).get("position"),
+            }
+            span.end(route, status, scope.get("problem"), facts)

@@ -25,13 +25,7 @@ class Parameters(BaseModel):
 
 
 def read_parameters(request: Request, model: type[P]) -> P:
-    """Return the query parameters of a request.
-
-    Raises
-    ------
-    Problem
-        invalid_request: one is not known here, is given twice, or has a value that it cannot have.
-    """
+    """Return the query parameters of a request. Raises a Problem invalid_request."""
     values = _values(request)
     try:
         return model.model_validate(values)

@@ -12,12 +12,13 @@ from urllib.parse import quote
 
 import pydantic_core
 import structlog
-from pydantic import BaseModel, ConfigDict
+from pydantic import ConfigDict
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Scope
 
+from manylabel_service.documented import Documented
 from manylabel_service.errors import CODES, InvalidField, Kind, ServiceError, StorageError
 from manylabel_service.redaction import redacted
 
@@ -88,10 +89,10 @@ _logged_at: dict[str, float] = {}
 log = structlog.get_logger()
 
 
-class WrongPlace(BaseModel):
+class WrongPlace(Documented):
     """Invalid field of the body, header or parameter."""
 
-    model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True)
+    model_config = ConfigDict(extra="forbid")
 
     detail: str
     """Allowed values."""
@@ -103,10 +104,10 @@ class WrongPlace(BaseModel):
     """Name of the query parameter."""
 
 
-class ProblemDocument(BaseModel):
+class ProblemDocument(Documented):
     """An error (RFC 9457)."""
 
-    model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True)
+    model_config = ConfigDict(extra="forbid")
 
     type: Literal["about:blank"]
     title: str
@@ -123,10 +124,10 @@ class ProblemDocument(BaseModel):
     """Invalid fields, headers and parameters, at most ten."""
 
 
-class InferenceError(BaseModel):
+class InferenceError(Documented):
     """An error by the Open Inference Protocol."""
 
-    model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True)
+    model_config = ConfigDict(extra="forbid")
 
     error: str
     """The message says what happened to this request, and what to do about it."""

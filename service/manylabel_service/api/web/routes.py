@@ -20,8 +20,8 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from manylabel_service.access.scopes import Scope as AccessScope
-from manylabel_service.api.web import idempotency
 from manylabel_service.api.web.access import guarded, needed_by, needs
+from manylabel_service.api.web.bodies import KEY_PARAMETER
 from manylabel_service.api.web.parameters import Parameters, described, each_once_but
 from manylabel_service.api.web.problems import ANYWHERE, MEDIA_TYPE, STATUS_AND_TITLE, ProblemDocument
 
@@ -39,18 +39,13 @@ SECURITY_SCHEMES: dict[str, dict[str, str]] = {
 
 
 class GuardedRoute(APIRoute):
-    """Route whose endpoint has declared the scopes that its callers need.
+    """Route whose endpoint has declared the scopes that its callers need. Raises TypeError.
 
     The name of its endpoint is the id of the operation in OpenAPI, from which programs make names of functions.
 
     Attributes
     ----------
     scopes : all of them are needed; none if everybody may ask.
-
-    Raises
-    ------
-    TypeError
-        The endpoint has declared nothing.
     """
 
     def __init__(self, path: str, endpoint: Endpoint, **description: Any) -> None:
@@ -174,7 +169,7 @@ class Router(APIRouter):
         models = takes if isinstance(takes, tuple) else (takes,)
         extra: dict[str, Any] = {**(body(*models, example=example, required=required) if models else {})}
         if keyed:
-            extra.update(idempotency.PARAMETER)
+            extra.update(KEY_PARAMETER)
         if query is not None:
             extra["parameters"] = [*extra.get("parameters", ()), *described(query)]
         extra.update(description.pop("openapi_extra", {}))

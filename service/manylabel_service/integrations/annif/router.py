@@ -13,12 +13,10 @@ from starlette.responses import Response
 from manylabel_service.api.context import Context, ContextOf, context_of
 from manylabel_service.api.translation.model_access import counting_refusals, online
 from manylabel_service.api.translation.to_json import check_numbers, receipt
-from manylabel_service.api.web import idempotency
 from manylabel_service.api.web.access import AccessOf, access_of
-from manylabel_service.api.web.bodies import read_body
-from manylabel_service.api.web.large_json import read_large_json
+from manylabel_service.api.web.bodies import REPLAYED, idempotency_key, read_body
+from manylabel_service.api.web.large_json import LARGE_BYTES, read_large_json
 from manylabel_service.api.web.parameters import described, read_parameters
-from manylabel_service.api.web.parse_queue import LARGE_BYTES
 from manylabel_service.api.web.problems import Problem, invalid, problem_of
 from manylabel_service.api.web.routes import Router, body, json_answer
 from manylabel_service.api.web.validation import Path, validated
@@ -155,7 +153,7 @@ async def annif_learn(request: Request, context: ContextOf, name: str) -> Respon
         updated = await _learn(request, context, replica)
     response = Response(status_code=204, headers={"Position": receipt(updated, request.scope)["position"]})
     if updated.replayed:
-        response.raw_headers.append(idempotency.REPLAYED)
+        response.raw_headers.append(REPLAYED)
     return response
 
 
@@ -202,7 +200,7 @@ async def _learn(request: Request, context: Context, replica: Replica) -> Update
     deadline = time.monotonic() + settings.max_queue_wait_seconds
     replica.check_wait()
     items, raw = await read_large_json(request, settings.max_body_bytes)
-    key = idempotency.idempotency_key(request, "annif-learn", raw)
+    key = idempotency_key(request, "annif-learn", raw)
     if not isinstance(items, list) or not items:
         raise invalid((), "must be a list of documents, at least one")
     if len(items) > settings.max_batch_examples:

@@ -1,7 +1,5 @@
 """Local runner, which runs tasks in this process, and the interface of all runners."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Sequence
 from typing import Protocol

@@ -3,8 +3,6 @@
 The state of tasks is in the store, not in RQ.
 """
 
-from __future__ import annotations
-
 import asyncio
 
 import redis

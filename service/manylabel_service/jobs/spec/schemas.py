@@ -9,6 +9,7 @@ from pydantic_core import PydanticCustomError
 
 from manylabel_core.batch.catalogue import TRAINERS
 from manylabel_service import names
+from manylabel_service.documented import Documented
 from manylabel_service.jobs.spec.measures import Measure
 from manylabel_service.jobs.spec.trainers import PARAMS, complete
 from manylabel_service.trained.version import Promote
@@ -29,12 +30,12 @@ Plain = Annotated[str, Field(strict=True, max_length=256)] | bool | int | Number
 """A value of a parameter in a search."""
 
 
-class _RequestModel(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+class _RequestModel(Documented):
+    model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class _ResponseModel(BaseModel):
-    model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True)
+class _ResponseModel(Documented):
+    model_config = ConfigDict(extra="forbid")
 
 
 class Rows(_RequestModel):

@@ -4,8 +4,6 @@ The trainers come from the catalogue of core. Nothing here loads an estimator: a
 training process loads its estimator.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, Union
 
@@ -64,13 +62,8 @@ PARAMS: dict[str, type[Params]] = {name: _params_of(trainer) for name, trainer i
 
 
 def complete(trainer: str, params: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the parameters with the defaults of those that are missing.
-
-    Raises
-    ------
-    pydantic.ValidationError
-        If one is unknown or not allowed.
-    """
+    """Return the parameters with the defaults of those that are missing. Raises pydantic.ValidationError if one is
+    unknown or not allowed."""
     return PARAMS[trainer].model_validate(dict(params)).model_dump()
 
 

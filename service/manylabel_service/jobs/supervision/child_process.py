@@ -1,7 +1,5 @@
 """The training process as its supervisor sees it."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import signal

@@ -1,7 +1,5 @@
 """Files between the store and the directory of a task: data and checkpoint in, checkpoints and result out."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from contextlib import suppress
@@ -39,14 +37,7 @@ class InputFiles:
         """Splits of the dataset that the task trains on, with their numbers of rows."""
 
     async def fetch(self) -> None:
-        """Write all files and the request that names them.
-
-        Raises
-        ------
-        DatasetNotFound, FilesChanged
-        StorageUnavailable
-            Call it again.
-        """
+        """Write all files and the request that names them. Raises DatasetNotFound, FilesChanged, StorageUnavailable."""
         spec, settings = self._record.spec, self._context.settings
         rows = await self._rows()
         request = FitRequest(
@@ -123,14 +114,8 @@ class TooFewExamples(Exception):
 
 
 async def gather(context: JobContext, record: JobDocument, directory: Path) -> StreamSample:
-    """Sample the examples of a stream and store them with the job; return their number.
-
-    Raises
-    ------
-    TooFewExamples
-    ServiceError
-        As `rows_of_stream`, and what the store says.
-    """
+    """Sample the examples of a stream and store them with the job; return their number. Raises TooFewExamples or
+    ServiceError."""
     data = record.spec.data
     assert isinstance(data, DataOfStream)
     counts = await rows_of_stream(context.store, context.settings, data.stream, data.last, directory / DATA)

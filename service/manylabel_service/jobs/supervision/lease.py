@@ -1,7 +1,5 @@
 """Lease on a task: renewed by heartbeats, and considered lost when they fail."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
@@ -54,16 +52,8 @@ class TaskLease:
         self._log_lines.append(text)
 
     async def change(self, change: TaskChange, *, most_seconds: float | None = None) -> JobDocument:
-        """Change the job if the lease is still valid; also counts as a heartbeat.
-
-        Raises
-        ------
-        LeaseLost
-        StorageUnavailable
-            The change may have been made.
-        TimeoutError
-            The change may have been made; not known after `most_seconds`.
-        """
+        """Change the job if the lease is still valid; also counts as a heartbeat. Raises LeaseLost, StorageUnavailable
+        or TimeoutError."""
         begun = time.monotonic()
         lines, self._log_lines = self._log_lines, []
 

@@ -4,8 +4,6 @@ The lease decides. Its holder may work, and writes the result to the job's docum
 once and leaves no trace. Training runs in a separate process, which can be killed at any time.
 """
 
-from __future__ import annotations
-
 import asyncio
 import os
 import secrets

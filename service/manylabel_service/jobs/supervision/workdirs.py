@@ -1,7 +1,5 @@
 """Directories of running tasks, and the removal of those left by dead processes."""
 
-from __future__ import annotations
-
 import fcntl
 import shutil
 import tempfile

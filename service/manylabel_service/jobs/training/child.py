@@ -6,8 +6,6 @@ has gone, it exits at once. So two processes never work at the same task: a supe
 longer time than that.
 """
 
-from __future__ import annotations
-
 import errno
 import json
 import os

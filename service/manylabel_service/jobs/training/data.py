@@ -1,7 +1,5 @@
 """Training rows and evaluation rows from the files of a request."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -34,15 +32,7 @@ class TrainingData(NamedTuple):
 
 
 def load(request: FitRequest, directory: Path) -> TrainingData:
-    """Read the files of a request and choose the rows.
-
-    Raises
-    ------
-    ValueError
-        They do not fit together, or there is nothing to learn.
-    manylabel_core.state.DamagedState
-        A file is not a dataset.
-    """
+    """Read the files of a request and choose the rows. Raises ValueError or manylabel_core.state.DamagedState."""
     files = {part.file for part in (request.rows, request.held, request.unlabelled) if isinstance(part, Part)}
     sets = {file: Dataset.from_bytes((directory / file).read_bytes()) for file in files}
     whole = _chosen(sets, request.rows)

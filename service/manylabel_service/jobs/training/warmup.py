@@ -3,8 +3,6 @@
 A worker runs it in the background: the compiled functions are cached on disk for later training processes.
 """
 
-from __future__ import annotations
-
 import sys
 import warnings
 from collections.abc import Iterator

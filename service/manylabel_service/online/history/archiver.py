@@ -36,7 +36,7 @@ SEGMENT_SECONDS = 86_400.0
 
 STATE_EXAMPLES = 50_000
 STATE_LOG_BYTES = 32 << 20
-"""Between two states of a history lie this many examples, or bytes of the log."""
+"""Minimum number of examples, or bytes of the log, between two states of a history."""
 
 STATE_SHARE = 4
 """The log between two states has at least this many times the bytes of the state: it costs more than they do."""

@@ -1,4 +1,4 @@
-"""The catalogue of the history of a model: a document that names its segments and its states.
+"""Catalogue of the history of a model: a document that names its segments and its states.
 
 A blob is stored first, under a key of its own; it belongs to the history once the catalogue names it, which is changed
 by compare-and-set. So of two servers that store the same segment one succeeds, and what a server that died has left is
@@ -34,7 +34,7 @@ ORPHANED_SECONDS = 3_600.0
 
 
 class Segment(NamedTuple):
-    """Facts of a segment: the entries after one position, through another."""
+    """Bounds of a segment: the entries after one position, through another."""
 
     id: str
     after: str
@@ -50,7 +50,7 @@ class Segment(NamedTuple):
 
 
 class StoredState(NamedTuple):
-    """Facts of a state: a snapshot at a position, which stays for as long as the history does."""
+    """Snapshot at a position, which is retained as long as the history."""
 
     id: str
     position: str
@@ -135,7 +135,7 @@ class Found(NamedTuple):
 
 
 class CatalogueStore:
-    """Reads and changes the catalogue and the blobs of one model; every method raises StorageUnavailable.
+    """Access to the catalogue and the blobs of one model; every method raises StorageUnavailable.
 
     Parameters
     ----------
@@ -175,7 +175,7 @@ class CatalogueStore:
         return Found(catalogue, revision)
 
     async def change(self, change: Callable[[Catalogue], Catalogue]) -> Catalogue:
-        """Change the catalogue as it is by then, and return it as it is afterwards; raise `DocumentDamaged`."""
+        """Change the current catalogue and return the result; raise `DocumentDamaged`."""
         while True:
             found = await self.find()
             changed = change(found.catalogue)
@@ -203,7 +203,7 @@ class CatalogueStore:
         return f"{self._prefix}{id}"
 
     async def collect_garbage(self) -> None:
-        """Remove the blobs that the catalogue does not name, and that are old; raise `DocumentDamaged`."""
+        """Delete old blobs that the catalogue does not name; raise `DocumentDamaged`."""
         oldest_ms = time.time_ns() // 1_000_000 - int(ORPHANED_SECONDS * 1_000)
         ids = [key.removeprefix(self._prefix) for key in await self._store.blobs.keys(self._prefix)]
         old = {id for id in ids if ulid.timestamp_of(id) < oldest_ms}
@@ -228,11 +228,11 @@ class CatalogueStore:
 
 
 LOST = (BlobNotFound, BlobDamaged)
-"""Why a blob that a catalogue names cannot be read."""
+"""Errors of a blob that a catalogue names and that cannot be read."""
 
 
 async def collect_garbage(store: Store) -> None:
-    """Remove what no history needs, and what is left of those of deleted models; raise StorageUnavailable."""
+    """Delete blobs that no history needs, and the remains of deleted models; raise StorageUnavailable."""
     named = [*await store.documents.revisions(KIND), *_incarnations(await store.blobs.keys(BLOBS))]
     if not named:
         return

@@ -1,4 +1,4 @@
-"""Reads the history of a model: the log, and where the log was trimmed, its segments."""
+"""Reader of the history of a model: the log, and where the log was trimmed, its segments."""
 
 import asyncio
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ READ_ENTRIES = 1_000
 
 
 class HistoryReader:
-    """Reads the history of one model. It holds one segment, decoded; so it lives as long as a caller reads.
+    """Reader of the history of one model. It holds one decoded segment, so it should live as long as a read.
 
     The history of a follower is the part of the leader's that it learns from.
 
@@ -38,11 +38,11 @@ class HistoryReader:
         self._decoded: tuple[Segment, list[Entry]] | None = None
 
     async def catalogue(self) -> Catalogue:
-        """Return what there is in segments; raise DocumentDamaged, StorageUnavailable."""
+        """Return the catalogue of the segments; raise DocumentDamaged, StorageUnavailable."""
         return await self._catalogue.read()
 
     async def read(self, after: str, limit: int = READ_ENTRIES) -> list[Entry]:
-        """Return the next entries after a position, as `Logs.read` does, also where the log was trimmed.
+        """Return the next entries after a position like `Logs.read`, also where the log was trimmed.
 
         A follower gets none after the end of its part.
 
@@ -118,7 +118,7 @@ class HistoryReader:
     # -- positions --------------------------------------------------------------------------------
 
     async def begin(self) -> str:
-        """Return the position after which the entries are there; raise as `read`."""
+        """Return the position after which entries exist; raise like `read`."""
         catalogue = await self._catalogue.read()
         try:
             await self._store.logs.read(self._record, START, 1)

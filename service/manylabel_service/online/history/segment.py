@@ -1,4 +1,4 @@
-"""A segment: consecutive entries of a log in a blob, compressed, which never changes.
+"""Segment: consecutive entries of a log in an immutable compressed blob.
 
 It is `MAGIC`, the length of the header (4 bytes, little-endian), the header, and one compressed body. The header is
 JSON: where the segment begins and ends, and the SHA-256 of the body. The body is msgpack, [position, time, payload] of

@@ -55,14 +55,7 @@ class SnapshotQuota:
             on_free()
 
     async def add_stored(self, n_bytes: int) -> None:
-        """Add bytes about to be stored, less the bytes that are removed for them.
-
-        Raises
-        ------
-        LimitExceeded
-            There would be too many. They have not been counted in.
-        StorageError
-        """
+        """Add bytes to be stored, less the bytes that are removed for them. Raises LimitExceeded or StorageError."""
         if await self.stored_bytes() + n_bytes > self._max_stored_bytes:
             self._measured_at = None  # some may have been deleted
         total = await self.stored_bytes() + n_bytes

@@ -23,15 +23,7 @@ class SnapshotReader:
         return await self._store.snapshots.all(self._record)
 
     async def load(self, position: str) -> OnlineModel:
-        """Return the model that a snapshot holds.
-
-        Raises
-        ------
-        manylabel_core.state.DamagedState
-            There is no snapshot at the position, or not a whole one.
-        ReleaseTooOld
-            A newer release has written it.
-        """
+        """Return the model that a snapshot holds. Raises manylabel_core.state.DamagedState or ReleaseTooOld."""
         data = await self._store.snapshots.get(self._record, position)
         try:
             return await asyncio.to_thread(OnlineModel.from_bytes, data or b"")
@@ -39,26 +31,14 @@ class SnapshotReader:
             raise ReleaseTooOld(f"the snapshot at {position} is {error}") from error
 
     async def header(self, position: str) -> dict[str, Any]:
-        """Return the header of a snapshot, with its checksum, of which nothing is checked.
-
-        Raises
-        ------
-        manylabel_core.state.DamagedState
-            There is no snapshot at the position, or one without a header.
-        """
+        """Return the header of a snapshot, with its checksum, of which nothing is checked. Raises
+        manylabel_core.state.DamagedState."""
         async with aclosing(self._store.snapshots.read(self._record, position)) as pieces:
             return State.header_of(await anext(pieces, b""), MAX_HEADER_BYTES)
 
     async def copy(self, position: str, file: IO[bytes]) -> None:
-        """Write a stored snapshot to an empty file in chunks; a second call starts over.
-
-        Raises
-        ------
-        SnapshotNotFound
-            There is none, or no longer.
-        OSError
-            The file cannot be written.
-        """
+        """Write a stored snapshot to an empty file in chunks; a second call starts over. Raises SnapshotNotFound or
+        OSError."""
         record, size_bytes = await self.find(position), 0
         await asyncio.to_thread(file.truncate, 0)
         file.seek(0)
@@ -70,13 +50,8 @@ class SnapshotReader:
         await asyncio.to_thread(file.flush)
 
     async def pin(self, position: str) -> str:
-        """Protect a snapshot for as long as the log needs it; its position is in the syntax of the store.
-
-        Raises
-        ------
-        SnapshotNotFound
-            There is none, or not a whole one: it must not get into the log, where every replica would look for it.
-        """
+        """Protect a snapshot for as long as the log needs it; its position is in the syntax of the store. Raises
+        SnapshotNotFound."""
         record = await self.find(position)
         if not await self._store.snapshots.pin(self._record, record.position, True):
             raise SnapshotNotFound(self._record.name, position)

@@ -122,7 +122,7 @@ class Snapshotter:
 
     @property
     def busy(self) -> bool:
-        """Whether a snapshot is being stored, or waits for those of other models."""
+        """True if a snapshot is being stored, or waits for those of other models."""
         return not self._room_free.is_set() or (self._storing is not None and not self._storing.done())
 
     # -- how --------------------------------------------------------------------------------------
@@ -179,12 +179,8 @@ class Snapshotter:
         self._on_stored()
 
     async def covers(self, position: str) -> bool:
-        """Return whether a snapshot of any replica covers all up to a position, once none is being stored.
-
-        Raises
-        ------
-        StorageError, ModelGone
-        """
+        """Return whether a snapshot of any replica covers all up to a position, once none is being stored. Raises
+        StorageError or ModelGone."""
         await self._wait_until_stored()
         if position != self.covered:
             await self._newer_of_others()
@@ -192,25 +188,15 @@ class Snapshotter:
 
     async def take_last(self, model: OnlineModel) -> None:
         """Take one unless one covers the model, and wait until it is stored; only when nothing is folded in any more.
-
-        Raises
-        ------
-        StorageError, ModelGone
-        """
+        Raises StorageError or ModelGone."""
         if not await self.covers(model.position):
             while await self.begin(model) is None:
                 await self._room_free.wait()
             await self._wait_until_stored()
 
     async def keep(self, position: str, kept: ManualSnapshot) -> None:
-        """Make a snapshot manual: it stays until it is deleted.
-
-        Raises
-        ------
-        NotReady
-            There is none at the position any more.
-        SnapshotExists, SnapshotsFull, StorageError, ModelGone
-        """
+        """Make a snapshot manual: it stays until it is deleted. Raises NotReady, SnapshotExists, SnapshotsFull,
+        StorageError or ModelGone."""
         if not await self._store.snapshots.keep(self._record, position, kept, self._settings.max_manual_snapshots):
             raise NotReady(f"the snapshot of model {self._record.name!r} went before it could be kept")
 

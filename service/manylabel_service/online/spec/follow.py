@@ -70,6 +70,6 @@ def followers_of(leader: ModelMeta, records: Sequence[ModelMeta]) -> list[ModelM
     found = []
     for record in records:
         follow = None if record.damaged else follow_of(record.spec)
-        if follow is not None and follow.incarnation == leader.incarnation:
+        if follow is not None and (follow.model, follow.incarnation) == (leader.name, leader.incarnation):
             found.append(record)
     return sorted(found, key=lambda record: record.incarnation)

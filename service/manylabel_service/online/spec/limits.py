@@ -108,13 +108,7 @@ def take_labels(labels: Vocabulary, y: Labels, limit: LabelLimit | None) -> tupl
 
 
 def check_ignored(count: Any, n_columns: int, limit: FeatureLimit | LabelLimit | None) -> int:
-    """Return the validated count of ignored features or labels of an untrusted state.
-
-    Raises
-    ------
-    ValueError
-        It is none, or nothing can have been ignored.
-    """
+    """Return the validated count of ignored features or labels of an untrusted state. Raises ValueError."""
     most = most_of(limit, "ignore")
     if type(count) is not int or not 0 <= count < 2**63:
         raise ValueError("ignored: expected a count")

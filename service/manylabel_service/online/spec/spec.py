@@ -98,9 +98,9 @@ class ModelSpec(BaseModel):
     """Allowed labels: a list of names. Null: labels get columns as they appear."""
     limits: LimitsField = None
     """Limits on the numbers of features and labels, and the policy for further ones. Null: the limits of the server."""
-    scaling: Literal["auto", "none", "unit", "standard"] | None = None
-    """Scaling of features: chosen from the stream (auto), none, each example to unit length (unit), or running
-    standardisation (standard). Null means auto, or none if `passes` are given."""
+    scaling: Literal["auto", "none", "unit"] | None = None
+    """Scaling of features: chosen from the stream (auto), none, or each example to unit length (unit). Null means auto,
+    or none if `passes` are given."""
     missing: Literal["mean", "zero"] | None = None
     """Value of a missing quantity that most examples have: the mean of the examples that have it (only with the scaling
     auto), or 0. Null means mean with the scaling auto, and zero with any other."""

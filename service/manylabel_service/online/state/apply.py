@@ -1,4 +1,4 @@
-"""Log entries on their way into a model, in slices that a caller can pause between.
+"""Application of log entries to a model, in slices between which a caller can pause.
 
 Consecutive entries share one pass of the learner's kernel. How they are grouped and sliced changes
 nothing: columns are given, examples learnt and answers made strictly in log order.
@@ -50,7 +50,7 @@ _KINDS: dict[type[Change], Kind] = {
 
 
 class Alarm(NamedTuple):
-    """A detector of drift sounded: that of a label, or of all (None).
+    """Alarm of the drift detector of a label, or of all labels (None).
 
     `updates` is what the model had learnt with the example at which it did.
     """
@@ -60,7 +60,7 @@ class Alarm(NamedTuple):
 
 
 class ApplyResult(NamedTuple):
-    """The result of applying an entry: an answer, or the error it was refused with.
+    """Result of applying an entry: an outcome, or the error of its rejection.
 
     `replayed` says that nothing was done: the answer is the one given to an earlier entry with the same key, or
     all its lines had been learnt. `learnt` is the number of examples learnt, `alarms` are those of its examples,
@@ -81,7 +81,7 @@ class ApplyResult(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class LogEntry:
-    """A log entry is a change, an update or a rollback, at its position.
+    """Change at its position in the log.
 
     `checked` says with what its examples have been; None: they have not been.
     """
@@ -93,7 +93,7 @@ class LogEntry:
 
 @dataclass(slots=True)
 class _Entry:
-    """An update under way. `refusal` is set when none of its examples will be learnt.
+    """Update in progress. `refusal` is set if none of its examples will be learnt.
 
     `taken` examples are done with, of which the first `skipped` had been learnt before, and `unlearnt` are not learnt.
     """
@@ -114,21 +114,21 @@ class _Entry:
 
 
 class _Rollback(NamedTuple):
-    """A rollback that waits for its turn, or for its snapshot."""
+    """Rollback that waits for its turn, or for its snapshot."""
 
     position: str
     rollback: Rollback
 
 
 class _Relabel(NamedTuple):
-    """A change of labels that waits for its turn."""
+    """Change of labels that waits for its turn."""
 
     position: str
     relabel: Relabel | Describe | Regroup | SetPromise
 
 
 class _Block:
-    """Examples with their columns, to be learnt in one pass, the entry that each is from, and its number there."""
+    """Examples with their columns, to be learnt in one pass, with their entries and their indices there."""
 
     def __init__(self) -> None:
         self.columns: list[Columns] = []
@@ -151,7 +151,7 @@ class _Block:
         return len(self.examples)
 
     def takes(self, model: OnlineModel, entry: _Entry) -> bool:
-        """Return whether the entry's next example can be added: all examples are learnt, or none is."""
+        """Return whether the entry's next example can be added: a block learns all its examples, or none."""
         example = entry.update.examples[entry.taken]
         learns = example.source == "human" or model.learns(example)
         if not self.examples:
@@ -159,7 +159,7 @@ class _Block:
         return learns == self.learns
 
     def add(self, model: OnlineModel, entry: _Entry) -> None:
-        """Take the entry's next example; its new features and labels get their columns, as far as there is room."""
+        """Add the entry's next example; new features and labels get columns up to the limits."""
         example = entry.update.examples[entry.taken]
         entry.taken += 1
         if not self.learns:
@@ -203,7 +203,7 @@ class _Block:
 
     @cached_property
     def targets(self) -> Targets:
-        """The truth of all its examples, once the last one was added."""
+        """True labels of all examples, once the last one was added."""
         return Targets(
             indptr=np.array(self._label_ends, dtype=np.int64),
             indices=np.array(self._labels, dtype=np.int32),
@@ -221,7 +221,7 @@ COPIED_BYTES = 2**22
 
 
 class ApplyBatch:
-    """A run of log entries being folded into a model by repeated `step`s.
+    """Log entries that are applied to a model by repeated `step`s.
 
     A step may be taken in three parts, `take`, `learn` and `finish`, of which the one in the middle needs no lock of
     the interpreter: in a thread it blocks no other thread. Until it has ended, no thread may predict with the model.
@@ -244,13 +244,13 @@ class ApplyBatch:
         self._learnt: Learnt | None = None
 
     def step(self, max_examples: int) -> bool:
-        """Fold in at most that many examples; return whether some are left, or a snapshot is needed."""
+        """Apply at most that many examples; return whether some remain, or a snapshot is needed."""
         self.take(max_examples)
         self.learn()
         return self.finish()
 
     def take(self, max_examples: int) -> None:
-        """Take at most that many examples; their new features and labels get their columns."""
+        """Collect at most that many examples; their new features and labels get columns."""
         block, done = _Block(), list[_Entry]()
         self._block, self._done = block, done
         alone = False
@@ -294,7 +294,7 @@ class ApplyBatch:
 
     @property
     def takes_long(self) -> bool:
-        """True if what was taken has many weights to be learnt, or makes a large model grow."""
+        """True if the collected examples change many weights, or make a large model grow."""
         model, n_labels = self._model, len(self._model.labels)
         n_values = sum([len(values) for _, values in self._block.columns])
         if n_values * (1 + n_labels) > LONG_WEIGHTS:
@@ -308,7 +308,7 @@ class ApplyBatch:
         return n_bytes + learner.nbytes_of_vectors(n_new, n_columns, n_labels) > COPIED_BYTES
 
     def learn(self) -> None:
-        """Learn what was taken."""
+        """Learn the collected examples."""
         model, block = self._model, self._block
         n_known = model.learner.n_features_
         if not len(block) or not block.learns:
@@ -325,7 +325,7 @@ class ApplyBatch:
             self._learnt = model.learner.learn(as_rows(block.columns), block.targets, model.learner.calibrate)
 
     def finish(self) -> bool:
-        """End what was learnt; return whether entries are left, or a snapshot is needed."""
+        """Complete the learnt entries; return whether entries remain, or a snapshot is needed."""
         if self._learnt is not None:
             self.learnt += len(self._block)
             self._spread(self._block, *self._learnt)
@@ -334,7 +334,7 @@ class ApplyBatch:
         return bool(self._waiting)
 
     def roll_back(self, target: OnlineModel) -> None:
-        """Roll back to the state of the snapshot `needed_snapshot`; the target must not be used any more.
+        """Roll back to the snapshot `needed_snapshot`; the target must not be used any more.
 
         Raises
         ------
@@ -349,7 +349,7 @@ class ApplyBatch:
         self._end_rollback(rollback, ApplyResult(answer, kind="rollback"))
 
     def _refuse_rollback(self, entry: _Rollback) -> bool:
-        """Return whether the request came before. If not, its snapshot is needed now."""
+        """Return whether the request was applied before. If not, its snapshot is needed now."""
         key = entry.rollback.key
         outcome = None if key is None else self._answered(entry.rollback, key)
         if outcome is None:
@@ -395,7 +395,7 @@ class ApplyBatch:
         self.outcomes.append(outcome)
 
     def _begin(self, entry: _Entry) -> None:
-        """Decide what will be learnt of an update: all, what is new of its stream, or, refused, nothing."""
+        """Decide what to learn of an update: everything, the new lines of its stream, or, if rejected, nothing."""
         model, update = self._model, entry.update
         entry.begun = True
         entry.refusal = None if update.key is None else self._answered(update, update.key)
@@ -411,7 +411,7 @@ class ApplyBatch:
             model.streams.add(update.stream)
 
     def _answered(self, change: Change, key: IdempotencyKey) -> ApplyResult | None:
-        """Return the outcome if an earlier request had the key."""
+        """Return the outcome of an earlier request with the key."""
         seen = self._model.keys.find(key.key)
         if seen is None:
             return None
@@ -422,7 +422,7 @@ class ApplyBatch:
         return ApplyResult(answer, replayed=True, kind=kind)
 
     def _refusal(self, entry: _Entry) -> ApplyResult | None:
-        """Return the error that an update is refused with, if it is; find which lines of a stream are new."""
+        """Return the error of a rejected update, if any; find the new lines of a stream."""
         model, update = self._model, entry.update
         try:
             if update.prediction_ids is not None:
@@ -444,7 +444,7 @@ class ApplyBatch:
         probabilities: NDArray[np.float64] | None,
         alarms: Sequence[tuple[int, int]],
     ) -> None:
-        """Hand what was predicted just before, and the alarms, to the measures and to the entries."""
+        """Pass the predictions just before learning, and the alarms, to the metrics and to the entries."""
         model = self._model
         n_given = model.prequential.given
         if (shown := model.groups.shown) is not None:
@@ -515,7 +515,7 @@ def _measure(
     probabilities: NDArray[np.float64] | None,
     targets: Targets,
 ) -> None:
-    """Measure what was predicted of each example: just before it was learnt, or, if labelled late, what was served.
+    """Evaluate the prediction of each example: just before it was learnt, or, with delayed labels, as served.
 
     Probabilities are those just before in any case: what was served has none in the log.
     """
@@ -553,7 +553,7 @@ def _measure(
 
 
 def _measure_other(model: OnlineModel, block: _Block, row: int, scores: NDArray[np.float64]) -> None:
-    """Count what was predicted, or served, of an example whose labels are not from a person."""
+    """Count the prediction of an example whose labels are not from a person."""
     example, entry, number = block.examples[row], block.entries[row], block.numbers[row]
     columns = np.array(model.labels.lookup(example.y.names), dtype=np.int64)
     known = np.full(len(scores) - 1, -1 if example.y.complete else 0, dtype=np.int8)
@@ -602,7 +602,7 @@ def _decide(
 
 
 def _relabel(model: OnlineModel, relabel: Relabel) -> None:
-    """Pause, resume, retire, merge or rename a label; raises as these methods of the model."""
+    """Pause, resume, retire, merge or rename a label; raises like these methods of the model."""
     if relabel.paused is not None:
         model.pause(relabel.label, relabel.paused)
     elif relabel.to is None:

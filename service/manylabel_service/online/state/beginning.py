@@ -6,13 +6,7 @@ from manylabel_service.online.state.model import OnlineModel
 
 
 def spec_of_follower(spec: ModelSpec, leading: ModelSpec) -> ModelSpec:
-    """Return the spec of a follower, with the texts, features and labels of the leader's.
-
-    Raises
-    ------
-    InvalidField
-        It has others.
-    """
+    """Return the spec of a follower, with the texts, features and labels of the leader's. Raises InvalidField."""
     for field in ("text", "features", "labels"):
         if getattr(spec, field) not in (None, getattr(leading, field)):
             raise InvalidField((field,), f"must be left out, or as in model {leading.name!r}")
@@ -22,12 +16,7 @@ def spec_of_follower(spec: ModelSpec, leading: ModelSpec) -> ModelSpec:
 
 def beginning(spec: ModelSpec, state: OnlineModel) -> OnlineModel:
     """Return a model that has learnt nothing, and knows labels and requests as another state does, which is used up.
-
-    Raises
-    ------
-    InvalidField
-        It may not have as many labels.
-    """
+    Raises InvalidField."""
     model = OnlineModel(spec)
     most = None if model.limits.labels is None else model.limits.labels.most
     if most is not None and most < len(state.labels):

@@ -143,13 +143,7 @@ class DryRun:
         return SizeDelta(n_features, n_labels, self.n_examples, self.n_values, n_columns, max(n_vectors, 0))
 
     def check(self, example: Example) -> None:
-        """Try the next example.
-
-        Raises
-        ------
-        InvalidExample
-            It cannot be learnt after those before it. It is not counted then.
-        """
+        """Try the next example. Raises InvalidExample."""
         example = self._checked(example)
         if not self._model.learns(example):
             self.n_examples += 1

@@ -301,15 +301,7 @@ class FeatureSpace:
         return arrays, layout if self._n_kept is None else {**layout, "ignored": self.ignored}
 
     def restore(self, arrays: dict[str, NDArray[Any]], layout: dict[str, Any]) -> None:
-        """Take over a `state` of features declared alike.
-
-        Raises
-        ------
-        ValueError
-            It is none; nothing has changed then.
-        TypeError
-            The layout is not a dict of its facts.
-        """
+        """Take over a `state` of features declared alike. Raises ValueError or TypeError."""
         facts = dict(layout)
         ignored = facts.pop("ignored", None) if self._n_kept is not None else 0
         names = Vocabulary.from_state(arrays)

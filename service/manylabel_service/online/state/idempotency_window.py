@@ -62,13 +62,7 @@ class IdempotencyWindow:
 
     @classmethod
     def from_array(cls, packed: NDArray[np.uint8]) -> "IdempotencyWindow":
-        """Return the window that `to_array` saw.
-
-        Raises
-        ------
-        ValueError
-            The bytes are not what it wrote.
-        """
+        """Return the window that `to_array` saw. Raises ValueError."""
         rows, window = _unpacked(packed), cls()
         if not isinstance(rows, list):
             raise ValueError("keys: expected a list")

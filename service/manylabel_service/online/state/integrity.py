@@ -15,13 +15,7 @@ def check_names(given: set[str], due: set[str]) -> None:
 
 
 def check_position(position: Any) -> str:
-    """Return a position as it is.
-
-    Raises
-    ------
-    ValueError
-        It is none.
-    """
+    """Return a position as it is. Raises ValueError."""
     if not isinstance(position, str) or len(position) > _MAX_POSITION:
         raise ValueError(f"a position is a string of at most {_MAX_POSITION} characters")
     position_key(position)

@@ -91,13 +91,7 @@ class DetailsOfLabels:
 
     @classmethod
     def from_array(cls, packed: NDArray[np.uint8], n_labels: int) -> DetailsOfLabels:
-        """Read what `to_array` wrote.
-
-        Raises
-        ------
-        ValueError
-            The bytes are not what it wrote, for a model with that number of labels.
-        """
+        """Read what `to_array` wrote. Raises ValueError."""
         found = cls()
         previous = -1
         try:

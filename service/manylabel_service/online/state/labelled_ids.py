@@ -46,21 +46,13 @@ class LabelledIds:
     def check(
         self, ids: Sequence[str], truths: Sequence[Labels], columns_of: Callable[[Iterable[str]], Sequence[int]]
     ) -> None:
-        """Raise if not all of the ids can be given these labels, each of them once.
+        """Raise if not all of the ids can be given these labels, each of them once. Raises PredictionLabelled,
+        PredictionExpired or PredictionNotFound.
 
         Parameters
         ----------
         ids, truths : as many.
         columns_of : returns the columns of labels by their names, -1 for unknown ones.
-
-        Raises
-        ------
-        PredictionLabelled
-            One has been, or stands here twice.
-        PredictionExpired
-            One is so old that its labelling is not remembered.
-        PredictionNotFound
-            One is no id.
         """
         here: set[str] = set()
         for id, y in zip(ids, truths, strict=True):
@@ -107,13 +99,7 @@ class LabelledIds:
 
     @classmethod
     def from_arrays(cls, packed: NDArray[np.uint8], has_floor: bool, parts: NDArray[np.uint8]) -> "LabelledIds":
-        """Read what `to_array` wrote, here and of the parts.
-
-        Raises
-        ------
-        ValueError
-            The bytes are not what it wrote.
-        """
+        """Read what `to_array` wrote, here and of the parts. Raises ValueError."""
         text = packed.tobytes().decode("ascii")
         ids = [text[begin : begin + 26] for begin in range(0, len(text), 26)]
         if (

@@ -13,13 +13,7 @@ from manylabel_service.online.state.label_table import LabelFacts, measures_of_l
 
 
 def metrics_history(facts: LabelFacts, labels: Sequence[str]) -> dict[str, Any]:
-    """Return past metrics as JSON, also of some labels; NaN if undefined.
-
-    Raises
-    ------
-    LabelNotFound
-        One of the labels is not known.
-    """
+    """Return past metrics as JSON, also of some labels; NaN if undefined. Raises LabelNotFound."""
     columns = {name: column for column, name in enumerate(facts.names)} if labels else {}
     if unknown := [name for name in labels if name not in columns]:
         raise LabelNotFound(unknown[0])

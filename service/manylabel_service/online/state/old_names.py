@@ -36,15 +36,7 @@ class OldNames:
         return sys.getsizeof(self._columns) + sum(map(sys.getsizeof, self._columns))
 
     def check(self, name: str, column: int) -> None:
-        """Check that the label in this column may get a name.
-
-        Raises
-        ------
-        LabelExists
-            It is the old name of another label.
-        LimitExceeded
-            The model has the maximum number of old names.
-        """
+        """Check that the label in this column may get a name. Raises LabelExists or LimitExceeded."""
         if self._columns.get(name, column) != column:
             raise LabelExists(name)
         check_limit("the number of old names of labels", len(self) + 1, MAX_OLD_NAMES)

@@ -103,13 +103,7 @@ class PartialLabels:
 
     @classmethod
     def from_array(cls, packed: NDArray[np.uint8]) -> "PartialLabels":
-        """Return what `to_array` saw.
-
-        Raises
-        ------
-        ValueError
-            The bytes are not what it wrote.
-        """
+        """Return what `to_array` saw. Raises ValueError."""
         truths = cls()
         try:
             for id, told, *measured in msgpack.unpackb(packed.tobytes()):

@@ -56,13 +56,7 @@ class StreamOffsets:
 
     @classmethod
     def from_array(cls, packed: NDArray[np.uint8]) -> "StreamOffsets":
-        """Read what `to_array` wrote.
-
-        Raises
-        ------
-        ValueError
-            The bytes are not what it wrote.
-        """
+        """Read what `to_array` wrote. Raises ValueError."""
         try:
             rows: Any = msgpack.unpackb(packed.tobytes())
             last: OrderedDict[Any, Any] = OrderedDict(rows)

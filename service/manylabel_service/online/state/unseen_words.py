@@ -1,7 +1,5 @@
 """The share of words in new texts that a model had never seen: where it is high, parts of words may serve better."""
 
-from __future__ import annotations
-
 from manylabel_core import Vocabulary
 from manylabel_core.records import TextSettings
 from manylabel_core.records.encoder import BARE

@@ -132,9 +132,17 @@ class LogReplayer:
         Raises
         ------
         ModelFailed
-            The leader's log goes on from none of them.
+            The leader's log goes on from none of them, or the leader is gone.
         StorageUnavailable, ModelGone
         """
+        follow = self._follow
+        assert follow is not None
+        leader = await self._store.models.find(follow.model)
+        if leader is None or leader.incarnation != follow.incarnation:
+            raise ModelFailed(
+                f"follower {self._record.name!r} cannot go on: model {follow.model!r}, which it follows, was deleted; "
+                "delete the follower too"
+            )
         for snapshot in [*await self._snapshot_reader.list(), None]:
             try:
                 model = await (beginning() if snapshot is None else self._snapshot_reader.load(snapshot.position))

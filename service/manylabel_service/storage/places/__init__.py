@@ -1,4 +1,4 @@
-"""Places of archives: immutable objects in a directory."""
+"""Places of archives: immutable objects in a directory, or in a bucket."""
 
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
@@ -17,4 +17,11 @@ def open_place(address: str) -> Place:
         It is no address of a place. The message does not repeat the address.
     """
     check_archive(address)
+    if address.startswith("s3://"):
+        try:  # an extra; and not for the fork server, whose children cannot use it
+            from manylabel_service.storage.places.objects import ObjectPlace
+        except ModuleNotFoundError as error:
+            raise ValueError(f"an archive at s3:// needs pip install 'manylabel[archive]' ({error})") from None
+
+        return ObjectPlace(address)
     return FilePlace(Path(unquote(urlsplit(address).path)))

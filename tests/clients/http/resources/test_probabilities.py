@@ -10,9 +10,10 @@ from tests.clients.http.fake_server import FakeServer, ok
 
 from manylabel_clients import Alarms, AsyncClient, Client, Drift, Invalid, Prediction
 from manylabel_clients.command.output.models import label_texts
-from manylabel_clients.http.resources.metrics import BySeen, GroupMeasures, Measures, metrics
+from manylabel_clients.http.resources.metrics import BySeen, GroupMeasures, Measures, Metrics
 from manylabel_clients.http.resources.model_status import ModelStatus
 from manylabel_clients.http.resources.models import ModelRequests
+from manylabel_clients.http.resources.records import from_json
 from manylabel_clients.http.transport.retry import Retry
 
 ANSWER = {"labels": ["a"], "scores": {"a": 0.5}, "threshold": 0.1, "position": "7", "updates": 1, "durability": "log"}
@@ -55,9 +56,9 @@ def test_drift_from_its_json() -> None:
     }
     groups = dict.fromkeys(BySeen.__dataclass_fields__, dict.fromkeys(GroupMeasures.__dataclass_fields__, 0.0))
     answer = {"cumulative": measures, "window": {**measures, "size": 5}, "by_seen": groups}
-    assert metrics(answer).drift is None
+    assert from_json(Metrics, answer).drift is None
     drift = {"alarms": 2, "last": 9, "labels": {"a": {"alarms": 1, "last": 7, "more": 1}}, "more": 2}
-    assert metrics({**answer, "drift": drift}).drift == Drift(2, 9, {"a": Alarms(1, 7)})
+    assert from_json(Metrics, {**answer, "drift": drift}).drift == Drift(2, 9, {"a": Alarms(1, 7)})
 
 
 def test_a_line_of_the_command_says_how_likely_its_labels_are() -> None:

@@ -33,8 +33,7 @@ from manylabel_core.rows import Rows, Targets
 Arrays = dict[str, NDArray[Any]]
 MAKERS: dict[str, Callable[..., OnlineLearner]] = {
     **LINEAR,
-    "falt-double": partial(FALT, dtype="float64"),
-    "falt-macro": partial(FALT, optimise="macro_f1", scaling="standard"),
+    "falt-macro": partial(FALT, optimise="macro_f1"),
     "falt-no-intercept": partial(FALT, fit_intercept=False, scaling="none"),
     "falt-average": partial(FALT, average=True),
     "falt-restart": partial(FALT, drift="adwin", on_drift="restart"),

@@ -25,7 +25,7 @@ from tests.support.server_process import open_scratch_files
 from tests.support.waiting import eventually
 
 from manylabel_service.api import schemas
-from manylabel_service.api.web.multipart import Multipart, boundary_of
+from manylabel_service.api.translation.uploads import Multipart, boundary_of
 from manylabel_service.api.web.problems import Problem
 from manylabel_service.datasets import sandbox as helper
 from manylabel_service.datasets.upload_slots import MAX_UPLOADS

@@ -18,7 +18,8 @@ from manylabel_service.access.grant import Access
 from manylabel_service.access.patterns import ANY
 from manylabel_service.access.scopes import SCOPES
 from manylabel_service.api.routers import events
-from manylabel_service.api.web import sse
+from manylabel_service.api.web import streaming
+from manylabel_service.api.web.streaming import EventStream
 from manylabel_service.datasets.upload_slots import MAX_UPLOADS
 from manylabel_service.hosting.events import MAX_SUBSCRIBERS, Events
 from manylabel_service.online.spec.spec import ModelSpec
@@ -374,15 +375,6 @@ def test_events_resume_after_the_last_one_seen(server: Any, name: str) -> None:
         assert watcher.until("update")[1] == missed[2]
 
 
-def test_events_go_on_for_who_has_seen_more_than_there_is(server: Any, name: str) -> None:
-    """As one has who watched another model of the name before, and connects again by itself."""
-    update(server)
-    with Watcher(server, name, "1000") as watcher:
-        assert watcher.until("dropped")[2] == {"count": None}
-        position = update(server)["position"]
-        assert watcher.until("update")[1] == position
-
-
 def test_a_deleted_model_ends_its_events(server: Any, name: str) -> None:
     with Watcher(server, name) as watcher:
         update(server)
@@ -412,7 +404,7 @@ def test_a_wrong_last_event_id_is_refused(server: Any, name: str, id: str) -> No
 
 
 def test_a_comment_comes_when_nothing_happens(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sse, "COMMENT_SECONDS", 0.01)
+    monkeypatch.setattr(streaming, "COMMENT_SECONDS", 0.01)
     written: list[bytes] = []
 
     async def run() -> None:
@@ -429,7 +421,7 @@ def test_a_comment_comes_when_nothing_happens(monkeypatch: pytest.MonkeyPatch) -
             if len(written) > 5:
                 gone.set()
 
-        response = sse.EventStream(
+        response = EventStream(
             recent.subscribe(), events._event_bytes, "events follow", asyncio.Event(), idle_seconds=60.0
         )
         await asyncio.wait_for(

@@ -1,6 +1,7 @@
 """A model as the backend of Label Studio, by what Label Studio 1.23 sends."""
 
 import asyncio
+import base64
 import copy
 import gzip
 import itertools
@@ -10,6 +11,7 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler
 from typing import Any
 
+import numpy as np
 import pytest
 import structlog
 from starlette.testclient import TestClient
@@ -154,6 +156,32 @@ def test_annotations_are_learnt_as_records_are(backend: Backend, made: Callable[
     for address in (backend, other):
         address.answer = address.client.post(f"{address.address}/predict", json={"x": x}).json()  # type: ignore[attr-defined]
     assert backend.answer["scores"] == other.answer["scores"]  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("form", ["numbers", "packed"])
+def test_a_vector_of_a_task_is_learnt_and_predicted_as_that_of_a_record(
+    made: Callable[..., Backend], form: str
+) -> None:
+    x = {"text": "A cat meows", "embedding": [0.5, -0.25, 1.0]}
+    packed = {"f32": base64.b64encode(np.array(x["embedding"], "<f4").tobytes()).decode()}
+    task = {**TASK, "data": x if form == "numbers" else {**x, "embedding": packed}}
+    backend, other = made(text={"fields": ["text"]}), made(text={"fields": ["text"]})
+    assert backend.learnt({**message(), "task": task}) == (1, 0, 0)
+    other.client.post(f"{other.address}/update", json={"x": x, "y": ["cats"]}).raise_for_status()
+    opposite = {**x, "embedding": [-0.5, 0.25, -1.0]}
+    for probe in (x, opposite):
+        ours, theirs = (
+            one.client.post(f"{one.address}/predict", json={"x": probe}).json()["scores"] for one in (backend, other)
+        )
+        assert ours == theirs
+        asked = {**task, "data": {**task["data"], "embedding": probe["embedding"]}}
+        (answer,) = backend.ok("predict", {"tasks": [asked], "label_config": CONFIG})["results"]
+        chosen_there = [choice for part in answer["result"] for choice in part["value"]["choices"]]
+        assert chosen_there == [label for label, score in ours.items() if score > 0]
+    wrong = {**TASK, "data": {**x, "embedding": [1.0]}}
+    refused = backend.ask("webhook", {**message(id=15), "task": wrong})
+    assert (refused.status_code, "embedding" in refused.json()["errors"][0]["detail"]) == (422, True)
+    assert backend.status["updates"] == 1
 
 
 def test_an_annotation_is_learnt_once_and_edited_again(backend: Backend) -> None:

@@ -18,12 +18,10 @@ from starlette.testclient import TestClient
 from tests.support.cases import for_each
 from tests.support.server_process import ServerProcess
 
-from manylabel_service.api.web.bodies import read_body
-from manylabel_service.api.web.compression import unpacked_body
-from manylabel_service.api.web.compression.codings import CODINGS, MAX_WINDOW_BYTES, Unpacker, accepted, zstd
-from manylabel_service.api.web.compression.compressed_response import MIN_BYTES
-from manylabel_service.api.web.compression.unpacked_body import DecompressedBody
-from manylabel_service.api.web.held_bodies import SMALL_BYTES, BodyBuffer
+from manylabel_service.api.web import compression
+from manylabel_service.api.web.bodies import SMALL_BYTES, BodyBuffer, read_body
+from manylabel_service.api.web.codings import CODINGS, MAX_WINDOW_BYTES, Unpacker, accepted, zstd
+from manylabel_service.api.web.compression import MIN_BYTES, DecompressedBody
 from manylabel_service.api.web.problems import Problem
 
 JSON = {"Content-Type": "application/json"}
@@ -144,7 +142,7 @@ class TestRequests:
     def test_a_stream_that_unfolds_too_far_ends(
         self, client: TestClient, model: str, coding: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(unpacked_body, "FREE_BYTES", MIB // 4)
+        monkeypatch.setattr(compression, "FREE_BYTES", MIB // 4)
         lines = json.dumps(ITEM).encode() + b"\n" * MIB
         headers = {**NDJSON, "Content-Encoding": coding}
         content = gzip.compress(lines, 9) if coding == "gzip" else pack(coding, lines)
@@ -246,7 +244,7 @@ async def test_a_bomb_is_cut_off_before_it_has_come() -> None:
 
 
 async def test_the_ratio_of_a_body_without_a_limit_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(unpacked_body, "FREE_BYTES", MIB)
+    monkeypatch.setattr(compression, "FREE_BYTES", MIB)
     receive = messages(bomb(b"", 200), 2**10)
     with pytest.raises(Problem, match="250 times") as raised:
         await everything(DecompressedBody(CODINGS[b"gzip"], receive, held()))

@@ -10,8 +10,7 @@ import pytest
 
 from manylabel_service.api.web import large_json
 from manylabel_service.api.web.bodies import json_value
-from manylabel_service.api.web.large_json import MAX_CONTAINERS, PIECE_BYTES, read_value
-from manylabel_service.api.web.parse_queue import LARGE_BYTES
+from manylabel_service.api.web.large_json import LARGE_BYTES, MAX_CONTAINERS, PIECE_BYTES, read_value
 from manylabel_service.api.web.problems import Problem
 
 

@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from manylabel_service.api.web.held_bodies import BodyBuffer
-from manylabel_service.api.web.parse_queue import LARGE_BYTES, ParseQueue
+from manylabel_service.api.web.bodies import BodyBuffer
+from manylabel_service.api.web.large_json import LARGE_BYTES, ParseQueue
 from manylabel_service.api.web.problems import Problem
 
 LARGE = bytes(LARGE_BYTES)

@@ -21,10 +21,9 @@ LEARNERS: dict[str, dict[str, Any]] = {
     "falt": {"algorithm": "falt"},
     "falt-drift": {"algorithm": "falt", "params": {"drift": "adwin"}},
     "falt-averaged": {"algorithm": "falt", "params": {"average": True, "optimise": "macro_f1"}},
-    "salt": {"algorithm": "salt", "scaling": "standard"},
+    "salt": {"algorithm": "salt"},
     "passive-aggressive": {"algorithm": "passive_aggressive"},
     "kernel-falt": {"algorithm": "kernel_falt", "params": {"budget": 7}},
-    "kernel-falt-standard": {"algorithm": "kernel_falt", "params": {"budget": 7}, "scaling": "standard"},
     **{
         f"kernel-{strategy}": {"algorithm": "kernel_falt", "params": {"budget": 8, "strategy": strategy}}
         for strategy in ("merge", "project", "rff", "nystroem")

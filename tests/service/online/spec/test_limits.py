@@ -36,7 +36,7 @@ from manylabel_service.online.state.outcome import UpdateOutcome
 FALT: dict[str, Any] = {"algorithm": "falt", "scaling": "unit"}
 LEARNERS: list[dict[str, Any]] = [
     FALT,
-    {"algorithm": "salt", "scaling": "standard", "window": 3},
+    {"algorithm": "salt", "window": 3},
     {"algorithm": "kernel_falt", "params": {"budget": 4}},
 ]
 

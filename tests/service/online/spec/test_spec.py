@@ -51,7 +51,7 @@ def test_every_parameter_of_a_learner_is_one_of_its_spec_with_the_same_default(a
 @for_each("algorithm", ALGORITHMS)
 def test_every_choice_is_one_that_the_learner_has(algorithm: str) -> None:
     learner = type(spec_of(algorithm).learner())
-    for name, choices in {**choices_of(algorithm), "scaling": ["auto", "none", "unit", "standard"]}.items():
+    for name, choices in {**choices_of(algorithm), "scaling": ["auto", "none", "unit"]}.items():
         with pytest.raises(ValueError, match=f"^{name} must be one of") as raised:
             learner(**{"drift": "adwin" if name == "on_drift" else None, name: "nobody's"}).resolved_params()
         due = str(raised.value).partition("one of ")[2].partition(", not")[0]
@@ -101,7 +101,7 @@ def documents(draw: st.DrawFn) -> dict[str, Any]:
     algorithm = draw(st.sampled_from(ALGORITHMS))
     names = draw(st.lists(st.sampled_from(sorted(PARAMS[algorithm].model_fields)), max_size=5, unique=True))
     params = {name: draw(values_of(algorithm, name), label=name) for name in names}
-    scaling = draw(st.none() | st.sampled_from(["auto", "none", "unit", "standard"]))
+    scaling = draw(st.none() | st.sampled_from(["auto", "none", "unit"]))
     missing = draw(st.sampled_from([None, "zero"]))
     return {"name": "m", "algorithm": algorithm, "params": params, "scaling": scaling, "missing": missing}
 

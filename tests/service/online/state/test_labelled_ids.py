@@ -129,6 +129,13 @@ def test_a_part_without_labels_is_learnt_once(first: tuple[str, ...]) -> None:
     assert model.updates == 2
 
 
+def test_nothing_is_added_to_a_truth_that_was_whole() -> None:
+    model = new_model()
+    learn(model, (named(a=1), ["x"]), prediction_ids=(ulid(1),))
+    assert isinstance(append(model, part("y")).answer, PredictionLabelled)
+    assert (model.updates, model.labels.names) == (1, ("x",))
+
+
 def test_a_rollback_undoes_what_was_measured_not_what_was_told() -> None:
     model = new_model()
     append(model, part("x"))

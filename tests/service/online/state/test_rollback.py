@@ -20,7 +20,7 @@ BACK = Rollback("1", "fsync", IdempotencyKey("back", b"b" * 16))
 
 ROLLED: list[dict[str, Any]] = [
     {},
-    {"algorithm": "falt", "scaling": "standard", "params": {"drift": "adwin", "average": True}},
+    {"algorithm": "falt", "params": {"drift": "adwin", "average": True}},
     {"algorithm": "salt", "params": {"optimise": "macro_f1"}},
     {"algorithm": "kernel_falt", "params": {"budget": 4}},
     {"algorithm": "kernel_salt", "params": {"budget": 4}},
@@ -41,7 +41,7 @@ def learnt(model: OnlineModel) -> object:
 
 def two_states() -> tuple[OnlineModel, States, object]:
     """A model at position 2, its snapshot at 1, and what it had learnt there."""
-    model = new_model(scaling="standard")
+    model = new_model()
     learn(model, (named(a=1, b=2), ["x"]), key=KEY, want_predictions=True)
     states, then = {"1": model.to_bytes()}, learnt(model)
     learn(model, (named(c=3, a=-1), ["y", "z"]))
@@ -89,7 +89,7 @@ def test_what_is_learnt_afterwards_is_learnt_as_if_nothing_had_been_between() ->
 
 def test_it_stops_in_front_and_goes_on_only_with_the_state_that_is_wanted() -> None:
     model, states, then = two_states()
-    early, other = new_model(scaling="standard"), new_model(labels=["x"])
+    early, other = new_model(), new_model(labels=["x"])
     other.position = "1"
     later = LogEntry("4", Update((Example(named(a=1), Labels.all_of(["x"])),), "log"))
     folding = ApplyBatch(model, [LogEntry("3", BACK), later])

@@ -66,12 +66,11 @@ MODELS: dict[str, Callable[[], OnlineModel]] = {
     "nystroem": lambda: named_model(algorithm="kernel_salt", params={"budget": 2, "average": True}),
     "aggressive": lambda: named_model(algorithm="passive_aggressive", params={"drift": "adwin"}),
     "kernel-aggressive": lambda: named_model(algorithm="kernel_passive_aggressive", params={"budget": 2}),
-    "kernel-standard": lambda: named_model(algorithm="kernel_falt", scaling="standard"),
     "poly": lambda: named_model(algorithm="kernel_falt", params={"kernel": "poly"}),
     "declared": lambda: named_model(features=list("abcde"), labels=list("xyzqv")),
     "sparse": lambda: numbered_model(sparse(0, 3)),
     "sparse-kernel": lambda: numbered_model(sparse(0, 3), algorithm="kernel_falt"),
-    "dense": lambda: numbered_model(dense(1, 0, 2), algorithm="salt", scaling="standard"),
+    "dense": lambda: numbered_model(dense(1, 0, 2), algorithm="salt", scaling="auto"),
     "declared-number": lambda: numbered_model(sparse(2), features=4),
     "new": new_model,
     "new-declared": lambda: new_model(features=3, labels=["x"]),
@@ -109,7 +108,7 @@ def test_a_state_of_a_newer_version_says_so() -> None:
 
 
 def test_a_seed_has_what_was_learnt_and_nothing_of_requests() -> None:
-    model = named_model(scaling="standard")
+    model = named_model()
     before = model.to_bytes()
     seed = OnlineModel.from_bytes(model.seed("seed"))
     assert (seed.spec.name, seed.position, seed.updates) == ("seed", SEED, model.updates)
@@ -177,7 +176,6 @@ FORGED: list[tuple[str, Change]] = [
     ("falt-auto", saying(more=1)),
     ("falt-auto", saying(scaled_before=1)),
     ("falt-auto", saying(scaled_before=-1)),
-    ("falt-standard", setting("learner.scaling.count", lambda count: count + 1)),
     ("falt-auto", setting("learner.scaling.count", lambda count: count + 1)),
     ("watched", setting("learner.scaling.count", lambda count: count - 1)),
     ("watched", setting("learner.n_seen", lambda n_seen: [n_seen[0] + 1, *n_seen[1:]])),

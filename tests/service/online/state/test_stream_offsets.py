@@ -40,7 +40,7 @@ def test_each_line_is_learnt_once(sent: list[tuple[str, int, int]], data: st.Dat
 
 
 def test_what_is_learnt_of_an_overlap_is_what_would_have_been_learnt_without_it() -> None:
-    model, straight = new_model(scaling="standard"), new_model(scaling="standard")
+    model, straight = new_model(), new_model()
     send(model, "s", 1, 2, 5)
     send(model, "s", 2, 5, 6, 7)
     send(straight, "s", 1, 2, 5)

@@ -33,7 +33,7 @@ async def old(fleet: Any, build: Build) -> Registry:
     """A process of the old build, with a model that has learnt."""
     build("old")
     registry: Registry = await fleet.start()
-    await registry.create(fleet.spec(scaling="standard"))
+    await registry.create(fleet.spec())
     await learn(fleet, registry, 0, 30)
     return registry
 

@@ -29,17 +29,7 @@ MAX_DISTANCE = 690.0
 
 @compiled
 def find_partner(alpha, alpha_norms, slot, column, n_vectors):  # type: ignore[no-untyped-def]
-    """Return the vector to merge that of a slot with, and h.
-
-    Parameters
-    ----------
-    alpha : array of shape (>= n_vectors, n_planes, n_columns)
-        Coefficients; plane 0 counts.
-    alpha_norms : array of shape (>= n_vectors,), float64
-        Their squared norms; that of `slot` is the smallest.
-    column : array of shape (>= n_vectors,), float64
-        K(x_v, x_slot).
-    """
+    """Return the vector to merge that of a slot with, and h."""
     a, nearest = alpha_norms[slot], -1
     for v in range(n_vectors):
         if v != slot and (nearest < 0 or column[v] > column[nearest]):

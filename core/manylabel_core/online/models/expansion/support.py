@@ -1,4 +1,4 @@
-"""Support vectors: where a kernel expansion keeps what it has learnt."""
+"""Support vectors of a kernel expansion."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class SupportVectors(Points):
         self.alpha_norms[slot] = squared_norm(self.alpha[slot, 0], 0.0)
 
     def remove(self, slot: int) -> None:
-        """Give up a vector; the last one takes its slot."""
+        """Remove a vector; the last one takes its slot."""
         super().remove(slot)
         self.alpha[slot] = self.alpha[self.n_points]
         self.alpha_norms[slot] = self.alpha_norms[self.n_points]

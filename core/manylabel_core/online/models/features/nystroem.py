@@ -21,7 +21,7 @@ NOVELTY = 0.01
 
 
 class Landmarks(FeatureMap):
-    """Landmarks are the first `budget` examples that are not nearly in the span of those before.
+    """Landmarks: the first `budget` examples that are not nearly in the span of earlier ones.
 
     While there are few, each example adds the one direction that it needs, so that learning is then that of a kernel
     model without a budget. Landmarks stay: a learner's weights are of their span, and with one replaced every feature
@@ -63,7 +63,7 @@ class Landmarks(FeatureMap):
         return np.append(features, np.full((1, 1), added, features.dtype), axis=1)
 
     def _admit(self, work: NDArray[np.float64]) -> float:
-        """Make the last point a landmark; give what is left of it beside the others, of 1."""
+        """Make the last point a landmark; return its squared distance from the span of the others, at norm 1."""
         n = self.n_points
         self._scales = enlarged(self._scales, (n,))
         self._R = enlarged(self._R, (n * (n + 1) // 2,))
@@ -73,7 +73,7 @@ class Landmarks(FeatureMap):
         return self._transform(rows.without_zeros(), scratch(n_features))[0]
 
     def _transform(self, rows: Rows, work: NDArray[np.float64]) -> tuple[NDArray[Any], float]:
-        """Return the features of rows, and what is left of the last one beside the landmarks, of 1."""
+        """Return the features of rows, and the squared distance of the last from the span of the landmarks."""
         features = np.empty((len(rows.indptr) - 1, self.n_columns), dtype=self._settings.dtype)
         shape, parts = self._settings.shape, self._points.parts
         rest = to_landmark_features(shape, *parts, self._scales, self._R, work, *rows, features)

@@ -24,22 +24,7 @@ MIN_EXAMPLE = 1e-80
 
 @compiled
 def adaptive_implicit_update(table, rows, x, eta, delta, weight, scores, signs, scratch):  # type: ignore[no-untyped-def]
-    """Solve the problem of one example, and write it into the table.
-
-    Parameters
-    ----------
-    table, rows, x
-        Weights and their squares; the rows that the example touches, and its values there, which are overwritten.
-    eta : float
-    delta : float, of the table's type
-    weight : float
-        Factor of the loss of the example, and so of its gradient.
-    scores, signs : arrays of shape (1 + n_labels,), float64 and int8
-        Before the update; +1 relevant, -1 irrelevant, 0 unknown.
-    scratch : tuple of arrays
-        (>= len(x), width) and (3, width), of the table's type, for a padded width; `order` and `work` as in
-        `implicit_update`.
-    """
+    """Solve the problem of one example, and write it into the table."""
     rates, sums, order, work = scratch
     scale = _scale_down(x)
     if scale < MIN_EXAMPLE or not has_loss(scores, signs):

@@ -16,23 +16,7 @@ from manylabel_core.compiled import compiled
 def adaptive_multipass_update(  # type: ignore[no-untyped-def]
     table, rows, x, eta, delta, weight, passes, scores, signs, scratch
 ):
-    """Run the passes over one example and write them into the table; `scores` follows the weights.
-
-    Parameters
-    ----------
-    table, rows, x
-        Weights and squares; the rows that the example touches, and its values there.
-    eta : float
-    delta : float, of the table's type
-    weight : float
-        Factor of the loss of the example, and so of its gradient.
-    passes : int
-    scores, signs : arrays of shape (1 + n_labels,), float64 and int8
-        Before the update; +1 relevant, -1 irrelevant, 0 unknown.
-    scratch : tuple of arrays
-        (>= 1 + n_labels,), (>= 1 + n_labels, 2, >= len(x)), both of the table's type, (>= len(x),), float64, and
-        (>= 1 + n_labels,), bool.
-    """
+    """Run the passes over one example and write them into the table; `scores` follows the weights."""
     gradient, columns, changes, out = scratch
     eta, width = table.dtype.type(eta), len(scores)
     out[:width] = False

@@ -92,26 +92,7 @@ def learn_blocks(  # type: ignore[no-untyped-def]
     scores,
     shares,
 ):
-    """Learn rows in order; write the scores of each row before it was learnt, and the gains of its blocks.
-
-    Parameters
-    ----------
-    table, squares
-        Weights and squares of the words: see `learn_linear`.
-    blocks : array of shape (1 + n_values, 1, >= 1 + n_labels)
-        Weights of the values of vectors, as a table whose first row is not used.
-    block_squares : array of shape (1 + n_values,), float64
-    evidence : array of shape (n_blocks, n_blocks + N_EVIDENCE), float64
-        M, and d, a and g of each block; words are block 0.
-    n_effective : array of shape (1,), float64
-    means, counts : arrays of shape (n_blocks, >= n_labels), float64
-        Running mean of the parts of each label, and the examples that it is of.
-    starts, present, vectors
-        The fields of `VectorRows`, scaled.
-    scores : array of shape (n_samples, 1 + n_labels), float64
-    shares : array of shape (n_samples, n_blocks), float64
-        Results.
-    """
+    """Learn rows in order; write the scores of each row before it was learnt, and the gains of its blocks."""
     width, longest = padded(table, scores.shape[1]), max(longest_row(indptr), len(blocks))
     n_blocks = len(starts)
     gains = evidence[:, n_blocks + 2]

@@ -65,18 +65,7 @@ def learn_centroid(  # type: ignore[no-untyped-def]
     weights,
     scores,
 ):
-    """Learn rows in order; write the scores of each row before it was learnt.
-
-    Parameters
-    ----------
-    table : array of shape (>= 1 + n_features, 1, >= 1 + n_labels)
-        The sums.
-    labels : array of shape (2, >= n_labels), float64
-    seen : array of shape (>= 1 + n_features,), float64
-        Examples that had each feature; first the number of all examples.
-    scores : array of shape (n_samples, 1 + n_labels), float64
-        Result.
-    """
+    """Learn rows in order; write the scores of each row before it was learnt."""
     z, sums = np.empty(longest_row(indptr)), np.empty(padded(table, scores.shape[1]))
     for i in range(len(indptr) - 1):
         row, now, weight = slice(indptr[i], indptr[i + 1]), n_labels[i], weight_of(weights, i)

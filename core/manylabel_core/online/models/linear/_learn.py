@@ -62,24 +62,7 @@ def learn_linear(  # type: ignore[no-untyped-def]
     weights,
     scores,
 ):
-    """Learn rows in order; write each one's scores before it was learnt.
-
-    Parameters
-    ----------
-    table : array
-        See `_table`.
-    n_seen : array of shape (>= 1 + n_labels,), or (0,), int64
-        For every column, the examples since it exists; of length 0, there are no means to keep.
-    feature_squares : array of shape (>= 1 + n_features,), or (0,), float64
-        For every row of the table, the weighted sum of the squares of its feature over the examples with a loss, which
-        makes its step smaller; of length 0, all features have the same step.
-    constant : float
-        The constant feature; 0 for none.
-    update : array of shape (6,), float64
-        The fields of an `Update`. With a `delta` above 0, every weight has a metric of its own.
-    scores : array of shape (n_samples, 1 + n_labels), float64
-        Result.
-    """
+    """Learn rows in order; write each one's scores before it was learnt."""
     eta, damping = update[ETA], update[DELTA]
     width, longest = padded(table, scores.shape[1]), longest_row(indptr)
     scored = np.empty((2, width), np.float64)

@@ -38,7 +38,7 @@ def set_metric(table, rows, x, delta, rates, gains):  # type: ignore[no-untyped-
 
 @compiled
 def step_by_rates(table, rows, x, moves, gradient, rates):  # type: ignore[no-untyped-def]
-    """Move the weights by their rates, and add the squares of their gradients; columns that stand move by 0."""
+    """Move the weights by their rates, and add the squares of their gradients; unchanged columns move by 0."""
     largest, most = table.dtype.type(MAX_WEIGHT_STEPPED), table.dtype.type(MAX_SQUARES)
     for p in range(len(rows)):
         row, value = rows[p], x[p]

@@ -62,16 +62,7 @@ def padded(table, n_columns):  # type: ignore[no-untyped-def]
 
 @compiled
 def score_example(table, n_seen, constant, features, values, scored, scores):  # type: ignore[no-untyped-def]
-    """Write the scores of one example to predict by, and the present ones.
-
-    Parameters
-    ----------
-    n_seen : array of shape (1 + n_labels,), or (0,) where there are no means
-    scored : array of shape (2, >= 1 + n_labels), float64
-        Result: the present scores; the second row is scratch. Columns beyond the labels are undefined.
-    scores : array of shape (1 + n_labels,), float64
-        Result: the scores to predict by.
-    """
+    """Write the scores of one example to predict by, and the present ones."""
     wide = slice(0, padded(table, len(scores)))
     present, accumulated = scored[0, wide], scored[1, wide]
     score_plane(table, 0, constant, features, values, present)

@@ -21,7 +21,7 @@ MAX_EVIDENCE = 1e300
 
 
 class VectorBlocks:
-    """Weights of vectors beside those of a linear model, and the gain of each block; see `_blocks`.
+    """Weights of vectors, next to those of a linear model, and the gain of each block; see `_blocks`.
 
     Parameters
     ----------
@@ -46,7 +46,7 @@ class VectorBlocks:
         return self._evidence[:, -1]
 
     def set_lengths(self, lengths: Sequence[int]) -> None:
-        """Take blocks for fields of these lengths, of which the first may be known."""
+        """Add blocks for fields of these lengths, of which the first may exist already."""
         n_values, n_blocks = sum(lengths), 1 + len(lengths)
         known = len(self._evidence)
         self._table = enlarged(self._table, (1 + n_values, *self._table.shape[1:]))[: 1 + n_values]
@@ -99,7 +99,7 @@ class VectorBlocks:
         self._squares[:] = 0.0
 
     def weights(self, label: int) -> NDArray[np.float64]:
-        """Return the weights of the values of vectors for a label, less those of the threshold, without gains."""
+        """Return the weights of vector values for a label, minus those of the threshold, without gains."""
         table = self._table[1:, 0].astype(np.float64)
         return table[:, 1 + label] - table[:, 0]
 

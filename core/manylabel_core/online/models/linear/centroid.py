@@ -23,7 +23,7 @@ from manylabel_core.storage import MAX_COUNT, MAX_WEIGHT, check_range, enlarged
 
 
 class Centroid(Model):
-    """A linear model by the directions of the sums of each label's examples; see `_centroid`.
+    """Linear model of the directions of the sums of each label's examples; see `_centroid`.
 
     Parameters
     ----------
@@ -46,7 +46,7 @@ class Centroid(Model):
 
     @property
     def seen(self) -> NDArray[np.float64]:
-        """The number of examples, and of those that had each feature, with room for more."""
+        """Number of examples, and of those with each feature, with spare capacity."""
         return self._seen
 
     def learn(self, rows: Rows, targets: Targets, scores: NDArray[np.float64]) -> None:

@@ -83,13 +83,7 @@ class SparseTable:
         self.parts = (enlarged(self.parts[0], (n_rows, 3)), *self.parts[1:])
 
     def reserve(self, n_places: int) -> None:
-        """Make the pool longer by at least this many blocks, unless it is 0; not beside another function of the table.
-
-        Raises
-        ------
-        MemoryError
-            If the pool cannot be longer.
-        """
+        """Make the pool longer by at least this many blocks; not beside another function of the table."""
         if n_places == 0:
             return
         size = len(self.parts[-1])

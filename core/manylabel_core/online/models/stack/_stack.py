@@ -55,19 +55,7 @@ MAX_COEFFICIENT = 2.0**20
 
 @compiled
 def score_stack(shared, labels, margins, evidence, scores):  # type: ignore[no-untyped-def]
-    """Write the log-odds of every label of rows, and 0 for the threshold.
-
-    Parameters
-    ----------
-    shared : array of shape (n_coefficients + n_curvatures, 1), float64
-    labels : array of shape (n_coefficients + n_curvatures + 1, >= n_labels), float64
-    margins : array of shape (n_experts, n_samples, 1 + n_labels), float64
-        Scores of each expert, threshold first.
-    evidence : array of shape (n_samples, 1 + n_labels), or (0, 0) without titles, float64
-        Evidence n_l of the titles of labels, threshold first.
-    scores : array of shape (n_samples, 1 + n_labels), float64
-        Result.
-    """
+    """Write the log-odds of every label of rows, and 0 for the threshold."""
     n_labels, titled = scores.shape[1] - 1, int(len(evidence) > 0)
     phi = np.empty((len(margins) + 2 + titled, n_labels))
     for i in range(len(scores)):

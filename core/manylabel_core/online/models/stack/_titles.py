@@ -44,26 +44,7 @@ def write_evidence(  # type: ignore[no-untyped-def]
     learning,
     evidence,
 ):
-    """Write n_l of each row; with `learning`, each is counted before the next.
-
-    Parameters
-    ----------
-    seen : array of shape (>= 1 + n_features,), float64
-        Examples that had each feature; first the number of all. It is as before afterwards: the centroid counts.
-    word_of : array of shape (<= n_features,), int32
-        1 + the word of each feature, 0 for none; those beyond are none.
-    first_new : int
-    new_words : array of shape (n_new,), int32
-        The same of the columns from `first_new` on, which were never learnt.
-    word_ends : array of shape (1 + n_words,), int64
-        Word k is in the titles of the labels `word_labels[word_ends[k]:word_ends[k + 1]]`.
-    counts : array of shape (n_words,), float64
-        C_k.
-    squares : array of shape (>= n_labels,), int64
-        S_l.
-    evidence : array of shape (n_samples, 1 + n_labels), float64
-        Result; 0 for the threshold.
-    """
+    """Write n_l of each row; with `learning`, each is counted before the next."""
     n_rows = len(indptr) - 1
     found, last = np.empty(evidence.shape[1], np.int64), np.full(evidence.shape[1], -1)
     evidence[:] = 0.0

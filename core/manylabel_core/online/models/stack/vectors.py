@@ -35,7 +35,7 @@ class VectorExperts:
         self._dtype = dtype
 
     def set_lengths(self, lengths: Sequence[int], n_labels: int) -> None:
-        """Take blocks for fields of these lengths, of which the first may be known."""
+        """Add blocks for fields of these lengths, of which the first may exist already."""
         self.adaptive.set_lengths(lengths)
         for length in lengths[len(self._centroids) :]:
             centroid = Centroid(self._dtype)
@@ -122,7 +122,7 @@ class VectorExperts:
 
 
 def _average(words: NDArray[np.float64], others: Sequence[NDArray[np.float64]], gains: NDArray[np.float64]) -> None:
-    """Make the margins of the words those of all blocks together, by their gains (n_samples, n_blocks)."""
+    """Replace the margins of the words by the sum over all blocks, weighted by gains (n_samples, n_blocks)."""
     words *= gains[:, :1]
     for field, margins in enumerate(others):
         margins *= gains[:, 1 + field : 2 + field]

@@ -7,6 +7,7 @@ import { facts } from '../core/section.js';
 import { curves } from './model/curves.js';
 import { detail } from './model/detail.js';
 import { feed } from './model/feed.js';
+import { followers } from './model/followers.js';
 import { labels } from './model/labels.js';
 import { Live } from './model/live.js';
 import { promise } from './model/promise.js';
@@ -35,6 +36,7 @@ export async function render({ name }, { signal }) {
     trained && versions(live),
     trained && detail(live),
     curves(live),
+    !trained && followers(live),
     labels(live),
     seen(live),
     !trained && reliability(live),

@@ -51,8 +51,8 @@ export function archive(signal) {
       h('form', { onsubmit: upload }, h('p', { class: 'row' }, h('label', { for: 'archive-file' }, 'Snapshot'), file,
         h('label', { for: 'archive-name' }, 'New model'), named, h('button', { type: 'submit' }, 'Make a model of it'))),
       said,
-      h('p', { class: 'quiet' }, 'To export a whole store (logs, versions, datasets) to one file, run on the server:'),
-      command('manylabel export all.zip'));
+      h('p', { class: 'quiet' }, 'To back up the whole store (logs, versions, datasets), set archive, or run beside the store:'),
+      command('manylabel backup --to file:///mnt/backup'));
   });
 }
 

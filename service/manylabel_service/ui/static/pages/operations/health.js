@@ -26,11 +26,12 @@ export function health(signal) {
   });
 }
 
-function ok({ failed = [], storage_gone_seconds: gone }) {
+function ok({ failed = [], storage_gone_seconds: gone, archive_error: error }) {
   return [
     h('p', {}, h('span', { class: 'tag good' }, 'ready')),
     failed.length > 0 && h('p', { class: 'bad' }, `These models could not be restored: ${failed.join(', ')}. The server's log says why.`),
     gone !== undefined && h('p', { class: 'bad' }, `The store has been unreachable for ${duration(gone)}. The server still predicts; nothing is learnt.`),
+    error !== undefined && h('p', { class: 'bad' }, `Nothing is archived now: ${error}`),
   ];
 }
 
@@ -50,6 +51,7 @@ function draw(now, before) {
     ['Connections', count(now.sum('manylabel_connections'))],
     ['Waiting to be learnt', count(now.sum('manylabel_queue_depth'))],
     ['Models in memory', bytes(now.sum('manylabel_model_bytes'))],
+    now.has('manylabel_archive_lag_seconds') && ['Archived', `${duration(now.sum('manylabel_archive_lag_seconds'))} ago`],
     now.has('process_resident_memory_bytes') && ['Memory', bytes(now.sum('process_resident_memory_bytes'))],
     now.has('manylabel_build_info') && ['Release', now.label('manylabel_build_info', 'version')],
   ]);

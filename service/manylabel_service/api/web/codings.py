@@ -157,13 +157,8 @@ class Unpacker:
         return self._frame is None
 
     def unpack(self, data: bytes) -> Iterator[bytes]:
-        """Decompress the next bytes of the body, in chunks, some of which may be empty.
-
-        Raises
-        ------
-        Problem
-            malformed_request: they are not of this coding.
-        """
+        """Decompress the next bytes of the body, in chunks, some of which may be empty. Raises a Problem
+        malformed_request."""
         while data or self._frame is not None:
             frame = self._frame or self._begin()
             try:

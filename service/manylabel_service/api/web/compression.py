@@ -1,0 +1,213 @@
+"""Compressed bodies: requests are decompressed as they arrive, within bounds, and responses compressed if asked for."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Iterable, Iterator
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from manylabel_service.api.web.bodies import BodyBuffer
+from manylabel_service.api.web.codings import CODINGS, PORTION_BYTES, Coding, Compressor, Unpacker, accepted
+from manylabel_service.api.web.problems import Problem
+
+MIN_BYTES = 2**12
+"""An answer of fewer is not packed: sending it takes less time than packing it."""
+
+PACKED_TYPES = frozenset(
+    {
+        *(b"application/json", b"application/problem+json", b"application/x-ndjson"),
+        *(b"text/plain", b"text/html", b"text/css", b"text/javascript"),
+    }
+)
+"""Media types that are worth it. Events are not among them: each is short, and has to be read when it happens."""
+
+SLICE_SECONDS = 0.001
+"""Seconds of compression or decompression after which other requests get their turn."""
+
+
+class CompressedResponse:
+    """One answer is packed if it is large enough, and of a type that is worth it.
+
+    An answer that comes bit by bit is packed so that each bit can be read when it has come.
+
+    Parameters
+    ----------
+    wanted : the header Accept-Encoding of the request.
+    send : takes its messages.
+    """
+
+    __slots__ = ("_coding", "_packer", "_send", "_start", "_wanted")
+
+    def __init__(self, wanted: bytes, send: Send) -> None:
+        self._wanted = wanted
+        self._send = send
+        self._coding: Coding | None = None
+        self._packer: Compressor | None = None
+        self._start: Message | None = None
+        """The beginning of an answer whose length was known before it was packed."""
+
+    def send(self, message: Message) -> Awaitable[None]:
+        """Send the next message."""
+        # No separate coroutine: most responses are sent uncompressed and must not take longer.
+        if message["type"] == "http.response.start" and (length := _worthwhile(message["headers"])) != 0:
+            self._coding = accepted(self._wanted)
+            if self._coding is not None:
+                return self._begin(message, self._coding, length)
+        elif self._coding is not None:
+            return self._send_packed(message, self._coding)
+        return self._send(message)
+
+    async def _begin(self, message: Message, coding: Coding, length: int | None) -> None:
+        kept = [each for each in message["headers"] if each[0] != b"content-length"]
+        message["headers"] = [*kept, (b"content-encoding", coding.name), (b"vary", b"accept-encoding")]
+        if length is None:
+            await self._send(message)
+        else:
+            self._start = message
+
+    async def _send_packed(self, message: Message, coding: Coding) -> None:
+        body, more = message.get("body", b""), message.get("more_body", False)
+        packer = self._packer = self._packer or coding.packer()
+        packed = [packer.pack(body[:PORTION_BYTES])]
+        slice_ends = time.perf_counter() + SLICE_SECONDS
+        for begin in range(PORTION_BYTES, len(body), PORTION_BYTES):
+            if time.perf_counter() > slice_ends:
+                await asyncio.sleep(0)
+                slice_ends = time.perf_counter() + SLICE_SECONDS
+            packed.append(packer.pack(body[begin : begin + PORTION_BYTES]))
+        packed.append(packer.flush() if more else packer.end())
+        content = b"".join(packed)
+        if (start := self._start) is not None:
+            self._start = None
+            if not more:
+                start["headers"].append((b"content-length", b"%d" % len(content)))
+            await self._send(start)
+        await self._send({**message, "body": content})
+
+
+def _worthwhile(headers: Iterable[tuple[bytes, bytes]]) -> int | None:
+    """Return the length of an answer that is worth packing, None if that is not known yet; 0 if it is not worth it."""
+    length, kind = None, b""
+    for name, value in headers:
+        if name == b"content-length":
+            length = int(value)
+            if length < MIN_BYTES:
+                return 0
+        elif name == b"content-type":
+            kind = value
+        elif name == b"content-encoding":
+            return 0
+    return length if kind.partition(b";")[0] in PACKED_TYPES else 0
+
+
+MAX_RATIO = 250
+"""Maximum ratio of a body to its compressed bytes above `FREE_BYTES`; examples as JSON reach 50."""
+FREE_BYTES = 2**22
+
+
+class DecompressedBody:
+    """The body of one request, unpacked as it is asked for.
+
+    Parameters
+    ----------
+    coding : of the body.
+    receive : where it comes from.
+    held : where the memory of its decoder is counted.
+    """
+
+    def __init__(self, coding: Coding, receive: Receive, held: BodyBuffer) -> None:
+        self._receive = receive
+        self._held = held
+        self._window_bytes = coding.window_bytes
+        self._unpacker = Unpacker(coding)
+        self._portions: Iterator[bytes] = iter(())
+        self._n_packed = self._n_bytes = self._n_counted = 0
+        self._is_last = False
+        self._slice_ends = 0.0
+
+    async def receive(self) -> Message:
+        """Return the next portion, or that the client went away; raise a Problem for what is out of bounds."""
+        self._slice_ends = self._slice_ends or time.perf_counter() + SLICE_SECONDS
+        while True:
+            if time.perf_counter() > self._slice_ends:
+                await asyncio.sleep(0)
+                self._slice_ends = time.perf_counter() + SLICE_SECONDS
+            portion = next(self._portions, None)
+            if portion:
+                self._count(len(portion))
+                return {"type": "http.request", "body": portion, "more_body": True}
+            if portion is None and self._is_last:
+                if not self._unpacker.complete:
+                    raise self._unpacker.damaged("it ends too early")
+                return {"type": "http.request", "body": b"", "more_body": False}
+            if portion is None:
+                message = await self._receive()
+                if message["type"] != "http.request":
+                    return message
+                packed = message.get("body", b"")
+                self._n_packed += len(packed)
+                self._is_last = not message.get("more_body", False)
+                self._portions = self._unpacker.unpack(packed)
+
+    def _count(self, n_bytes: int) -> None:
+        self._n_bytes += n_bytes
+        if self._n_bytes > FREE_BYTES + MAX_RATIO * self._n_packed:
+            detail = f"the body is more than {MAX_RATIO} times as long as its compressed bytes, the limit"
+            raise Problem("body_too_large", detail)
+        window = min(self._n_bytes, self._window_bytes) - self._n_counted
+        if window:
+            self._held.add(window, self._n_bytes)
+            self._n_counted += window
+
+    def release(self) -> None:
+        """Count the memory of the decoder no more."""
+        self._held.n_bytes -= self._n_counted
+
+
+class CompressionMiddleware:
+    """Endpoints see bodies as they were before they were packed, and so do those who wait for answers.
+
+    A request whose coding is not known is left to the endpoint, which refuses it.
+
+    Parameters
+    ----------
+    app : what is surrounded.
+    held : where the memory of decoders is counted.
+    """
+
+    def __init__(self, app: ASGIApp, held: BodyBuffer) -> None:
+        self._app = app
+        self._held = held
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        headers = dict(scope["headers"]) if scope["type"] == "http" else {}
+        if b"accept-encoding" in headers:
+            send = CompressedResponse(headers[b"accept-encoding"], send).send
+        if b"content-encoding" not in headers:
+            await self._app(scope, receive, send)
+        else:
+            await self._unpacked(scope, receive, send, headers[b"content-encoding"])
+
+    async def _unpacked(self, scope: Scope, receive: Receive, send: Send, name: bytes) -> None:
+        coding = CODINGS.get(name.strip().lower())
+        if coding is None or sum(each == b"content-encoding" for each, _ in scope["headers"]) > 1:
+            await self._app(scope, receive, send)
+            return
+        scope["headers"] = _without_coding(scope["headers"])
+        body = DecompressedBody(coding, receive, self._held)
+        try:
+            await self._app(scope, body.receive, send)
+        finally:
+            body.release()
+
+
+def _without_coding(headers: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
+    """Return the headers of a request whose body is unpacked: how long it is will be known at its end."""
+    known = dict(headers)
+    has_body = known.get(b"content-length", b"0") != b"0" or b"transfer-encoding" in known
+    kept = [each for each in headers if each[0] not in _OF_PACKED]
+    return [*kept, (b"transfer-encoding", b"chunked")] if has_body else kept
+
+
+_OF_PACKED = frozenset({b"content-encoding", b"content-length", b"transfer-encoding"})
+"""Names of headers about the packed body."""

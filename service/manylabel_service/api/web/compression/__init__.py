@@ -1,1 +1,0 @@
-"""Compressed bodies: requests are decompressed within limits, responses are compressed on request."""

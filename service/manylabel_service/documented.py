@@ -1,0 +1,44 @@
+"""Models whose fields are described by the strings below them, which are read when a schema is asked for."""
+
+import ast
+import inspect
+import sys
+from functools import cache
+from typing import Any
+
+from pydantic import BaseModel, GetJsonSchemaHandler
+
+
+class Documented(BaseModel):
+    """Base of models with a docstring below each field.
+
+    With pydantic's `use_attribute_docstrings`, each start of a process parses the source of every model; no request
+    needs the texts but that for the description of the interface.
+    """
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, core_schema: Any, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        reference = handler(core_schema)
+        properties = handler.resolve_ref_schema(reference).get("properties", {})
+        for base in reversed(cls.__mro__):
+            for name, text in _texts(base.__module__).get(base.__qualname__, {}).items():
+                field = cls.model_fields.get(name)
+                place = properties.get(name if field is None else field.alias or name)
+                if place is not None and (field is None or field.description is None):
+                    place["description"] = text
+        return reference
+
+
+@cache
+def _texts(module: str) -> dict[str, dict[str, str]]:
+    """Return the strings below the annotated names of each class at the top of a module."""
+    if not module.startswith("manylabel_"):
+        return {}
+    found: dict[str, dict[str, str]] = {}
+    for node in ast.parse(inspect.getsource(sys.modules[module])).body:
+        if isinstance(node, ast.ClassDef):
+            texts = found[node.name] = {}
+            for field, below in zip(node.body, node.body[1:], strict=False):
+                if isinstance(field, ast.AnnAssign) and isinstance(below, ast.Expr):
+                    texts[ast.unparse(field.target)] = inspect.cleandoc(ast.literal_eval(below.value))
+    return found

@@ -1,0 +1,102 @@
+"""An archive in a bucket of S3, or of a server that speaks its protocol.
+
+Calls block, in threads: the asynchronous ones of the library abort the interpreter when it ends.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable
+from contextlib import suppress
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, TypeVar
+
+import obstore
+from obstore.exceptions import AlreadyExistsError, BaseError, NotFoundError
+from obstore.store import S3Store
+
+from manylabel_service.storage.places.place import KEY, ObjectMissing, PlaceUnavailable
+
+T = TypeVar("T")
+
+TIMEOUT_SECONDS = 60
+RETRIES = 2
+RETRY_SECONDS = 30
+
+MISSING = (NotFoundError, FileNotFoundError)
+"""Raised by the library for an object that is not there."""
+
+MAX_ERROR = 500
+"""Maximum characters of an error of the library."""
+
+
+class ObjectPlace:
+    """Implements `Place` below an address ``s3://BUCKET/PREFIX``.
+
+    Credentials, region and endpoint are those of the environment (AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY,
+    AWS_SESSION_TOKEN, AWS_REGION, AWS_ENDPOINT_URL), or of the role of the machine.
+    """
+
+    def __init__(self, address: str) -> None:
+        self._address = address
+        endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
+        region = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION") or "us-east-1"
+        given: Any = {"endpoint": endpoint} if endpoint else {}
+        self._store = S3Store.from_url(
+            address,
+            region=region,
+            **given,
+            client_options={
+                "timeout": timedelta(seconds=TIMEOUT_SECONDS),
+                "allow_http": bool(endpoint and endpoint.startswith("http://")),
+            },
+            retry_config={"max_retries": RETRIES, "retry_timeout": timedelta(seconds=RETRY_SECONDS)},
+        )
+
+    async def put(self, key: str, data: bytes | Path) -> bool:
+        def create() -> bool:
+            try:
+                obstore.put(self._store, key, data, mode="create", use_multipart=False)
+            except AlreadyExistsError:
+                return False
+            return True
+
+        return await self._in_thread(key, create)
+
+    async def get(self, key: str) -> bytes:
+        return await self._in_thread(key, lambda: bytes(obstore.get(self._store, key).bytes()))
+
+    async def fetch(self, key: str, path: Path) -> None:
+        def copy() -> None:
+            with path.open("wb") as file:
+                for piece in obstore.get(self._store, key).stream():
+                    file.write(piece)
+
+        await self._in_thread(key, copy)
+
+    async def keys(self, prefix: str) -> list[str]:
+        def listed() -> list[str]:
+            pages = obstore.list(self._store, prefix.rstrip("/") or None)
+            return [found["path"] for page in pages for found in page]
+
+        return await self._in_thread("all", listed)
+
+    async def delete(self, key: str) -> None:
+        def removed() -> None:
+            with suppress(*MISSING):
+                obstore.delete(self._store, key)
+
+        await self._in_thread(key, removed)
+
+    async def _in_thread(self, key: str, work: Callable[[], T]) -> T:
+        if not KEY.fullmatch(key):
+            raise ValueError(f"{key!r} is no key of an object")
+        try:
+            return await asyncio.to_thread(work)
+        except MISSING as error:
+            raise ObjectMissing(key) from error
+        except BaseError as error:
+            detail = str(error).partition("\n")[0][:MAX_ERROR]
+            raise PlaceUnavailable(f"the archive {self._address}: {detail}") from error
