@@ -7,17 +7,7 @@ import click
 
 from manylabel_clients.command.declaring import Commands, Option
 from manylabel_clients.command.failures import Failure
-from manylabel_clients.command.options import (
-    DEFAULT_URL,
-    PATIENT,
-    ApiKeyFile,
-    AsJson,
-    ModelName,
-    Url,
-    Yes,
-    confirm,
-    connect,
-)
+from manylabel_clients.command.options import PATIENT, REMOTE, AsJson, ModelName, Yes, confirm, connect
 from manylabel_clients.command.output.text import print_as
 from manylabel_clients.http.resources.forgetting import ForgetReceipt, Verification
 
@@ -26,8 +16,8 @@ POLL_SECONDS = 0.5
 
 def register(app: Commands) -> None:
     """Add the commands."""
-    app.add(forget)
-    app.add(verify)
+    app.add(forget, common=REMOTE)
+    app.add(verify, common=REMOTE)
 
 
 def forget(
@@ -41,8 +31,6 @@ def forget(
     ] = None,
     yes: Yes = False,
     as_json: AsJson = False,
-    url: Url = DEFAULT_URL,
-    api_key: ApiKeyFile = None,
 ) -> None:
     """Forget examples: they leave the history, and the model becomes what it would be if it had never seen them.
 
@@ -53,7 +41,7 @@ def forget(
     if bool(ref) == bool(position):
         raise click.BadParameter("either --ref or --position", param_hint="--ref")
     confirm(f"Forget the examples of {model} with {', '.join(ref or position or ())}, for good?", yes)
-    with connect(url, api_key, PATIENT) as client:
+    with connect(PATIENT) as client:
         handle = client.model(model)
         receipt = handle.forget(refs=ref or None, positions=position or None)
         while receipt.status == "running":
@@ -67,8 +55,6 @@ def forget(
 def verify(
     model: ModelName,
     as_json: AsJson = False,
-    url: Url = DEFAULT_URL,
-    api_key: ApiKeyFile = None,
 ) -> None:
     """Replay the history of a model, and compare each state that is stored with what it gives, bit for bit.
 
@@ -76,7 +62,7 @@ def verify(
 
     Example: `manylabel verify tags`
     """
-    with connect(url, api_key, PATIENT) as client:
+    with connect(PATIENT) as client:
         found = client.model(model).verify()
     print_as(as_json, found, lambda found: _print_verification(model, found))
     if not found.equal:
