@@ -19,6 +19,7 @@ from manylabel_service.api.routers import (
 from manylabel_service.api.routers import datasets as dataset_calls
 from manylabel_service.api.routers import (
     events,
+    forgetting,
     history,
     keys,
     label_studio,
@@ -76,6 +77,7 @@ _PARTS = (
     promise,
     snapshots,
     history,
+    forgetting,
     versions,
     detail,
     dataset_calls,

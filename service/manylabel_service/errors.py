@@ -369,6 +369,22 @@ class PositionNotFound(ServiceError, kind="missing"):
     position: str
 
 
+class ForgetRunning(ServiceError, kind="conflict"):
+    """Examples of the model are being forgotten."""
+
+    message = "model {self.name!r} is forgetting already; wait for receipt {self.id}"
+    name: str
+    id: str
+
+
+class ReceiptNotFound(ServiceError, kind="missing"):
+    """An id that belongs to no receipt of the model."""
+
+    message = "model {self.name!r} has no receipt {self.id!r}; the server keeps the last 100"
+    name: str
+    id: str
+
+
 class BeforeHistory(ServiceError, kind="gone", title="Before the history"):
     """A position or time that the history of the model no longer reaches."""
 
@@ -680,6 +696,15 @@ class StorageUnavailable(StorageError):
     def answer(self) -> str:
         """Return advice for the client; paths, addresses and causes are only in the server's log."""
         return f"storage is not available: {'retry later' if self.heals else 'the operator of the server has to act'}"
+
+
+class LogSealed(StorageUnavailable):
+    """A log that takes no entries for the moment, because another takes its place."""
+
+    message = "the log of model {self.name!r} is being replaced; retry"
+    detail: str = "its log is being replaced"
+    heals: bool = True
+    name: str = ""
 
 
 class StorageFull(StorageUnavailable, kind="full"):

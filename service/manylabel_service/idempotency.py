@@ -6,6 +6,10 @@ MAX_KEY_BYTES = 255
 """Maximum length of a key in UTF-8."""
 
 
+FORGOTTEN = b""
+"""Digest of a request of which examples were forgotten: it matches any."""
+
+
 class IdempotencyKey(NamedTuple):
     """A client's key, and a digest of the request it came with (16 bytes)."""
 

@@ -9,7 +9,17 @@ from manylabel_clients.command.completion import install_completion, show_comple
 from manylabel_clients.command.data import datasets, feed
 from manylabel_clients.command.declaring import Commands
 from manylabel_clients.command.failures import REFUSED, UNREACHABLE, Failure
-from manylabel_clients.command.models import compare, evaluate, export_model, models, predict, replay, snapshots, update
+from manylabel_clients.command.models import (
+    compare,
+    evaluate,
+    export_model,
+    forgetting,
+    models,
+    predict,
+    replay,
+    snapshots,
+    update,
+)
 from manylabel_clients.command.server import (
     archive,
     audit,
@@ -44,6 +54,7 @@ for module in (
     demo,
     models,
     snapshots,
+    forgetting,
     predict,
     update,
     export_model,

@@ -49,6 +49,7 @@ _BODIES: tuple[type[BaseModel], ...] = (
     schemas.ResumeRequest,
     schemas.MergeRequest,
     schemas.RollbackRequest,
+    schemas.ForgetRequest,
     schemas.SnapshotRequest,
     schemas.PromoteRequest,
     schemas.KeyRequest,

@@ -29,6 +29,7 @@ from manylabel_service.hosting.slices import HalfPace
 from manylabel_service.hosting.store_health import StoreHealth
 from manylabel_service.models.eviction import Eviction
 from manylabel_service.models.follower import Follower
+from manylabel_service.models.forgetting import Forgetter
 from manylabel_service.models.listing import Listing
 from manylabel_service.models.loader import ModelLoader
 from manylabel_service.models.membership import MAX_MODELS, Membership
@@ -69,6 +70,7 @@ class Registry:
     snapshot_room : what the models share for their snapshots.
     in_use : the versions in which this process writes.
     membership : of this process among those that share the store.
+    forgetter : forgets examples of models.
     ready : True once the kernels are compiled and the models that are to be preloaded are restored, until `stop`.
     """
 
@@ -89,6 +91,7 @@ class Registry:
         self.ready = False
         self.in_use = ClusterVersion()
         self.membership = Membership(store, "server", self.in_use, self._standing, self._asked)
+        self.forgetter = Forgetter(store, settings, self.membership, self.in_use, self._replaced)
 
     # -- life -------------------------------------------------------------------------------------
 
@@ -105,11 +108,12 @@ class Registry:
         await asyncio.to_thread(warm_up)  # where nothing is compiled yet, a minute: the store is heard of afterwards
         if not self._tasks:
             await self.membership.join()
+        await self.forgetter.look()
         records = await self._store.models.all() if self._settings.preload else []
         self._store_health.heard()
         if not self._tasks:
             following = self._follower.run(), self._follower.poll_versions(), self._follower.poll_followers()
-            work = (*following, self._eviction.run(), self.membership.run())
+            work = (*following, self._eviction.run(), self.membership.run(), self.forgetter.run())
             self._tasks = [asyncio.create_task(each) for each in work]
         for record in records:
             if await self._eviction.resident_bytes() >= self._settings.max_resident_bytes:
@@ -169,6 +173,7 @@ class Registry:
     async def stop(self) -> None:
         """Finish pending requests, then take last snapshots one after the other, each as large as its model."""
         self.ready = False
+        await self.forgetter.stop()
         await self._loader.cancel()
         for task in self._tasks:
             task.cancel()
@@ -437,6 +442,7 @@ class Registry:
         self._damaged.discard(name)
         with suppress(StorageUnavailable):  # blobs that are left are deleted later
             await CatalogueStore(record, self._store).delete_all()
+            await self.forgetter.delete(name)
             if not record.damaged and is_trained(record.spec):
                 await VersionStore(record, self._store).delete_all()
         replica = self._replicas.get(name)
@@ -524,6 +530,12 @@ class Registry:
         name = replica.record.name
         del self._replicas[name]
         replica.evict()
+
+    def _replaced(self, record: ModelMeta) -> None:
+        """Let a model go that another has taken the place of; requests that wait are answered by the other."""
+        replica = self._replicas.get(record.name)
+        if replica is not None and replica.record.incarnation == record.incarnation:
+            replica.handle_error(ModelGone(record.name, record.incarnation))
 
     def _forget(self, replica: HostedModel) -> None:
         """Forget a model that was deleted elsewhere."""

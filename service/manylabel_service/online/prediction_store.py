@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from manylabel_core.promise import Decision
 from manylabel_service.clock import now_ms, rfc3339
-from manylabel_service.errors import PredictionExpired, PredictionNotFound
+from manylabel_service.errors import LogSealed, PredictionExpired, PredictionNotFound
 from manylabel_service.hosting.examples import Features
 from manylabel_service.hosting.predictions import Prediction
 from manylabel_service.hosting.slices import SLICE_SECONDS
@@ -50,6 +50,10 @@ class StoredPrediction(NamedTuple):
     record: bytes | None = None
     decision: Decision | None = None
 
+
+SEALED_SECONDS = 30.0
+SEALED_POLL_SECONDS = 0.05
+"""Seconds for which a log that is being replaced is waited for, and between two looks."""
 
 PAGE = 500
 """Kept predictions that are read at a time, where many are looked through."""
@@ -109,8 +113,15 @@ class PredictionStore:
                 await asyncio.sleep(0)
                 slice_ends = time.perf_counter() + SLICE_SECONDS
             kept[id] = encode_kept(prediction)
-        put = self._store.predictions.put
-        self.kept_bytes = await put(self._record, kept, self._ttl_seconds, self._most, self._most_bytes)
+        put, give_up = self._store.predictions.put, time.monotonic() + SEALED_SECONDS
+        while True:
+            try:
+                self.kept_bytes = await put(self._record, kept, self._ttl_seconds, self._most, self._most_bytes)
+                return
+            except LogSealed:  # soon the model has another log, and this one is gone
+                if time.monotonic() > give_up:
+                    raise
+                await asyncio.sleep(SEALED_POLL_SECONDS)
 
     async def get(self, ids: Sequence[str]) -> list[StoredPrediction]:
         """Return the stored prediction for each id; the ids are known to be valid. Raises PredictionNotFound,

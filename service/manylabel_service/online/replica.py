@@ -77,7 +77,7 @@ from manylabel_service.online.state.served_metrics import VersionMeasures
 from manylabel_service.online.updates.admission import Admission, Admitted
 from manylabel_service.online.updates.applier import Applier
 from manylabel_service.online.updates.in_flight_keys import InFlightKeys
-from manylabel_service.online.updates.past_states import PastStates
+from manylabel_service.online.updates.past_states import PastStates, Verified
 from manylabel_service.online.updates.update_queue import UpdateQueue
 from manylabel_service.settings import Settings
 from manylabel_service.storage import (
@@ -852,6 +852,26 @@ class Replica(HostedModel):
             return await PastStates(self.record, self._store).at(position)
         except (LogTrimmed, LogLost) as error:
             raise NotReady(f"the history of model {self.record.name!r} is being cut: {error}") from error
+
+    async def find_entry(self, position: str) -> str:
+        """Return a position of the history as the log has it.
+
+        Raises
+        ------
+        PositionNotFound, BeforeHistory, HistoryDamaged, NotReady, StorageError, ModelGone
+        """
+        self.check_serving()
+        return await HistoryReader(self.record, self._store).find(position)
+
+    async def verify(self) -> Verified:
+        """Compare the states that are stored, the present one last, with what the history gives.
+
+        Raises
+        ------
+        BeforeHistory, HistoryDamaged, NotReady, LimitExceeded, StorageError, ModelGone
+        """
+        await self.take_snapshot()
+        return await PastStates(self.record, self._store).verify(self._in_use.versions.format)
 
     async def read_log(
         self, after: str | int | None, to: str | int | None, limit: int, limit_bytes: int

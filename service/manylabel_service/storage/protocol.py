@@ -197,6 +197,26 @@ class Models(Protocol):
         """
         ...
 
+    async def stage(self, record: ModelMeta, at: str) -> ModelMeta:
+        """Prepare a successor of a model: another incarnation with its spec, whose log ends, without entries, at a
+        position.
+
+        It is not listed, and goes by itself some time after its process died. Calls with its record work as for any
+        model, but that snapshots may be put at any position. Raises `ModelGone`.
+        """
+        ...
+
+    async def replace(self, record: ModelMeta, successor: ModelMeta) -> None:
+        """Give the name of a model to its successor, in one step; what the name stood for is deleted as by `delete`.
+
+        Raises `ModelGone` for the model, or for a successor that was discarded.
+        """
+        ...
+
+    async def discard(self, successor: ModelMeta) -> None:
+        """Remove a successor that has not taken the place of its model; afterwards it never will."""
+        ...
+
 
 class Logs(Protocol):
     """The logs of all models.
@@ -273,6 +293,16 @@ class Logs(Protocol):
 
         From the first moment on, reading from before `through` raises `LogTrimmed`. Positions go on
         from where they were. The caller keeps a snapshot at or after `through`. Raises `ModelGone`.
+        """
+        ...
+
+    async def adopt(self, successor: ModelMeta, entries: Sequence[Entry]) -> None:
+        """Add entries of the log of a model to that of its successor, at their positions, with their times."""
+        ...
+
+    async def seal(self, record: ModelMeta, sealed: bool) -> None:
+        """Have a log take no more entries, or take them again; while it is sealed, `append` raises `LogSealed`, and so
+        does `Predictions.put`. Raises `ModelGone`.
         """
         ...
 
@@ -491,4 +521,8 @@ class Store(Protocol):
 
         Later calls raise `StorageUnavailable`; a second close does nothing.
         """
+        ...
+
+    async def erased(self) -> None:
+        """Wait until what has been deleted so far is in no file, or no key, of the store any more."""
         ...

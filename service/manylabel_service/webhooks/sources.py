@@ -17,6 +17,7 @@ from manylabel_service.errors import ModelGone, ModelNotFound, NotReady, Release
 from manylabel_service.hosting.events import Event, Events
 from manylabel_service.jobs.job_service import JobService
 from manylabel_service.models.registry import Registry
+from manylabel_service.online.history.receipts import ReceiptStore
 from manylabel_service.online.replica import Replica
 from manylabel_service.online.spec.trained import is_trained
 from manylabel_service.online.updates.past_states import PastStates
@@ -83,6 +84,7 @@ class Sources:
     def __init__(self, store: Store, registry: Registry, jobs: JobService) -> None:
         self._store, self._registry, self._jobs = store, registry, jobs
         self._feeds: dict[int, _Feed] = {}
+        self._receipts = ReceiptStore(store)
 
     def close(self) -> None:
         """Watch no model any longer."""
@@ -109,6 +111,7 @@ class Sources:
 
     async def poll(self, subscribers: Collection[Subscriber]) -> None:
         """Queue new events of logs, jobs and versions; raises StorageError."""
+        await self._inherit(subscribers)
         for known in list(self._feeds.values()):
             await self._drain(known, subscribers)
         there: dict[int, _Feed] = {}
@@ -124,6 +127,15 @@ class Sources:
         self._feeds = there
         self._poll_jobs(subscribers)
         await self._poll_versions(subscribers)
+
+    async def _inherit(self, subscribers: Collection[Subscriber]) -> None:
+        """Go on at the position of a model in that which takes its place when it forgets examples."""
+        for forgetting in (await self._receipts.all()).values():
+            *earlier, present = (str(incarnation) for incarnation in (0, *forgetting.lineage))
+            for _, state in subscribers:
+                known = [state.positions[each] for each in (*earlier, present) if each in state.positions]
+                if known:
+                    state.positions[present] = max(known, key=position_key)
 
     async def _drain(self, feed: _Feed, subscribers: Collection[Subscriber]) -> None:
         record = feed.record
@@ -154,6 +166,7 @@ class Sources:
 
     async def look(self, subscribers: Collection[Subscriber]) -> None:
         """Load the models that other servers have changed; queue predictions to review; raises StorageError."""
+        await self._inherit(subscribers)
         records = [each for each in await self._store.models.all() if not each.damaged]
         there = {str(record.incarnation) for record in records}
         for _, state in subscribers:

@@ -41,6 +41,10 @@ OPERATIONS = {
     ("get", "/v1/models/{name}/snapshots/{position}"): {404, 409, 503, 507},
     ("post", "/v1/models/{name}/rollback"): {400, 404, 409, 410, 413, 415, 422, 429, 503, 507},
     ("get", "/v1/models/{name}/log"): {404, 409, 410, 422, 503},
+    ("post", "/v1/models/{name}/forget"): {400, 404, 409, 410, 413, 415, 422, 500, 503},
+    ("get", "/v1/models/{name}/forget"): {404, 409, 503},
+    ("get", "/v1/models/{name}/forget/{id}"): {404, 409, 503},
+    ("post", "/v1/models/{name}/verify"): {404, 409, 410, 500, 503, 507},
     ("post", "/v1/models/{name}/predict"): {400, 404, 409, 413, 415, 422, 429, 503},
     ("post", "/v1/models/{name}/update"): {400, 404, 409, 413, 415, 422, 429, 503, 507},
     ("post", "/v1/models/{name}/predict-update"): {400, 404, 409, 413, 415, 422, 429, 503, 507},
@@ -101,6 +105,7 @@ WITHOUT_BODY = {
     ("post", "/v1/jobs/{id}/retry"),
     ("post", "/v1/webhooks/{id}/test"),
     ("post", "/v1/webhooks/{id}/enable"),
+    ("post", "/v1/models/{name}/verify"),
 }
 KEYED = {"update", "predict-update", "labels", "stream", "rollback"} | {
     f"labels/{change}" for change in ("rename", "merge", "retire", "pause", "resume")

@@ -21,6 +21,7 @@ from manylabel_clients.http.resources.examples import (
     encode_pair,
     encode_truth,
 )
+from manylabel_clients.http.resources.forgetting import ForgettingRequests
 from manylabel_clients.http.resources.labels import LabelRequests
 from manylabel_clients.http.resources.metrics import Metrics, MetricsHistory, Reliability
 from manylabel_clients.http.resources.model_status import AnyStatus, model_status
@@ -71,7 +72,7 @@ def model_path(name: str) -> str:
     return f"/v1/models/{quote(name, safe='')}"
 
 
-class ModelRequests(LabelRequests, SnapshotRequests, VersionRequests):
+class ModelRequests(LabelRequests, SnapshotRequests, ForgettingRequests, VersionRequests):
     """Requests about one model."""
 
     def __init__(self, name: str, retry: Retry) -> None:
@@ -168,8 +169,8 @@ class ModelRequests(LabelRequests, SnapshotRequests, VersionRequests):
             Source of the truth: "human" if it is left out, "machine" or "rule". Metrics and a promise of precision
             count the labels of people only. In calls with many examples it stands behind the weight.
         ref : str, optional
-            Your name for the example, such as the number of a customer. Only the log has it. In calls with many
-            examples it stands behind the source.
+            Your name for the example, such as the number of a customer, to `forget` it by. Only the log has it. In
+            calls with many examples it stands behind the source.
         key : str, optional
             Idempotency key of the request, which is learnt once.
         """
@@ -525,6 +526,10 @@ class Model(SyncResource[ModelRequests]):
     delete_snapshot = sync(ModelRequests.delete_snapshot)
     rollback = sync(ModelRequests.rollback)
     log = sync(ModelRequests.log)
+    forget = sync(ModelRequests.forget)
+    receipts = sync(ModelRequests.receipts)
+    receipt = sync(ModelRequests.receipt)
+    verify = sync(ModelRequests.verify)
 
     versions = sync(ModelRequests.versions)
     promote = sync(ModelRequests.promote)
@@ -651,6 +656,10 @@ class AsyncModel(AsyncResource[ModelRequests]):
     delete_snapshot = awaited(ModelRequests.delete_snapshot)
     rollback = awaited(ModelRequests.rollback)
     log = awaited(ModelRequests.log)
+    forget = awaited(ModelRequests.forget)
+    receipts = awaited(ModelRequests.receipts)
+    receipt = awaited(ModelRequests.receipt)
+    verify = awaited(ModelRequests.verify)
 
     versions = awaited(ModelRequests.versions)
     promote = awaited(ModelRequests.promote)

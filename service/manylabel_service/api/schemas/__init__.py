@@ -9,6 +9,7 @@ answers against the models.
 from manylabel_service.api.schemas.audit import *
 from manylabel_service.api.schemas.base import *
 from manylabel_service.api.schemas.datasets import *
+from manylabel_service.api.schemas.forgetting import *
 from manylabel_service.api.schemas.history import *
 from manylabel_service.api.schemas.jobs import *
 from manylabel_service.api.schemas.keys import *

@@ -133,7 +133,10 @@ class LineLearner:
         """Return the model, which may have been evicted and reloaded since the last block."""
         replica = await self._context.registry.get(self._record.name)
         if replica.record != self._record:
-            raise ModelGone(self._record.name, self._record.incarnation)
+            numbers = self._record.incarnation, replica.record.incarnation
+            if not await self._context.registry.forgetter.is_same(self._record.name, *numbers):
+                raise ModelGone(self._record.name, self._record.incarnation)
+            self._record = replica.record  # it has forgotten examples meanwhile
         return online(replica)
 
     def refusal(self, number: int, problem: Problem, last: bool = False) -> dict[str, Any]:
@@ -227,6 +230,11 @@ class LineLearner:
                 )
             except ModelEvicted:
                 replica = await self._hosted()
+            except ModelGone:
+                await replica.sync()
+                if (other := await self._hosted()) is replica:
+                    raise
+                replica = other
 
     def _count(self, lines: list[Line], updated: UpdateResult | None, seconds: float) -> None:
         telemetry = self._context.telemetry

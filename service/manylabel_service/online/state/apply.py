@@ -18,7 +18,7 @@ from manylabel_core.promise import Decision, Promise
 from manylabel_core.rows import NO_WEIGHTS, Targets
 from manylabel_service.errors import InvalidExample, KeyReused, PredictionError, ServiceError
 from manylabel_service.hosting.examples import Example
-from manylabel_service.idempotency import IdempotencyKey
+from manylabel_service.idempotency import FORGOTTEN, IdempotencyKey
 from manylabel_service.online.state.dry_run import Checked, DryRun
 from manylabel_service.online.state.feature_space import Columns
 from manylabel_service.online.state.log_entries import (
@@ -417,7 +417,7 @@ class ApplyBatch:
             return None
         kind = _KINDS[type(change)]
         digest, answer = seen
-        if digest != key.digest:
+        if digest not in (FORGOTTEN, key.digest):
             return ApplyResult(KeyReused(key.key), kind=kind)
         return ApplyResult(answer, replayed=True, kind=kind)
 

@@ -70,8 +70,8 @@ class IdempotencyWindow:
             if not isinstance(row, list) or len(row) != 10:
                 raise ValueError("keys: an answer has 10 parts")
             key, digest, *answer = row
-            if not (isinstance(key, str) and isinstance(digest, bytes) and len(digest) == 16) or key in window:
-                raise ValueError("keys: expected distinct strings with 16 bytes each")
+            if not (isinstance(key, str) and isinstance(digest, bytes) and len(digest) in (0, 16)) or key in window:
+                raise ValueError("keys: expected distinct strings with 16 bytes or none each")
             window.add(IdempotencyKey(key, digest), _unpack(*answer))
         return window
 

@@ -5,10 +5,10 @@ to, merges], with `paused` behind it if the label is paused or resumed, a descri
 regroup [[[name, labels, choose], ...], {child: parent}], a promise [[precision, settled, missed, audit rate] or null],
 an update [want_predictions, want_probabilities, origin, examples]. An origin is null or [prediction ids, scores served,
 stream key, stream lines], with [[versions, [version, label names], ...], decisions] behind it, each perhaps null, if
-versions of a trained model have answered or precision was promised. An example is [names, indices, values, label
-names, signs, complete], then its weight, the source of its labels, its vectors, {field: values}, and its reference, up
-to the last of these that is not 1, "human" or none. The format version is one of `FORMAT_VERSIONS`, which differ in
-nothing so far.
+versions of a trained model have answered or precision was promised, and behind these the last line, if it was
+forgotten. An example is [names, indices, values, label names, signs, complete], then its weight, the source of its
+labels, its vectors, {field: values}, and its reference, up to the last of these that is not 1, "human" or none. The
+format version is one of `FORMAT_VERSIONS`, which differ in nothing so far.
 
 Numbers are little-endian float32 (values), int32 (indices) and int8 (signs), so that an entry replays to the
 same bits on every machine. Decoding runs no code and reads only what `encode` writes.
@@ -28,7 +28,7 @@ from manylabel_core.promise import Decision, Target
 from manylabel_core.rows import MAX_EXAMPLE_WEIGHT, MAX_MAGNITUDE
 from manylabel_service.errors import InvalidField, ReleaseTooOld, UnreadableEntry
 from manylabel_service.hosting.examples import MAX_REF_BYTES, Example, Features, Labels, Source
-from manylabel_service.idempotency import MAX_KEY_BYTES, IdempotencyKey
+from manylabel_service.idempotency import FORGOTTEN, MAX_KEY_BYTES, IdempotencyKey
 from manylabel_service.online.spec.release import FORMAT_VERSIONS
 from manylabel_service.online.state.groups import check_written
 from manylabel_service.online.state.label_details import MAX_DESCRIBED, Edit, check_edit
@@ -44,11 +44,18 @@ _DESCRIBE, _REGROUP, _PROMISE = 3, 4, 5
 class StreamPart(NamedTuple):
     """Position of an update in a stream: its key, and the line number of each example.
 
-    Numbers are ascending, from 1. They identify lines that are sent again.
+    Numbers are ascending, from 1. They identify lines that are sent again. `through` is the last line, where it was
+    forgotten.
     """
 
     key: str
     lines: tuple[int, ...]
+    through: int | None = None
+
+    @property
+    def last(self) -> int:
+        """The number of the last line."""
+        return self.lines[-1] if self.through is None else self.through
 
 
 class ServedBy(NamedTuple):
@@ -94,6 +101,16 @@ class Update:
             decisions=None if decisions is None else tuple(decisions[index] for index in left),
             stream=None if stream is None else StreamPart(stream.key, tuple(stream.lines[index] for index in left)),
         )
+
+    def forgetting(self, indices: Container[int]) -> "Update":
+        """Return the update without the examples at these indices, which were learnt.
+
+        A request that is sent again is still recognised by its key, whatever it has, and by the lines of its stream.
+        """
+        left = self.without(indices)
+        stream = self.stream and left.stream and left.stream._replace(through=self.stream.last)
+        key = self.key and self.key._replace(digest=FORGOTTEN)
+        return replace(left, stream=stream, key=key, want_predictions=False, want_probabilities=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,13 +216,16 @@ def encode_head(update: Update, format_version: int = FORMAT_VERSIONS[0]) -> byt
         1; if probabilities are wanted without predictions; or if the idempotency key is too long.
     """
     _check(update)
-    origin = None
+    origin: tuple[Any, ...] | None = None
     if update.prediction_ids is not None or update.stream is not None:
-        origin = (update.prediction_ids, _packed_scores(update.served), *(update.stream or (None, None)))
-        if update.answered is not None or update.decisions is not None:
+        key, lines, through = update.stream or (None, None, None)
+        origin = (update.prediction_ids, _packed_scores(update.served), key, lines)
+        if not (update.answered is None and update.decisions is None and through is None):
             by = update.answered
             versions = None if by is None else [[each.version for each in by], *dict(by).items()]
             origin = (*origin, versions, _packed_decisions(update.decisions))
+            if through is not None:
+                origin = (*origin, through)
     wants = (update.want_predictions, update.want_probabilities)
     head = (format_version, _UPDATE, update.durability, *_packed_key(update.key), *wants, origin)
     packer = msgpack.Packer()
@@ -260,14 +280,14 @@ def _update(
     examples: list[list[Any]],
 ) -> Update:
     ids, served, stream, lines, *more = origin or (None, None, None, ())
-    versions, decisions = more or (None, None)
+    versions, decisions, through = (*more, None, None, None)[:3]
     update = Update(
         tuple(_unpack(*example) for example in examples),
         durability,
         _key(key, digest),
         want_predictions,
         prediction_ids=None if ids is None else tuple(ids),
-        stream=None if stream is None else StreamPart(stream, tuple(lines)),
+        stream=None if stream is None else StreamPart(stream, tuple(lines), through),
         want_probabilities=want_probabilities,
         served=None if served is None else tuple(np.frombuffer(row, dtype="<f8") for row in served),
         answered=None if versions is None else _answered(*versions),
@@ -375,8 +395,9 @@ def _check(update: Update) -> None:
             raise ValueError("each answer of a version must have a score for each of its labels")
     if update.stream is None:
         return
-    lines = update.stream.lines
-    bounded = len(lines) == n_examples > 0 and lines[0] >= 1 and lines[-1] < 2**63
+    lines, through = update.stream.lines, update.stream.through
+    ends = lines if through is None else (*lines[-1:], through)
+    bounded = len(lines) == n_examples and ends and min(*lines[:1], *ends) >= 1 and ends[-1] == max(ends) < 2**63
     if not bounded or any(a >= b for a, b in pairwise(lines)):
         raise ValueError(f"{n_examples} examples must have as many lines, ascending from 1, below 2^63")
 

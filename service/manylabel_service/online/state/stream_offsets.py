@@ -44,7 +44,7 @@ class StreamOffsets:
         """Note that the part's lines are learnt."""
         if part.key not in self._last:
             self._text_bytes += len(part.key.encode())
-        self._last[part.key] = max(part.lines[-1], self.last(part.key))
+        self._last[part.key] = max(part.last, self.last(part.key))
         self._last.move_to_end(part.key)
         if len(self._last) > MAX_STREAMS:
             oldest, _ = self._last.popitem(last=False)

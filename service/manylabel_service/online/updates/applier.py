@@ -6,6 +6,7 @@ here, `poll` makes the task read what others have added.
 """
 
 import asyncio
+import time
 from collections.abc import Callable, Sequence
 from enum import Enum
 from functools import reduce
@@ -17,6 +18,7 @@ from manylabel_service.errors import (
     HistoryDamaged,
     LimitExceeded,
     LogLost,
+    LogSealed,
     LogTrimmed,
     ModelFailed,
     ModelGone,
@@ -29,6 +31,7 @@ from manylabel_service.hosting.position_waiters import PositionWaiters
 from manylabel_service.hosting.size_limits import check_limit
 from manylabel_service.hosting.slices import HalfPace
 from manylabel_service.online.history.reader import HistoryReader
+from manylabel_service.online.prediction_store import SEALED_POLL_SECONDS, SEALED_SECONDS
 from manylabel_service.online.snapshots.reader import SnapshotReader
 from manylabel_service.online.snapshots.requests import SnapshotRequests
 from manylabel_service.online.snapshots.snapshotter import Snapshotter
@@ -46,6 +49,7 @@ from manylabel_service.telemetry import tracing
 
 APPENDS = 3
 """Maximum number of attempts to append, each after the model was restored."""
+
 
 log = structlog.get_logger()
 
@@ -296,7 +300,10 @@ class Applier:
             return error.results + [ApplyResult(failure)] * (len(entries) - len(error.results)), failure
 
     async def _append(self, payloads: Sequence[bytes]) -> list[Entry]:
-        for attempts_left in reversed(range(APPENDS)):
+        give_up = time.monotonic() + SEALED_SECONDS
+        attempts_left = APPENDS
+        while True:
+            attempts_left -= 1
             if self._state is ApplierStatus.DIVERGED:
                 await self._restore_anew()
             self._must_read = False
@@ -306,7 +313,13 @@ class Applier:
                 self._mark_diverged(error)
                 if not attempts_left:
                     raise
-        raise AssertionError("unreachable")
+            except LogSealed:  # soon there is another log, and this model is gone
+                if time.monotonic() > give_up:
+                    raise
+                attempts_left += 1
+                waiters, self._sync_waiters = self._sync_waiters, []
+                _answer(waiters, await self._catch_up())
+                await asyncio.sleep(SEALED_POLL_SECONDS)
 
     async def _catch_up(self) -> ServiceError | None:
         """Read new entries of other processes; return the error that stopped it, if any."""

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from manylabel_service.errors import KeyInFlight, KeyReused
-from manylabel_service.idempotency import IdempotencyKey
+from manylabel_service.idempotency import FORGOTTEN, IdempotencyKey
 from manylabel_service.online.state.idempotency_window import IdempotencyWindow
 from manylabel_service.online.state.outcome import UpdateOutcome
 
@@ -36,7 +36,7 @@ class InFlightKeys:
         if seen is None:
             return None
         digest, answer = seen
-        if digest != key.digest:
+        if digest not in (FORGOTTEN, key.digest):
             raise KeyReused(key.key)
         return answer
 

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from typing import NamedTuple
 
 import structlog
 
@@ -21,6 +22,16 @@ from manylabel_service.online.updates.replay import Interrupted, LogReplayer, Ta
 from manylabel_service.storage import SEED, START, ModelMeta, Store, position_key
 
 log = structlog.get_logger()
+
+
+class Verified(NamedTuple):
+    """Result of a comparison of stored states with the history: the first position where they differ, or None."""
+
+    equal: bool
+    since: str
+    position: str
+    states: int
+    differs_at: str | None
 
 
 class PastStates:
@@ -107,6 +118,34 @@ class PastStates:
                 continue
             return [event for result in results for event in events_of(result)]
         return None
+
+    async def verify(self, format_version: int) -> Verified:
+        """Replay the history from its earliest state, and compare each later one that is stored with what it gives.
+
+        Raises as `at`.
+        """
+        begin = await HistoryReader(self._record, self._store).begin()
+        newest = next(iter(await self._snapshots.list()), None)
+        stored = [] if newest is None else (await self._stored_before(newest.position, begin))[::-1]
+        if begin == START:
+            model = await asyncio.to_thread(OnlineModel, self._spec)
+        elif stored:
+            model = await self._stored(*stored.pop(0))
+        else:
+            raise BeforeHistory(self._record.name, "every state", begin)
+        for n, (position, id) in enumerate(stored, 1):
+            await self._replay(model, position)
+            other = await self._stored(position, id)
+            checksums = [await asyncio.to_thread(each.checksum, format_version) for each in (model, other)]
+            if checksums[0] != checksums[1]:
+                return Verified(False, begin, position, n, position)
+        return Verified(True, begin, model.position, len(stored), None)
+
+    async def _stored(self, position: str, id: str | None) -> OnlineModel:
+        try:
+            return await (self._snapshots.load(position) if id is None else self._load(position, id))
+        except (DamagedState, *LOST) as error:
+            raise HistoryDamaged(self._record.name, position, position, str(error)) from error
 
     async def target(self, position: str) -> OnlineModel:
         """Return the state that a rollback goes back to.

@@ -13,6 +13,7 @@ a name that is created again shares no key with what had it before::
     ml:models                                    hash: name -> incarnation and spec, the models there are
     {ml:models}:last                             string: the highest incarnation given
     {ml:models}:new, {ml:models}:gone            hashes: incarnation -> name, not yet there or not yet removed
+    {ml:models}:staged                           hash: incarnation -> name, of successors without a name
     {ml:models}:deletions                             stream: an entry for each deletion
 
     ml:{documents}:last                          string: the highest revision given
@@ -37,6 +38,7 @@ MODELS = "ml:models"
 LAST_INCARNATION = "{ml:models}:last"
 NEW = "{ml:models}:new"
 GONE = "{ml:models}:gone"
+STAGED = "{ml:models}:staged"
 DELETIONS = "{ml:models}:deletions"
 
 LAST_REVISION = "ml:{documents}:last"

@@ -16,12 +16,15 @@ from manylabel_service.storage.protocol import Durability, Entry, ModelMeta, pos
 from manylabel_service.storage.redis.engine import Engine, Part
 from manylabel_service.storage.redis.keys import Keys, entry_id
 from manylabel_service.storage.redis.refusals import check
-from manylabel_service.storage.redis.scripts import APPEND, COUNT, READ, TRIM
+from manylabel_service.storage.redis.scripts import ADOPT, APPEND, COUNT, MARK, READ, TRIM
 from manylabel_service.storage.redis.watcher import ASKED_AT_ONCE, Watcher, is_beyond
 
 PAGE_ENTRIES = 1_000
 PAGE_BYTES = 8 << 20
 """Approximate maximum of bytes in one response of Redis."""
+
+ADOPTED_AT_ONCE = 100
+"""Entries that are added to the log of a successor in one step."""
 
 LINK_BYTES = 4
 """The value of an entry is its payload, and its link after it."""
@@ -135,6 +138,23 @@ class RedisLogs(Part):
         rest = f"{milliseconds}-{int(number) + 1}"
         while await self._engine.connection.command("XTRIM", keys.log, "MINID", "~", rest):
             pass  # whole nodes of the stream, at most the server's limit per call
+
+    @gated
+    async def adopt(self, successor: ModelMeta, entries: Sequence[Entry]) -> None:
+        keys = Keys.of(successor)
+        link = int(await self._engine.connection.command("HGET", keys.head, "last_link"))
+        for begin in range(0, len(entries), ADOPTED_AT_ONCE):
+            values: list[str | bytes] = []
+            for position, payload, _ in entries[begin : begin + ADOPTED_AT_ONCE]:
+                link = next_link(link, sum(position_key(position)), payload)
+                values += entry_id(position), payload + link.to_bytes(LINK_BYTES, "little")
+            answer = await self._engine.connection.run(ADOPT, (keys.head, keys.log), link, *values)
+            check(answer, successor, entries[begin].position)
+
+    @gated
+    async def seal(self, record: ModelMeta, sealed: bool) -> None:
+        answer = await self._engine.connection.run(MARK, (Keys.of(record).head,), "sealed", "1" if sealed else "0")
+        check(answer, record, "")
 
     def _leave(self, task: asyncio.Task[Any], record: ModelMeta) -> None:
         self._left_behind[task] = record.incarnation

@@ -12,14 +12,18 @@ from manylabel_service.storage.checksums import first_link, seal, unseal
 from manylabel_service.storage.gate import gated
 from manylabel_service.storage.protocol import SEED, START, Bytes, ModelMeta, position_key
 from manylabel_service.storage.redis.engine import Engine, Part
-from manylabel_service.storage.redis.keys import DELETIONS, GONE, LAST_INCARNATION, MODELS, NEW, Keys, entry_id
+from manylabel_service.storage.redis.keys import DELETIONS, GONE, LAST_INCARNATION, MODELS, NEW, STAGED, Keys, entry_id
 from manylabel_service.storage.redis.scripts import (
     ABANDONED,
+    DISCARD,
+    MARK,
     MISSING,
     PUBLISH,
     PURGE,
     PURGE_PREDICTIONS,
+    REPLACE,
     RESERVE,
+    STAGE,
     UNPUBLISH,
     Script,
 )
@@ -27,6 +31,9 @@ from manylabel_service.storage.redis.snapshots import FIELD, RedisSnapshots
 
 ABANDONED_SECONDS = 600
 """A creation that has not come to its end by then never will."""
+
+STAGED_SECONDS = 7 * 86_400
+"""A successor that has not taken the place of its model by then never will."""
 
 PURGED_AT_ONCE = 1_000
 """Predictions of a deleted model that are removed in one step."""
@@ -92,6 +99,42 @@ class RedisModels(Part):
         return position
 
     @gated
+    async def stage(self, record: ModelMeta, at: str) -> ModelMeta:
+        if await self.missing([record]):
+            raise ModelGone(record.name, record.incarnation)
+        answer = await self._engine.connection.run(STAGE, (LAST_INCARNATION, STAGED), record.name)
+        successor = ModelMeta(record.name, int(answer[1]), record.spec)
+        keys, link = Keys.of(successor), first_link(successor.incarnation)
+        await self._engine.connection.run(INIT, (keys.head,), entry_id(at), link)
+        await self._engine.connection.run(MARK, (keys.head,), "staged", "1")
+        return successor
+
+    @gated
+    async def replace(self, record: ModelMeta, successor: ModelMeta) -> None:
+        await self._engine.background.finish(self._replace(record, successor))
+        self._engine.background.begin(self._engine.attempt(self.purge(record.name, record.incarnation)))
+
+    async def _replace(self, record: ModelMeta, successor: ModelMeta) -> None:
+        await self._engine.connection.run(MARK, (Keys.of(successor).head,), "staged", "0")
+        sealed = seal(successor.spec, record.name, successor.incarnation)
+        numbers = record.incarnation, successor.incarnation
+        answer = await self._engine.connection.run(
+            REPLACE, (MODELS, STAGED, GONE, DELETIONS), record.name, *numbers, sealed
+        )
+        if answer[0] == "ok":
+            await self._purge_head(Keys.of(record))
+            return
+        gone = successor if answer[0] == "late" else record
+        raise ModelGone(gone.name, gone.incarnation)
+
+    @gated
+    async def discard(self, successor: ModelMeta) -> None:
+        numbers = successor.name, successor.incarnation
+        answer = await self._engine.connection.run(DISCARD, (STAGED, GONE), *numbers)
+        if answer[0] == "ok":
+            await self.purge(*numbers)
+
+    @gated
     async def find(self, name: str) -> ModelMeta | None:
         value = await self._engine.connection.command("HGET", MODELS, name)
         return None if value is None else _record(name.encode(), value)
@@ -135,7 +178,9 @@ class RedisModels(Part):
 
     async def purge_all(self) -> None:
         """Remove all that a process that died has left half created or half deleted."""
-        answer = await self._engine.connection.run(ABANDONED, (NEW, GONE), ABANDONED_SECONDS * 1000)
+        answer = await self._engine.connection.run(
+            ABANDONED, (GONE, NEW, STAGED), ABANDONED_SECONDS * 1000, STAGED_SECONDS * 1000
+        )
         for incarnation, name in zip(answer[1][::2], answer[1][1::2], strict=True):
             await self.purge(name.decode(), int(incarnation))
 

@@ -19,8 +19,8 @@ local function before(a, b)
   local b_ms, b_number = parts(b)
   return a_ms < b_ms or (a_ms == b_ms and a_number < b_number)
 end
-local trimmed, last, trimmed_link, last_link = unpack(
-  redis.call('HMGET', KEYS[1], 'trimmed', 'last', 'trimmed_link', 'last_link'))
+local trimmed, last, trimmed_link, last_link, sealed, staged = unpack(
+  redis.call('HMGET', KEYS[1], 'trimmed', 'last', 'trimmed_link', 'last_link', 'sealed', 'staged'))
 if not trimmed then return {'gone'} end
 -- The value of an entry ends with its link.
 local function link_of(entry)
@@ -100,6 +100,7 @@ APPEND = Script(
     """
 local refusal, known_link = refused(ARGV[1])
 if refusal then return refusal end
+if sealed then return {'sealed'} end
 local between, all, whole = {}, true, true
 if ARGV[1] ~= last then between, all, whole = page(ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])) end
 if not whole then return {'damaged', last} end
@@ -116,6 +117,25 @@ for i = 6, #ARGV do
 end
 redis.call('HSET', KEYS[1], 'last', id, 'last_link', link)
 return {'ok', between, known_link, prefix}
+""",
+)
+
+# KEYS head, log. ARGV the link of the last, ids and values in turn.
+ADOPT = Script(
+    _POSITIONS,
+    """
+for i = 2, #ARGV, 2 do redis.call('XADD', KEYS[2], ARGV[i], 'p', ARGV[i + 1]) end
+redis.call('HSET', KEYS[1], 'last', ARGV[#ARGV - 1], 'last_link', ARGV[1])
+return {'ok'}
+""",
+)
+
+# KEYS head. ARGV the field, '1' to set it or '0'.
+MARK = Script(
+    """
+if redis.call('EXISTS', KEYS[1]) == 0 then return {'gone'} end
+if ARGV[2] == '1' then redis.call('HSET', KEYS[1], ARGV[1], '1') else redis.call('HDEL', KEYS[1], ARGV[1]) end
+return {'ok'}
 """,
 )
 
@@ -174,7 +194,7 @@ PUT_SNAPSHOT = Script(
     _POSITIONS,
     _CHUNKS,
     """
-local refusal = ARGV[3] == '0' and refused(ARGV[1])
+local refusal = ARGV[3] == '0' and not staged and refused(ARGV[1])
 if refusal then return refusal end
 for i = 3, #KEYS do
   if redis.call('EXISTS', KEYS[i]) == 0 then return {'missing'} end
@@ -279,6 +299,7 @@ PUT_PREDICTIONS = Script(
     _DROP,
     """
 if redis.call('EXISTS', KEYS[1]) == 0 then return {'gone'} end
+if redis.call('HEXISTS', KEYS[1], 'sealed') == 1 then return {'sealed'} end
 if redis.call('EXISTS', KEYS[2]) == 0 then redis.call('UNLINK', KEYS[3]) end
 local count = #KEYS - 3
 local function after()
@@ -389,6 +410,42 @@ return {'exists'}
 """,
 )
 
+# KEYS last, staged. ARGV name. An incarnation for a successor.
+STAGE = Script(
+    _NOW,
+    """
+local incarnation = math.max(now_ms(), tonumber(redis.call('GET', KEYS[1]) or '0') + 1)
+local text = string.format('%.0f', incarnation)
+redis.call('SET', KEYS[1], text)
+redis.call('HSET', KEYS[2], text, ARGV[1])
+return {'ok', text}
+""",
+)
+
+# KEYS models, staged, gone, bell. ARGV name, incarnation, that of the successor, its spec.
+REPLACE = Script(
+    """
+local value = redis.call('HGET', KEYS[1], ARGV[1])
+local there = value and string.match(value, '^%d+')
+if there == ARGV[3] then return {'ok'} end
+if there ~= ARGV[2] then return {'gone'} end
+if redis.call('HDEL', KEYS[2], ARGV[3]) == 0 then return {'late'} end
+redis.call('HSET', KEYS[1], ARGV[1], ARGV[3] .. ' ' .. ARGV[4])
+redis.call('HSET', KEYS[3], ARGV[2], ARGV[1])
+redis.call('XADD', KEYS[4], 'MAXLEN', '~', 1000, '*', 'i', ARGV[2])
+return {'ok'}
+""",
+)
+
+# KEYS staged, gone. ARGV name, incarnation.
+DISCARD = Script(
+    """
+if redis.call('HDEL', KEYS[1], ARGV[2]) == 0 then return {'late'} end
+redis.call('HSET', KEYS[2], ARGV[2], ARGV[1])
+return {'ok'}
+""",
+)
+
 # KEYS models, gone, bell. ARGV name, incarnation.
 UNPUBLISH = Script(
     """
@@ -401,19 +458,22 @@ return {'ok'}
 """,
 )
 
-# KEYS new, gone. ARGV milliseconds. Abandoned creations count as deleted; returns everything to remove.
+# KEYS gone, new, staged. ARGV milliseconds for each of the two. Creations given up count as deleted; all there is to
+# remove.
 ABANDONED = Script(
     _NOW,
     """
-local oldest = now_ms() - tonumber(ARGV[1])
-local new = redis.call('HGETALL', KEYS[1])
-for i = 1, #new, 2 do
-  if tonumber(new[i]) < oldest then
-    redis.call('HDEL', KEYS[1], new[i])
-    redis.call('HSET', KEYS[2], new[i], new[i + 1])
+for k = 2, 3 do
+  local oldest = now_ms() - tonumber(ARGV[k - 1])
+  local new = redis.call('HGETALL', KEYS[k])
+  for i = 1, #new, 2 do
+    if tonumber(new[i]) < oldest then
+      redis.call('HDEL', KEYS[k], new[i])
+      redis.call('HSET', KEYS[1], new[i], new[i + 1])
+    end
   end
 end
-return {'ok', redis.call('HGETALL', KEYS[2])}
+return {'ok', redis.call('HGETALL', KEYS[1])}
 """,
 )
 

@@ -101,6 +101,11 @@ class RedisStore:
         """Wait until everything deleted so far has been removed from Redis."""
         await self.engine.background.done()
 
+    @gated
+    async def erased(self) -> None:
+        await self.models.purge_all()
+        await self.engine.background.done()
+
     async def _keep_up(self) -> None:
         while True:
             await self.engine.attempt(self.models.purge_all())

@@ -46,3 +46,12 @@ class SQLiteLogs(Part):
     async def trim(self, record: ModelMeta, through: str) -> None:
         trimmed = await self._engine.threads.write(self._engine.tables.mark_trimmed, record, through)
         await self._engine.maintenance.drop_entries(record.incarnation, trimmed)
+
+    @gated
+    async def adopt(self, successor: ModelMeta, entries: Sequence[Entry]) -> None:
+        await self._engine.threads.write(self._engine.tables.adopt, successor, entries)
+        self._engine.maintenance.wrote(sum(len(entry.payload) for entry in entries))
+
+    @gated
+    async def seal(self, record: ModelMeta, sealed: bool) -> None:
+        await self._engine.threads.write(self._engine.tables.seal, record, sealed)

@@ -33,6 +33,20 @@ class SQLiteModels(Part):
         return str(number + any(rest))
 
     @gated
+    async def stage(self, record: ModelMeta, at: str) -> ModelMeta:
+        return await self._engine.threads.write(self._engine.tables.stage_model, record, at)
+
+    @gated
+    async def replace(self, record: ModelMeta, successor: ModelMeta) -> None:
+        await self._engine.threads.write_urgent(self._engine.tables.replace_model, record, successor)
+        self._engine.maintenance.forget(record.incarnation)
+
+    @gated
+    async def discard(self, successor: ModelMeta) -> None:
+        if await self._engine.threads.write_urgent(self._engine.tables.discard_model, successor):
+            self._engine.maintenance.forget(successor.incarnation)
+
+    @gated
     async def find(self, name: str) -> ModelMeta | None:
         return await self._engine.threads.write(self._engine.tables.find_model, name)
 

@@ -46,3 +46,8 @@ class SQLiteStore:
     async def cleaned(self) -> None:
         """Wait until what has been deleted so far has left the disk as well."""
         await self.engine.cleaned()
+
+    @gated
+    async def erased(self) -> None:
+        await self.engine.cleaned()
+        await self.engine.maintenance.empty_wal()

@@ -22,6 +22,9 @@ PIECE_SECONDS = 0.002
 
 MAX_PIECE_ROWS = 1 << 14
 
+EMPTY_WAL_SECONDS = 60.0
+"""Seconds after which readers of the database that keep the write-ahead log from being emptied are an error."""
+
 log = structlog.get_logger()
 
 
@@ -111,6 +114,14 @@ class Maintenance:
         forgotten = await self._by_pieces(lambda rows: self._predictions.forget(incarnation, rows))
         if forgotten and await self.drop_entries(incarnation, LAST_NUMBER):
             await self._threads.write_urgent(self._tables.forget_model, incarnation)
+
+    async def empty_wal(self) -> None:
+        """Copy the write-ahead log into the database, and cut it to nothing; it has what was deleted since."""
+        async with asyncio.timeout(EMPTY_WAL_SECONDS):
+            is_empty = False
+            while not is_empty:  # while a reader of the database is in the way
+                await asyncio.sleep(PIECE_SECONDS)
+                is_empty = await self._threads.write(self._checkpoints.truncate)
 
     async def _checkpoint(self) -> None:
         try:

@@ -51,6 +51,7 @@ class PredictionRows:
         self, record: ModelMeta, predictions: Mapping[str, bytes], seconds: float, most: int, most_bytes: int
     ) -> int:
         self._tables.check(record)
+        self._tables.check_open(record)
         incarnation, now_ms = record.incarnation, time.time_ns() // 1_000_000
         expires_ms = now_ms + round(seconds * 1000)
         rows = [(incarnation, id, expires_ms, seal(payload, incarnation, id)) for id, payload in predictions.items()]

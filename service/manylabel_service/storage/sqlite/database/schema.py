@@ -153,8 +153,8 @@ def _set_up(connection: sqlite3.Connection, path: Path) -> None:
     connection.execute("PRAGMA synchronous = NORMAL")
     connection.execute("PRAGMA fullfsync = ON")  # macOS: plain fsync does not reach the disk there
     connection.execute("PRAGMA wal_autocheckpoint = 0")
-    # Some builds of SQLite overwrite all deleted data, which costs writes and is not needed here.
-    connection.execute("PRAGMA secure_delete = FAST")
+    # Deleted data is overwritten, so that forgotten examples stay in no free page.
+    connection.execute("PRAGMA secure_delete = ON")
 
 
 def _pragma(connection: sqlite3.Connection, name: str) -> int:

@@ -16,6 +16,7 @@ from typing import NamedTuple, get_args
 
 from manylabel_service.errors import (
     LogLost,
+    LogSealed,
     LogTrimmed,
     ModelDamaged,
     ModelExists,
@@ -85,6 +86,9 @@ class Tables:
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
         self._logs: dict[int, _Log] = {}
+        # Successors that have no name yet, and logs that take no entries: both end with this process.
+        self._staged: set[int] = set()
+        self._sealed: set[int] = set()
         self._synchronous = ""
 
     # -- models ---------------------------------------------------------------------------------------
@@ -126,6 +130,31 @@ class Tables:
         except sqlite3.IntegrityError:
             raise ModelExists(record.name) from None
 
+    def stage_model(self, record: ModelMeta, at: str) -> ModelMeta:
+        with self.transaction("log"):
+            self._find(record)
+            incarnation = self._insert_model(None, record.spec, number_of(at))
+        self._staged.add(incarnation)
+        return ModelMeta(record.name, incarnation, record.spec)
+
+    def replace_model(self, record: ModelMeta, successor: ModelMeta) -> None:
+        with self.transaction("fsync"):
+            self._find(record)
+            trimmed = self._intact(successor).trimmed
+            self._write_model(record.incarnation, None, b"", LAST_NUMBER)
+            self._write_model(successor.incarnation, record.name, successor.spec, trimmed)
+        self._logs.pop(record.incarnation, None)
+        self._sealed.discard(record.incarnation)
+        self._staged.discard(successor.incarnation)
+
+    def discard_model(self, successor: ModelMeta) -> bool:
+        """Hide a successor; return whether it was one."""
+        if successor.incarnation not in self._staged:
+            return False
+        self.hide_model(successor)
+        self._staged.discard(successor.incarnation)
+        return True
+
     def find_model(self, name: str) -> ModelMeta | None:
         found = self._models("name = ?", name)
         return found[0].record if found else None
@@ -164,6 +193,7 @@ class Tables:
             raise ValueError("an append needs at least one payload")
         log = self._log(record)
         known = self._known(record, log, after)
+        self.check_open(record)
         one_statement = known >= log.last and len(payloads) < ROWS_PER_INSERT
         now_ms = max(time.time_ns() // 1_000_000, log.time_ms)
         self._synchronize(durability)
@@ -177,6 +207,33 @@ class Tables:
         first, log.last, log.link, log.time_ms = log.last + 1, log.last + len(payloads), link, now_ms
         entries += [Entry(str(number), payload, now_ms) for number, payload in enumerate(payloads, first)]
         return entries
+
+    def adopt(self, successor: ModelMeta, entries: Sequence[Entry]) -> None:
+        """Add entries at their positions, with their times, to a log whose last is the one before them."""
+        log = self._log(successor)
+        try:
+            with self.transaction("log"):
+                for entry in entries:
+                    if number_of(entry.position) != log.last + 1:
+                        raise ValueError(f"the entry after {log.last} is not {entry.position}")
+                    payloads = (entry.payload,)
+                    link = self._insert(successor.incarnation, log.last + 1, payloads, log.link, entry.time_ms)
+                    log.last, log.link, log.time_ms = log.last + 1, link, entry.time_ms
+        except BaseException:
+            self._logs.pop(successor.incarnation, None)
+            raise
+
+    def seal(self, record: ModelMeta, sealed: bool) -> None:
+        self._log(record)
+        if sealed:
+            self._sealed.add(record.incarnation)
+        else:
+            self._sealed.discard(record.incarnation)
+
+    def check_open(self, record: ModelMeta) -> None:
+        """Raise `LogSealed` if the log of a model takes no entries."""
+        if record.incarnation in self._sealed:
+            raise LogSealed(name=record.name)
 
     def read(self, record: ModelMeta, after: str, limit: int) -> list[Entry]:
         if limit < 1:
@@ -230,7 +287,12 @@ class Tables:
     # -- snapshots ------------------------------------------------------------------------------------
 
     def check_position(self, record: ModelMeta, position: str) -> None:
-        """Raise `LogTrimmed` or `LogLost` unless the log has, or ends its trimmed part with, the position."""
+        """Raise `LogTrimmed` or `LogLost` unless the log has, or ends its trimmed part with, the position.
+
+        A successor may have any.
+        """
+        if record.incarnation in self._staged:
+            return
         self._known(record, self._log(record), position)
 
     def has_snapshot(self, record: ModelMeta, position: str) -> bool:
@@ -379,7 +441,8 @@ class Tables:
         return [_Model.of(*row) for row in rows]
 
     def _find(self, record: ModelMeta) -> _Model:
-        for model in self._models("incarnation = ? AND name IS NOT NULL", record.incarnation):
+        condition = "1" if record.incarnation in self._staged else "name IS NOT NULL"
+        for model in self._models(f"incarnation = ? AND {condition}", record.incarnation):
             return model
         raise ModelGone(record.name, record.incarnation)
 

@@ -58,6 +58,11 @@ class WalCheckpointer:
         """Copy the rest, in the writer's thread, after `copy`."""
         self._writer.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
 
+    def truncate(self) -> bool:
+        """Copy all of it, and cut the file to nothing, in the writer's thread; return whether no reader was there."""
+        (is_busy, *_) = self._writer.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+        return not is_busy
+
     def end(self) -> None:
         """Note that both steps are done, or failed: the next checkpoint may begin."""
         self._under_way = False

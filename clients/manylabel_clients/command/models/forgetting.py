@@ -1,0 +1,93 @@
+"""`manylabel forget` and `verify`: examples forgotten for good, and the check of a history."""
+
+import time
+from typing import Annotated
+
+import click
+
+from manylabel_clients.command.declaring import Commands, Option
+from manylabel_clients.command.failures import Failure
+from manylabel_clients.command.options import PATIENT, REMOTE, AsJson, ModelName, Yes, confirm, connect
+from manylabel_clients.command.output.text import print_as
+from manylabel_clients.http.resources.forgetting import ForgetReceipt, Verification
+
+POLL_SECONDS = 0.5
+
+
+def register(app: Commands) -> None:
+    """Add the commands."""
+    app.add(forget, common=REMOTE)
+    app.add(verify, common=REMOTE)
+
+
+def forget(
+    model: ModelName,
+    ref: Annotated[
+        list[str] | None, Option(metavar="REF", help="Reference of the examples to forget. Repeatable.")
+    ] = None,
+    position: Annotated[
+        list[str] | None,
+        Option(metavar="POSITION", help="Instead of --ref: position of an entry of the log. Repeatable."),
+    ] = None,
+    yes: Yes = False,
+    as_json: AsJson = False,
+) -> None:
+    """Forget examples: they leave the history, and the model becomes what it would be if it had never seen them.
+
+    The model serves meanwhile. The command waits for the receipt, and prints it.
+
+    Example: `manylabel forget tags --ref customer-4711`
+    """
+    if bool(ref) == bool(position):
+        raise click.BadParameter("either --ref or --position", param_hint="--ref")
+    confirm(f"Forget the examples of {model} with {', '.join(ref or position or ())}, for good?", yes)
+    with connect(PATIENT) as client:
+        handle = client.model(model)
+        receipt = handle.forget(refs=ref or None, positions=position or None)
+        while receipt.status == "running":
+            time.sleep(POLL_SECONDS)
+            receipt = handle.receipt(receipt.id)
+    if receipt.status == "failed":
+        raise Failure(f"nothing was forgotten: {receipt.error}")
+    print_as(as_json, receipt, _print_receipt)
+
+
+def verify(
+    model: ModelName,
+    as_json: AsJson = False,
+) -> None:
+    """Replay the history of a model, and compare each state that is stored with what it gives, bit for bit.
+
+    Exits with 1 if one differs.
+
+    Example: `manylabel verify tags`
+    """
+    with connect(PATIENT) as client:
+        found = client.model(model).verify()
+    print_as(as_json, found, lambda found: _print_verification(model, found))
+    if not found.equal:
+        raise click.exceptions.Exit(1)
+
+
+def _print_receipt(receipt: ForgetReceipt) -> None:
+    if not receipt.examples:
+        click.echo(f"{receipt.model} has no such example in its history, which begins at position {receipt.since}")
+        return
+    click.echo(
+        f"{receipt.model} has forgotten {receipt.examples:,} examples of {receipt.entries:,} entries "
+        f"(receipt {receipt.id}, position {receipt.position})"
+    )
+    if receipt.since != "0":
+        click.echo(
+            f"what it was taught before position {receipt.since} is not in its history, and stays in its weights"
+        )
+    for title, lines in (("not deleted", receipt.kept), ("out of reach", receipt.beyond_reach)):
+        for line in lines:
+            click.echo(f"{title}: {line}")
+
+
+def _print_verification(model: str, found: Verification) -> None:
+    if found.equal:
+        click.echo(f"{found.states:,} states of {model} are what its history gives, up to position {found.position}")
+    else:
+        click.echo(f"the state of {model} at position {found.differs_at} is not what its history gives")

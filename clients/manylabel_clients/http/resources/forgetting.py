@@ -1,0 +1,99 @@
+"""Forgetting of examples: requests and receipts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from manylabel_clients.http.resources.records import from_json, list_reader
+from manylabel_clients.http.resources.requests import Requests
+from manylabel_clients.http.transport.exchange import Exchange, read
+from manylabel_clients.http.transport.json_body import encode
+
+
+@dataclass(frozen=True, slots=True)
+class ForgetReceipt:
+    """Result of a request to forget examples."""
+
+    id: str
+    model: str
+    status: str
+    """"running", "done" or "failed"; then nothing has changed."""
+    created: str
+    ended: str | None
+    key_id: str | None
+    entries: int
+    """Number of entries of the log that had such examples."""
+    examples: int
+    """Number of examples forgotten; 0 if the history has none of them."""
+    predictions: int
+    """Number of stored predictions deleted, because these examples labelled them."""
+    since: str | None
+    """Position at which the history begins; what was taught before stays in the weights."""
+    first: str | None
+    position: str | None
+    """Position of the log at which the new state took the place of the old one."""
+    checksum_before: str | None
+    checksum_after: str | None
+    build: str | None
+    replay_version: int | None
+    kept: Sequence[str]
+    """Copies that are not deleted, and have to be looked at."""
+    beyond_reach: Sequence[str]
+    """Copies that the server cannot delete."""
+    error: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Verification:
+    """Comparison of stored states with what the history gives."""
+
+    equal: bool
+    since: str
+    position: str
+    states: int
+    differs_at: str | None
+
+
+class ForgettingRequests(Requests):
+    """Requests to forget examples of one model."""
+
+    def forget(
+        self, *, refs: Iterable[str] | None = None, positions: Iterable[str] | None = None
+    ) -> Exchange[ForgetReceipt]:
+        """Begin to forget examples; return the receipt, which is running. `receipt` reads it again.
+
+        Parameters
+        ----------
+        refs : iterable of str, optional
+            References of the examples, at most 1,000.
+        positions : iterable of str, optional
+            Instead: positions of entries of the log, at most 1,000, all of whose examples are forgotten.
+
+        Raises
+        ------
+        Conflict
+            The model is forgetting already.
+        NotFound
+            The log has no entry at a position.
+        Expired
+            The history of the model begins after a position.
+        """
+        given = {name: list(each) for name, each in (("refs", refs), ("positions", positions)) if each is not None}
+        response = yield from self._post(f"{self._path}/forget", encode(given))
+        return read(response, partial(from_json, ForgetReceipt))
+
+    def receipts(self) -> Exchange[list[ForgetReceipt]]:
+        """Return the receipts of the model, the latest first; at most 100."""
+        reader = list_reader("receipts", partial(from_json, ForgetReceipt))
+        return (yield from self._get(f"{self._path}/forget", reader))
+
+    def receipt(self, id: str) -> Exchange[ForgetReceipt]:
+        """Return a receipt."""
+        return (yield from self._get(f"{self._path}/forget/{id}", partial(from_json, ForgetReceipt)))
+
+    def verify(self) -> Exchange[Verification]:
+        """Replay the history of the model, and compare each state that is stored on the way."""
+        response = yield from self._post(f"{self._path}/verify", None)
+        return read(response, partial(from_json, Verification))

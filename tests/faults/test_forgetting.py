@@ -1,0 +1,93 @@
+"""Servers that are killed while a model forgets: one model or the other is left, and nothing acknowledged is lost."""
+
+import random
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import httpx2
+import pytest
+from tests.support.waiting import eventually
+
+from manylabel_clients import Client, ManyLabelError
+from manylabel_clients.http.transport.retry import Retry
+
+REF = "customer-4711"
+FLAGS = ("--snapshot-every-updates", "200")
+PATIENT = Retry(attempts=40)
+
+
+class Load:
+    """Updates, one after the other, each with a number of its own as a feature; those that were acknowledged."""
+
+    def __init__(self, url: str, first: int) -> None:
+        self.numbers: list[int] = []
+        self._first, self._url = first, url
+        self._ended = threading.Event()
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        thread = threading.Thread(target=self._run)
+        thread.start()
+        try:
+            yield
+        finally:
+            self._ended.set()
+            thread.join()
+
+    def _run(self) -> None:
+        number = self._first
+        with Client(self._url, retry=PATIENT) as client:
+            while not self._ended.is_set():
+                client.model("m").update({f"n{number}": 1.0, "b": number % 3}, [f"l{number % 4}"])
+                self.numbers.append(number)
+                number += 1
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "redis"])
+def test_a_server_killed_while_it_forgets(kind: str, server_process: Callable[..., Any], new_redis: Any) -> None:
+    rng = random.Random(5)
+    flags = FLAGS if kind == "sqlite" else (*FLAGS, "--store", new_redis().start().url)
+    server, *others = [server_process(*flags).start() for _ in range(1 if kind == "sqlite" else 2)]
+    last = (others or [server])[0]
+    seen = set[str]()
+    with Client(last.url, retry=PATIENT) as client:
+        model = client.create_model("m", algorithm="falt")
+        loads: list[Load] = []
+        for attempt in range(6):
+            first = 100_000 * (attempt + 1)
+            model.update_many([({f"r{first + n}": 1.0, "b": n % 3}, ["l0"], None, None, REF) for n in range(100)])
+            load = Load(last.url, first)
+            loads.append(load)
+            with load.running():
+                eventually(lambda load=load: len(load.numbers) > 10)
+                with Client(server.url) as own:
+                    begun = own.model("m").forget(refs=[REF])
+                time.sleep(rng.uniform(0.0, 0.4))  # a fault at any moment, not a state that is waited for
+                server.kill()
+                server.start()
+                receipt = eventually(lambda id=begun.id: _ended(client, id), ignore=(ManyLabelError, httpx2.HTTPError))
+                reached = len(load.numbers)
+                eventually(lambda load=load, n=reached: len(load.numbers) > n + 10)
+            seen.add(receipt.status)
+            entries = _log(model)
+            refs = [one for entry in entries for one in entry["examples"] if one.get("ref") == REF]
+            assert (len(refs) == 0) == (receipt.status == "done")
+            learnt = {name for entry in entries for one in entry["examples"] for name in one["x"] if name[0] == "n"}
+            assert {f"n{number}" for each in loads for number in each.numbers} <= learnt
+            assert model.verify().equal
+    assert seen <= {"done", "failed"}
+
+
+def _ended(client: Client, id: str) -> Any:
+    receipt = client.model("m").receipt(id)
+    return None if receipt.status == "running" else receipt
+
+
+def _log(model: Any) -> list[dict[str, Any]]:
+    entries: list[dict[str, Any]] = []
+    while page := model.log(entries[-1]["position"] if entries else None, limit=10_000):
+        entries += page
+    return entries

@@ -1,0 +1,108 @@
+"""POST /v1/models/{name}/forget: what is answered, and what is refused."""
+
+from collections.abc import Callable
+from typing import Any
+
+from fastapi.testclient import TestClient
+from tests.service.api.routers.test_history import log
+from tests.support.cases import for_each
+
+REF = "customer-4711"
+
+
+def ok(answer: Any, status: int = 200) -> Any:
+    assert answer.status_code == status, answer.text
+    return answer.json()
+
+
+def forgotten(client: TestClient, model: str, **selected: Any) -> dict[str, Any]:
+    """Have examples forgotten; return the receipt once it is done."""
+    begun = client.post(f"{model}/forget", json=selected)
+    receipt = ok(begun, 202)
+    while receipt["status"] == "running":
+        receipt = ok(client.get(begun.headers["location"]))
+    assert (receipt["status"], receipt["error"]) == ("done", None)
+    return dict(receipt)
+
+
+def example(n: int, ref: str | None = None) -> dict[str, Any]:
+    x = {f"w{n % 7}": 1.0 + n % 3, f"w{n % 5}": 2.0, "all": 1.0}
+    y = [label for m, label in enumerate(("a", "b", "c")) if n % (m + 2) == 0]
+    return {"x": x, "y": y, **({} if ref is None else {"ref": ref})}
+
+
+def test_the_receipt_says_what_was_forgotten(client: TestClient, model: str) -> None:
+    for n in range(40):
+        ok(client.post(f"{model}/update", json=example(n, REF if n % 4 == 1 else None)))
+    before = log(client, model)
+    receipt = forgotten(client, model, refs=[REF, "nobody"])
+    assert (receipt["entries"], receipt["examples"], receipt["since"]) == (10, 10, "0")
+    assert (receipt["first"], receipt["position"]) == (before[1]["position"], before[-1]["position"])
+    assert receipt["checksum_before"] != receipt["checksum_after"]
+    assert receipt["kept"]
+    assert receipt["beyond_reach"]
+    assert REF not in str(receipt)
+    lines = log(client, model)
+    assert [(line["position"], line["time"]) for line in lines] == [(line["position"], line["time"]) for line in before]
+    assert [len(line["examples"]) for line in lines] == [0 if n % 4 == 1 else 1 for n in range(40)]
+    assert ok(client.get(model))["updates"] == 30
+    assert ok(client.get(f"{model}/forget"))["receipts"] == [receipt]
+    verified = ok(client.post(f"{model}/verify"))
+    assert verified["equal"]
+    assert verified["position"] == lines[-1]["position"]
+    assert forgotten(client, model, refs=[REF])["examples"] == 0
+    assert forgotten(client, model, positions=[lines[0]["position"]])["examples"] == 1
+    assert ok(client.post(f"{model}/update", json=example(1)))["updates"] == 30
+
+
+def test_the_state_is_one_that_never_saw_them(
+    client: TestClient, model: str, state_of: Callable[..., bytes], create: Callable[..., str]
+) -> None:
+    for n in range(20):
+        ok(client.post(f"{model}/update", json=example(n, REF if n >= 10 else None)))
+    forgotten(client, model, refs=[REF])
+    asked = {"examples": [{"x": example(n)["x"]} for n in range(7)], "probabilities": True}
+    found = ok(client.post(f"{model}/predict", json=asked))["predictions"]
+    other = create(client, "never")
+    for n in range(10):
+        ok(client.post(f"{other}/update", json=example(n)))
+    assert ok(client.post(f"{other}/predict", json=asked))["predictions"] == found
+    assert ok(client.get(f"{other}/metrics"))["cumulative"] == ok(client.get(f"{model}/metrics"))["cumulative"]
+    client.delete(other)
+
+
+@for_each(
+    "body, status, code",
+    [
+        ({}, 422, "invalid_request"),
+        ({"refs": [REF], "positions": ["1"]}, 422, "invalid_request"),
+        ({"refs": []}, 422, "invalid_request"),
+        ({"refs": [""]}, 422, "invalid_request"),
+        ({"refs": [7]}, 422, "invalid_request"),
+        ({"refs": "all"}, 422, "invalid_request"),
+        ({"refs": ["x" * 129]}, 422, "invalid_request"),
+        ({"refs": [str(n) for n in range(1001)]}, 422, "invalid_request"),
+        ({"positions": ["soon"]}, 422, "invalid_request"),
+        ({"positions": ["999999"]}, 404, "position_not_found"),
+        ({"keys": ["k"]}, 422, "invalid_request"),
+    ],
+)
+def test_what_cannot_be_forgotten_is_refused(
+    client: TestClient, model: str, body: dict[str, Any], status: int, code: str
+) -> None:
+    answer = client.post(f"{model}/forget", json=body)
+    assert (answer.status_code, answer.json()["code"]) == (status, code), answer.text
+    assert ok(client.get(f"{model}/forget"))["receipts"] == []
+
+
+def test_what_is_not_there(client: TestClient, model: str) -> None:
+    assert client.get(f"{model}/forget/none").json()["code"] == "receipt_not_found"
+    for path in ("forget", "verify"):
+        assert client.post(f"/v1/models/none/{path}", json={"refs": [REF]}).json()["code"] == "model_not_found"
+
+
+def test_receipts_go_with_the_model(client: TestClient, model: str, create: Callable[..., str]) -> None:
+    ok(client.post(f"{model}/update", json=example(1, REF)))
+    forgotten(client, model, refs=[REF])
+    client.delete(model)
+    assert ok(client.get(f"{create(client, 'test')}/forget"))["receipts"] == []

@@ -1,0 +1,424 @@
+"""Forgetting: the state is that of a model which never saw the examples, and nothing of them is left."""
+
+import asyncio
+import random
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.service.fleet import Fleet
+from tests.service.online.history import test_history as histories
+from tests.service.online.history.test_history import SMALL, entries_of, lived
+from tests.service.stores import tell_redis
+from tests.support.waiting import eventually_async
+
+from manylabel_service import ulid
+from manylabel_service.clock import now_ms
+from manylabel_service.errors import ForgetRunning, PredictionNotFound
+from manylabel_service.hosting.examples import Example, Features, Labels
+from manylabel_service.idempotency import IdempotencyKey
+from manylabel_service.models import forgetting, membership
+from manylabel_service.online.forgetting.rewriter import Rewriter, Selection
+from manylabel_service.online.history import archiver as archivers
+from manylabel_service.online.history.reader import HistoryReader
+from manylabel_service.online.history.receipts import Receipt
+from manylabel_service.online.history.segment import decode as decode_segment
+from manylabel_service.online.replica import Replica
+from manylabel_service.online.spec.params import PARAMS
+from manylabel_service.online.state.apply import ApplyBatch, LogEntry
+from manylabel_service.online.state.log_entries import Relabel, StreamPart, Update, decode, encode
+from manylabel_service.online.state.model import OnlineModel
+from manylabel_service.storage import START, Address, Entry, blob_bytes
+from manylabel_service.storage.redis import RedisStore
+
+REF = "customer-4711"
+REFS = Selection(refs=frozenset([REF]))
+
+small_segments = histories.small_segments
+
+
+async def forgotten(registry: Any, selection: Selection = REFS, name: str = "m") -> Receipt:
+    """Have examples forgotten; return the receipt once it is done."""
+    begun = await registry.forgetter.begin(await registry.get(name), selection, "key-1")
+    receipt = await ended(registry, begun.id, name)
+    assert (receipt.status, receipt.error) == ("done", None)
+    return receipt
+
+
+async def ended(registry: Any, id: str, name: str = "m") -> Receipt:
+    found: list[Receipt] = []
+
+    async def is_over() -> bool:
+        found[:] = [await registry.forgetter.receipt(name, id)]
+        return found[0].status != "running"
+
+    await eventually_async(is_over)
+    return found[0]
+
+
+def never_seen(spec: Any, entries: Sequence[Entry], selection: Selection = REFS) -> dict[str, OnlineModel]:
+    """Fold a log without some examples, and without what was refused with them; return the state at each position."""
+    saw, never = OnlineModel(spec), OnlineModel(spec)
+    seen, states = {START: saw.to_bytes()}, {START: never.to_bytes()}
+    for entry in entries:
+        change = decode(entry.payload)
+        refused = isinstance(_fold(saw, LogEntry(entry.position, change), seen), Exception)
+        if isinstance(change, Update):
+            change = change.without(selection.of(entry, change))
+        if refused or (isinstance(change, Update) and not change.examples):
+            never.position = entry.position
+        else:
+            _fold(never, LogEntry(entry.position, change), states)
+        seen[entry.position], states[entry.position] = saw.to_bytes(), never.to_bytes()
+    return {position: OnlineModel.from_bytes(state) for position, state in states.items()}
+
+
+def _fold(model: OnlineModel, entry: LogEntry, states: dict[str, bytes]) -> Any:
+    batch = ApplyBatch(model, [entry])
+    while batch.step(100):
+        if batch.needed_snapshot is not None:
+            batch.roll_back(OnlineModel.from_bytes(states[batch.needed_snapshot]))
+    return batch.outcomes[0].answer
+
+
+@pytest.fixture
+def some_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A fifth of the examples have the reference."""
+    plain = histories.example
+
+    def example(rng: random.Random) -> Example:
+        made = plain(rng)
+        return made._replace(ref=REF if rng.random() < 0.2 else "other" if rng.random() < 0.2 else None)
+
+    monkeypatch.setattr(histories, "example", example)
+
+
+@pytest.mark.usefixtures("some_named")
+@pytest.mark.parametrize("algorithm", sorted(PARAMS))
+async def test_the_state_is_that_of_a_model_that_never_saw_them(any_fleet: Any, algorithm: str) -> None:
+    """With labels of predictions in parts, labels renamed, retired, paused, described and grouped, and rollbacks."""
+    rng = random.Random(algorithm)
+    n_registries = 1 if any_fleet.server is None else 2
+    registry, *others = await any_fleet.start_several(n_registries, **SMALL)
+    replica = await registry.create(any_fleet.spec(algorithm=algorithm, window=20))
+    for other in others:
+        await other.get("m")
+    await lived(replica, rng, 120)
+    entries = await entries_of(replica)
+    expected = never_seen(replica.spec, entries)
+    receipt = await forgotten(registry)
+    assert receipt.examples > 20
+    assert (receipt.since, receipt.position) == (START, entries[-1].position)
+    state = await any_fleet.agreed()
+    assert state == expected[entries[-1].position].to_bytes()
+    assert receipt.checksum_after == expected[entries[-1].position].checksum()
+    replica = await registry.get("m")
+    assert isinstance(replica, Replica)
+    amended = await entries_of(replica)
+    assert [(each.position, each.time_ms) for each in amended] == [(each.position, each.time_ms) for each in entries]
+    assert not [ref for ref in refs_of(amended) if ref == REF]
+    assert refs_of(amended) == [ref for ref in refs_of(entries) if ref != REF] or receipt.examples
+    catalogue = await HistoryReader(replica.record, any_fleet.store(registry)).catalogue()
+    assert len(catalogue.segments) > 3
+    for position in rng.sample(list(expected), 12):
+        assert (await replica.state_at(position)).to_bytes() == expected[position].to_bytes()
+    verified = await replica.verify()
+    assert (verified.equal, verified.states > 3) == (True, True)
+    # It goes on, with rollbacks to before and after what was forgotten, as the other would.
+    await lived(replica, rng, 40)
+    entries = await entries_of(replica)
+    state = await any_fleet.agreed()
+    assert state == never_seen(replica.spec, entries, Selection())[entries[-1].position].to_bytes()
+    await any_fleet.stop(registry)
+    again = await (await any_fleet.start(**SMALL)).get("m")
+    assert again.model.to_bytes() == state
+
+
+def refs_of(entries: Sequence[Entry]) -> list[str | None]:
+    updates = [change for change in map(decode, (entry.payload for entry in entries)) if isinstance(change, Update)]
+    return [example.ref for update in updates for example in update.examples]
+
+
+def features_of(replica: Replica) -> str:
+    return "".join(name for name in "abc" if name in replica.model.features.names)
+
+
+def named(ref: str | None = None, label: str = "x", **values: float) -> Example:
+    x = Features(tuple(values), None, np.array(list(values.values()), dtype=np.float32))
+    return Example(x, Labels.all_of([label]), ref=ref)
+
+
+async def test_of_a_batch_only_the_named_examples_go_and_by_position_all(any_fleet: Any) -> None:
+    registry = await any_fleet.start()
+    replica = await registry.create(any_fleet.spec())
+    first = await replica.update([named(a=1), named(REF, "y", b=1), named(a=2)])
+    second = await replica.update([named(REF, "z", c=1), named(a=2)])
+    third = await replica.update([named(a=3)])
+    expected = never_seen(replica.spec, await entries_of(replica))
+    receipt = await forgotten(registry)
+    assert (receipt.entries, receipt.examples, receipt.first, receipt.key_id) == (2, 2, first.position, "key-1")
+    replica = await registry.get("m")
+    assert replica.model.to_bytes() == expected[third.position].to_bytes()
+    assert list(replica.model.labels.names) == ["x"]
+    assert features_of(replica) == "a"
+    selection = Selection(positions=frozenset([second.position]))
+    expected = never_seen(replica.spec, await entries_of(replica), selection)
+    assert (await forgotten(registry, selection)).examples == 1
+    assert (await registry.get("m")).model.to_bytes() == expected[third.position].to_bytes()
+    none = await forgotten(registry)
+    assert (none.entries, none.examples, none.position) == (0, 0, None)
+
+
+async def test_what_was_refused_stays_unlearnt(any_fleet: Any) -> None:
+    """The first example sets the length of vectors, so another was refused; a label had a name, so a renaming was."""
+    registry = await any_fleet.start()
+    replica = await registry.create(any_fleet.spec())
+    record = replica.record
+    store = any_fleet.store(registry)
+
+    def dense(n: int, ref: str | None = None) -> Example:
+        return Example(Features(None, None, np.ones(n, dtype=np.float32)), Labels.all_of(["p"]), ref=ref)
+
+    await replica.update([dense(3, REF)])
+    # What other servers let in, when the model was not yet as it was when these were applied.
+    refused = Update((dense(5),), "log"), Relabel("p", "p", "log"), Update((dense(4),), "log")
+    await store.logs.append(record, [encode(each) for each in refused], replica.position, "log")
+    replica.poll()
+    await replica.sync()
+    assert replica.model.updates == 1
+    assert (await forgotten(registry)).examples == 1
+    replica = await registry.get("m")
+    assert (replica.model.updates, len(replica.model.features), len(replica.model.labels)) == (0, 0, 0)
+    await replica.update([dense(7)])
+    assert replica.model.updates == 1
+
+
+async def test_a_retry_teaches_nothing(any_fleet: Any) -> None:
+    registry = await any_fleet.start()
+    replica = await registry.create(any_fleet.spec())
+    key, other = IdempotencyKey("k", b"d" * 16), IdempotencyKey("k2", b"e" * 16)
+    await replica.update([named(REF, a=1)], key=key)
+    await replica.update([named(REF, a=1), named(b=1)], key=other, want_predictions=True)
+    part = StreamPart("s", (1, 2))
+    await replica.update([named(a=2), named(REF, c=1)], stream=part)
+    await forgotten(registry)
+    replica = await registry.get("m")
+    assert (replica.model.updates, features_of(replica)) == (2, "ab")
+    state = replica.model.to_bytes()
+    for each, examples in ((key, [named(REF, a=1)]), (other, [named(REF, a=1), named(b=1)])):
+        assert (await replica.update(examples, key=each)).replayed
+    again = await replica.update([named(a=2), named(REF, c=1)], stream=part)
+    assert (again.replayed, again.skipped, replica.model.updates) == (True, 2, 2)
+    assert features_of(replica) == "ab"
+    assert len(state) == len(replica.model.to_bytes())
+
+
+async def test_labels_of_a_prediction_go_with_it_and_others_stay(any_fleet: Any) -> None:
+    registry = await any_fleet.start()
+    replica = await registry.create(any_fleet.spec())
+    await replica.update([named(a=1)])
+    ids = [ulid.make(now_ms(), bytes([n]) * ulid.N_RANDOM_BYTES) for n in range(3)]
+    xs = [named(**{name: 1.0}).x for name in "abc"]
+    predictions = (await replica.predict(xs)).predictions
+    await replica.keep(ids, xs, predictions)
+    kept = await replica.kept(ids[:1], [Labels.all_of(["x"])])
+    partial = Labels(("x",), np.array([1], dtype=np.int8), complete=False)
+    await replica.update(
+        [Example(xs[0], partial, ref=REF)], prediction_ids=ids[:1], served=[one.scores for one in kept]
+    )
+    receipt = await forgotten(registry)
+    assert receipt.predictions == 1
+    replica = await registry.get("m")
+    with pytest.raises(PredictionNotFound):
+        await replica.kept(ids[:1], [Labels.all_of(["y"])])
+    left = await replica.kept(ids[1:], [Labels.all_of(["y"])] * 2)
+    assert [one.x.names for one in left] == [("b",), ("c",)]
+
+
+async def test_one_at_a_time(any_fleet: Any) -> None:
+    registry = await any_fleet.start()
+    replica = await registry.create(any_fleet.spec())
+    await replica.update([named(REF, a=1)])
+    first = await registry.forgetter.begin(replica, REFS, None)
+    with pytest.raises(ForgetRunning):
+        await registry.forgetter.begin(replica, REFS, None)
+    assert (await ended(registry, first.id)).status == "done"
+
+
+@pytest.mark.usefixtures("some_named")
+@pytest.mark.parametrize(
+    "step", ["find", "stage", "build", "carry", "copy_predictions", "finish", "replace", "purge", "erased"]
+)
+async def test_a_kill_at_any_step_leaves_one_or_the_other(
+    any_fleet: Any, step: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The process dies just after a step; another, or the next, ends what it began."""
+    monkeypatch.setattr(membership, "EXPIRY_SECONDS", 1.0)
+    monkeypatch.setattr(membership, "HEARTBEAT_SECONDS", 0.2)
+    monkeypatch.setattr(forgetting, "POLL_SECONDS", 0.2)
+    rng = random.Random(step)
+    registry = await any_fleet.start(**SMALL)
+    replica = await registry.create(any_fleet.spec(window=20))
+    await lived(replica, rng, 60)
+    before, entries = replica.model.to_bytes(), await entries_of(replica)
+    expected = never_seen(replica.spec, entries)[entries[-1].position].to_bytes()
+    reached = asyncio.Event()
+    hang = asyncio.Event()
+
+    def hanging(call: Any) -> Any:
+        async def wrapped(*args: Any, **kwargs: Any) -> Any:
+            result = await call(*args, **kwargs)
+            reached.set()
+            await hang.wait()
+            return result
+
+        return wrapped
+
+    store = any_fleet.store(registry)
+    if step == "replace":
+        monkeypatch.setattr(store.models, "replace", hanging(store.models.replace))
+    elif step == "erased":
+        monkeypatch.setattr(store, "erased", hanging(store.erased))
+    elif step == "purge":
+        monkeypatch.setattr(forgetting.CatalogueStore, "delete_all", hanging(forgetting.CatalogueStore.delete_all))
+    else:
+        monkeypatch.setattr(Rewriter, step, hanging(getattr(Rewriter, step)))
+    receipt = await registry.forgetter.begin(replica, REFS, None)
+    await reached.wait()
+    monkeypatch.undo()
+    monkeypatch.setattr(membership, "EXPIRY_SECONDS", 1.0)
+    monkeypatch.setattr(membership, "HEARTBEAT_SECONDS", 0.2)
+    monkeypatch.setattr(forgetting, "POLL_SECONDS", 0.2)
+    monkeypatch.setattr(forgetting.Forgetter, "recover", _never)
+    for task in registry.forgetter._tasks.values():
+        task.cancel()
+    await any_fleet.kill(registry)
+    monkeypatch.undo()
+    again = await any_fleet.start(**SMALL)
+    receipt = await ended(again, receipt.id)
+    switched = step in ("replace", "purge", "erased")
+    assert receipt.status == ("done" if switched else "failed")
+    replica = await again.get("m")
+    assert replica.model.to_bytes() == (expected if switched else before)
+    await replica.update([named(None, "fresh", a=1)])
+    store = any_fleet.store(again)
+    await store.erased()
+    assert {key.split("/")[1] for key in await store.blobs.keys("history/")} <= {str(replica.record.incarnation)}
+    if not switched:
+        await forgotten(again)
+        assert REF not in refs_of(await entries_of(await again.get("m")))
+
+
+async def _never(*args: Any) -> None:
+    await asyncio.Event().wait()
+
+
+async def test_updates_during_it_are_all_in_the_new_state(any_fleet: Any) -> None:
+    registry = await any_fleet.start(**SMALL)
+    replica = await registry.create(any_fleet.spec())
+    for n in range(50):
+        await replica.update([named(REF if n % 5 == 0 else None, f"l{n % 3}", a=n % 4, b=1)])
+    stop, sent = asyncio.Event(), 0
+
+    async def load() -> None:
+        nonlocal sent
+        while not stop.is_set():
+            example = named(None, f"l{sent % 3}", a=sent % 4, c=2)
+            await registry.ask(await registry.get("m"), lambda replica, one=example: replica.update([one]))
+            sent += 1
+
+    tasks = [asyncio.create_task(load()) for _ in range(4)]
+    await eventually_async(lambda: sent > 20)
+    receipt = await forgotten(registry)
+    at_end = sent
+    await eventually_async(lambda: sent > at_end + 20)
+    stop.set()
+    await asyncio.gather(*tasks)
+    assert receipt.examples == 10
+    replica = await registry.get("m")
+    assert replica.model.updates == 40 + sent
+    entries = await entries_of(replica)
+    assert replica.model.to_bytes() == never_seen(replica.spec, entries, Selection())[entries[-1].position].to_bytes()
+
+
+MARKER = random.Random(7).randbytes(32)
+
+
+@pytest.fixture
+def short_segments(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(archivers, "SEGMENT_BYTES", 500)
+
+
+async def marked(registry: Any, fleet: Any) -> None:
+    """A model in whose log, snapshots, states, segments and predictions the marker is."""
+    replica = await registry.create(fleet.spec())
+    values = np.frombuffer(MARKER, dtype="<f4")
+    values = np.where(np.isfinite(values), values, 1).astype("<f4")
+    assert values.tobytes() == MARKER
+    x = Features((MARKER.hex(), *"bcdefgh"), None, values)
+    for n in range(60):
+        await replica.update([named(a=n % 5, b=1)])
+        if n % 20 == 3:
+            await replica.update([Example(x, Labels.all_of([MARKER.hex()[:40]]), ref=REF)])
+        if n % 10 == 5:
+            await replica.take_snapshot()
+    id = ulid.make(now_ms(), bytes(ulid.N_RANDOM_BYTES))
+    await replica.keep([id], [x], (await replica.predict([x])).predictions)
+    kept = await replica.kept([id], [Labels.all_of(["x"])])
+    await replica.update([Example(x, Labels.all_of(["x"]), ref=REF)], prediction_ids=[id], served=[kept[0].scores])
+    await replica.take_snapshot()
+
+
+def traces(data: bytes) -> bool:
+    return MARKER in data or MARKER.hex().encode() in data or MARKER.hex()[:40].encode() in data or REF.encode() in data
+
+
+async def in_segments(registry: Any, fleet: Any) -> list[str]:
+    """Blobs of the history that have the marker, uncompressed."""
+    store, found = fleet.store(registry), []
+    for key in await store.blobs.keys("history/"):
+        data = await blob_bytes(store.blobs, key)
+        if data.startswith(b"MLSEG1"):
+            data = b"".join(entry.payload for entry in decode_segment(data)[1])
+        if traces(data):
+            found.append(key)
+    return found
+
+
+@pytest.mark.usefixtures("short_segments")
+async def test_redis_has_no_trace(new_redis: Any, quick: None) -> None:
+    """The append-only file has all keys, uncompressed, once it was rewritten; before that, all that ever was."""
+    server = new_redis(options={"aof-use-rdb-preamble": "no", "appendfsync": "always"}).start()
+    fleet = Fleet(lambda: RedisStore(Address.parse(server.url)), server)
+    registry = await fleet.start(**SMALL)
+    await marked(registry, fleet)
+
+    def in_files() -> list[Path]:
+        return [path for path in server.directory.rglob("*aof*") if path.is_file() and traces(path.read_bytes())]
+
+    assert in_files()
+    assert await in_segments(registry, fleet)
+    receipt = await forgotten(registry)
+    assert (receipt.examples, "BGREWRITEAOF" in str(receipt.beyond_reach)) == (4, True)
+    assert await in_segments(registry, fleet) == []
+    assert in_files()
+    tell_redis(server.port, "BGREWRITEAOF")
+    await eventually_async(lambda: not in_files())
+    await fleet.end()
+
+
+@pytest.mark.usefixtures("short_segments")
+async def test_no_file_has_a_trace(lone_fleet: Any, tmp_path: Path) -> None:
+    registry = await lone_fleet.start(**SMALL)
+    await marked(registry, lone_fleet)
+
+    def in_files() -> list[Path]:
+        return [path for path in tmp_path.rglob("*") if path.is_file() and traces(path.read_bytes())]
+
+    assert len(in_files()) >= 2
+    assert await in_segments(registry, lone_fleet)
+    assert (await forgotten(registry)).examples == 4
+    assert in_files() == []
+    assert await in_segments(registry, lone_fleet) == []
