@@ -73,8 +73,8 @@ def test_the_client_loads_the_light_part_only() -> None:
     [
         (["serve"], "server"),
         (["worker"], "server"),
-        (["export", "a.zip"], "server"),
-        (["import", "a.zip"], "server"),
+        (["backup", "--to", "file:///a"], "server"),
+        (["restore", "--from", "file:///a"], "server"),
         (["keys", "init"], "server"),
         (["demo"], "server,river"),
         (["mcp"], "mcp"),
