@@ -254,7 +254,7 @@ def test_a_declared_set_of_labels_and_features_is_closed(
     assert client.get(closed).json()["updates"] == 0
 
 
-ITEM = "x, y, weight, source"
+ITEM = "x, y, weight, source, ref"
 SPEC = {"name": "b", "algorithm": "falt"}
 
 
