@@ -66,7 +66,7 @@ class LSAMML(ViewModel):
 
     Predictions need no labels and any of the views: a row's representation is the best one for the views it has. If
     rows of `fit` lack views, it is the one to be expected from the views it has, by the covariance of representations
-    and the noise of each view (with `refit`; Eqs. (47) to (49) of docs/mathematics.md): rows with different views then
+    and the noise of each view (with `refit`; Eqs. (46) to (48) of docs/mathematics.md): rows with different views then
     agree.
 
     Parameters

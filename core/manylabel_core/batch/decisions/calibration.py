@@ -7,7 +7,7 @@ first; a small penalty then keeps the pair of each label near it, so that rare l
 
 for scores divided by their standard deviation, v_i the weight of row i.
 
-See Eq. (46) of docs/mathematics.md.
+See Eq. (45) of docs/mathematics.md.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ found among all of them.
 Label by label, the highest micro-F1 is found by Dinkelbach's iteration (Management Science, 1967): for a value F, each
 label on its own takes the cut of most `2 hits - F predicted`; F becomes what these cuts reach, until it rises no more.
 
-See Eqs. (44) and (45) of docs/mathematics.md.
+See Eqs. (43) and (44) of docs/mathematics.md.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """How representations vary, and how noisy each view is: a factor analysis of rows that may lack views.
 
 Objective (8) prices all directions of a representation alike, so one view says little of the others. By the covariance
-of representations, that of a row that lacks views is what is to be expected from the views it has. See Eqs. (47) to
-(49) of docs/mathematics.md.
+of representations, that of a row that lacks views is what is to be expected from the views it has. See Eqs. (46) to
+(48) of docs/mathematics.md.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Ridge regression of labels whose penalty is chosen by leave-one-out, in closed form.
 
-See Eqs. (41) to (43) of docs/mathematics.md.
+See Eqs. (40) to (42) of docs/mathematics.md.
 """
 
 from __future__ import annotations
