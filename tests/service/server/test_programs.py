@@ -27,6 +27,8 @@ MODULES = {
     ("keys", "init"): "manylabel_service.access",
 }
 PROGRAMS = [" ".join(words) for words in MODULES]
+ARGUMENTS = {"restore": ["--from", "file:///archive"]}
+"""What a program needs beside settings."""
 
 
 def run(program: str, *arguments: str) -> "subprocess.CompletedProcess[str]":
@@ -79,11 +81,12 @@ def test_all_files_of_a_server_and_of_its_archives_are_private(tmp_path: Path) -
     assert {"audit.jsonl", "lock", "manylabel.sqlite3", "manylabel.sqlite3-wal", "snapshots", "blobs"} <= found.keys()
     assert any(name.startswith("jobs/task-") and name.endswith(".json") for name in found)
     assert open_to_others(found) == {}
-    for name in ("folder", "file.zip"):
-        with open_umask():
-            done = run("export", "--data-dir", str(data), str(tmp_path / name))
-        assert (done.returncode, done.stderr) == (0, "")
-        assert open_to_others(modes(tmp_path / name)) == {}
+    with open_umask():
+        done = run("backup", "--data-dir", str(data), "--to", (tmp_path / "archive").as_uri())
+    assert (done.returncode, done.stderr) == (0, "")
+    archived = modes(tmp_path / "archive")
+    assert archived
+    assert open_to_others(archived) == {}
 
 
 def refused(
@@ -107,8 +110,7 @@ def refused(
 def test_wrong_usage_is_one_line_with_the_nearest_option(
     program: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    place = ["a.zip"] if program in ("export", "import") else []
-    line = refused(program, [*place, "--data-dirr", "x"], monkeypatch, capsys)
+    line = refused(program, [*ARGUMENTS.get(program, ()), "--data-dirr", "x"], monkeypatch, capsys)
     assert "--data-dir?" in line
     assert f"manylabel {program} --help" in line
 
@@ -130,20 +132,19 @@ def test_a_variable_that_is_no_setting_is_refused_with_the_nearest(
     monkeypatch.setenv(variable, "secret")
     for known in ("MANYLABEL_URL", "MANYLABEL_API_KEY", "MANYLABEL_API_KEY_FILE", "MANYLABEL_TEST_BROWSER"):
         monkeypatch.setenv(known, "x")
-    line = refused(program, ["a.zip"] if program in ("export", "import") else [], monkeypatch, capsys)
+    line = refused(program, [*ARGUMENTS.get(program, ())], monkeypatch, capsys)
     assert f"{variable}: " in line
     assert nearest in line
     assert "secret" not in line
 
 
-def test_a_flag_and_its_value_may_stand_before_the_archive(tmp_path: Path) -> None:
-    data, archive, other = (str(tmp_path / name) for name in ("data", "out.zip", "other"))
-    assert run("keys init", "--data-dir", data).returncode == 0
-    for program, place in (("export", data), ("import", other)):
-        done = run(program, "--data-dir", place, archive)
+def test_flags_of_a_server_may_stand_before_the_address_of_an_archive(tmp_path: Path) -> None:
+    data, other, archive = tmp_path / "data", tmp_path / "other", (tmp_path / "archive").as_uri()
+    assert run("keys init", "--data-dir", str(data)).returncode == 0
+    for program, place, option in (("backup", data, "--to"), ("restore", other, "--from")):
+        done = run(program, "--data-dir", str(place), option, archive)
         assert (done.returncode, done.stderr) == (0, "")
-        assert (Path(place) / "manylabel.sqlite3").is_file()
-    assert Path(archive).is_file()
+        assert (place / "manylabel.sqlite3").is_file()
 
 
 @for_each("joined", [True, False])
