@@ -48,7 +48,9 @@ def on_a_cluster(request: pytest.FixtureRequest, place: Path) -> StoreUnderTest:
 
 def _at(url: str) -> StoreUnderTest:
     address = Address.parse(url)
-    return StoreUnderTest(lambda: RedisStore(address), lambda: _n_keys(address, "ml:{blobs}:*"), True)
+    return StoreUnderTest(
+        lambda: RedisStore(address, timeout_seconds=60.0), lambda: _n_keys(address, "ml:{blobs}:*"), True
+    )
 
 
 STORES: dict[str, Callable[[pytest.FixtureRequest, Path], StoreUnderTest]] = {

@@ -170,7 +170,7 @@ def updates(draw: st.DrawFn) -> Update:
         draw(keys),
         want_predictions,
         told,
-        draw(st.none() | st.builds(StreamPart, st.sampled_from("st"), lines)),
+        draw(st.none() | st.builds(StreamPart, st.sampled_from("st"), lines, st.none() | st.integers(9, 12))),
         want_probabilities=want_predictions and draw(st.booleans()),
         served=None if told is None else tuple(draw(scores) for _ in told),
     )

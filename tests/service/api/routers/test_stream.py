@@ -326,7 +326,10 @@ def test_the_first_refused_line_ends_a_stream_that_is_to_stop(
     items, query = [*examples(20), b"[]", *examples(20), b"{}"], f"?answers={answered}&stop=true"
     given = stream(items, "s", query)
     last = given[-2] if answered == "errors" else given[-1]
-    assert (last["line"], last["error"]["errors"][0]["detail"]) == (21, "must be an object with x, y, weight, source, ref")
+    assert (last["line"], last["error"]["errors"][0]["detail"]) == (
+        21,
+        "must be an object with x, y, weight, source, ref",
+    )
     assert client.get(model).json()["updates"] == 20
     if answered == "errors":
         assert (given[-1]["learnt"], given[-1]["next"], len(given)) == (20, 21, 2)

@@ -65,6 +65,7 @@ def updates(draw: st.DrawFn) -> Update:
     kept = draw(st.none() | ids.map(tuple))
     scores = hnp.arrays(np.float64, st.integers(0, 3), elements=st.floats(allow_infinity=False))
     lines = st.lists(st.integers(1, 2**63 - 1), min_size=size, max_size=size, unique=True)
+    through = st.none() | st.just(2**63 - 1)
     return Update(
         tuple(examples),
         draw(durabilities),
@@ -72,7 +73,7 @@ def updates(draw: st.DrawFn) -> Update:
         want_predictions=want_predictions,
         want_probabilities=want_predictions and draw(st.booleans()),
         prediction_ids=kept,
-        stream=draw(st.none() | st.builds(StreamPart, st.text(), lines.map(sorted).map(tuple))),
+        stream=draw(st.none() | st.builds(StreamPart, st.text(), lines.map(sorted).map(tuple), through)),
         served=None if kept is None else tuple(draw(scores) for _ in kept),
     )
 
