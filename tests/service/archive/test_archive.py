@@ -9,6 +9,8 @@ from typing import Any, TypeVar
 
 import pytest
 from tests.service.fleet import Fleet
+from tests.service.online.forgetting.test_forgetting import forgotten
+from tests.service.online.history.test_history import entries_of
 from tests.service.stores import STORES
 
 from manylabel_service.access.key import new_key
@@ -23,6 +25,7 @@ from manylabel_service.errors import ModelExists, PositionNotFound, StoreUnusabl
 from manylabel_service.hosting.examples import Labels
 from manylabel_service.idempotency import IdempotencyKey
 from manylabel_service.models.registry import Registry
+from manylabel_service.online.forgetting.rewriter import Selection
 from manylabel_service.online.history import archiver as archivers
 from manylabel_service.online.history.reader import HistoryReader
 from manylabel_service.online.replica import Replica
@@ -48,6 +51,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(archivers, "SEGMENT_BYTES", 500)
     monkeypatch.setattr(archivers, "STATE_EXAMPLES", 10)
     monkeypatch.setattr(archivers, "STATE_SHARE", 0)
+    monkeypatch.setattr(restoring, "SEGMENT_BYTES", 500)
     monkeypatch.setattr(restoring, "EXPIRY_SECONDS", 0.1)
 
 
@@ -166,6 +170,36 @@ async def test_a_restored_model_goes_on_bit_for_bit(
         assert entries
         past = await PastStates(copy.record, other.store).at(await reader.find(old))
         assert past.to_bytes() == origin.states[old]
+    await other.fleet.end()
+
+
+@pytest.mark.parametrize(("source", "target"), KINDS)
+async def test_a_restored_model_forgets_what_is_before_a_rollback(
+    source: str, target: str, place: FilePlace, new_store: Callable[[str], Callable[[], Store]]
+) -> None:
+    """The state that the rollback went back to is not restored, and has to be computed from the new history."""
+    origin = await begun(new_store(source), place)
+    await origin.registry.create(Fleet.spec())
+    await origin.learn(12)
+    replica = await origin.replica()
+    await replica.rollback(list(origin.states)[5])
+    for n in range(3):
+        await learn(replica, origin.rng, 20, f"later-{n}")
+        await origin.shipper.ship()
+    await origin.fleet.end()
+    make = new_store(target)
+    store = await opened(make)
+    await restore(place, store, Settings())
+    await store.close()
+    other = await begun(make, place)
+    assert len((await HistoryReader((await other.replica()).record, other.store).catalogue()).segments) > 1
+    for old in list(origin.states)[2:4]:
+        entries = await entries_of(await other.replica())
+        receipt = await forgotten(other.registry, Selection(positions=frozenset([old])))
+        assert receipt.examples == 1
+        left = await entries_of(await other.replica())
+        assert [entry.position for entry in left] == [entry.position for entry in entries]
+        await learn(await other.replica(), origin.rng, 3, f"after-{old}")
     await other.fleet.end()
 
 

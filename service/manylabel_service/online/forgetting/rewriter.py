@@ -123,7 +123,7 @@ class Rewriter:
             await self._store.logs.read(self._record, START, 1)
         except LogTrimmed as error:
             begin = error.trimmed
-        self._adopted = max(self._found.through, begin, key=position_key)
+        self._begins = self._adopted = max(self._found.through, begin, key=position_key)
         self.successor = await self._store.models.stage(self._record, self._adopted)
         self._new_catalogue = CatalogueStore(self.successor, self._store)
         return self.successor
@@ -141,6 +141,10 @@ class Rewriter:
         await self._carry_early()
         for segment in self._found.segments:
             await self._rewrite(segment)
+        moved_to = self._found.moved_to
+        await self._new_catalogue.change(lambda catalogue: catalogue.model_copy(update={"moved_to": moved_to}))
+        if moved_to is not None:
+            self._old.position = self._new.position = moved_to
         await self.catch_up()
 
     async def catch_up(self) -> None:
@@ -202,7 +206,11 @@ class Rewriter:
             id, size_bytes = await self._new_catalogue.put_blob(pieces_of(data))
             raw_bytes = sum(len(entry.payload) for entry in amended)
             new = segment._replace(id=id, size_bytes=size_bytes, raw_bytes=raw_bytes)
-        await self._new_catalogue.change(lambda catalogue: catalogue.with_segment(new))
+        # Until the last segment is there, the log continues after this one, so that rollbacks find their targets.
+        moved_to = self._begins
+        await self._new_catalogue.change(
+            lambda catalogue: catalogue.with_segment(new).model_copy(update={"moved_to": moved_to})
+        )
         if self._is_later(segment.through):
             await self._fold_new(amended)
 

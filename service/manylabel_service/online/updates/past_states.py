@@ -81,8 +81,14 @@ class PastStates:
             A part of the history between an earlier state and the position cannot be read.
         ReleaseTooOld, UnreadableEntry, DocumentDamaged, StorageUnavailable, ModelGone, ModelDamaged
         """
-        begin = await HistoryReader(self._record, self._store).begin()
-        for at, id in await self._stored_before(position, begin):
+        reader = HistoryReader(self._record, self._store)
+        begin, catalogue = await reader.begin(), await reader.catalogue()
+        stored = await self._stored_before(position, begin)
+        if position == catalogue.moved_to and catalogue.segments and position not in dict(stored):
+            model = await self.at(catalogue.segments[-1].through)
+            model.position = position
+            return model
+        for at, id in stored:
             try:
                 model = await (self._snapshots.load(at) if id is None else self._load(at, id))
             except (DamagedState, *LOST) as error:
