@@ -173,13 +173,15 @@ class Registry:
     async def stop(self) -> None:
         """Finish pending requests, then take last snapshots one after the other, each as large as its model."""
         self.ready = False
+        for replica in self.resident():
+            replica.stop_changes()
         await self.forgetter.stop()
         await self._loader.cancel()
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         for replica in self.resident():
-            replica.stop_changes()
+            replica.stop_changes()  # also those that were loaded meanwhile
         for replica in self.resident():
             try:
                 await replica.stop()

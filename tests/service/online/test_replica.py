@@ -505,16 +505,18 @@ class TestModels:
         async with hosting() as registry:
             assert (await registry.get("m")).model.updates == 1  # it was logged: a sound fold learns it
 
-    async def test_nothing_is_accepted_while_stopping(self, hosting: Hosting) -> None:
+    async def test_nothing_is_accepted_while_stopping(self, hosting: Hosting, monkeypatch: pytest.MonkeyPatch) -> None:
         async with hosting() as registry:
-            replica = await registry.create(spec())
+            replica, others_stopped = await registry.create(spec()), asyncio.Event()
+            monkeypatch.setattr(registry.forgetter, "stop", others_stopped.wait)
             store_of(registry).appends.clear()
             update = asyncio.create_task(replica.update([example(0)]))
             await eventually_async(lambda: replica.queue.examples == 1)
             stopping = asyncio.create_task(registry.stop())
             await eventually_async(lambda: not registry.ready)
             with pytest.raises(NotReady):
-                await replica.update([example(1)])
+                await asyncio.wait_for(replica.update([example(1)]), 60)
+            others_stopped.set()
             store_of(registry).appends.set()
             await stopping
             assert (await update).updates == 1
