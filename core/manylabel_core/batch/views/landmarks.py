@@ -16,8 +16,6 @@ from manylabel_core.mercer import Kernel, gram, squared_distances
 LEAST = 1e-8
 """Directions between landmarks whose eigenvalue is this share of the largest one are rounding, or as good as."""
 
-VIEW_KERNELS = ("linear", "rbf")
-
 
 class LandmarkMap(NamedTuple):
     """Nyström feature map `k(x, landmarks) root`, root being the inverse root of the landmarks' Gram matrix.
