@@ -7,7 +7,6 @@ the service, the OpenAPI description, the form of the web UI and the options of 
 from __future__ import annotations
 
 import dataclasses
-import math
 import textwrap
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -35,11 +34,9 @@ class Number:
 
     def allows(self, value: Any) -> bool:
         """Return whether a value is a number of the range."""
-        if self.integer and not isinstance(value, Integral):
-            return False
-        finite = is_finite(value) or (isinstance(value, Integral) and not isinstance(value, bool))
+        right = isinstance(value, Integral) and not isinstance(value, bool) if self.integer else is_finite(value)
         return (
-            finite
+            right
             and (self.least is None or value >= self.least)
             and (self.above is None or value > self.above)
             and (self.most is None or value <= self.most)
@@ -47,9 +44,16 @@ class Number:
         )
 
     def __str__(self) -> str:
-        low = f"[{_bound(self.least)}" if self.least is not None else f"({_bound(self.above)}"
-        high = f"{_bound(self.most)}]" if self.most is not None else f"{_bound(self.below)})"
-        return f"{'an integer' if self.integer else 'a number'} in {low}, {high}"
+        kind = "an integer" if self.integer else "a number"
+        if self.least is not None and self.most is None and self.below is None:
+            return f"a finite number of at least {self.least:g}"
+        if self.least is not None:
+            end = f"below {self.below:g}" if self.most is None else _shown(self.most)
+            return f"{kind} from {_shown(self.least)} to {end}"
+        if self.most is None and self.below is None:
+            return f"a finite number above {self.above:g}"
+        end = f"below {self.below:g}" if self.most is None else f"at most {_shown(self.most)}"
+        return f"{kind} above {self.above:g} and {end}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +67,7 @@ class Choice:
         return isinstance(value, str) and value in self.words
 
     def __str__(self) -> str:
-        return " or ".join(map(repr, self.words))
+        return f"one of {', '.join(map(repr, self.words))}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,12 +158,11 @@ class Parameter:
     def check(self, value: Any) -> None:
         """Raise ValueError, with the parameter's name, if the constructor does not accept a value."""
         if not any(kind.allows(value) for kind in self.python):
-            raise ValueError(f"{self.name} must be {self.allowed}, not {shown(value)}")
-
-    @property
-    def allowed(self) -> str:
-        """The values that the constructor accepts, in words."""
-        return " or ".join(map(str, self.python))
+            kinds = [kind for kind in self.python if not isinstance(kind, Null)]
+            if isinstance(value, str):
+                kinds.sort(key=lambda kind: not isinstance(kind, Choice))
+            allowed = " or ".join(map(str, kinds))
+            raise ValueError(f"{self.name} must be {allowed}, not {shown(value)}")
 
 
 def parameter(
@@ -213,7 +216,8 @@ def describe_parameters(learner: type) -> str:
     """Return the section of a docstring on the parameters of a class."""
     lines = []
     for each in parameters(learner):
-        lines.append(f"    {each.name} : {each.allowed}, default={each.default!r}")
+        allowed = " or ".join(map(str, each.python))
+        lines.append(f"    {each.name} : {allowed}, default={each.default!r}".replace("'", '"'))
         lines.append(textwrap.fill(each.description, 120, initial_indent=8 * " ", subsequent_indent=8 * " "))
     return "Parameters\n    ----------\n" + "\n".join(lines)
 
@@ -231,10 +235,5 @@ def declared(learner: Learner) -> Learner:
     return learner
 
 
-def _bound(value: float | None) -> str:
-    if value is None or value == math.inf:
-        return "inf"
-    power = int(value).bit_length() - 1
-    if value > 1000 and value == 2**power:
-        return f"2^{power}"
-    return f"{value:g}" if value != int(value) or value >= 1e9 else str(int(value))
+def _shown(bound: float) -> str:
+    return str(int(bound)) if isinstance(bound, int) or (bound < 1e9 and bound == int(bound)) else f"{bound:g}"

@@ -17,12 +17,14 @@ if TYPE_CHECKING:
 POSITIVE = Number(above=0, most=1e12)
 NOT_NEGATIVE = Number(least=0, most=1e12)
 FINITE = Number(least=-1e6, most=1e6)
-ABOVE_0 = Number(above=0, below=math.inf)
 TOLERANCE = Number(least=1e-10, below=1)
 ITERATIONS = Number(integer=True, least=1, most=1_000_000)
 ROUNDS = Number(integer=True, least=1, most=10_000)
 COUNT = Number(integer=True, least=1, most=10_000)
 ANY_COUNT = Number(integer=True, least=1, most=2**20)
+
+ABOVE_0 = Number(above=0)
+"""Prices in Python, without the upper bound of a server."""
 
 THRESHOLDS = ("f1", "errors", "prevalence", "half")
 """Rules for the thresholds of LSA-MML."""
@@ -99,6 +101,7 @@ class KernelParameters(SharedParameters):
         "scale",
         POSITIVE,
         Choice(("scale", "mean_distance")),
+        python=(ABOVE_0, Choice(("scale", "mean_distance"))),
         text="Coefficient of 'rbf', exp(-gamma |u - v|^2), and of 'poly', (gamma u.v + coef0)^degree. 'scale' is 1 / "
         "(features * variance); 'mean_distance' is 1 / (2 w^2) with w the mean distance of two examples (of a sample "
         "beyond 10,000), the width in the paper of MLRL.",
@@ -127,6 +130,7 @@ class M3LParameters(CachedParameters):
     C: float = parameter(
         1.0,
         POSITIVE,
+        python=(ABOVE_0,),
         text="Price of a unit of hinge loss. The paper's hinge is twice the usual one, so with R = I each label's "
         "machine is scikit-learn's `SVC` or `LinearSVC(loss='hinge')` with C_svm = 2 C.",
     )
@@ -178,6 +182,7 @@ class MLRLParameters(RelationParameters, CachedParameters):
     lam: float = parameter(
         1e-4,
         POSITIVE,
+        python=(ABOVE_0,),
         text="Regularisation, the paper's lambda. The loss is a mean over examples, so that what suits falls with the "
         "number of rows, from 0.1/n to 1/n on the paper's datasets. The paper's grid of 0.01 to 100 fits a loss that "
         "is a sum: divide it by n.",
@@ -188,10 +193,11 @@ class MLRLParameters(RelationParameters, CachedParameters):
 class SSMLRLParameters(RelationParameters):
     """Parameters of SSMLRL."""
 
-    lam1: float = parameter(1e-4, POSITIVE, text="Regularisation, the same as lam of MLRL.")
+    lam1: float = parameter(1e-4, POSITIVE, python=(ABOVE_0,), text="Regularisation, the same as lam of MLRL.")
     lam2: float = parameter(
         1e-6,
         POSITIVE,
+        python=(ABOVE_0,),
         text="Price of the scores of unlabelled examples, a sum over them: what suits falls with their number.",
     )
 
@@ -203,12 +209,14 @@ class PrivilegedParameters(SharedParameters):
     gamma2: float = parameter(
         1.0,
         POSITIVE,
+        python=(ABOVE_0,),
         text="Price of the weights that work on the labels: the larger, the less slack the labels explain.",
     )
     C: float | None = parameter(
         None,
         POSITIVE,
         NULL,
+        python=(ABOVE_0, NULL),
         text="Price of a unit of slack that the other labels explain. None means 3 rho, at which they are mostly idle, "
         "and 0.3 if rho is infinite.",
     )
@@ -216,7 +224,7 @@ class PrivilegedParameters(SharedParameters):
         0.1,
         POSITIVE,
         NULL,
-        python=(POSITIVE, Other("inf", lambda value: isinstance(value, float) and value == math.inf)),
+        python=(ABOVE_0, Other("inf", lambda value: isinstance(value, float) and value == math.inf)),
         text="Price of the slack that the labels do not explain; they are idle where no row misses its margin by more "
         "than C / rho. Search it, the lower the longer the rows (0.1 to 1 for rows of unit length). It may be infinite "
         "(in JSON null): there is no such slack.",
@@ -229,7 +237,7 @@ class PrivilegedParameters(SharedParameters):
     )
     fit_intercept: bool = parameter(True, FLAG, text="Intercept of each label, next to its weights.")
     intercept_scaling: float = parameter(
-        3.16, POSITIVE, text="Scale of the intercepts, B: the larger, the less they cost."
+        3.16, POSITIVE, python=(ABOVE_0,), text="Scale of the intercepts, B: the larger, the less they cost."
     )
     privileged: int | str = parameter(
         "all",
@@ -277,7 +285,9 @@ class PrMLParameters(PrivilegedParameters):
         f"(rounded up, and at most {MAX_SHARE}). Never more than labels or features. With a full rank, the cost of D "
         "and W is sqrt(gamma1) times the nuclear norm of Z.",
     )
-    gamma1: float = parameter(1.0, POSITIVE, text="Price of the weights that join the shared ones to labels.")
+    gamma1: float = parameter(
+        1.0, POSITIVE, python=(ABOVE_0,), text="Price of the weights that join the shared ones to labels."
+    )
     rounds: int = parameter(
         1,
         ROUNDS,
@@ -300,23 +310,32 @@ class LSAMMLParameters(SharedParameters):
         "200, or what is allowed. Columns beyond the rank of the views start at random.",
     )
     r: float = parameter(
-        2.0, Number(above=1, most=1e6), text="Evenness of the weights of views: the larger, the more alike they are."
+        2.0,
+        Number(above=1, most=1e6),
+        python=(Number(above=1),),
+        text="Evenness of the weights of views: the larger, the more alike they are.",
     )
     beta: float = parameter(
         0.1,
         POSITIVE,
+        python=(ABOVE_0,),
         text="Weight of the labels; at 1 they weigh as much as one view. The larger, the more the bases know of the "
         "labels of the rows that they were learnt from, which misleads the `refit`.",
     )
     gamma: float = parameter(
         0.01,
         NOT_NEGATIVE,
+        python=(Number(least=0),),
         text="Weight of the alignment of bases. The sum runs over ordered pairs of views, and HSIC(B, B') = "
         "tr(B'B C B''B' C) / (n_components - 1)^2 with C = I - 11'/n_components, as in the paper's Eq. (6); its update "
         "rules drop the denominator. Between two orthonormal bases it is 1 / (n_components - 1).",
     )
-    ridge: float = parameter(0.5, POSITIVE, text="Price of the representation; rows of a view have a mean |x|^2 of 1.")
-    label_ridge: float = parameter(1.0, POSITIVE, text="Price of the weights of labels, in units of labelled rows.")
+    ridge: float = parameter(
+        0.5, POSITIVE, python=(ABOVE_0,), text="Price of the representation; rows of a view have a mean |x|^2 of 1."
+    )
+    label_ridge: float = parameter(
+        1.0, POSITIVE, python=(ABOVE_0,), text="Price of the weights of labels, in units of labelled rows."
+    )
     view_weights: str = parameter(
         "labels",
         Choice(("labels", "equal")),

@@ -22,7 +22,7 @@ class Measure:
     title : str
         Name for display.
     text : str
-        What it is, as a sentence or noun phrase.
+        Description, a sentence or a noun phrase.
     of_scores : bool
         Whether it looks at scores; the others look at predicted labels.
     lower_is_better : bool

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from numbers import Integral
 from typing import Any, ClassVar
 
 from manylabel_core._mercer import KERNELS
+from manylabel_core.checks import check_count
 from manylabel_core.online.margin import POSITIVE, MarginLearner
 from manylabel_core.online.models.expansion.merge import Merge
 from manylabel_core.online.models.expansion.model import Expansion
@@ -19,13 +21,16 @@ from manylabel_core.online.models.kernel_settings import KernelSettings
 from manylabel_core.online.models.linear.centroid import Centroid
 from manylabel_core.online.models.linear.model import LinearModel
 from manylabel_core.online.models.stack.model import Stack
-from manylabel_core.parameters import NULL, Choice, Number, again, declared, parameter
+from manylabel_core.parameters import NULL, Choice, Number, Other, again, declared, parameter
 
 MAX_BUDGETS = {"merge": 2**31 - 1, "project": 4096, "rff": 16384, "nystroem": 4096}
 """The strategies, and the largest budget of each: "project" and "nystroem" keep its square in memory."""
 
 RBF_ALONE = ("merge", "rff")
 """Strategies for the RBF kernel only: a mixture of two vectors, and a spectrum, are those of this kernel."""
+
+WHOLE = Other("an integer", lambda value: isinstance(value, Integral) and not isinstance(value, bool))
+"""Budgets, whose upper bound the strategy gives."""
 
 GAMMA, STACKED_GAMMA = 1.0, 3.0
 """Coefficients that suit a kernel by itself, and beside linear experts, where it is left what they cannot learn."""
@@ -67,7 +72,7 @@ class KernelLearner(MarginLearner):
         None,
         Number(integer=True, least=1, most=1_000_000),
         NULL,
-        python=(Number(integer=True, least=1, most=max(MAX_BUDGETS.values())), NULL),
+        python=(WHOLE, NULL),
         text="Maximum number of support vectors, or number of features for 'rff' and 'nystroem'; then memory and time "
         "do not grow with the stream. At most 4,096 for 'project' and 'nystroem', which keep its square in memory, and "
         "16,384, even, for 'rff'. None keeps all examples with a loss.",
@@ -100,9 +105,7 @@ class KernelLearner(MarginLearner):
         if self.budget is None:
             if self.strategy is not None or not self._expands:
                 raise ValueError(f"budget must be given with strategy={strategy!r}")
-        elif self.budget > MAX_BUDGETS[strategy]:
-            raise ValueError(f"budget must be at most {MAX_BUDGETS[strategy]} with {strategy=}, not {self.budget}")
-        elif strategy == "rff" and self.budget % 2:
+        elif check_count("budget", self.budget, MAX_BUDGETS[strategy]) % 2 and strategy == "rff":
             raise ValueError(f"budget must be even with strategy='rff', not {self.budget}")
 
     def _resolved_strategy(self) -> str:

@@ -68,7 +68,6 @@ class KernelSALT(KernelLearner, ThresholdingLearner):
         "budget",
         500,
         kinds=(Number(integer=True, least=1, most=1_000_000),),
-        python=(Number(integer=True, least=1, most=16_384),),
         description="Number of kernel features: at most 4,096 for 'nystroem', and 16,384, even, for 'rff'.",
     )
     strategy: str | None = again(

@@ -194,7 +194,8 @@ def test_rows_that_lack_views_do_not_say_what_these_tell():
     np.testing.assert_allclose(found / found[0], expected / expected[0])
     never = {"loud": np.arange(240) < 200}  # of the labelled rows, all but 40
     np.testing.assert_allclose(
-        LSAMML(n_components=20).fit(X | {"loud": np.zeros((240, 1)) + lacks[:, None]}, Y, None, never).view_weights_, 1 / (2 + 1 / 6)
+        LSAMML(n_components=20).fit(X | {"loud": np.zeros((240, 1)) + lacks[:, None]}, Y, None, never).view_weights_,
+        1 / (2 + 1 / 6),
     )
 
 
