@@ -28,20 +28,23 @@ from manylabel_service.errors import (
 )
 from manylabel_service.models.build import build_id
 from manylabel_service.models.membership import Membership
-from manylabel_service.online.forgetting.rewriter import Rewriter, Selection
+from manylabel_service.online.forgetting.rewriter import Rewriter, Rewritten, Selection
 from manylabel_service.online.history.catalogue import CatalogueStore
-from manylabel_service.online.history.receipts import MAX_RECEIPTS, Forgetting, Receipt, ReceiptStore
+from manylabel_service.online.history.receipts import (
+    MAX_LINEAGE,
+    MAX_RECEIPTS,
+    Forgetting,
+    Receipt,
+    ReceiptStore,
+)
 from manylabel_service.online.replica import Replica
 from manylabel_service.online.spec.follow import followers_of
-from manylabel_service.online.spec.release import ClusterVersion
+from manylabel_service.online.spec.release import ClusterVersion, Versions
 from manylabel_service.settings import Settings
-from manylabel_service.storage import ModelMeta, Store
+from manylabel_service.storage import START, ModelMeta, Store
 
 POLL_SECONDS = 2.0
 """Seconds between two looks for receipts whose owners are gone."""
-
-MAX_LINEAGE = 100
-"""Incarnations of a model that are remembered."""
 
 KEPT = (
     "models that were forked from this one, and snapshots that were uploaded elsewhere, keep what they had",
@@ -61,9 +64,38 @@ BEYOND_REACH = {
 }
 """Copies that no server can delete, by whether the store is shared."""
 
-ARCHIVED = "the archive, which keeps what was shipped of the old model: delete the model's older folder there"
+ARCHIVED = "copies of the archive: versions that its bucket keeps, replicas, snapshots of its file system"
+
+ARCHIVED_BEFORE = "what the archive has from before `since`: manylabel restore --without forgets that"
 
 log = structlog.get_logger()
+
+
+async def ended_receipt(
+    receipt: Receipt, rewriter: Rewriter, rewritten: Rewritten, versions: Versions, shared: bool, archived: bool
+) -> Receipt:
+    """Return a receipt with the result of a rewriting.
+
+    Parameters
+    ----------
+    shared, archived : whether the store is shared, and whether there is an archive.
+    """
+    counted = rewriter.counted
+    return receipt.model_copy(
+        update={
+            "entries": counted.entries,
+            "examples": counted.examples,
+            "predictions": len(counted.predictions),
+            "position": rewritten.position,
+            "checksum_before": rewritten.before,
+            "checksum_after": rewritten.after,
+            "build": await asyncio.to_thread(build_id),
+            "replay_version": versions.replay_version,
+            "kept": KEPT,
+            "beyond_reach": (*BEYOND_REACH[shared], *([ARCHIVED] if archived else ())),
+            "archive": "pending" if archived else None,
+        }
+    )
 
 
 class FoldDiffers(Exception):
@@ -120,7 +152,11 @@ class Forgetter:
             receipts = (*found.forgetting.receipts, receipt)[-MAX_RECEIPTS:]
             lineage = found.forgetting.lineage or (record.incarnation,)
             new = Forgetting(
-                receipts=receipts, owner=self._membership.id, incarnation=record.incarnation, lineage=lineage
+                receipts=receipts,
+                owner=self._membership.id,
+                incarnation=record.incarnation,
+                lineage=lineage,
+                origins=found.forgetting.origins,
             )
             if await self._receipts.put(name, found, new):
                 break
@@ -173,6 +209,8 @@ class Forgetter:
         findings = await rewriter.find()
         receipt = receipt.model_copy(update={"since": findings.begin, "first": findings.first})
         if findings.first is None:
+            if self._settings.archive is not None and findings.begin != START:
+                receipt = receipt.model_copy(update={"beyond_reach": (ARCHIVED_BEFORE,)})
             await self._finish(name, receipt)
             return
         successor = await rewriter.stage()
@@ -191,21 +229,8 @@ class Forgetter:
         await rewriter.copy_predictions(copied)
         await self._compare(replica, rewritten.position, rewritten.before)
         await self._check_alone(record)
-        counted = rewriter.counted
-        receipt = receipt.model_copy(
-            update={
-                "entries": counted.entries,
-                "examples": counted.examples,
-                "predictions": len(counted.predictions),
-                "position": rewritten.position,
-                "checksum_before": rewritten.before,
-                "checksum_after": rewritten.after,
-                "build": await asyncio.to_thread(build_id),
-                "replay_version": versions.replay_version,
-                "kept": KEPT,
-                "beyond_reach": (*BEYOND_REACH[store.shared], *([ARCHIVED] if self._settings.archive else ())),
-            }
-        )
+        archived = self._settings.archive is not None
+        receipt = await ended_receipt(receipt, rewriter, rewritten, versions, store.shared, archived)
         await self._note(name, receipt, successor.incarnation)
         await store.models.replace(record, successor)
         await self._purge(record, receipt)

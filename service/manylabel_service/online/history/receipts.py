@@ -1,6 +1,6 @@
 """Receipts of forgetting: one document for each model, which also says which rewriting is under way."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
 from typing import Literal, NamedTuple
 
@@ -11,6 +11,9 @@ from manylabel_service.storage import Store
 
 KIND = "forgets"
 """Kind of the documents, which are named by the model."""
+
+MAX_LINEAGE = 100
+"""Incarnations of a model that are remembered."""
 
 MAX_RECEIPTS = 100
 """Receipts that are kept of a model; the oldest go."""
@@ -38,6 +41,7 @@ class Receipt(BaseModel):
     replay_version: int | None = None
     kept: tuple[str, ...] = ()
     beyond_reach: tuple[str, ...] = ()
+    archive: Literal["pending", "purged"] | None = None
     error: str | None = None
 
 
@@ -45,7 +49,8 @@ class Forgetting(BaseModel):
     """The receipts of a model, the latest last.
 
     While the latest is running, `owner` is the process that works on it, and `successor` is the incarnation that is
-    made to replace `incarnation`. `lineage` has the incarnations that the model has had, the latest last.
+    made to replace `incarnation`. `lineage` has the incarnations that the model has had, the latest last. `origins` has
+    those that it was restored from, each after the id of its store.
     """
 
     model_config = ConfigDict(extra="ignore", frozen=True)
@@ -55,11 +60,26 @@ class Forgetting(BaseModel):
     incarnation: int | None = None
     successor: int | None = None
     lineage: tuple[int, ...] = ()
+    origins: tuple[tuple[str, int], ...] = ()
 
     @property
     def running(self) -> Receipt | None:
         """The receipt of what is under way."""
         return self.receipts[-1] if self.receipts and self.receipts[-1].status == "running" else None
+
+    def restored(self, origins: Iterable[tuple[str, int]], incarnation: int) -> "Forgetting":
+        """Return what another incarnation has that was restored from others."""
+        receipts = self.receipts
+        if self.running is not None:
+            lost = {"status": "failed", "error": "the store was lost"}
+            receipts = (*receipts[:-1], receipts[-1].model_copy(update=lost))
+        origins = tuple(dict.fromkeys((*self.origins, *origins)))[-MAX_LINEAGE:]
+        return Forgetting(receipts=receipts, lineage=(incarnation,), origins=origins)
+
+    def purged(self, ids: Collection[str]) -> "Forgetting":
+        """Return it with receipts that say that the archive was purged."""
+        receipts = (each.model_copy(update={"archive": "purged"}) if each.id in ids else each for each in self.receipts)
+        return self.model_copy(update={"receipts": tuple(receipts)})
 
     def with_last(self, receipt: Receipt) -> "Forgetting":
         """Return it with another receipt in the place of the latest."""
@@ -84,7 +104,7 @@ class ReceiptStore:
         document = await self._documents.get(KIND, name)
         if document is None:
             return Found(Forgetting(), None)
-        return Found(_read(document.value), document.revision)
+        return Found(read_forgetting(document.value), document.revision)
 
     async def put(self, name: str, found: Found, forgetting: Forgetting) -> bool:
         """Replace what was found; return False if it has changed since."""
@@ -106,7 +126,7 @@ class ReceiptStore:
     async def all(self) -> dict[str, Forgetting]:
         """Return those of all models by name."""
         documents = await self._documents.all(KIND)
-        return {document.name: _read(document.value) for document in documents if not document.damaged}
+        return {document.name: read_forgetting(document.value) for document in documents if not document.damaged}
 
     async def delete(self, name: str) -> None:
         """Remove those of a model that has been deleted."""
@@ -115,8 +135,9 @@ class ReceiptStore:
                 await self._documents.delete(KIND, name, revision=revision)
 
 
-def _read(value: bytes) -> Forgetting:
+def read_forgetting(value: bytes) -> Forgetting:
+    """Return what a document has; nothing if it is of a later release."""
     try:
         return Forgetting.model_validate_json(value)
-    except ValidationError:  # of a later release
+    except ValidationError:
         return Forgetting()

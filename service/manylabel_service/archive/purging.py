@@ -1,0 +1,76 @@
+"""Removes from an archive what models have forgotten.
+
+A model that has forgotten examples is another incarnation, with a timeline of its own. Once that one is archived, and a
+catalogue names it, the objects of the former incarnations are deleted. Before that, an object is written for each that
+leads readers of older catalogues to the present timeline: it has the same positions and times.
+"""
+
+from __future__ import annotations
+
+import structlog
+
+from manylabel_service.archive import layout
+from manylabel_service.archive.layout import ArchivedModel, Replacement
+from manylabel_service.archive.writer import Writer
+from manylabel_service.online.history.receipts import Forgetting, ReceiptStore
+from manylabel_service.storage import Store
+from manylabel_service.storage.places.place import ObjectDamaged, Place
+
+log = structlog.get_logger()
+
+
+class Purger:
+    """Purges the archive of a store.
+
+    Parameters
+    ----------
+    store, place, writer : the store, and the archive.
+    id : of the store.
+    """
+
+    def __init__(self, store: Store, place: Place, writer: Writer, id: str) -> None:
+        self._receipts = ReceiptStore(store)
+        self._place = place
+        self._writer = writer
+        self._id = id
+        self._purged = set[str]()
+
+    async def purge(self, model: ArchivedModel, forgetting: Forgetting) -> None:
+        """Delete what was archived of a model before it forgot examples. Raises ArchiveError or StorageError.
+
+        Parameters
+        ----------
+        model : as it is archived now, and named by the newest catalogue.
+        forgetting : its receipts, as they were when this was archived.
+        """
+        done = {receipt.id for receipt in forgetting.receipts if receipt.status == "done" and receipt.examples}
+        if done <= self._purged or model.incarnation not in forgetting.lineage:
+            return
+        earlier = forgetting.lineage[: forgetting.lineage.index(model.incarnation)]
+        origins = [*forgetting.origins, *((self._id, incarnation) for incarnation in earlier)]
+        for store, incarnation in origins:
+            await self._replace(store, incarnation, model)
+        stores = {key.removeprefix(layout.STORES) for key in await self._place.keys(layout.STORES)}
+        if stores >= {store for store, _ in forgetting.origins}:  # else an archive elsewhere has the rest
+            await self._receipts.change(model.name, lambda found: found.purged(done))
+        self._purged |= done
+
+    async def _replace(self, store: str, incarnation: int, model: ArchivedModel) -> None:
+        keys = await self._place.keys(layout.model_prefix(store, incarnation))
+        if not keys:
+            return
+        key = layout.replaced_key(store, incarnation)
+        await self._writer.put(
+            key, Replacement(store=self._id, model=model).to_bytes(), lambda data: _is_one(key, data)
+        )
+        for each in keys:
+            await self._place.delete(each)
+        log.info("archive_purged", model=model.name, objects=len(keys))
+
+
+def _is_one(key: str, data: bytes) -> bool:
+    try:
+        Replacement.from_bytes(key, data)
+    except ObjectDamaged:
+        return False
+    return True
