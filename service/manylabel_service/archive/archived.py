@@ -29,31 +29,40 @@ async def catalogue_keys(place: Place) -> list[str]:
     return sorted(keys, key=lambda key: key.rpartition("/")[2])
 
 
-async def find_catalogue(
-    place: Place, until_ms: int | None, *, or_later: bool = False
-) -> tuple[StoreCatalogue, Origin]:
-    """Return the newest catalogue, or the newest up to a time, and the store that it is of. Raises NoCatalogue,
-    ObjectMissing, ObjectDamaged or PlaceUnavailable.
+async def find_catalogue(place: Place, until_ms: int | None, model: str | None = None) -> tuple[StoreCatalogue, Origin]:
+    """Return the newest catalogue, or the newest up to a time, and the store that it is of.
 
     Parameters
     ----------
-    or_later : whether the oldest will do if all are of a later time.
+    model : one that the catalogue should have; then the oldest will do if all are of a later time.
+
+    Raises
+    ------
+    NoCatalogue, ObjectMissing, ObjectDamaged, PlaceUnavailable
     """
     keys = await catalogue_keys(place)
     if not keys:
         raise NoCatalogue("the archive has no backup")
     reached = [key for key in keys if until_ms is None or layout.unix_ms(key) <= until_ms]
-    if not reached and or_later:
+    if not reached and model is not None:
         reached = keys[:1]
     if not reached:
         raise NoCatalogue(f"the archive begins at {rfc3339(layout.unix_ms(keys[0]))}, after the time of --until")
-    key = reached[-1]
-    catalogue = StoreCatalogue.from_bytes(key, await place.get(key))
+    catalogue = await _catalogue(place, reached[-1])
+    if model is not None and not catalogue.has(model):  # it was deleted meanwhile
+        for key in reached[-2::-1]:
+            if (earlier := await _catalogue(place, key)).has(model):
+                catalogue = earlier
+                break
     name = layout.store_key(catalogue.store)
     try:
         return catalogue, Origin.model_validate_json(await place.get(name))
     except ValueError as error:
         raise ObjectDamaged(name, str(error)) from error
+
+
+async def _catalogue(place: Place, key: str) -> StoreCatalogue:
+    return StoreCatalogue.from_bytes(key, await place.get(key))
 
 
 async def replacements(place: Place) -> Replacements:

@@ -143,6 +143,10 @@ class StoreCatalogue(BaseModel):
         except ValidationError as error:
             raise ObjectDamaged(key, f"this release cannot read it: {error.errors()[0]['msg']}") from error
 
+    def has(self, model: str) -> bool:
+        """Return whether there is a model of this name."""
+        return any(each.name == model for each in self.models)
+
     @property
     def contents(self) -> str:
         """A digest of all but the times: a catalogue with the same contents need not be written."""

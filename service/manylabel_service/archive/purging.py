@@ -7,6 +7,8 @@ leads readers of older catalogues to the present timeline: it has the same posit
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import structlog
 
 from manylabel_service.archive import layout
@@ -46,17 +48,19 @@ class Purger:
         done = {receipt.id for receipt in forgetting.receipts if receipt.status == "done" and receipt.examples}
         if done <= self._purged or model.incarnation not in forgetting.lineage:
             return
-        earlier = forgetting.lineage[: forgetting.lineage.index(model.incarnation)]
-        origins = [*forgetting.origins, *((self._id, incarnation) for incarnation in earlier)]
-        for store, incarnation in origins:
-            await self._replace(store, incarnation, model)
         stores = {key.removeprefix(layout.STORES) for key in await self._place.keys(layout.STORES)}
+        earlier = forgetting.lineage[: forgetting.lineage.index(model.incarnation)]
+        former = {*forgetting.origins, *((self._id, incarnation) for incarnation in earlier)}
+        for store in stores & {store for store, _ in former}:
+            keys = await self._place.keys(layout.models_prefix(store))
+            for incarnation in {incarnation for of, incarnation in former if of == store}:
+                prefix = layout.model_prefix(store, incarnation)
+                await self._replace(store, incarnation, model, [key for key in keys if key.startswith(prefix)])
         if stores >= {store for store, _ in forgetting.origins}:  # else an archive elsewhere has the rest
             await self._receipts.change(model.name, lambda found: found.purged(done))
         self._purged |= done
 
-    async def _replace(self, store: str, incarnation: int, model: ArchivedModel) -> None:
-        keys = await self._place.keys(layout.model_prefix(store, incarnation))
+    async def _replace(self, store: str, incarnation: int, model: ArchivedModel, keys: Sequence[str]) -> None:
         if not keys:
             return
         key = layout.replaced_key(store, incarnation)

@@ -112,7 +112,7 @@ async def restore(
     without : examples that `model` is to have never seen.
     """
     until_ms = until if isinstance(until, int) else None
-    catalogue, origin = await find_catalogue(place, until_ms, or_later=model is not None)
+    catalogue, origin = await find_catalogue(place, until_ms, model)
     restoring = _Restoring(place, store, settings, catalogue, await replacements(place))
     await restoring.check(model)
     mark = await restoring.mark(model)

@@ -42,6 +42,8 @@ class ForgetReceipt:
     """Copies that are not deleted, and have to be looked at."""
     beyond_reach: Sequence[str]
     """Copies that the server cannot delete."""
+    archive: str | None
+    """"pending" while the archive has the examples, then "purged"; None without an archive."""
     error: str | None
 
 
