@@ -139,7 +139,7 @@ PROGRAM = """
 import sys
 from manylabel_service.telemetry import tracing
 
-tracing.start(None, 1.0)
+tracing.start(None)
 assert not tracing.enabled()
 assert tracing.mark() is None and tracing.stages([None], "m") is None
 tracing.stop()
