@@ -79,7 +79,7 @@ class Restored(NamedTuple):
     datasets: int
     keys: int
     receipt: Receipt | None = None
-    """Of the examples without which a model was restored."""
+    """Receipt of the examples without which a model was restored."""
 
 
 class Without(BaseModel):

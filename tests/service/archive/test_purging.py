@@ -147,12 +147,12 @@ async def test_a_restored_model_purges_also_what_it_was_restored_from(place: Fil
     await origin.shipper.ship()
     before = now_ms()
     expected = never_seen(Fleet.spec(), await entries_of(await origin.replica()))
-    await origin.fleet.end()
     for kind in ("redis", "sqlite"):  # restored twice
         make = new_store(kind)
         store = await opened(make)
         await restore(place, store, Settings())
         await store.close()
+        await origin.fleet.end()
         origin = await begun(make, place)
         await taught(origin, REF)
         await origin.shipper.ship()
