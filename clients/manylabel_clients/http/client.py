@@ -41,11 +41,14 @@ class ClientRequests(ServerRequests, DatasetRequests, TrainingRequests, AuditReq
 class Client(SyncResource[ClientRequests]):
     """Client of a ManyLabel server, over pooled connections. Threads may share it.
 
+    A method is one call of the HTTP reference (docs/http.md), and an argument without a description here is the field
+    or parameter of that name there. A rejected call raises the error of its status, another failure another
+    `ManyLabelError`: see `manylabel_clients.http.errors`.
+
     Parameters
     ----------
     base_url : str, optional
-        Address of the server. None: what the environment variable ``MANYLABEL_URL`` says, else
-        ``http://127.0.0.1:8000``.
+        Address of the server. Default: the environment variable ``MANYLABEL_URL``, else ``http://127.0.0.1:8000``.
     timeout : float or httpx2.Timeout
         Seconds an attempt may take to connect, and between bytes.
     retry : Retry
@@ -53,8 +56,7 @@ class Client(SyncResource[ClientRequests]):
     headers : mapping, optional
         Sent with each request.
     api_key : str or Secret, optional
-        The key that a server with keys asks for, or a token derived from one (`derive_token`); sent as a Bearer
-        token, and never shown. None: what the environment variable ``MANYLABEL_API_KEY`` says, if anything.
+        Key, or a token derived from one (`derive_token`). Default: the environment variable ``MANYLABEL_API_KEY``.
     transport : httpx2.BaseTransport, optional
         Carries the requests instead of real connections.
     sleep, clock : callable
@@ -64,8 +66,6 @@ class Client(SyncResource[ClientRequests]):
     ------
     ValueError
         If `base_url` is no HTTP address, `api_key` cannot be sent, or `headers` has another Authorization.
-
-    Every call raises a `ManyLabelError` when it cannot be answered; see `manylabel_clients.http.errors`.
 
     Examples
     --------
@@ -151,8 +151,7 @@ class Client(SyncResource[ClientRequests]):
 class AsyncClient(AsyncResource[ClientRequests]):
     """Asynchronous client with the calls of `Client`, awaited. Tasks of one event loop may share it.
 
-    Parameters and errors are those of `Client`; `transport` is an httpx2.AsyncBaseTransport, and `sleep` is
-    awaited.
+    Parameters and errors are those of `Client`; `transport` is an httpx2.AsyncBaseTransport, and `sleep` is awaited.
     """
 
     def __init__(

@@ -113,15 +113,8 @@ def documented_as(method: Callable[..., Any]) -> Callable[[F], F]:
 
 
 def _described(call: F, method: Callable[..., Any], returns: str, *named: Any) -> F:
-    """Copy name, parameters and docstring of a method to a call, which keeps its own return type.
-
-    Parameters
-    ----------
-    call : what carries out the method.
-    method : the function that `inspect.signature` and `help` show.
-    returns : the return type, with braces for the type that the method's exchange or event stream is of.
-    named : types that it names, and that the method's module may not know.
-    """
+    """Copy name, parameters and docstring of a method to a call; `returns` formats the type that the exchange
+    returns."""
     assert isinstance(method, FunctionType)
     names = method.__globals__ | {one.__name__: one for one in named}
     like = FunctionType(method.__code__, names, method.__name__, method.__defaults__)

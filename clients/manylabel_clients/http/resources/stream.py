@@ -90,23 +90,8 @@ class _Stream:
 
 
 class ExampleStream(_Stream):
-    """A stream of examples is sent batch by batch, under one key.
-
-    Parameters
-    ----------
-    path : of the model.
-    examples : pairs of x and y.
-    key : names the stream; None for one of its own.
-    first : number of the first example.
-    batch_size : examples in one request, at most.
-    probabilities : whether to return probabilities.
-    retry : when to try again.
-
-    Raises
-    ------
-    ValueError
-        If `first` or `batch_size` is not positive, or `key` does not fit a header.
-    """
+    """Stream of examples that is sent batch by batch, under one key; raise ValueError for an argument that is not
+    allowed."""
 
     def __init__(
         self,
@@ -146,13 +131,7 @@ class ExampleStream(_Stream):
 
 
 class LearningStream(_Stream):
-    """Stream that is learnt without predictions: the server returns counts per batch.
-
-    Raises
-    ------
-    ValueError
-        As `ExampleStream`.
-    """
+    """Stream that is learnt without predictions: the server returns counts per batch."""
 
     def next_summary(self) -> Exchange[StreamSummary | None]:
         """Have one more batch learnt; return None when there are no more examples."""

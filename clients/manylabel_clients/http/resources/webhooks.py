@@ -80,28 +80,8 @@ class WebhookRequests(Requests):
     ) -> Exchange[NewWebhook]:
         """Have the server post events to an address from now on.
 
-        Parameters
-        ----------
-        url : str
-            Address of the receiver; its scheme, host and port must be one of the server's setting ``webhook_urls``.
-        events : sequence of str
-            Of ``label``, ``drift``, ``job``, ``promoted`` and ``review``.
-        models : sequence of str
-            Names of models, or how they begin, with ``*`` at the end.
-        secret : str, optional
-            Secret that signs the events (Standard Webhooks): ``whsec_`` and the base64 of 24 to 64 bytes. Default: the
-            server makes one.
-
-        Raises
-        ------
-        Denied
-            The key is not for all of these models.
-        Invalid
-            A field is not allowed, or the address.
-        TooLarge
-            The server has as many webhooks as it may have.
-        ConnectionFailed
-            No response came; if `maybe_done`, a webhook may exist whose secret was lost: delete it.
+        The call is not retried. If it raises ConnectionFailed with `maybe_done`, a webhook may exist whose secret was
+        lost: delete it.
         """
         if isinstance(events, str) or isinstance(models, str):
             raise TypeError("events and models must be lists of strings, not one string")
@@ -117,43 +97,19 @@ class WebhookRequests(Requests):
         return (yield from self._get("/v1/webhooks", list_reader("webhooks", partial(from_json, Webhook))))
 
     def get(self, id: str) -> Exchange[Webhook]:
-        """Return a webhook with its latest deliveries.
-
-        Raises
-        ------
-        NotFound
-            The id belongs to no webhook.
-        """
+        """Return a webhook with its latest deliveries."""
         return (yield from self._get(_path(id), partial(from_json, Webhook)))
 
     def delete(self, id: str) -> Exchange[None]:
-        """Delete a webhook, with the events that wait.
-
-        Raises
-        ------
-        NotFound
-            The id belongs to no webhook.
-        """
+        """Delete a webhook, with its undelivered events."""
         yield from self._delete(_path(id))
 
     def test(self, id: str) -> Exchange[WebhookDelivery]:
-        """Have a test event sent, and return how that went; a failed delivery has an `error`.
-
-        Raises
-        ------
-        NotFound
-            The id belongs to no webhook.
-        """
+        """Send a test event, and return the delivery; a failed one has an `error`."""
         return read((yield from self._post(f"{_path(id)}/test", None)), partial(from_json, WebhookDelivery))
 
     def enable(self, id: str) -> Exchange[Webhook]:
-        """Have the events of a disabled webhook sent again.
-
-        Raises
-        ------
-        NotFound
-            The id belongs to no webhook.
-        """
+        """Enable a disabled webhook: its events are sent again."""
         return read((yield from self._post(f"{_path(id)}/enable", None)), partial(from_json, Webhook))
 
 

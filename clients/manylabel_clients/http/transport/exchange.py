@@ -98,13 +98,7 @@ def send(request: Request, retry: Retry, *, once: bool = False) -> Exchange[http
 
 
 def read(response: httpx2.Response, convert: Callable[[dict[str, Any]], T]) -> T:
-    """Convert the JSON object of a response.
-
-    Raises
-    ------
-    UnexpectedResponse
-        If there is no JSON object, or it lacks what `convert` looks for.
-    """
+    """Convert the JSON object of a response; raise UnexpectedResponse if it has none, or lacks what `convert` reads."""
     try:
         return convert(response.json())
     except (ValueError, TypeError, LookupError, AttributeError) as error:
@@ -135,13 +129,7 @@ def _renumbered(text: str, done: int) -> str:
 
 
 def failure(reply: Reply, request: Request) -> ManyLabelError:
-    """Return the error to raise for an unsuccessful or missing response.
-
-    Raises
-    ------
-    ValueError
-        If the request could not even be written, as with an illegal header.
-    """
+    """Return the error to raise for an unsuccessful or missing response; raise ValueError for an illegal request."""
     if isinstance(reply, httpx2.LocalProtocolError | httpx2.UnsupportedProtocol):
         raise ValueError(f"the request cannot be sent: {reply}") from reply
     if isinstance(reply, httpx2.Response):
