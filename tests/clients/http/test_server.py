@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
 
 from manylabel_clients import (
     ApiError,
@@ -15,7 +14,6 @@ from manylabel_clients import (
     Conflict,
     Invalid,
     NotFound,
-    Sparse,
     TooLarge,
 )
 
@@ -29,13 +27,6 @@ def test_five_lines(server: Any, name: str, capsys: pytest.CaptureFixture[str]) 
     print(tags.predict({"word=cat": 1}).labels)  # noqa: T201 - the lines of the README
     client.close()
     assert capsys.readouterr().out == "['pets']\n"
-
-
-def test_a_label_has_its_old_names(client: Client, name: str) -> None:
-    model = client.create_model(name)
-    model.update({"a": 1}, ["petz"])
-    model.rename_label("petz", "pets")
-    assert [(label.label, label.old_names) for label in model.labels().labels] == [("pets", ["petz"])]
 
 
 def test_every_call(client: Client, name: str) -> None:
@@ -194,34 +185,6 @@ def test_events(client: Client, name: str) -> None:
     model.delete()
     with pytest.raises(NotFound):
         list(resumed)
-
-
-def test_every_form_of_an_example_is_the_same_example(client: Client, name: str) -> None:
-    model = client.create_model(name, features=4)
-    row = np.array([0.0, 1.5, 0.0, -2.0], dtype=np.float32)
-    model.update(row, ["a"])
-    forms = [row, row.tolist(), tuple(row), Sparse([3, 1], [-2, 1.5]), sp.csr_matrix(row), sp.csr_array(row)]
-    predictions = [model.predict(form) for form in forms]
-    assert all(prediction == predictions[0] for prediction in predictions)
-    assert predictions[0].labels == ["a"]
-    X = np.stack([row, row * 0])
-    assert model.predict_many(X) == model.predict_many(sp.csr_matrix(X)) == model.predict_many(sp.csr_array(X))
-
-
-def test_partial_labels_leave_the_others_unknown(client: Client, name: str) -> None:
-    """Where labels share no coefficients, the truth of one moves the scores of others only if they are false."""
-    model = client.create_model(name, params={"step": "adaptive"})
-
-    def raw() -> dict[str, float]:
-        prediction = model.predict({"f": 1})
-        return {label: round(score + prediction.threshold, 5) for label, score in prediction.scores.items()}
-
-    model.update({"f": 1}, {"a": True, "b": False})
-    before = raw()
-    model.update({"f": 1}, {"c": True})
-    assert raw().items() > before.items()
-    model.update({"f": 1}, ["c"])
-    assert raw()["a"] < before["a"]
 
 
 def test_refusals_have_their_types_and_places(client: Client, name: str) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from types import MappingProxyType
@@ -40,12 +40,17 @@ from manylabel_clients.http.resources.resource import (
     SyncResource,
     async_events,
     awaited,
-    documented_as,
     sync,
     sync_events,
 )
 from manylabel_clients.http.resources.snapshots import SnapshotRequests
-from manylabel_clients.http.resources.stream import ExampleStream, LearningStream, LineResult, StreamSummary
+from manylabel_clients.http.resources.stream import (
+    BatchStream,
+    ExampleStream,
+    LearningStream,
+    LineResult,
+    StreamSummary,
+)
 from manylabel_clients.http.resources.versions import VersionRequests
 from manylabel_clients.http.transport.batches import BATCH_SIZE, Batches, Items, asking
 from manylabel_clients.http.transport.connections import AsyncConnections, SyncConnections
@@ -252,7 +257,7 @@ class ModelRequests(LabelRequests, SnapshotRequests, ForgettingRequests, Version
         first: int = 1,
         batch_size: int = BATCH_SIZE,
         probabilities: bool = False,
-    ) -> ExampleStream:
+    ) -> BatchStream[LineResult]:
         """Learn any number of examples, and yield the prediction of each from just before; lazily, batch by batch.
 
         An interrupted batch is resumed: each example is learnt once. A rejected example yields its `error`, and the
@@ -276,7 +281,7 @@ class ModelRequests(LabelRequests, SnapshotRequests, ForgettingRequests, Version
 
     def learn(
         self, examples: Items[Example], *, key: str | None = None, first: int = 1, batch_size: int = BATCH_SIZE
-    ) -> LearningStream:
+    ) -> BatchStream[StreamSummary]:
         """Learn any number of examples, and yield a summary for each request; lazily, batch by batch.
 
         Arguments and errors are those of `stream`, but the first rejected example ends it: all examples before it are
@@ -442,82 +447,12 @@ class Model(SyncResource[ModelRequests]):
     delete_version = sync(ModelRequests.delete_version)
     detail = sync(ModelRequests.detail)
 
-    @documented_as(ModelRequests.predict_many)
-    def predict_many(
-        self,
-        xs: Iterable[Features],
-        *,
-        batch_size: int = BATCH_SIZE,
-        keep: Keep = False,
-        at_least: str | None = None,
-        version: int | None = None,
-        probabilities: bool = False,
-        explain: int = 0,
-        top: int | None = None,
-        only: Iterable[str] | None = None,
-        except_: Iterable[str] | None = None,
-    ) -> list[Prediction]:
-        return self._connections.run(
-            self._requests.predict_many(
-                xs,
-                batch_size=batch_size,
-                keep=keep,
-                at_least=at_least,
-                version=version,
-                probabilities=probabilities,
-                explain=explain,
-                top=top,
-                only=only,
-                except_=except_,
-            )
-        )
-
-    @documented_as(ModelRequests.update_many)
-    def update_many(
-        self, examples: Iterable[Example], *, batch_size: int = BATCH_SIZE, key: str | None = None
-    ) -> Updated:
-        return self._connections.run(self._requests.update_many(examples, batch_size=batch_size, key=key))
-
-    @documented_as(ModelRequests.predict_update_many)
-    def predict_update_many(
-        self,
-        examples: Iterable[Example],
-        *,
-        batch_size: int = BATCH_SIZE,
-        key: str | None = None,
-        probabilities: bool = False,
-    ) -> tuple[list[Prediction], Updated]:
-        return self._connections.run(
-            self._requests.predict_update_many(examples, batch_size=batch_size, key=key, probabilities=probabilities)
-        )
-
-    @documented_as(ModelRequests.label_many)
-    def label_many(self, truths: Iterable[Truth], *, batch_size: int = BATCH_SIZE, key: str | None = None) -> Updated:
-        return self._connections.run(self._requests.label_many(truths, batch_size=batch_size, key=key))
-
-    @documented_as(ModelRequests.stream)
-    def stream(
-        self,
-        examples: Iterable[Example],
-        *,
-        key: str | None = None,
-        first: int = 1,
-        batch_size: int = BATCH_SIZE,
-        probabilities: bool = False,
-    ) -> Iterator[LineResult]:
-        stream = self._requests.stream(
-            examples, key=key, first=first, batch_size=batch_size, probabilities=probabilities
-        )
-        while (answers := self._connections.run(stream.next_answers())) is not None:
-            yield from answers
-
-    @documented_as(ModelRequests.learn)
-    def learn(
-        self, examples: Iterable[Example], *, key: str | None = None, first: int = 1, batch_size: int = BATCH_SIZE
-    ) -> Iterator[StreamSummary]:
-        stream = self._requests.learn(examples, key=key, first=first, batch_size=batch_size)
-        while (summary := self._connections.run(stream.next_summary())) is not None:
-            yield summary
+    predict_many = sync(ModelRequests.predict_many)
+    update_many = sync(ModelRequests.update_many)
+    predict_update_many = sync(ModelRequests.predict_update_many)
+    label_many = sync(ModelRequests.label_many)
+    stream = sync_events(ModelRequests.stream)
+    learn = sync_events(ModelRequests.learn)
 
     def __repr__(self) -> str:
         return f"Model({self._connections.shown_url!r}, {self.name!r})"
@@ -576,31 +511,8 @@ class AsyncModel(AsyncResource[ModelRequests]):
     update_many = awaited(ModelRequests.update_many)
     predict_update_many = awaited(ModelRequests.predict_update_many)
     label_many = awaited(ModelRequests.label_many)
-
-    @documented_as(ModelRequests.stream)
-    async def stream(
-        self,
-        examples: Items[Example],
-        *,
-        key: str | None = None,
-        first: int = 1,
-        batch_size: int = BATCH_SIZE,
-        probabilities: bool = False,
-    ) -> AsyncIterator[LineResult]:
-        stream = self._requests.stream(
-            examples, key=key, first=first, batch_size=batch_size, probabilities=probabilities
-        )
-        while (answers := await self._connections.run(stream.next_answers())) is not None:
-            for answer in answers:
-                yield answer
-
-    @documented_as(ModelRequests.learn)
-    async def learn(
-        self, examples: Items[Example], *, key: str | None = None, first: int = 1, batch_size: int = BATCH_SIZE
-    ) -> AsyncIterator[StreamSummary]:
-        stream = self._requests.learn(examples, key=key, first=first, batch_size=batch_size)
-        while (summary := await self._connections.run(stream.next_summary())) is not None:
-            yield summary
+    stream = async_events(ModelRequests.stream)
+    learn = async_events(ModelRequests.learn)
 
     def __repr__(self) -> str:
         return f"AsyncModel({self._connections.shown_url!r}, {self.name!r})"

@@ -1,8 +1,7 @@
 """Resources of the synchronous and the asynchronous client, made from the same requests without I/O.
 
 A resource has its calls once, as methods of a class of requests: they are exchanges, and have the docstrings. `sync`
-and `awaited` make methods of them that users call, with the same name, parameters and docstring. Calls whose
-parameters differ between the two clients are written out, and take their docstring by `documented_as`.
+and `awaited` make methods of them that users call, with the same name, parameters and docstring.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from types import FunctionType
 from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
 
 from manylabel_clients.http.transport.connections import AsyncConnections, SyncConnections
-from manylabel_clients.http.transport.exchange import Exchange
+from manylabel_clients.http.transport.exchange import Batched, Exchange
 from manylabel_clients.http.transport.sse import EventStream
 
 C = TypeVar("C", bound=SyncConnections | AsyncConnections)
@@ -81,35 +80,25 @@ def awaited_handle(
 
 
 def sync_events(
-    method: Callable[Concatenate[R, P], EventStream[T]],
+    method: Callable[Concatenate[R, P], EventStream[T] | Batched[T]],
 ) -> Callable[Concatenate[SyncResource[R], P], Iterator[T]]:
-    """Return a method that iterates over events."""
+    """Return a method that iterates over events, or the results of a stream."""
 
     def call(self: SyncResource[R], /, *args: P.args, **kwargs: P.kwargs) -> Iterator[T]:
-        return self._connections.watch(method(self._requests, *args, **kwargs))
+        return self._connections.each(method(self._requests, *args, **kwargs))
 
     return _described(call, method, "Iterator[{}]", Iterator)
 
 
 def async_events(
-    method: Callable[Concatenate[R, P], EventStream[T]],
+    method: Callable[Concatenate[R, P], EventStream[T] | Batched[T]],
 ) -> Callable[Concatenate[AsyncResource[R], P], AsyncIterator[T]]:
-    """Return a method that iterates over events asynchronously."""
+    """Return a method that iterates over events, or the results of a stream, asynchronously."""
 
     def call(self: AsyncResource[R], /, *args: P.args, **kwargs: P.kwargs) -> AsyncIterator[T]:
-        return self._connections.watch(method(self._requests, *args, **kwargs))
+        return self._connections.each(method(self._requests, *args, **kwargs))
 
     return _described(call, method, "AsyncIterator[{}]", AsyncIterator)
-
-
-def documented_as(method: Callable[..., Any]) -> Callable[[F], F]:
-    """Copy the docstring of another method to a method."""
-
-    def documented(call: F) -> F:
-        call.__doc__ = method.__doc__
-        return call
-
-    return documented
 
 
 def _described(call: F, method: Callable[..., Any], returns: str, *named: Any) -> F:

@@ -8,9 +8,9 @@ steps out, so that retries, batches and errors are written, and tested, once.
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator, Callable, Generator, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple, TypeAlias, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
 
 import httpx2
 
@@ -25,6 +25,7 @@ from manylabel_clients.http.errors import (
 from manylabel_clients.http.transport.retry import Retry
 
 T = TypeVar("T")
+Result = TypeVar("Result", covariant=True)
 
 Pieces: TypeAlias = Callable[[], Iterator[bytes]]
 """A body too large to hold: gives it piece by piece, from its start each time it is called."""
@@ -68,6 +69,13 @@ _TRANSIENT_STATUS = (429, 502, 503, 504)
 
 LAST_ATTEMPT_SECONDS = 1.0
 """Timeout of an attempt that begins at the end of the patience."""
+
+
+class Batched(Protocol[Result]):
+    """Results that come in batches."""
+
+    def next(self) -> Exchange[Sequence[Result] | None]:
+        """Exchange the next batch; return its results, or None at the end."""
 
 
 def send(request: Request, retry: Retry, *, once: bool = False) -> Exchange[httpx2.Response]:

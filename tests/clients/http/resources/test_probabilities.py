@@ -44,7 +44,7 @@ def test_a_stream_asks_in_its_address() -> None:
     for wanted, query in ((False, "from=1"), (True, "from=1&probabilities=true")):
         stream = calls().stream([({"f": 1}, ["a"])], probabilities=wanted)
         fake = FakeServer(ok({"line": 1, **LIKELY}))
-        (answer,) = fake(stream.next_answers())
+        (answer,) = fake(stream.next())
         assert fake.pieces == [(query, 1)]
         assert answer.prediction is not None
         assert answer.prediction.probabilities == {"a": 0.75}
