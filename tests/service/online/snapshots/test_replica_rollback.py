@@ -14,7 +14,6 @@ from manylabel_service.idempotency import IdempotencyKey
 from manylabel_service.online.snapshots import retention
 from manylabel_service.online.state.model import OnlineModel
 
-
 HOUR_SECONDS = 3600.0
 
 
@@ -213,16 +212,6 @@ class TestRollback:
 
 
 class TestSnapshots:
-    async def test_one_is_taken_listed_and_read(self, fleet: Any) -> None:
-        _, (one, other) = await hosted(fleet, 2)
-        await learn(fleet, one, 3)
-        record = await one.take_snapshot()
-        assert (record.position, record.pinned) == (one.model.position, False)
-        assert await other.list_snapshots() == [record]
-        data = await snapshot_bytes(other, record.position)
-        assert len(data) == record.size_bytes
-        assert OnlineModel.from_bytes(data).to_bytes() == one.model.to_bytes()
-
     async def test_many_are_asked_for_at_once_while_others_learn(self, fleet: Any) -> None:
         _, (one,) = await hosted(fleet, 1)
         *records, _ = await asyncio.gather(*(one.take_snapshot() for _ in range(10)), learn(fleet, one, 20))
