@@ -22,7 +22,6 @@ from manylabel_clients import (
     AsyncClient,
     Client,
     ConnectionFailed,
-    Denied,
     Invalid,
     NotFound,
     RateLimits,
@@ -157,20 +156,6 @@ def test_keys_are_made_listed_changed_and_revoked(keyed: tuple[str, str], admin:
     for call in (admin.keys.get, admin.keys.revoke):
         with pytest.raises(NotFound):
             call("absent")
-
-
-async def test_keys_of_the_asynchronous_client(keyed: tuple[str, str]) -> None:
-    url, key = keyed
-    async with AsyncClient(url, api_key=key) as client:
-        made = await client.keys.create("async", scopes=["read"], expires_at="2099-01-31T12:00:00Z")
-        assert (await client.keys.update(made.id, note="new")).note == "new"
-        assert made.id in [one.id for one in await client.keys.list()]
-        async with AsyncClient(url, api_key=made.key, retry=ONCE) as reader:
-            assert {model.name for model in await reader.models()} == {"tags", "other"}
-            with pytest.raises(Denied):
-                await reader.keys.list()
-        await client.keys.revoke(made.id)
-        assert (await client.keys.get(made.id)).state == "revoked"
 
 
 def test_wrong_keys_are_refused_with_their_fields(admin: Client) -> None:

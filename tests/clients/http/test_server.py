@@ -1,6 +1,5 @@
 """Both clients against a real server: every call, every form of an example, every kind of refusal."""
 
-import asyncio
 from collections.abc import Callable
 from typing import Any
 
@@ -9,7 +8,6 @@ import pytest
 
 from manylabel_clients import (
     ApiError,
-    AsyncClient,
     Client,
     Conflict,
     Invalid,
@@ -232,54 +230,6 @@ def test_a_key_of_ones_own_outlives_the_client(server: Any, name: str) -> None:
             second.model(name).update_many(examples[1:], batch_size=4, key="nightly")
         assert other.value.code == "idempotency_key_reused"
         assert second.model(name).status().updates == 10
-
-
-def test_the_async_client_makes_every_call(server: Any, name: str) -> None:
-    async def run() -> None:
-        async with AsyncClient(server.url) as client:
-            await client.wait_ready(5)
-            model = await client.create_model(name, scaling="unit")
-            receipts = await asyncio.gather(*(model.update(*example) for example in [CAT, SONG] * 20))
-            assert sorted(receipt.updates for receipt in receipts) == list(range(1, 41))
-            assert (await model.update_many([CAT, SONG], batch_size=1)).updates == 42
-            before, receipt = await model.predict_update(*CAT)
-            assert (before.labels, receipt.updates) == (["pets"], 43)
-            befores, receipt = await model.predict_update_many([CAT, SONG])
-            assert [one.labels for one in befores] == [["pets"], ["music"]]
-            assert (await model.predict(SONG[0])).labels == ["music"]
-            kept = await model.predict(SONG[0], keep=True, at_least=receipt.position)
-            assert (await model.label(kept.id or "", ["music"])).updates == 46
-            many = await model.predict_many([CAT[0], SONG[0]], keep="record")
-            waiting = await model.predictions(order="uncertainty", limit=5)
-            assert {one.id for one in waiting.predictions} == {one.id for one in many}
-            assert all(one.record in (CAT[0], SONG[0]) for one in waiting.predictions)
-            assert (await model.label_many([(one.id or "", ["pets"]) for one in many])).updates == 48
-            snapshot = await model.take_snapshot()
-            assert await model.snapshots() == [snapshot]
-            events = model.events()
-            assert (await anext(events)).data["updates"] == 48
-            answers = [one async for one in model.stream([CAT, SONG, CAT], batch_size=2)]
-            assert [one.updates for one in answers] == [49, 50, 51]
-            assert (await model.rollback(snapshot.position)).updates == 48
-            async for event in events:
-                if event.kind == "rollback":
-                    break
-            await events.aclose()  # type: ignore[attr-defined]
-            copy = await client.upload_model(f"{name[:50]}-copy", await model.download_snapshot(snapshot.position))
-            assert (await copy.status()).updates == 48
-            await copy.delete()
-            await model.update_many([CAT, SONG])
-            assert len(await model.predict_many([CAT[0], SONG[0]])) == 2
-            assert (await model.metrics()).cumulative.examples == 50
-            assert (await model.metrics_history()).cumulative.examples == list(range(1, 51))
-            assert (await model.reliability()).updates == 50
-            assert await model.status() in await client.models()
-            assert [one.this for one in (await client.replicas()).replicas] == [True]
-            await model.delete()
-            with pytest.raises(NotFound):
-                await model.status()
-
-    asyncio.run(run())
 
 
 def test_ready_means_answered(server_process: Callable[..., Any]) -> None:
