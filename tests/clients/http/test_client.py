@@ -306,8 +306,8 @@ def test_everything_public_is_exported_and_described() -> None:
     for name in manylabel_clients.__all__:
         member = getattr(manylabel_clients, name)
         assert member.__doc__, name
-        for call, function in vars(member).items():
-            if inspect.isfunction(function) and not call.startswith("_"):
+        for call, function in inspect.getmembers(member, inspect.isfunction):
+            if not call.startswith("_"):
                 assert function.__doc__, f"{name}.{call}"
     errors = {
         name

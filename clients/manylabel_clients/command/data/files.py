@@ -6,7 +6,7 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
-from manylabel_clients.command.declaring import Argument, Option
+from manylabel_clients.command.declaring import Argument, Fields, Option
 from manylabel_clients.command.failures import Failure
 from manylabel_clients.http.resources.models import Model
 
@@ -82,12 +82,12 @@ ZeroBased = Annotated[bool, Option("--zero-based", help="libsvm: features and la
 class TableOptions(NamedTuple):
     """Options for the columns of a table or the fields of records, in addition to --labels."""
 
-    tags: str | None = None
-    separator: str | None = None
-    ignore: str | None = None
-    text: list[str] | None = None
-    weight: str | None = None
-    ref: str | None = None
+    tags: Tags = None
+    separator: Separator = None
+    ignore: Ignore = None
+    text: Text = None
+    weight: WeightColumn = None
+    ref: RefColumn = None
 
     @property
     def texts(self) -> list[str]:
@@ -103,6 +103,11 @@ class TableOptions(NamedTuple):
 
 
 PLAIN = TableOptions()
+_UNLABELLED = ("tags", "separator", "ignore", "text")
+UnlabelledRowOptions = Annotated[TableOptions, Fields(*_UNLABELLED)]
+RowOptions = Annotated[TableOptions, Fields(*_UNLABELLED, "weight")]
+NamedRowOptions = Annotated[TableOptions, Fields(*_UNLABELLED, "weight", "ref")]
+"""The options for rows that are predicted, that are labelled, and that have names."""
 
 
 def open_for(

@@ -13,13 +13,12 @@ from manylabel_clients.http.resources.records import from_json, list_reader
 from manylabel_clients.http.resources.requests import Requests, new_key
 from manylabel_clients.http.resources.resource import (
     AsyncResource,
+    Connections,
+    Resource,
     SyncResource,
-    async_events,
-    awaited,
-    sync,
-    sync_events,
+    call_of,
+    events_of,
 )
-from manylabel_clients.http.transport.connections import AsyncConnections, SyncConnections
 from manylabel_clients.http.transport.exchange import Exchange, Pause, Request, read, send
 from manylabel_clients.http.transport.json_body import encode
 from manylabel_clients.http.transport.retry import Retry
@@ -308,45 +307,31 @@ def _is_end(event: JobEvent) -> bool:
     return event.kind == "state" and event.data["state"] in ENDED
 
 
-class Job(SyncResource[JobRequests]):
+class JobCalls(Resource[JobRequests]):
+    """Calls of `Job` and `AsyncJob`."""
+
+    def __init__(self, connections: Connections, id: str) -> None:
+        super().__init__(connections, JobRequests(id, connections.retry, connections.clock))
+
+    @property
+    def id(self) -> str:
+        """The id of the job on the server."""
+        return self._requests.id
+
+    status = call_of(JobRequests.status)
+    wait = call_of(JobRequests.wait)
+    events = events_of(JobRequests.events)
+    log = call_of(JobRequests.log)
+    cancel = call_of(JobRequests.cancel)
+    retry = call_of(JobRequests.retry)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._connections.shown_url!r}, {self.id!r})"
+
+
+class Job(JobCalls, SyncResource):
     """Training job of a server, from `Client.train` or `Client.job`."""
 
-    def __init__(self, connections: SyncConnections, id: str) -> None:
-        super().__init__(connections, JobRequests(id, connections.retry, connections.clock))
 
-    @property
-    def id(self) -> str:
-        """The id of the job on the server."""
-        return self._requests.id
-
-    status = sync(JobRequests.status)
-    wait = sync(JobRequests.wait)
-    events = sync_events(JobRequests.events)
-    log = sync(JobRequests.log)
-    cancel = sync(JobRequests.cancel)
-    retry = sync(JobRequests.retry)
-
-    def __repr__(self) -> str:
-        return f"Job({self._connections.shown_url!r}, {self.id!r})"
-
-
-class AsyncJob(AsyncResource[JobRequests]):
+class AsyncJob(JobCalls, AsyncResource):
     """Training job of a server with the calls of `Job`, awaited."""
-
-    def __init__(self, connections: AsyncConnections, id: str) -> None:
-        super().__init__(connections, JobRequests(id, connections.retry, connections.clock))
-
-    @property
-    def id(self) -> str:
-        """The id of the job on the server."""
-        return self._requests.id
-
-    status = awaited(JobRequests.status)
-    wait = awaited(JobRequests.wait)
-    events = async_events(JobRequests.events)
-    log = awaited(JobRequests.log)
-    cancel = awaited(JobRequests.cancel)
-    retry = awaited(JobRequests.retry)
-
-    def __repr__(self) -> str:
-        return f"AsyncJob({self._connections.shown_url!r}, {self.id!r})"

@@ -12,8 +12,7 @@ from urllib.parse import quote
 
 from manylabel_clients.http.resources.records import from_json, list_reader
 from manylabel_clients.http.resources.requests import Requests
-from manylabel_clients.http.resources.resource import AsyncResource, SyncResource, awaited, sync
-from manylabel_clients.http.transport.connections import AsyncConnections, SyncConnections
+from manylabel_clients.http.resources.resource import AsyncResource, Connections, Resource, SyncResource, call_of
 from manylabel_clients.http.transport.exchange import Exchange, Request, read, send
 from manylabel_clients.http.transport.json_body import JSON, encode
 
@@ -139,30 +138,25 @@ class KeyRequests(Requests):
         yield from self._delete(_path(id))
 
 
-class Keys(SyncResource[KeyRequests]):
+class KeyCalls(Resource[KeyRequests]):
+    """Calls of `Keys` and `AsyncKeys`."""
+
+    def __init__(self, connections: Connections) -> None:
+        super().__init__(connections, KeyRequests(connections.retry))
+
+    create = call_of(KeyRequests.create)
+    get = call_of(KeyRequests.get)
+    update = call_of(KeyRequests.update)
+    revoke = call_of(KeyRequests.revoke)
+    list = call_of(KeyRequests.list)
+
+
+class Keys(KeyCalls, SyncResource):
     """The keys of a server, as `Client.keys` has them."""
 
-    def __init__(self, connections: SyncConnections) -> None:
-        super().__init__(connections, KeyRequests(connections.retry))
 
-    create = sync(KeyRequests.create)
-    get = sync(KeyRequests.get)
-    update = sync(KeyRequests.update)
-    revoke = sync(KeyRequests.revoke)
-    list = sync(KeyRequests.list)
-
-
-class AsyncKeys(AsyncResource[KeyRequests]):
+class AsyncKeys(KeyCalls, AsyncResource):
     """The keys of a server, as `AsyncClient.keys` has them: the calls of `Keys`, awaited."""
-
-    def __init__(self, connections: AsyncConnections) -> None:
-        super().__init__(connections, KeyRequests(connections.retry))
-
-    create = awaited(KeyRequests.create)
-    get = awaited(KeyRequests.get)
-    update = awaited(KeyRequests.update)
-    revoke = awaited(KeyRequests.revoke)
-    list = awaited(KeyRequests.list)
 
 
 def _path(id: str) -> str:

@@ -37,11 +37,11 @@ from manylabel_clients.http.resources.records import from_json
 from manylabel_clients.http.resources.requests import MAX_KEY_OF_MANY, is_replay, new_key
 from manylabel_clients.http.resources.resource import (
     AsyncResource,
+    Connections,
+    Resource,
     SyncResource,
-    async_events,
-    awaited,
-    sync,
-    sync_events,
+    call_of,
+    events_of,
 )
 from manylabel_clients.http.resources.snapshots import SnapshotRequests
 from manylabel_clients.http.resources.stream import (
@@ -53,7 +53,6 @@ from manylabel_clients.http.resources.stream import (
 )
 from manylabel_clients.http.resources.versions import VersionRequests
 from manylabel_clients.http.transport.batches import BATCH_SIZE, Batches, Items, asking
-from manylabel_clients.http.transport.connections import AsyncConnections, SyncConnections
 from manylabel_clients.http.transport.exchange import Exchange, count_from, read
 from manylabel_clients.http.transport.retry import Retry
 from manylabel_clients.http.transport.sse import EventStream
@@ -384,7 +383,64 @@ def _receipt(responses: list[httpx2.Response]) -> Updated:
     return read(responses[-1], lambda answer: updated(answer, replayed))
 
 
-class Model(SyncResource[ModelRequests]):
+class ModelCalls(Resource[ModelRequests]):
+    """Calls of `Model` and `AsyncModel`."""
+
+    def __init__(self, connections: Connections, name: str) -> None:
+        super().__init__(connections, ModelRequests(name, connections.retry))
+
+    @property
+    def name(self) -> str:
+        """The name of the model on the server."""
+        return self._requests.name
+
+    predict = call_of(ModelRequests.predict)
+    update = call_of(ModelRequests.update)
+    predict_update = call_of(ModelRequests.predict_update)
+    predictions = call_of(ModelRequests.predictions)
+    label = call_of(ModelRequests.label)
+    events = events_of(ModelRequests.events)
+    metrics = call_of(ModelRequests.metrics)
+    metrics_history = call_of(ModelRequests.metrics_history)
+    reliability = call_of(ModelRequests.reliability)
+    labels = call_of(ModelRequests.labels)
+    describe_labels = call_of(ModelRequests.describe_labels)
+    set_groups = call_of(ModelRequests.set_groups)
+    set_promise = call_of(ModelRequests.set_promise)
+    rename_label = call_of(ModelRequests.rename_label)
+    merge_label = call_of(ModelRequests.merge_label)
+    retire_label = call_of(ModelRequests.retire_label)
+    pause_label = call_of(ModelRequests.pause_label)
+    resume_label = call_of(ModelRequests.resume_label)
+    status = call_of(ModelRequests.status)
+    delete = call_of(ModelRequests.delete)
+    snapshots = call_of(ModelRequests.snapshots)
+    take_snapshot = call_of(ModelRequests.take_snapshot)
+    download_snapshot = call_of(ModelRequests.download_snapshot)
+    delete_snapshot = call_of(ModelRequests.delete_snapshot)
+    rollback = call_of(ModelRequests.rollback)
+    log = call_of(ModelRequests.log)
+    forget = call_of(ModelRequests.forget)
+    receipts = call_of(ModelRequests.receipts)
+    receipt = call_of(ModelRequests.receipt)
+    verify = call_of(ModelRequests.verify)
+    versions = call_of(ModelRequests.versions)
+    promote = call_of(ModelRequests.promote)
+    download_version = call_of(ModelRequests.download_version)
+    delete_version = call_of(ModelRequests.delete_version)
+    detail = call_of(ModelRequests.detail)
+    predict_many = call_of(ModelRequests.predict_many)
+    update_many = call_of(ModelRequests.update_many)
+    predict_update_many = call_of(ModelRequests.predict_update_many)
+    label_many = call_of(ModelRequests.label_many)
+    stream = events_of(ModelRequests.stream)
+    learn = events_of(ModelRequests.learn)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._connections.shown_url!r}, {self.name!r})"
+
+
+class Model(ModelCalls, SyncResource):
     """A model of a server can learn and predict: `Client.create_model` and `Client.model` give it.
 
     An example `x` is a mapping of names to numbers, a sequence or array of all numbers in order,
@@ -401,118 +457,6 @@ class Model(SyncResource[ModelRequests]):
     once, for as long as the server remembers the key.
     """
 
-    def __init__(self, connections: SyncConnections, name: str) -> None:
-        super().__init__(connections, ModelRequests(name, connections.retry))
 
-    @property
-    def name(self) -> str:
-        """The name of the model on the server."""
-        return self._requests.name
-
-    predict = sync(ModelRequests.predict)
-    update = sync(ModelRequests.update)
-    predict_update = sync(ModelRequests.predict_update)
-    predictions = sync(ModelRequests.predictions)
-    label = sync(ModelRequests.label)
-    events = sync_events(ModelRequests.events)
-    metrics = sync(ModelRequests.metrics)
-    metrics_history = sync(ModelRequests.metrics_history)
-    reliability = sync(ModelRequests.reliability)
-    labels = sync(ModelRequests.labels)
-    describe_labels = sync(ModelRequests.describe_labels)
-    set_groups = sync(ModelRequests.set_groups)
-    set_promise = sync(ModelRequests.set_promise)
-    rename_label = sync(ModelRequests.rename_label)
-    merge_label = sync(ModelRequests.merge_label)
-    retire_label = sync(ModelRequests.retire_label)
-    pause_label = sync(ModelRequests.pause_label)
-    resume_label = sync(ModelRequests.resume_label)
-    status = sync(ModelRequests.status)
-    delete = sync(ModelRequests.delete)
-
-    snapshots = sync(ModelRequests.snapshots)
-    take_snapshot = sync(ModelRequests.take_snapshot)
-    download_snapshot = sync(ModelRequests.download_snapshot)
-    delete_snapshot = sync(ModelRequests.delete_snapshot)
-    rollback = sync(ModelRequests.rollback)
-    log = sync(ModelRequests.log)
-    forget = sync(ModelRequests.forget)
-    receipts = sync(ModelRequests.receipts)
-    receipt = sync(ModelRequests.receipt)
-    verify = sync(ModelRequests.verify)
-
-    versions = sync(ModelRequests.versions)
-    promote = sync(ModelRequests.promote)
-    download_version = sync(ModelRequests.download_version)
-    delete_version = sync(ModelRequests.delete_version)
-    detail = sync(ModelRequests.detail)
-
-    predict_many = sync(ModelRequests.predict_many)
-    update_many = sync(ModelRequests.update_many)
-    predict_update_many = sync(ModelRequests.predict_update_many)
-    label_many = sync(ModelRequests.label_many)
-    stream = sync_events(ModelRequests.stream)
-    learn = sync_events(ModelRequests.learn)
-
-    def __repr__(self) -> str:
-        return f"Model({self._connections.shown_url!r}, {self.name!r})"
-
-
-class AsyncModel(AsyncResource[ModelRequests]):
+class AsyncModel(ModelCalls, AsyncResource):
     """A model of a server with the calls of `Model`, awaited; those with many examples also accept async iterables."""
-
-    def __init__(self, connections: AsyncConnections, name: str) -> None:
-        super().__init__(connections, ModelRequests(name, connections.retry))
-
-    @property
-    def name(self) -> str:
-        """The name of the model on the server."""
-        return self._requests.name
-
-    predict = awaited(ModelRequests.predict)
-    update = awaited(ModelRequests.update)
-    predict_update = awaited(ModelRequests.predict_update)
-    predictions = awaited(ModelRequests.predictions)
-    label = awaited(ModelRequests.label)
-    events = async_events(ModelRequests.events)
-    metrics = awaited(ModelRequests.metrics)
-    metrics_history = awaited(ModelRequests.metrics_history)
-    reliability = awaited(ModelRequests.reliability)
-    labels = awaited(ModelRequests.labels)
-    describe_labels = awaited(ModelRequests.describe_labels)
-    set_groups = awaited(ModelRequests.set_groups)
-    set_promise = awaited(ModelRequests.set_promise)
-    rename_label = awaited(ModelRequests.rename_label)
-    merge_label = awaited(ModelRequests.merge_label)
-    retire_label = awaited(ModelRequests.retire_label)
-    pause_label = awaited(ModelRequests.pause_label)
-    resume_label = awaited(ModelRequests.resume_label)
-    status = awaited(ModelRequests.status)
-    delete = awaited(ModelRequests.delete)
-
-    snapshots = awaited(ModelRequests.snapshots)
-    take_snapshot = awaited(ModelRequests.take_snapshot)
-    download_snapshot = awaited(ModelRequests.download_snapshot)
-    delete_snapshot = awaited(ModelRequests.delete_snapshot)
-    rollback = awaited(ModelRequests.rollback)
-    log = awaited(ModelRequests.log)
-    forget = awaited(ModelRequests.forget)
-    receipts = awaited(ModelRequests.receipts)
-    receipt = awaited(ModelRequests.receipt)
-    verify = awaited(ModelRequests.verify)
-
-    versions = awaited(ModelRequests.versions)
-    promote = awaited(ModelRequests.promote)
-    download_version = awaited(ModelRequests.download_version)
-    delete_version = awaited(ModelRequests.delete_version)
-    detail = awaited(ModelRequests.detail)
-
-    predict_many = awaited(ModelRequests.predict_many)
-    update_many = awaited(ModelRequests.update_many)
-    predict_update_many = awaited(ModelRequests.predict_update_many)
-    label_many = awaited(ModelRequests.label_many)
-    stream = async_events(ModelRequests.stream)
-    learn = async_events(ModelRequests.learn)
-
-    def __repr__(self) -> str:
-        return f"AsyncModel({self._connections.shown_url!r}, {self.name!r})"

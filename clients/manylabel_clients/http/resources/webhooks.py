@@ -10,8 +10,7 @@ from urllib.parse import quote
 
 from manylabel_clients.http.resources.records import from_json, list_reader
 from manylabel_clients.http.resources.requests import Requests
-from manylabel_clients.http.resources.resource import AsyncResource, SyncResource, awaited, sync
-from manylabel_clients.http.transport.connections import AsyncConnections, SyncConnections
+from manylabel_clients.http.resources.resource import AsyncResource, Connections, Resource, SyncResource, call_of
 from manylabel_clients.http.transport.exchange import Exchange, Request, read, send
 from manylabel_clients.http.transport.json_body import JSON, encode
 
@@ -113,32 +112,26 @@ class WebhookRequests(Requests):
         return read((yield from self._post(f"{_path(id)}/enable", None)), partial(from_json, Webhook))
 
 
-class Webhooks(SyncResource[WebhookRequests]):
+class WebhookCalls(Resource[WebhookRequests]):
+    """Calls of `Webhooks` and `AsyncWebhooks`."""
+
+    def __init__(self, connections: Connections) -> None:
+        super().__init__(connections, WebhookRequests(connections.retry))
+
+    create = call_of(WebhookRequests.create)
+    get = call_of(WebhookRequests.get)
+    delete = call_of(WebhookRequests.delete)
+    test = call_of(WebhookRequests.test)
+    enable = call_of(WebhookRequests.enable)
+    list = call_of(WebhookRequests.list)
+
+
+class Webhooks(WebhookCalls, SyncResource):
     """The webhooks of a server, as `Client.webhooks` has them."""
 
-    def __init__(self, connections: SyncConnections) -> None:
-        super().__init__(connections, WebhookRequests(connections.retry))
 
-    create = sync(WebhookRequests.create)
-    get = sync(WebhookRequests.get)
-    delete = sync(WebhookRequests.delete)
-    test = sync(WebhookRequests.test)
-    enable = sync(WebhookRequests.enable)
-    list = sync(WebhookRequests.list)
-
-
-class AsyncWebhooks(AsyncResource[WebhookRequests]):
+class AsyncWebhooks(WebhookCalls, AsyncResource):
     """The webhooks of a server, as `AsyncClient.webhooks` has them: the calls of `Webhooks`, awaited."""
-
-    def __init__(self, connections: AsyncConnections) -> None:
-        super().__init__(connections, WebhookRequests(connections.retry))
-
-    create = awaited(WebhookRequests.create)
-    get = awaited(WebhookRequests.get)
-    delete = awaited(WebhookRequests.delete)
-    test = awaited(WebhookRequests.test)
-    enable = awaited(WebhookRequests.enable)
-    list = awaited(WebhookRequests.list)
 
 
 def _path(id: str) -> str:
