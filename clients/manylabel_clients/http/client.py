@@ -64,9 +64,9 @@ class ClientCalls(Resource[ClientRequests]):
 class Client(ClientCalls, SyncResource):
     """Client of a ManyLabel server, over pooled connections. Threads may share it.
 
-    A method is one call of the HTTP reference (docs/http.md), and an argument without a description here is the field
-    or parameter of that name there. A rejected call raises the error of its status, another failure another
-    `ManyLabelError`: see `manylabel_clients.http.errors`.
+    A method is one call of the HTTP interface, and an argument without a description here is the field or parameter of
+    that name there: see docs/http.md, and all parameters at ``/docs`` of a server. A rejected call raises the error of
+    its status, another failure another `ManyLabelError`: see `manylabel_clients.http.errors`.
 
     Parameters
     ----------
