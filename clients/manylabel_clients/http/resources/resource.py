@@ -97,8 +97,12 @@ def events_of(
     def each(self: Any, /, *args: P.args, **kwargs: P.kwargs) -> Any:
         return self._connections.each(method(self._requests, *args, **kwargs))
 
+    def awaited(self: Any, /, *args: P.args, **kwargs: P.kwargs) -> Any:
+        return self._connections.each(method(self._requests, *args, **kwargs))
+
     return Method(
-        _described(each, method, "Iterator[{}]", Iterator), _described(each, method, "AsyncIterator[{}]", AsyncIterator)
+        _described(each, method, "Iterator[{}]", Iterator),
+        _described(awaited, method, "AsyncIterator[{}]", AsyncIterator),
     )
 
 
