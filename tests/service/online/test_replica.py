@@ -9,12 +9,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-<<<<<<< HEAD
-from tests.support.waiting import DEADLINE_SECONDS, eventually_async
-=======
 from tests.support.limits import settings_of
-from tests.support.waiting import eventually_async
->>>>>>> origin/main
+from tests.support.waiting import DEADLINE_SECONDS, eventually_async
 
 from manylabel_service.errors import (
     InvalidExample,

@@ -84,13 +84,8 @@ SPECS: dict[str, dict[str, Any]] = {
     "salt": {"algorithm": "salt", "scaling": "unit"},
     "kernel": {"algorithm": "kernel_falt", "params": {"budget": 4}},
 }
-<<<<<<< HEAD
-SETTINGS = Settings(snapshot_retention_count=2, history_bytes=0, snapshot_every_updates=12, evict_idle_seconds=0)
-WAIT_SECONDS = 120.0
-=======
 SETTINGS = settings_of(snapshot_retention_count=2, history_bytes=0, snapshot_every_updates=12, evict_idle_seconds=0)
-WAIT_SECONDS = 20.0
->>>>>>> origin/main
+WAIT_SECONDS = 120.0
 
 NAMES = st.sampled_from(["m", "n"])
 PASSING = st.just("n")  # the other one is there for long
