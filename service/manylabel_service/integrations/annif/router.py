@@ -37,6 +37,9 @@ from manylabel_service.online.state.outcome import UpdateResult
 
 router = Router("Annif", errors=["model_not_found"])
 
+BODIES = (schemas.AnnifText, schemas.AnnifDocuments, schemas.AnnifIndexedDocuments)
+"""Schemas that no route names as its `response_model`."""
+
 _FORM = "application/x-www-form-urlencoded"
 _LISTING = ("not_ready", "storage_unavailable")
 _SENDING = (

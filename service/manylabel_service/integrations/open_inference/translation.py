@@ -13,9 +13,7 @@ import pydantic_core
 from numpy.typing import NDArray
 from starlette.requests import Request
 
-from manylabel_service.api import schemas
 from manylabel_service.api.translation.batches import SLICE_SECONDS
-from manylabel_service.api.translation.tensors import BINARY_SIZE, Tensor, n_examples, split, to_matrix, to_strings
 from manylabel_service.api.web.bodies import length_of
 from manylabel_service.api.web.large_json import read_value
 from manylabel_service.api.web.problems import Problem, invalid, pointer
@@ -24,6 +22,15 @@ from manylabel_service.errors import InvalidExample
 from manylabel_service.hosting.examples import Features
 from manylabel_service.hosting.predictions import Prediction
 from manylabel_service.hosting.signature import EXAMPLE, Signature
+from manylabel_service.integrations.open_inference import schemas
+from manylabel_service.integrations.open_inference.tensors import (
+    BINARY_SIZE,
+    Tensor,
+    n_examples,
+    split,
+    to_matrix,
+    to_strings,
+)
 from manylabel_service.trained.inputs import Views
 
 HEADER_LENGTH = "inference-header-content-length"

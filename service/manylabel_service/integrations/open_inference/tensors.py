@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 from pydantic import Field, StrictBool, StrictStr, TypeAdapter, ValidationError
 
 from manylabel_core.rows import MAX_MAGNITUDE
-from manylabel_service.api.schemas import InferInput
 from manylabel_service.api.schemas.requests import Value
 from manylabel_service.api.translation.batches import SLICE_SECONDS
 from manylabel_service.api.web.problems import invalid
 from manylabel_service.api.web.validation import Path, invalid_body
+from manylabel_service.integrations.open_inference.schemas import InferInput
 
 PIECE_ELEMENTS = 2**12
 """Looked at before others may be served."""
