@@ -24,7 +24,6 @@ from manylabel_service.api.web.validation import Path, validated
 from manylabel_service.errors import InvalidExample, KeyInFlight, KeyReused, LimitExceeded, ModelNotFound
 from manylabel_service.hosting.examples import Example, Features
 from manylabel_service.hosting.predictions import Prediction
-from manylabel_service.hosting.slices import Pace
 from manylabel_service.idempotency import IdempotencyKey
 from manylabel_service.integrations.label_studio import schemas
 from manylabel_service.integrations.label_studio.answers import (
@@ -38,6 +37,7 @@ from manylabel_service.integrations.label_studio.connection import Connections, 
 from manylabel_service.integrations.label_studio.tasks import TaskReader, to_config
 from manylabel_service.online.replica import Replica
 from manylabel_service.online.state.outcome import UpdateResult
+from manylabel_service.slices import Pace
 
 log = structlog.get_logger()
 
