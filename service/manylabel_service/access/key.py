@@ -4,13 +4,14 @@ import math
 from collections.abc import Iterable
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import ConfigDict, Field
 
 from manylabel_service.access import key_text
 from manylabel_service.access.patterns import ANY
 from manylabel_service.access.scopes import Scope
 from manylabel_service.clock import now_ms, rfc3339
 from manylabel_service.documented import Documented
+from manylabel_service.storage import StoredModel
 
 State = Literal["active", "expired", "revoked"]
 
@@ -33,13 +34,13 @@ class RateLimits(Documented):
 NO_RATES = RateLimits()
 
 
-class Key(BaseModel):
+class Key(StoredModel):
     """Stored key.
 
     Times are milliseconds of Unix time.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(frozen=True)
 
     id: str
     name: str
