@@ -171,7 +171,7 @@ class Rewriter:
         states = [state for state in catalogue.states if not self._is_later(state.position)]
         copied = [state._replace(id=await self._copied(state.id)) for state in states]
         new = catalogue.model_copy(update={"segments": (), "states": tuple(copied)})
-        await self._new_catalogue.put(await self._new_catalogue.find(), new)
+        await self._new_catalogue.put(await self._new_catalogue.read(), new)
         self._carried = {position_key(state.position) for state in states}
         self._snapped = set[tuple[int, ...]]()
         for snapshot in await self._store.snapshots.all(self._record):
