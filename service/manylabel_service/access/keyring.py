@@ -10,10 +10,10 @@ import structlog
 from manylabel_service.access import key_text, token_text
 from manylabel_service.access.attempts import FailedAttempts
 from manylabel_service.access.grant import Access
-from manylabel_service.access.key import NO_RATES, Key
+from manylabel_service.access.key import Key
 from manylabel_service.access.key_store import KeyStore
 from manylabel_service.access.patterns import ANY
-from manylabel_service.access.rates import RateLimiter
+from manylabel_service.access.rates import NO_RATES, RateLimiter
 from manylabel_service.access.scopes import ADMIN, SCOPES
 from manylabel_service.clock import now_ms
 from manylabel_service.errors import (
