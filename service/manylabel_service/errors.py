@@ -369,10 +369,18 @@ class PositionNotFound(ServiceError, kind="missing"):
     position: str
 
 
-class ForgetRunning(ServiceError, kind="conflict"):
-    """Examples of the model are being forgotten."""
+class NotPromotable(ServiceError, kind="conflict", title="Follower cannot be promoted"):
+    """A follower that cannot take the place of its leader now."""
 
-    message = "model {self.name!r} is forgetting already; wait for receipt {self.id}"
+    message = "follower {self.name!r} cannot be promoted: {self.detail}"
+    name: str
+    detail: str
+
+
+class ForgetRunning(ServiceError, kind="conflict"):
+    """Examples of the model are being forgotten, or a follower is taking its place."""
+
+    message = "model {self.name!r} is being replaced already; wait until {self.id} has ended"
     name: str
     id: str
 

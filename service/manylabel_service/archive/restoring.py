@@ -34,7 +34,7 @@ from manylabel_service.online.history.catalogue import KIND as HISTORY
 from manylabel_service.online.history.catalogue import Catalogue, CatalogueStore, Segment, StoredState
 from manylabel_service.online.history.reader import HistoryReader
 from manylabel_service.online.size_limits import check_arrays, check_size
-from manylabel_service.online.spec.follow import FIELD, follow_of
+from manylabel_service.online.spec.follow import follow_of, moved
 from manylabel_service.online.spec.spec import ModelSpec
 from manylabel_service.online.spec.trained import read_spec
 from manylabel_service.online.state.model import OnlineModel
@@ -243,8 +243,6 @@ class _Restoring:
         leader = None if follow is None else await self._store.models.find(follow.model)
         if leader is None:
             return  # it was deleted
-        document = json.loads(model.spec)
-        document[FIELD]["incarnation"] = leader.incarnation
         state = None
         if model.begin != START:
             prefix = layout.timeline_prefix(self._catalogue.store, model.incarnation, model.timeline)
@@ -252,7 +250,7 @@ class _Restoring:
             await asyncio.to_thread(
                 OnlineModel.from_bytes, bytes(state), lambda arrays: check_arrays(arrays, self._settings)
             )
-        await self._store.models.create(model.name, json.dumps(document).encode(), state)
+        await self._store.models.create(model.name, moved(model.spec, leader.incarnation), state)
 
     async def _position(self, archived: ArchivedLog, until: str | int | None) -> str:
         reader = HistoryReader(archived.record, archived.as_store)

@@ -107,7 +107,7 @@ WITHOUT_BODY = {
     ("post", "/v1/webhooks/{id}/enable"),
     ("post", "/v1/models/{name}/verify"),
 }
-KEYED = {"update", "predict-update", "labels", "stream", "rollback"} | {
+KEYED = {"update", "predict-update", "labels", "stream", "rollback", "promote"} | {
     f"labels/{change}" for change in ("rename", "merge", "retire", "pause", "resume")
 }
 

@@ -25,12 +25,12 @@ from manylabel_service.errors import ModelExists, PositionNotFound, StoreUnusabl
 from manylabel_service.hosting.examples import Labels
 from manylabel_service.idempotency import IdempotencyKey
 from manylabel_service.models.registry import Registry
-from manylabel_service.online.forgetting.rewriter import Selection
 from manylabel_service.online.history import archiver as archivers
 from manylabel_service.online.history.reader import HistoryReader
 from manylabel_service.online.replica import Replica
 from manylabel_service.online.state.model import OnlineModel
 from manylabel_service.online.state.outcome import UpdateResult
+from manylabel_service.online.successor.rewriter import Selection
 from manylabel_service.online.updates.past_states import PastStates
 from manylabel_service.settings import Settings
 from manylabel_service.storage import SQLiteStore, Store

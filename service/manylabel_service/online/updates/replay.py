@@ -18,7 +18,7 @@ from manylabel_service.errors import (
 )
 from manylabel_service.hosting.slices import SLICE_SECONDS, HalfPace, SliceSize
 from manylabel_service.online.snapshots.reader import SnapshotReader
-from manylabel_service.online.spec.follow import follow_of
+from manylabel_service.online.spec.follow import Roles, follow_of
 from manylabel_service.online.spec.spec import ModelSpec
 from manylabel_service.online.spec.trained import TrainedSpec
 from manylabel_service.online.state.apply import ApplyBatch, ApplyResult, LogEntry
@@ -105,6 +105,7 @@ class LogReplayer:
         self._target = target or self._snapshot_target
         self._slice = SliceSize()
         self._follow = follow_of(record.spec)
+        self._roles = Roles(record.spec)
         self._pace = pace or HalfPace()
         self.learning = asyncio.Lock()
 
@@ -214,7 +215,8 @@ class LogReplayer:
                 await self._rest(SLICE_SECONDS)
                 slice_ends = time.perf_counter() + SLICE_SECONDS
             change = decode(entry.payload)
-            decoded.append(LogEntry(entry.position, change if self._follow is None else as_followed(change)))
+            follows = self._roles.follows_at(entry.position)
+            decoded.append(LogEntry(entry.position, as_followed(change) if follows else change))
         return decoded
 
     async def _rest(self, worked_seconds: float) -> None:

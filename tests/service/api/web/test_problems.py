@@ -92,6 +92,7 @@ RAISED: list[tuple[errors.ServiceError, int, str, str | None]] = [
     (errors.ModelFollows("a", "b"), 409, "model_follows", None),
     (errors.ModelHasFollowers("a", ["b"]), 409, "model_has_followers", None),
     (errors.ForgetRunning("a", "01k"), 409, "forget_running", None),
+    (errors.NotPromotable("a", "b"), 409, "not_promotable", None),
     (errors.ReceiptNotFound("a", "01k"), 404, "receipt_not_found", None),
     (errors.LogSealed(name="a"), 503, "storage_unavailable", "5"),
     (errors.HasKeys(2), 500, "internal_error", None),
