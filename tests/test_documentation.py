@@ -176,7 +176,7 @@ def test_the_events_that_the_monitoring_page_names_are_logged() -> None:
 
 
 OF_ALL_CALLS = {*ANYWHERE, *REFUSALS, "not_ready", "storage_unavailable", "malformed_json", "body_too_large"} | {
-    "release_too_old", "replay_mismatch",
+    "release_too_old", "replay_mismatch", "follower_failed",
     "unsupported_media_type", "invalid_request", "model_not_found", "model_damaged", "storage_damaged"
 }  # fmt: skip
 """The errors that docs/concepts.md names once, for all calls that they fit."""

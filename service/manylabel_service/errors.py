@@ -264,6 +264,10 @@ class ModelFailed(NotReady):
     retry_after: float | None = None  # no default
 
 
+class FollowerFailed(ModelFailed, kind="conflict"):
+    """A follower that cannot learn from the log of its leader any more; the client can delete it."""
+
+
 class IncompatibleRelease(NotReady):
     """This release must not serve a model; another release can."""
 

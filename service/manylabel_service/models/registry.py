@@ -162,9 +162,8 @@ class Registry:
             unexpected = not isinstance(error, HOPELESS)
             log.error("model_restore_failed", model=name, error=str(error), action=_ACTION, exc_info=unexpected)
             detail = f"model {name!r} could not be restored: the operator of the server has to act, see its log"
-            if isinstance(error, ModelFailed):
-                detail = error.detail
-            replica.fail(lambda: ModelFailed(detail))
+            failed = error if isinstance(error, ModelFailed) else ModelFailed(detail)
+            replica.fail(lambda: type(failed)(failed.detail))
         else:
             log.info("model_restored", model=name, position=replica.position)
         return await self._host(replica)

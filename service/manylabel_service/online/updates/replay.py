@@ -9,10 +9,10 @@ import structlog
 
 from manylabel_core.state import DamagedState
 from manylabel_service.errors import (
+    FollowerFailed,
     HistoryDamaged,
     LogLost,
     LogTrimmed,
-    ModelFailed,
     StorageUnavailable,
     UnreadableEntry,
 )
@@ -132,7 +132,7 @@ class LogReplayer:
 
         Raises
         ------
-        ModelFailed
+        FollowerFailed
             The leader's log goes on from none of them, or the leader is gone.
         StorageUnavailable, ModelGone
         """
@@ -140,7 +140,7 @@ class LogReplayer:
         assert follow is not None
         leader = await self._store.models.find(follow.model)
         if leader is None or leader.incarnation != follow.incarnation:
-            raise ModelFailed(
+            raise FollowerFailed(
                 f"follower {self._record.name!r} cannot go on: model {follow.model!r}, which it follows, was deleted; "
                 "delete the follower too"
             )
@@ -152,7 +152,7 @@ class LogReplayer:
                 self._pass_over(snapshot.position if snapshot else START, error)
             else:
                 return Restored(model, snapshot, 0, 0)
-        raise ModelFailed(
+        raise FollowerFailed(
             f"follower {self._record.name!r} cannot go on: the history of its leader no longer reaches back to what it "
             "has learnt; delete it, and create it again"
         )
