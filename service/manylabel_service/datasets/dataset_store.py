@@ -87,8 +87,8 @@ class DatasetStore:
         if any(document.name == name and not _is_deleting(document) for document in documents):
             raise DatasetExists(name)
         n_others = sum(document.name != name for document in documents)
-        if n_others >= self._settings.max_datasets:
-            raise LimitExceeded("the number of datasets", n_others + 1, self._settings.max_datasets)
+        if n_others >= self._settings.limits.max_datasets:
+            raise LimitExceeded("the number of datasets", n_others + 1, self._settings.limits.max_datasets)
 
     async def add(
         self,

@@ -67,7 +67,7 @@ class Deliverer:
         sources: Sources,
         count: Callable[[str], None] = lambda outcome: None,
     ) -> None:
-        self._documents, self._max_webhooks = store.documents, settings.max_webhooks
+        self._documents, self._max_webhooks = store.documents, settings.limits.max_webhooks
         self._registry, self._sources, self._count = registry, sources, count
         self.sender = Sender(settings.webhook_urls, settings.webhook_networks)
         self._follower = DocumentFollower(store.documents, DEFINITIONS)
