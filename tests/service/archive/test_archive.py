@@ -32,9 +32,9 @@ from manylabel_service.archive.shipping import OtherStore
 from manylabel_service.clock import now_ms
 from manylabel_service.errors import ModelExists, PositionNotFound, StoreUnusable
 from manylabel_service.idempotency import IdempotencyKey
-from manylabel_service.online.forgetting.rewriter import Selection
 from manylabel_service.online.history.reader import HistoryReader
 from manylabel_service.online.replica import Replica
+from manylabel_service.online.successor.rewriter import Selection
 from manylabel_service.online.updates.past_states import PastStates
 from manylabel_service.settings import Settings
 from manylabel_service.storage import SQLiteStore, Store
