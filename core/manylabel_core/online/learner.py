@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import operator
 from abc import ABCMeta, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from typing import Any, Self
 
 import numpy as np
@@ -569,7 +570,7 @@ class OnlineLearner(_InUse, metaclass=ABCMeta):
 
     def _read_parameters(self) -> None:
         """Read the parameters again, as they may have changed since the first use."""
-        pipeline, given = self._in_use(), tuple(getattr(self, each.name) for each in parameters(type(self)))
+        pipeline, given = self._in_use(), _values_of(type(self))(self)
         if len(given) == len(self._checked) and all(map(operator.is_, given, self._checked)):
             return
         if self._fixed_values != self._read_fixed():
@@ -623,6 +624,12 @@ class OnlineLearner(_InUse, metaclass=ABCMeta):
 
     def _adjust(self, model: Any) -> None:
         """Let the model take over what has changed of the parameters that are not fixed."""
+
+
+@cache
+def _values_of(learner: type) -> Callable[[object], tuple[object, ...]]:
+    """Return a function that reads all parameters, which each call of `partial_fit` does."""
+    return operator.attrgetter(*(each.name for each in parameters(learner)))
 
 
 def _check_width(name: str, columns: int, seen: int) -> None:
