@@ -307,7 +307,9 @@ class Registry:
             self._forget(replica)
         return record == replica.record
 
-    async def list(self, of_interest: Callable[[str], bool] = lambda _: True) -> tuple[list[dict[str, Any]], list[str]]:
+    async def list(
+        self, of_interest: Callable[[str], bool] = lambda _: True, leader: str | None = None
+    ) -> tuple[list[dict[str, Any]], list[str]]:
         """List models by name with their status; for models not in memory, with their spec.
 
         Returns the names of damaged ones too.
@@ -315,13 +317,14 @@ class Registry:
         Parameters
         ----------
         of_interest : returns whether a model of this name is listed.
+        leader : the model of this name and its followers are listed only; None: all models.
 
         Raises
         ------
         NotReady, StorageUnavailable
         """
         self.require_ready()
-        return await self._listing.statuses(of_interest)
+        return await self._listing.statuses(of_interest, leader)
 
     async def existing(self, names: Set[str]) -> set[str]:
         """Return the names that belong to existing models; all names if the store does not respond soon."""
