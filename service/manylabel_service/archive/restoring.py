@@ -10,7 +10,7 @@ import asyncio
 import hashlib
 import json
 import secrets
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
@@ -34,7 +34,7 @@ from manylabel_service.online.history.catalogue import KIND as HISTORY
 from manylabel_service.online.history.catalogue import Catalogue, CatalogueStore, Segment, StoredState
 from manylabel_service.online.history.reader import HistoryReader
 from manylabel_service.online.size_limits import check_arrays, check_size
-from manylabel_service.online.spec.follow import follow_of, moved
+from manylabel_service.online.spec.follow import as_of, follow_of, moved
 from manylabel_service.online.spec.spec import ModelSpec
 from manylabel_service.online.spec.trained import read_spec
 from manylabel_service.online.state.model import OnlineModel
@@ -188,7 +188,7 @@ class _Restoring:
             if model not in followers:
                 models[model.name] = await self._model(model, until)
         for model in followers:
-            await self._follower(model)
+            await self._follower(model, models)
         return self._restored(models, len(self._of_kind(DATASETS)), len(self._of_kind(KEYS)))
 
     async def one(self, name: str, until: str | int | None) -> Restored:
@@ -237,8 +237,8 @@ class _Restoring:
         await self._restore_history(archived, record, position, at)
         return position, at
 
-    async def _follower(self, model: ArchivedModel) -> None:
-        """Restore a follower as it began; it learns from the log of its leader, which is restored, again."""
+    async def _follower(self, model: ArchivedModel, models: Mapping[str, tuple[str, str]]) -> None:
+        """Restore a follower as it began; it learns from the log of its leader again, one of the restored models."""
         follow = follow_of(model.spec)
         leader = None if follow is None else await self._store.models.find(follow.model)
         if leader is None:
@@ -250,7 +250,8 @@ class _Restoring:
             await asyncio.to_thread(
                 OnlineModel.from_bytes, bytes(state), lambda arrays: check_arrays(arrays, self._settings)
             )
-        await self._store.models.create(model.name, moved(model.spec, leader.incarnation), state)
+        spec = as_of(moved(model.spec, leader.incarnation), models[leader.name][0])
+        await self._store.models.create(model.name, spec, state)
 
     async def _position(self, archived: ArchivedLog, until: str | int | None) -> str:
         reader = HistoryReader(archived.record, archived.as_store)
@@ -285,11 +286,12 @@ class _Restoring:
         durability = read_spec(record.spec).durability
         if durability is not None and durability not in self._store.logs.durabilities:
             raise DurabilityUnavailable(durability, self._store.logs.durabilities)
+        spec = as_of(record.spec, position)
         if state is None:
-            return await self._store.models.create(record.name, record.spec)
+            return await self._store.models.create(record.name, spec)
         state.position = at
         data = await asyncio.to_thread(state.to_buffer)
-        return await self._store.models.create(record.name, record.spec, data, at)
+        return await self._store.models.create(record.name, spec, data, at)
 
     async def _restore_versions(self, model: ArchivedModel, record: ModelMeta) -> None:
         prefix, own = (f"{VERSION_BLOBS}{each.incarnation}/" for each in (model, record))
