@@ -11,10 +11,10 @@ from manylabel_service.models.successions import ReplayDiffers, Successions
 from manylabel_service.online.history.lineage import Receipt
 from manylabel_service.online.replica import Replica
 from manylabel_service.online.spec.follow import followers_of
-from manylabel_service.online.spec.release import ClusterVersion
-from manylabel_service.online.successor.rewriter import Rewriter, Selection
+from manylabel_service.online.spec.release import ClusterVersion, Versions
+from manylabel_service.online.successor.rewriter import Rewriter, Rewritten, Selection
 from manylabel_service.settings import Settings
-from manylabel_service.storage import ModelMeta, Store
+from manylabel_service.storage import START, ModelMeta, Store
 
 KEPT = (
     "models that were forked from this one, and snapshots that were uploaded elsewhere, keep what they had",
@@ -34,7 +34,38 @@ BEYOND_REACH = {
 }
 """Copies that no server can delete, by whether the store is shared."""
 
-ARCHIVED = "the archive, which keeps what was shipped of the old model: delete the model's older folder there"
+ARCHIVED = "copies of the archive: versions that its bucket keeps, replicas, snapshots of its file system"
+
+ARCHIVED_BEFORE = "what the archive has from before `since`: manylabel restore --without forgets that"
+
+
+async def ended_receipt(
+    receipt: Receipt, rewriter: Rewriter, rewritten: Rewritten, versions: Versions, shared: bool, archived: bool
+) -> Receipt:
+    """Return a receipt with the result of a rewriting.
+
+    Parameters
+    ----------
+    shared, archived : whether the store is shared, and whether there is an archive.
+    """
+    counted = rewriter.counted
+    return receipt.model_copy(
+        update={
+            "entries": counted.entries,
+            "examples": counted.examples,
+            "predictions": len(counted.predictions),
+            "position": rewritten.position,
+            "checksum_before": rewritten.before,
+            "checksum_after": rewritten.after,
+            "metrics_before": rewritten.metrics_before,
+            "metrics_after": rewritten.metrics_after,
+            "build": await asyncio.to_thread(build_id),
+            "replay_version": versions.replay_version,
+            "kept": KEPT,
+            "beyond_reach": (*BEYOND_REACH[shared], *([ARCHIVED] if archived else ())),
+            "archive": "pending" if archived else None,
+        }
+    )
 
 
 class Forgetter:
@@ -88,6 +119,8 @@ class Forgetter:
         findings = await rewriter.find()
         receipt = receipt.model_copy(update={"since": findings.begin, "first": findings.first})
         if findings.first is None:
+            if self._settings.archive is not None and findings.begin != START:
+                receipt = receipt.model_copy(update={"beyond_reach": (ARCHIVED_BEFORE,)})
             await self._successions.finish(name, receipt)
             return
         successor = await rewriter.stage()
@@ -106,23 +139,8 @@ class Forgetter:
         await rewriter.copy_last_predictions(copied)
         await self._successions.check_state(replica, rewritten.position, rewritten.before, versions.format)
         await self._check_alone(record)
-        counted = rewriter.counted
-        receipt = receipt.model_copy(
-            update={
-                "entries": counted.entries,
-                "examples": counted.examples,
-                "predictions": len(counted.predictions),
-                "position": rewritten.position,
-                "checksum_before": rewritten.before,
-                "checksum_after": rewritten.after,
-                "metrics_before": rewritten.metrics_before,
-                "metrics_after": rewritten.metrics_after,
-                "build": await asyncio.to_thread(build_id),
-                "replay_version": versions.replay_version,
-                "kept": KEPT,
-                "beyond_reach": (*BEYOND_REACH[store.shared], *([ARCHIVED] if self._settings.archive else ())),
-            }
-        )
+        archived = self._settings.archive is not None
+        receipt = await ended_receipt(receipt, rewriter, rewritten, versions, store.shared, archived)
         await self._successions.replace(name, receipt, [(record, successor)])
 
     async def _check_alone(self, record: ModelMeta) -> None:

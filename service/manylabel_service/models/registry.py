@@ -27,7 +27,6 @@ from manylabel_service.errors import (
 )
 from manylabel_service.hosting.hosted_model import HostedModel, ModelEvicted
 from manylabel_service.hosting.size_limits import check_limit
-from manylabel_service.hosting.slices import HalfPace
 from manylabel_service.hosting.store_health import StoreHealth
 from manylabel_service.idempotency import IdempotencyKey
 from manylabel_service.models.eviction import Eviction
@@ -51,6 +50,7 @@ from manylabel_service.online.state.model import OnlineModel
 from manylabel_service.online.updates.replay import HOPELESS
 from manylabel_service.online.warmup import warm_up
 from manylabel_service.settings import Settings
+from manylabel_service.slices import HalfPace
 from manylabel_service.storage import ModelMeta, Store
 from manylabel_service.trained.model import TrainedModel
 from manylabel_service.trained.version_store import VersionStore

@@ -19,16 +19,20 @@ from manylabel_service.clock import now_ms, rfc3339
 from manylabel_service.errors import ModelGone, ServiceError, StorageUnavailable
 from manylabel_service.models.membership import Membership
 from manylabel_service.online.history.catalogue import CatalogueStore
-from manylabel_service.online.history.lineage import Lineage, LineageStore, Promotion, Receipt, Succession
+from manylabel_service.online.history.lineage import (
+    MAX_INCARNATIONS,
+    Lineage,
+    LineageStore,
+    Promotion,
+    Receipt,
+    Succession,
+)
 from manylabel_service.online.replica import Replica
 from manylabel_service.online.spec.follow import followers_of, moved
 from manylabel_service.storage import ModelMeta, Store
 
 POLL_SECONDS = 2.0
 """Seconds between two looks for changes whose owners are gone."""
-
-MAX_INCARNATIONS = 100
-"""Incarnations of a model that are remembered."""
 
 Change = Receipt | Promotion
 Pairs = Sequence[tuple[ModelMeta, ModelMeta]]

@@ -70,6 +70,9 @@ class ForgetReceipt(ResponseModel):
     """Copies that are not deleted, and have to be looked at: forks, datasets, versions, downloads."""
     beyond_reach: list[str]
     """Copies that the server cannot delete."""
+    archive: Literal["pending", "purged"] | None
+    """Whether the archive still has the examples, until the next pass, or what it had of the old model was deleted;
+    null without an archive."""
     error: str | None
     """Reason why it failed."""
 

@@ -4,7 +4,7 @@ Forgetting examples and promoting a follower replace a model by a successor. The
 way, which process works on it, and which successors it has staged, so that another process can end it.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
 from typing import Any, Literal, NamedTuple, Self
 
@@ -15,6 +15,9 @@ from manylabel_service.storage import Store
 
 KIND = "lineages"
 """Kind of the documents, which are named by the model."""
+
+MAX_INCARNATIONS = 100
+"""Incarnations of a model that are remembered."""
 
 MAX_CHANGES = 100
 """Receipts, and promotions, that are kept of a model; the oldest go."""
@@ -50,6 +53,7 @@ class Receipt(_Change):
     replay_version: int | None = None
     kept: tuple[str, ...] = ()
     beyond_reach: tuple[str, ...] = ()
+    archive: Literal["pending", "purged"] | None = None
 
 
 class Promotion(_Change):
@@ -75,7 +79,7 @@ class Lineage(BaseModel):
 
     While one is running, `owner` is the process that works on it, `incarnation` the model that is to be replaced, and
     `successions` has what was staged for it, that of the model itself first. `incarnations` has those of the model, the
-    latest last.
+    latest last. `origins` has those that it was restored from, each after the id of its store.
     """
 
     model_config = ConfigDict(extra="ignore", frozen=True)
@@ -86,6 +90,7 @@ class Lineage(BaseModel):
     incarnation: int | None = None
     successions: tuple[Succession, ...] = ()
     incarnations: tuple[int, ...] = ()
+    origins: tuple[tuple[str, int], ...] = ()
 
     @property
     def running(self) -> Receipt | Promotion | None:
@@ -100,6 +105,19 @@ class Lineage(BaseModel):
         if changes and changes[-1].id == change.id:
             changes = changes[:-1]
         return self.model_copy(update={field: (*changes, change)[-MAX_CHANGES:]})
+
+    def restored(self, origins: Iterable[tuple[str, int]], incarnation: int) -> Self:
+        """Return the lineage of another incarnation that was restored from others."""
+        lost = {"status": "failed", "error": "the store was lost"}
+        ended = self if self.running is None else self.with_change(self.running.model_copy(update=lost))
+        origins = tuple(dict.fromkeys((*self.origins, *origins)))[-MAX_INCARNATIONS:]
+        rest = {"owner": None, "incarnation": None, "successions": ()}
+        return ended.model_copy(update={**rest, "incarnations": (incarnation,), "origins": origins})
+
+    def purged(self, ids: Collection[str]) -> Self:
+        """Return it with receipts that say that the archive was purged."""
+        receipts = (each.model_copy(update={"archive": "purged"}) if each.id in ids else each for each in self.receipts)
+        return self.model_copy(update={"receipts": tuple(receipts)})
 
 
 class Found(NamedTuple):
@@ -120,7 +138,7 @@ class LineageStore:
         document = await self._documents.get(KIND, name)
         if document is None:
             return Found(Lineage(), None)
-        return Found(_read(document.value), document.revision)
+        return Found(read_lineage(document.value), document.revision)
 
     async def put(self, name: str, found: Found, lineage: Lineage) -> bool:
         """Replace what was found; return False if it has changed since."""
@@ -142,7 +160,7 @@ class LineageStore:
     async def all(self) -> dict[str, Lineage]:
         """Return those of all models by name."""
         documents = await self._documents.all(KIND)
-        return {document.name: _read(document.value) for document in documents if not document.damaged}
+        return {document.name: read_lineage(document.value) for document in documents if not document.damaged}
 
     async def delete(self, name: str) -> None:
         """Remove that of a model that has been deleted."""
@@ -151,8 +169,9 @@ class LineageStore:
                 await self._documents.delete(KIND, name, revision=revision)
 
 
-def _read(value: bytes) -> Lineage:
+def read_lineage(value: bytes) -> Lineage:
+    """Return what a document has; nothing if it is of a later release."""
     try:
         return Lineage.model_validate_json(value)
-    except ValidationError:  # of a later release
+    except ValidationError:
         return Lineage()

@@ -92,7 +92,7 @@ class PromotionWriter(SuccessorWriter):
         catalogue = self._found.beginning_at(self._begin, ())
         segments = [segment._replace(id=await self._copied(segment.id)) for segment in catalogue.segments]
         new = catalogue.model_copy(update={"segments": tuple(segments), "states": ()})
-        await self._new_catalogue.put(await self._new_catalogue.find(), new)
+        await self._new_catalogue.put(await self._new_catalogue.read(), new)
         specs = [read_spec(record.spec) for _, record in self._successions(START)]
         self._copies = (
             _Copy(self._store, self._follower, self.successor, specs[0], self._format, self._follow.has_seed),
