@@ -274,7 +274,7 @@ def _solve(evidence, n):  # type: ignore[no-untyped-def]
     for _ in range(SWEEPS):
         for block in range(n_blocks):
             beyond = _beyond_chance(evidence, block)
-            left = d[block] * (beyond / (1.0 + beyond))
+            left = d[block] * (beyond / (1.0 + beyond)) if beyond > 0.0 else 0.0
             for other in range(n_blocks):
                 if other != block:
                     left -= max(evidence[block, other], 0.0) * a[other]
