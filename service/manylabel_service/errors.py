@@ -132,7 +132,7 @@ class KeyNotFound(ServiceError, kind="missing"):
 class KeysFull(ServiceError, kind="full", code="limit_exceeded"):
     """The limit of keys is reached, and none is revoked."""
 
-    message = "the limit of {self.limit:,} keys is reached: revoke a key, or ask the operator to raise max_keys"
+    message = "the limit of {self.limit:,} keys is reached: revoke a key"
     limit: int
 
 
@@ -146,7 +146,7 @@ class WebhookNotFound(ServiceError, kind="missing"):
 class WebhooksFull(ServiceError, kind="full", code="limit_exceeded"):
     """The limit of webhooks is reached."""
 
-    message = "the limit of {self.limit:,} webhooks is reached: delete one, or ask the operator to raise max_webhooks"
+    message = "the limit of {self.limit:,} webhooks is reached: delete one"
     limit: int
 
 
@@ -264,6 +264,10 @@ class ModelFailed(NotReady):
     retry_after: float | None = None  # no default
 
 
+class FollowerFailed(ModelFailed, kind="conflict"):
+    """A follower that cannot learn from the log of its leader any more; the client can delete it."""
+
+
 class IncompatibleRelease(NotReady):
     """This release must not serve a model; another release can."""
 
@@ -353,10 +357,7 @@ class SnapshotNeeded(ServiceError, kind="conflict"):
 class SnapshotsFull(ServiceError, kind="full", code="limit_exceeded"):
     """The limit of manual snapshots of the model is reached."""
 
-    message = (
-        "model {self.name!r} has {self.limit:,} manual snapshots, the limit: delete one, or ask the operator to raise "
-        "max_manual_snapshots"
-    )
+    message = "model {self.name!r} has {self.limit:,} manual snapshots, the limit: delete one"
     name: str
     limit: int
 
@@ -369,10 +370,18 @@ class PositionNotFound(ServiceError, kind="missing"):
     position: str
 
 
-class ForgetRunning(ServiceError, kind="conflict"):
-    """Examples of the model are being forgotten."""
+class NotPromotable(ServiceError, kind="conflict", title="Follower cannot be promoted"):
+    """A follower that cannot take the place of its leader now."""
 
-    message = "model {self.name!r} is forgetting already; wait for receipt {self.id}"
+    message = "follower {self.name!r} cannot be promoted: {self.detail}"
+    name: str
+    detail: str
+
+
+class ForgetRunning(ServiceError, kind="conflict"):
+    """Examples of the model are being forgotten, or a follower is taking its place."""
+
+    message = "model {self.name!r} is being replaced already; wait until {self.id} has ended"
     name: str
     id: str
 

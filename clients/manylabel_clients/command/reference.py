@@ -3,7 +3,8 @@
 import inspect
 import re
 import sys
-from collections.abc import Iterator
+import textwrap
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import click
@@ -32,12 +33,24 @@ object per line, for scripts. `manylabel --install-completion` completes command
 SHARED = ("as_json", "url", "timeout", "api_key", "yes")
 """Options of most commands, described once."""
 
-MODEL = "- `MODEL`: Name of the model."
-"""Line about the argument of most commands, which their usage shows."""
+PLAIN = {
+    "- `MODEL`: Name of the model.",
+    "- `LABEL`: Label.",
+    "- `JOB`: Id of the job.",
+    "- `NAME`: Name of the dataset.",
+    "- `ID`: Id of the key: the part between its two underscores.",
+    "- `ID`: Id of the webhook; `manylabel webhooks` lists them.",
+    "- `VERSION`: Number of the version.",
+}
+"""Lines about arguments that OF_MOST explains."""
+
+LEFT_OUT = {"[OPTIONS]", "[COMMAND] [ARGS]..."}
+"""Parts of a usage that say nothing about its command."""
 
 OF_MOST = (
-    "`MODEL` is the name of a model. Commands that call a server have these options; `--json` if they print a result, "
-    "`--yes` if they ask for confirmation."
+    "`MODEL`, `LABEL` and `NAME` are the names of a model, a label and a dataset; `JOB` and `ID` are the ids of a job, "
+    "and of a webhook or key (the part of the key between its two underscores). Commands that call a server have these "
+    "options; `--json` if they print a result, `--yes` if they ask for confirmation."
 )
 
 OF_FILES = ("labels", "tags", "separator", "ignore", "text", "weight", "zero_based")
@@ -61,20 +74,23 @@ MORE = {
 """Links to further pages, by the last word of a command."""
 
 
+WIDTH = 120
+"""Maximum characters in a line; code is not broken."""
+
+
 def page() -> str:
     """Return the page."""
     context = click.Context(app, info_name=NAME)
     models = app.commands["models"]
     assert isinstance(models, click.Group)
     described = dict(line for name in ("create", "delete") for line in _parameters(models.commands[name], context))
-    shared = [described[name] for name in SHARED]
     feed = app.commands["feed"]
     files = [line for name, line in _parameters(feed, click.Context(feed, parent=context)) if name in OF_FILES]
-    parts = [HEAD, "\n".join(line for _, line in _parameters(app, context)), app.epilog or ""]
-    parts += ["## Options of most commands", OF_MOST]
-    parts += ["\n".join(shared), "## Options of labelled files", "\n".join(files)]
-    parts += ["\n".join(_section(command, path, above)) for path, command, above in _commands(app, context)]
-    return re.sub(r"\n{3,}", "\n\n", "\n\n".join(part.strip("\n") for part in parts)) + "\n"
+    parts = [HEAD, _list(line for _, line in _parameters(app, context)), app.epilog or ""]
+    parts += ["## Options of most commands", _paragraph(OF_MOST), _list(described[name] for name in SHARED)]
+    parts += ["## Options of labelled files", _list(files)]
+    parts += [_section(command, path, above) for path, command, above in _commands(app, context)]
+    return "\n\n".join(part.strip("\n") for part in parts if part) + "\n"
 
 
 def _commands(group: click.Group, above: click.Context) -> Iterator[tuple[str, click.Command, click.Context]]:
@@ -85,25 +101,31 @@ def _commands(group: click.Group, above: click.Context) -> Iterator[tuple[str, c
             yield from _commands(command, click.Context(command, info_name=name, parent=above))
 
 
-def _section(command: click.Command, path: str, above: click.Context) -> Iterator[str]:
-    context = click.Context(command, info_name=path.rpartition(" ")[2], parent=above)
-    usage = " ".join(command.collect_usage_pieces(context))
+def _section(command: click.Command, path: str, above: click.Context) -> str:
+    name = path.rpartition(" ")[2]
+    context = click.Context(command, info_name=name, parent=above)
+    arguments = [piece for piece in command.collect_usage_pieces(context) if piece not in LEFT_OUT]
     described = list(_parameters(command, context))
-    shared = {name for name, _ in described}
-    of_files = sum(name in shared for name in OF_FILES) > 3
-    yield f"## {path}"
-    yield ""
-    if usage != "[OPTIONS]":
-        yield f"`{path} {usage}`"
-        yield ""
-    more = MORE.get(path.rpartition(" ")[2])
-    yield inspect.cleandoc(command.help or "") + (f" More: {more}." if more else "")
-    yield ""
-    yield from (
-        line for name, line in described if name not in SHARED and line != MODEL and not (of_files and name in OF_FILES)
-    )
+    of_files = sum(parameter in OF_FILES for parameter, _ in described) > 3
+    lines = [
+        line
+        for parameter, line in described
+        if parameter not in SHARED and line not in PLAIN and not (of_files and parameter in OF_FILES)
+    ]
     if of_files:
-        yield "- [Options of labelled files](#options-of-labelled-files)"
+        lines.append("- [Options of labelled files](#options-of-labelled-files)")
+    text = _paragraph(inspect.cleandoc(command.help or "") + (f" More: {MORE[name]}." if name in MORE else ""))
+    return "\n".join([f"## {' '.join([path, *arguments])}", "", text, *([_list(lines)] if lines else [])])
+
+
+def _paragraph(text: str, indent: str = "") -> str:
+    joined = re.sub(r"`[^`]*`", lambda code: code[0].replace(" ", "\0"), " ".join(text.split()))
+    filled = textwrap.fill(joined, WIDTH, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
+    return filled.replace("\0", " ")
+
+
+def _list(lines: Iterable[str]) -> str:
+    return "\n".join(_paragraph(line, "  ") for line in lines)
 
 
 def _parameters(command: click.Command, context: click.Context) -> Iterator[tuple[str | None, str]]:
@@ -111,7 +133,8 @@ def _parameters(command: click.Command, context: click.Context) -> Iterator[tupl
     for parameter in command.params:
         record = parameter.get_help_record(context)
         if record is not None:
-            yield parameter.name, f"- `{record[0]}`: {record[1]}" if record[1] else f"- `{record[0]}`"
+            name, about = record[0], record[1].replace("  [", " [")
+            yield parameter.name, f"- `{name.replace(' RANGE', '')}`: {about}" if about else f"- `{name}`"
 
 
 if __name__ == "__main__":

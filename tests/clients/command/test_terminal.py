@@ -1,6 +1,7 @@
 """The command in a terminal of 80 columns, its page of reference, its version and its completion."""
 
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -136,7 +137,9 @@ def test_the_page_of_reference_has_every_command_and_parameter() -> None:
                 yield from commands(command, f"{path} {name}")
 
     def section_of(title: str) -> str:
-        return page.partition(f"\n## {title}\n")[2].partition("\n## ")[0]
+        found = re.search(rf"^## ({title}(?: [^a-z\n]*)?\n.*?)(?=^## |\Z)", page, re.DOTALL | re.MULTILINE)
+        assert found, title
+        return found[1]
 
     for path, command in commands(app, "manylabel"):
         section = section_of(path)
