@@ -301,12 +301,8 @@ class Forgetter:
                 return
 
     async def recover(self, name: str, reason: str = "the server that worked on it has ended") -> None:
-        """End what is under way: if the successor has the name, what is left to do; else it has failed.
-
-        Raises
-        ------
-        StorageUnavailable, DocumentDamaged
-        """
+        """End what is under way: if the successor has the name, what is left to do; else it has failed. Raises
+        StorageUnavailable or DocumentDamaged."""
         forgetting = (await self._receipts.find(name)).forgetting
         if (receipt := forgetting.running) is None or forgetting.incarnation is None:
             return

@@ -34,11 +34,7 @@ class Listing:
     async def statuses(self, of_interest: Callable[[str], bool]) -> tuple[list[dict[str, Any]], list[str]]:
         """List the selected models by name with their status; for models not in memory, with their spec.
 
-        Returns the names of damaged ones too.
-
-        Raises
-        ------
-        StorageUnavailable
+        Returns the names of damaged ones too. Raises StorageUnavailable.
         """
         statuses, damaged = [], []
         async for record in in_slices(sorted(await self._store.models.all(), key=lambda record: record.name)):

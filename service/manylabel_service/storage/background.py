@@ -1,7 +1,5 @@
 """Tasks of a store that run to completion even if their callers are cancelled."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Coroutine
 from typing import Any, TypeVar

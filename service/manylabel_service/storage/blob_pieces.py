@@ -1,7 +1,5 @@
 """Pieces of large bytes, which are never written, read or compared as a whole."""
 
-from __future__ import annotations
-
 import asyncio
 import hashlib
 import secrets

@@ -1,7 +1,5 @@
 """Files that are opened in a thread, and closed even if the caller has stopped waiting for them."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable
 from typing import IO

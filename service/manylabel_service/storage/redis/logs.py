@@ -1,7 +1,5 @@
 """The logs of a Redis store: one stream for each model."""
 
-from __future__ import annotations
-
 import asyncio
 import secrets
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """The kept predictions of a Redis store: a string each that expires, and their number and sizes."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 
 from manylabel_service.errors import PredictionsFull

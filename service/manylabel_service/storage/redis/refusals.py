@@ -1,7 +1,5 @@
 """Refusals of scripts, turned into errors."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

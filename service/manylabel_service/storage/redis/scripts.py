@@ -5,8 +5,6 @@ made inside from the others). Each answers an array whose first element says how
 ``trimmed`` (with the position), ``lost``, ``damaged`` (with the position), and so on.
 """
 
-from __future__ import annotations
-
 import hashlib
 
 _POSITIONS = """

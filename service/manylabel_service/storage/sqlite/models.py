@@ -1,7 +1,5 @@
 """The models of a SQLite store: rows of a table, made and removed in steps that a kill may come between."""
 
-from __future__ import annotations
-
 from manylabel_service.storage.gate import gated
 from manylabel_service.storage.protocol import SEED, Bytes, ModelMeta, position_key
 from manylabel_service.storage.sqlite.engine import Part

@@ -1,7 +1,5 @@
 """The table of blobs: from keys to the tokens that their files are named by."""
 
-from __future__ import annotations
-
 import sqlite3
 
 import structlog

@@ -1,7 +1,5 @@
 """The table of documents, whose key is the revision."""
 
-from __future__ import annotations
-
 import sqlite3
 from contextlib import closing
 

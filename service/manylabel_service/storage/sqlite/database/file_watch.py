@@ -1,7 +1,5 @@
 """The files of an open database, which another program may remove or replace."""
 
-from __future__ import annotations
-
 import os
 import time
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The two threads that a store works in."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor

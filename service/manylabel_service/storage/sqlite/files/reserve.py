@@ -1,7 +1,5 @@
 """Room on the disk that is kept for writes that must succeed on a full disk."""
 
-from __future__ import annotations
-
 import os
 from contextlib import suppress
 from pathlib import Path
