@@ -118,7 +118,7 @@ def create_app(
     jobs = open_jobs(store, settings, datasets, registry.poll)
     audit = _audit_log(settings, telemetry)
     reached_at = None if settings.is_local or settings.insecure else settings.host
-    keyring = Keyring(KeyStore(store.documents, settings.max_keys), reached_at)
+    keyring = Keyring(KeyStore(store.documents, settings.limits.max_keys), reached_at)
     sources = Sources(store, registry, jobs)
     deliverer = Deliverer(store, settings, registry, sources, telemetry.attempted_delivery)
     archive = None
@@ -141,7 +141,7 @@ def create_app(
     )
     app.state.context, app.state.drain, app.state.is_ready = context, context.draining.set, lambda: registry.ready
     app.state.label_studio = Connections(settings.label_studio_urls)
-    held = BodyBuffer(settings.max_buffered_bytes, lambda: telemetry.refused("memory"))
+    held = BodyBuffer(settings.limits.max_buffered_bytes, lambda: telemetry.refused("memory"))
     app.state.held_bodies, app.state.turns = held, ParseQueue(held, settings.max_queue_wait_seconds)
     telemetry.watch_bodies(lambda: held.n_bytes)
     app.openapi = lambda: describe(app, (*label_studio.BODIES, *annif.BODIES, *open_inference.BODIES))  # type: ignore[method-assign]
@@ -174,5 +174,5 @@ def _audit_log(settings: Settings, telemetry: Telemetry) -> AuditLog | None:
         return None
     if place == "stdout":
         return AuditLog(AuditOutput(), telemetry.lost_audit)
-    files = AuditFiles(place, settings.audit_max_bytes, settings.audit_backup_count)
+    files = AuditFiles(place, settings.limits.audit_file_bytes, settings.audit_backup_count)
     return AuditLog(files, telemetry.lost_audit)

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from types import TracebackType
 from typing import Annotated
 
@@ -73,10 +73,15 @@ class RateLimiter:
     Each request is made inside ``with limits``, which raises RateLimited on entering.
     """
 
-    def __init__(self, rates: RateLimits) -> None:
-        self.rates = rates
-        self._requests = rates.requests_per_second and TokenBucket(rates.requests_per_second)
-        self._examples = rates.examples_per_second and TokenBucket(rates.examples_per_second)
+    def __init__(
+        self,
+        rates: RateLimits,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
+    ) -> None:
+        self.rates, self._sleep = rates, sleep
+        self._requests = rates.requests_per_second and TokenBucket(rates.requests_per_second, clock=clock)
+        self._examples = rates.examples_per_second and TokenBucket(rates.examples_per_second, clock=clock)
         self._under_way = 0
 
     def __enter__(self) -> None:
@@ -110,7 +115,7 @@ class RateLimiter:
         while self._examples and (seconds := self._examples.take(n_examples)):
             if seconds > MAX_HOLD_SECONDS:
                 raise self._too_many(seconds)
-            await asyncio.sleep(seconds)
+            await self._sleep(seconds)
 
     def _too_many(self, seconds: float) -> RateLimited:
         return RateLimited(f"your key is for {self.rates.examples_per_second:,g} examples a second", seconds)

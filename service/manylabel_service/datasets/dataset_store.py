@@ -86,8 +86,8 @@ class DatasetStore:
         if name in found and not ((stored := found[name]) is not None and stored.deleting):
             raise DatasetExists(name)
         n_others = len(found.keys() - {name})
-        if n_others >= self._settings.max_datasets:
-            raise LimitExceeded("the number of datasets", n_others + 1, self._settings.max_datasets)
+        if n_others >= self._settings.limits.max_datasets:
+            raise LimitExceeded("the number of datasets", n_others + 1, self._settings.limits.max_datasets)
 
     async def add(
         self,

@@ -35,7 +35,7 @@ class JobService:
     def __init__(self, context: JobContext, runner: Runner) -> None:
         self._context, self._job_store, self._runner = context, context.job_store, runner
         self._monitor = JobMonitor(context, runner)
-        self._limit = QueueLimit(context.store, context.job_store, context.settings.max_queued_jobs)
+        self._limit = QueueLimit(context.store, context.job_store, context.settings.limits.max_queued_jobs)
         self._monitoring: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
@@ -89,7 +89,7 @@ class JobService:
             digest=key.digest.hex() if key else None,
             checksums=checksums,
             threads=settings.job_threads,
-            segment_work=settings.job_checkpoint_work,
+            segment_work=settings.limits.job_checkpoint_work,
             created=now(),
             tasks=plan(spec),
         )

@@ -33,7 +33,7 @@ class Eviction:
     def __init__(
         self, settings: Settings, replicas: Callable[[], list[HostedModel]], evict: Callable[[HostedModel], None]
     ) -> None:
-        self._idle_seconds = settings.evict_idle_seconds
+        self._idle_seconds = settings.limits.evict_idle_seconds
         self._most_bytes = settings.max_resident_bytes
         self._replicas = replicas
         self._evict = evict

@@ -74,7 +74,7 @@ class PredictionStore:
         self._store = store
         self._ttl_seconds = settings.prediction_ttl_seconds
         self._most = settings.max_stored_predictions
-        self._most_bytes = settings.max_kept_prediction_bytes
+        self._most_bytes = settings.limits.max_stored_prediction_bytes
         self.kept_bytes = 0
 
     async def put(

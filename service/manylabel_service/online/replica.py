@@ -462,7 +462,7 @@ class Replica(HostedModel):
         """
         self.check_serving()
         by_uncertainty = order != "newest"
-        most = self._settings.max_ranked_predictions if by_uncertainty else limit
+        most = self._settings.limits.max_ranked_predictions if by_uncertainty else limit
         ranked: list[tuple[float, str]] = []
         async for page in self._prediction_store.newest(self._waits_for_labels, most):
             if order == "review":
@@ -490,7 +490,7 @@ class Replica(HostedModel):
         """
         self.check_serving()
         found: list[tuple[float, str]] = []
-        most, promised = self._settings.max_ranked_predictions, self.model.promises.promise is not None
+        most, promised = self._settings.limits.max_ranked_predictions, self.model.promises.promise is not None
         async for page in self._prediction_store.newest(self._waits_for_labels, most, since_ms, until_ms):
             if promised:
                 page = [(id, one) for id, one in page if _needs_review(one)]

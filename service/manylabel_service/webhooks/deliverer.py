@@ -68,7 +68,7 @@ class Deliverer:
     ) -> None:
         self._webhooks = Collection(store.documents, DEFINITIONS, Webhook)
         self._states = Collection(store.documents, STATES, DeliveryState)
-        self._max_webhooks = settings.max_webhooks
+        self._max_webhooks = settings.limits.max_webhooks
         self._registry, self._sources, self._count = registry, sources, count
         self.sender = Sender(settings.webhook_urls, settings.webhook_networks)
         self._running: dict[str, _Running] = {}

@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any
 
 import pytest
+from tests.support.limits import settings_of
 
 from manylabel_core.batch import M3L
 from manylabel_core.state import DamagedState
@@ -313,7 +314,7 @@ async def test_limits_hold(lone_server: Any, one: Any, meta_of: Any) -> None:
     store = lone_server.store(registry)
 
     async def attempt(job: str, name: str = "m", **settings: Any) -> Any:
-        return await publish(store, Settings(**settings), name, one.contents, meta_of(job), promote="always")
+        return await publish(store, settings_of(**settings), name, one.contents, meta_of(job), promote="always")
 
     with pytest.raises(LimitExceeded, match="bytes"):
         await attempt("j", max_model_bytes=100)
@@ -327,7 +328,7 @@ async def test_limits_hold(lone_server: Any, one: Any, meta_of: Any) -> None:
     with pytest.raises(LimitExceeded, match="number of versions"):
         await attempt("3", max_versions=2)
     with pytest.raises(LimitExceeded, match="number of versions"):
-        await check_publishable(store, Settings(max_versions=2), "m")
+        await check_publishable(store, settings_of(max_versions=2), "m")
     assert await attempt("2", max_versions=2) == 2, "a retry is no other version"
     await (await registry.get("m")).retire(1)
     assert await attempt("3", max_versions=2) == 3

@@ -417,7 +417,7 @@ class TestRequests:
         with serve(webhook_urls=origin_of(receiver.url), max_webhooks=2) as client:
             first, _ = made(client, receiver), made(client, receiver)
             answer = client.post("/v1/webhooks", json={"url": receiver.url, "events": ["label"]})
-            assert "max_webhooks" in refused(answer, 507, "limit_exceeded")["detail"]
+            refused(answer, 507, "limit_exceeded")
             assert client.delete(f"/v1/webhooks/{first['id']}").status_code == 204
             made(client, receiver)
 

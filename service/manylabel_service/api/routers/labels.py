@@ -101,9 +101,9 @@ async def label_predictions(request: Request, name: str) -> Response:
         started = time.perf_counter()
         async with request.app.state.turns.turn(raw, deadline):
             document = await read_value(raw)
-            convert = partial(_to_truth, max_fields=context.settings.max_record_fields)
+            convert = partial(_to_truth, max_fields=context.settings.limits.max_record_fields)
             key = idempotency_key(request, "labels", raw)
-            items = await to_items(document, convert, schemas.LabelBatch, context.settings.max_batch_examples)
+            items = await to_items(document, convert, schemas.LabelBatch, context.settings.limits.max_batch_examples)
         _check_repeats(items)
         access_of(request).charge(len(items.values))
         updated = await _learn(context, hosted, items, key, deadline)

@@ -183,7 +183,7 @@ class LineLearner:
         for line in lines:
             part.append(line)
             scores += next(sizes) if isinstance(line.content, Example) else 0
-            is_large = numbers(scores, self._probabilities) >= self._context.settings.max_response_scores
+            is_large = numbers(scores, self._probabilities) >= self._context.settings.limits.max_response_scores
             if is_large or len(part) >= most:
                 yield part
                 part, scores = [], 0

@@ -206,8 +206,8 @@ async def _learn(request: Request, context: Context, replica: Replica) -> Update
     key = idempotency_key(request, "annif-learn", raw)
     if not isinstance(items, list) or not items:
         raise invalid((), "must be a list of documents, at least one")
-    if len(items) > settings.max_batch_examples:
-        raise Problem("batch_too_large", f"the list has more than {settings.max_batch_examples:,} documents")
+    if len(items) > settings.limits.max_batch_examples:
+        raise Problem("batch_too_large", f"the list has more than {settings.limits.max_batch_examples:,} documents")
     started, pace = time.perf_counter(), Pace()
     reader = DocumentReader(replica.records, settings.max_features)
     names = replica.model.labels.names

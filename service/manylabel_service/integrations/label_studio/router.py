@@ -192,7 +192,7 @@ async def _sent(request: Request, context: Context, name: str, kind: type[Sent])
 
 async def _body(request: Request, context: Context, kind: type[Sent]) -> Sent:
     document, _ = await read_large_json(request, context.settings.max_body_bytes)
-    most = context.settings.max_batch_examples
+    most = context.settings.limits.max_batch_examples
     for field in ("tasks", "annotation", "task"):
         items = document.get(field) if isinstance(document, dict) else None
         if isinstance(items, list) and len(items) > most:

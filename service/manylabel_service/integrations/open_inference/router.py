@@ -181,12 +181,14 @@ async def _infer(request: Request, name: str, version: int | None) -> Response:
     started = time.perf_counter()
     signature = await _signature(context, hosted, version)
     convert: Any = to_features if isinstance(hosted, Replica) else to_inputs
-    convert = partial(convert, max_features=settings.max_features, max_fields=settings.max_record_fields)
+    convert = partial(convert, max_features=settings.max_features, max_fields=settings.limits.max_record_fields)
     convert = partial(convert, records=signature.records)
     async with request.app.state.turns.turn(raw):
         asked, tensors = await read_request(request, raw)
         outputs = wanted_outputs(asked, signature)
-        examples = await to_examples(tensors, signature, convert, settings.max_batch_examples, settings.max_features)
+        examples = await to_examples(
+            tensors, signature, convert, settings.limits.max_batch_examples, settings.max_features
+        )
         del tensors, asked.inputs
     n_examples = len(examples.values)
     if n_examples > 1:
