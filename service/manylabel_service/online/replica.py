@@ -614,7 +614,7 @@ class Replica(HostedModel):
         with self._keys.hold(key):
             rollback = Rollback(await self._kept_state(to), self.durability, key)
             self.check_changeable()
-            outcome = await self.queue.put(rollback, self._encoded(rollback), None)
+            outcome = await self._appended(rollback)
         self.snapshot_soon()
         return self._answer(outcome)
 
@@ -645,52 +645,48 @@ class Replica(HostedModel):
         With `paused`, pause the label (True) or resume it (False). Raises LabelNotFound, LabelExists, LabelsDeclared,
         LimitExceeded, NotReady, KeyInFlight, KeyReused, QueueFull, StorageUnavailable or ModelGone.
         """
-        self.check_changeable()
-        if (earlier := await self.replayed(key)) is not None:
-            return earlier
-        with self._keys.hold(key):
-            relabel = Relabel(label, to, self.durability, key, merges, paused)
-            return self._answer(await self.queue.put(relabel, self._encoded(relabel), None))
+        return await self._change(key, lambda: Relabel(label, to, self.durability, key, merges, paused))
 
     async def describe(self, edits: Mapping[str, Edit], key: IdempotencyKey | None = None) -> UpdateResult:
         """Change titles, descriptions and URIs of labels, and declare new labels, as an entry of the log. Raises
         LabelNotFound, LabelExists, InvalidField, LimitExceeded, NotReady, KeyInFlight, KeyReused, QueueFull,
         StorageUnavailable or ModelGone."""
-        self.check_changeable()
-        if (earlier := await self.replayed(key)) is not None:
-            return earlier
-        with self._keys.hold(key):
+
+        def checked() -> Describe:
             self._admission.check_described(self.model, edits)
-            describe = Describe(edits, self.durability, key)
-            return self._answer(await self.queue.put(describe, self._encoded(describe), None))
+            return Describe(edits, self.durability, key)
+
+        return await self._change(key, checked)
 
     async def regroup(
         self, groups: Sequence[Group], parents: Mapping[str, str], key: IdempotencyKey | None = None
     ) -> UpdateResult:
         """Replace the groups and parents of labels, and declare new labels, as an entry of the log. Raises
         InvalidField, LimitExceeded, NotReady, KeyInFlight, KeyReused, QueueFull, StorageUnavailable or ModelGone."""
-        self.check_changeable()
-        if (earlier := await self.replayed(key)) is not None:
-            return earlier
-        label_groups.check_written(groups, parents)
-        with self._keys.hold(key):
+
+        def checked() -> Regroup:
+            label_groups.check_written(groups, parents)
             names = dict.fromkeys(label for label, _ in label_groups.places(groups, parents))
             self._admission.check_declared(self.model, names, label_groups.nbytes_of(len(names)))
-            regroup = Regroup(tuple(groups), parents, self.durability, key)
-            return self._answer(await self.queue.put(regroup, self._encoded(regroup), None))
+            return Regroup(tuple(groups), parents, self.durability, key)
+
+        return await self._change(key, checked)
 
     async def set_promise(self, target: Target | None, key: IdempotencyKey | None = None) -> UpdateResult:
         """Promise a precision from this entry of the log on; None ends the promise. Raises InvalidField, NotReady,
         KeyInFlight, KeyReused, QueueFull, StorageUnavailable or ModelGone."""
+        return await self._change(key, lambda: SetPromise(target, self.durability, key))
+
+    async def _change(self, key: IdempotencyKey | None, checked: Callable[[], Control]) -> UpdateResult:
+        """Append a control entry, unless an earlier request had the key; `checked` makes it, or raises an error."""
         self.check_changeable()
         if (earlier := await self.replayed(key)) is not None:
             return earlier
         with self._keys.hold(key):
-            promise = SetPromise(target, self.durability, key)
-            return self._answer(await self.queue.put(promise, self._encoded(promise), None))
+            return self._answer(await self._appended(checked()))
 
-    def _encoded(self, change: Control) -> bytes:
-        return encode(change, self._in_use.versions.format)
+    async def _appended(self, change: Control) -> ApplyResult:
+        return await self.queue.put(change, encode(change, self._in_use.versions.format), None)
 
     def measured(self, version: int) -> VersionMeasures:
         """Return the metrics of a version of the trained model; raise like `status`."""
