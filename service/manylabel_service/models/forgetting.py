@@ -10,7 +10,6 @@ more; then the log is opened again.
 """
 
 import asyncio
-import secrets
 from collections.abc import Callable
 from contextlib import suppress
 
@@ -108,7 +107,7 @@ class Forgetter:
         """
         name, record = replica.name, replica.record
         await self._check_alone(record)
-        id = ulid.make(now_ms(), secrets.token_bytes(ulid.N_RANDOM_BYTES))
+        id = ulid.new()
         receipt = Receipt(id=id, created=rfc3339(now_ms()), key_id=key_id)
         while True:
             found = await self._receipts.find(name)

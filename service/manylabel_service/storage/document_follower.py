@@ -32,13 +32,6 @@ class DocumentFollower:
 
     A deletion has no revision, and a store may come back with older data. So the first poll, each poll after one that
     failed, and one poll in each `WHOLE_SECONDS` compare the revisions of all documents.
-
-    Parameters
-    ----------
-    documents : Documents
-        Documents of the store.
-    kind : str
-        The kind of the documents.
     """
 
     def __init__(self, documents: Documents, kind: str) -> None:

@@ -70,11 +70,6 @@ NO_HISTORY = HistoryLimits(0)
 class Archiver:
     """Moves the log of one model into its history, and keeps the history within its limits.
 
-    Parameters
-    ----------
-    record, store : the model and where it is.
-    limits : how much is kept.
-
     Attributes
     ----------
     size_bytes : of the history, as far as is known here.

@@ -20,10 +20,6 @@ class HistoryReader:
 
     The history of a follower is the part of the leader's that it learns from.
 
-    Parameters
-    ----------
-    record, store : the model and where it is.
-
     Attributes
     ----------
     ended : whether the part of a follower ends within the entries last read.

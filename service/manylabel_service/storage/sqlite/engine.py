@@ -41,10 +41,6 @@ DATABASE = "manylabel.sqlite3"
 class Engine:
     """Shared state of the parts of one store.
 
-    Parameters
-    ----------
-    directory, busy_timeout_seconds : as for `SQLiteStore`.
-
     Attributes
     ----------
     gate : passed by every call.

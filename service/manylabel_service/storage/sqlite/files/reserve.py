@@ -12,13 +12,7 @@ LEAST_BYTES = 64 << 10
 
 
 class Reserve:
-    """A file that takes up room on the disk until an urgent write needs it. Blocking.
-
-    Parameters
-    ----------
-    path : Path
-        The file, in the directory of the database.
-    """
+    """A file that takes up room on the disk until an urgent write needs it. Blocking."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
