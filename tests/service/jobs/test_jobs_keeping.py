@@ -16,8 +16,8 @@ from manylabel_service.jobs.job_record import Unchanged
 from manylabel_service.jobs.job_store import KIND, JobStore, blobs_of
 from manylabel_service.jobs.monitor import JobMonitor
 from manylabel_service.jobs.supervision import lease as lease_module
-from manylabel_service.jobs.supervision.files import remove_stale
 from manylabel_service.jobs.supervision.lease import TaskLease
+from manylabel_service.jobs.supervision.workdirs import remove_stale
 from manylabel_service.storage import MAX_DOCUMENT_BYTES, document_follower, pieces_of
 
 

@@ -35,9 +35,9 @@ from manylabel_service.jobs.supervision.files import (
     TooFewExamples,
     gather,
     publish_result,
-    task_directory,
 )
 from manylabel_service.jobs.supervision.lease import TaskChange, TaskLease
+from manylabel_service.jobs.supervision.workdirs import task_directory
 from manylabel_service.jobs.training.child import ORPHANED
 
 RELEASE_SECONDS = 5.0

@@ -30,8 +30,8 @@ from manylabel_service.errors import StorageUnavailable
 from manylabel_service.jobs.context import JobContext
 from manylabel_service.jobs.job_store import JobStore
 from manylabel_service.jobs.runners.rq import QUEUE, connect
-from manylabel_service.jobs.supervision.files import remove_stale
 from manylabel_service.jobs.supervision.supervisor import supervise
+from manylabel_service.jobs.supervision.workdirs import remove_stale
 from manylabel_service.jobs.training import warmup
 from manylabel_service.models.membership import Membership
 from manylabel_service.online.spec.release import ClusterVersion

@@ -13,7 +13,7 @@ from pydantic import ConfigDict
 
 from manylabel_service import ulid
 from manylabel_service.errors import BlobDamaged, BlobNotFound, DocumentDamaged, RevisionConflict
-from manylabel_service.online.history.receipts import ReceiptStore
+from manylabel_service.online.history.lineage import LineageStore
 from manylabel_service.storage import START, Collection, ModelMeta, Store, StoredModel, blob_bytes, position_key
 from manylabel_service.storage.publishing import is_old, named_models
 
@@ -208,7 +208,8 @@ LOST = (BlobNotFound, BlobDamaged)
 async def collect_garbage(store: Store) -> None:
     """Delete blobs that no history needs, and the remains of deleted models; raise StorageUnavailable."""
     models = await named_models(store, KIND, BLOBS)
-    staged = {each.successor for each in (await ReceiptStore(store).all()).values()}
+    lineages = (await LineageStore(store).intact()).values()
+    staged = {each.successor for lineage in lineages for each in lineage.successions}
     for incarnation, record in models.items():
         if incarnation in staged:
             continue
