@@ -247,7 +247,7 @@ class _Restoring:
         if without is not None and is_trained(found.spec):
             raise RestoreRefused(f"model {name!r} is trained by jobs, and has no examples of its own")
         restored = self._restored({name: await self._model(found, until, without)}, 0, 0)
-        lineage = (await LineageStore(self._store).find(name)).lineage
+        lineage = await LineageStore(self._store).find(name)
         return restored if without is None else restored._replace(receipt=lineage.receipts[-1])
 
     def _restored(self, models: dict[str, tuple[str, str]], datasets: int, keys: int) -> Restored:
@@ -305,7 +305,7 @@ class _Restoring:
         before = Lineage() if document is None else read_lineage(document.value)
         former = [(self._catalogue.store, each) for each in (*before.incarnations, model.incarnation)]
         lineage = before.restored((*former, read), record.incarnation)
-        await LineageStore(self._store).change(record.name, lambda _: lineage)
+        await LineageStore(self._store).update(record.name, lambda _: lineage)
         return lineage
 
     async def _forget(self, record: ModelMeta, without: Without, lineage: Lineage) -> None:
@@ -335,7 +335,7 @@ class _Restoring:
             incarnations = (*incarnations, successor.incarnation)
         receipt = receipt.model_copy(update={"ended": rfc3339(now_ms())})
         ended = lineage.with_change(receipt).model_copy(update={"incarnations": incarnations})
-        await LineageStore(store).change(record.name, lambda _: ended)
+        await LineageStore(store).update(record.name, lambda _: ended)
 
     async def _follower(self, model: ArchivedModel, models: Mapping[str, tuple[str, str]]) -> None:
         """Restore a follower as it began; it learns from the log of its leader again, one of the restored models."""

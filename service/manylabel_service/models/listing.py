@@ -36,11 +36,8 @@ class Listing:
     ) -> tuple[list[dict[str, Any]], list[str]]:
         """List the selected models by name with their status; for models not in memory, with their spec.
 
-        With a `leader`, only that model and its followers. Returns the names of damaged ones too.
-
-        Raises
-        ------
-        StorageUnavailable
+        With a `leader`, only that model and its followers. Returns the names of damaged ones too. Raises
+        StorageUnavailable.
         """
         statuses, damaged = [], []
         async for record in in_slices(sorted(await self._store.models.all(), key=lambda record: record.name)):

@@ -312,16 +312,12 @@ class Registry:
     ) -> tuple[list[dict[str, Any]], list[str]]:
         """List models by name with their status; for models not in memory, with their spec.
 
-        Returns the names of damaged ones too.
+        Returns the names of damaged ones too. Raises NotReady or StorageUnavailable.
 
         Parameters
         ----------
         of_interest : returns whether a model of this name is listed.
         leader : the model of this name and its followers are listed only; None: all models.
-
-        Raises
-        ------
-        NotReady, StorageUnavailable
         """
         self.require_ready()
         return await self._listing.statuses(of_interest, leader)
@@ -344,11 +340,8 @@ class Registry:
     ) -> HostedModel:
         """Create a model, ready to learn; a given state is consumed and continued.
 
-        A model that follows another may still be catching up when it is returned.
-
-        Raises
-        ------
-        NotReady, ModelExists, LimitExceeded, DurabilityUnavailable, StorageError
+        A model that follows another may still be catching up when it is returned. Raises NotReady, ModelExists,
+        LimitExceeded, DurabilityUnavailable or StorageError.
         """
         self.require_ready()
         durability = spec.durability or self._settings.durability
@@ -418,12 +411,8 @@ class Registry:
         return self._listing.described(replica.record)
 
     async def followers(self, name: str) -> Sequence[str]:
-        """Return the names of the models that follow a model, in the order of their creation.
-
-        Raises
-        ------
-        ModelNotFound, StorageError
-        """
+        """Return the names of the models that follow a model, in the order of their creation. Raises ModelNotFound or
+        StorageError."""
         record = await self._store.models.find(name)
         if record is None:
             raise ModelNotFound(name)

@@ -378,11 +378,11 @@ async def test_a_kill_at_any_step_leaves_one_or_the_other(
     lineages = again.successions.lineages
 
     async def ended() -> bool:
-        return (await lineages.find("m")).lineage.running is None
+        return (await lineages.find("m")).running is None
 
     await eventually_async(ended)
     switched = step in ("replace", "purge")
-    (promotion,) = (await lineages.find("m")).lineage.promotions
+    (promotion,) = (await lineages.find("m")).promotions
     assert promotion.status == ("done" if switched else "failed")
     new = await hosted(again, "m")
     old = await caught_up(await hosted(again, "f"), new.position)

@@ -23,7 +23,6 @@ from manylabel_core.online.learner import OnlineLearner
 from manylabel_service import names
 from manylabel_service.online.spec.limits import LimitsField, limits_to_dict
 from manylabel_service.online.spec.params import PARAMS, AnyParams, Params
-from manylabel_service.online.spec.sources import Sources
 from manylabel_service.online.spec.text import Text, text_to_dict
 from manylabel_service.parameters import in_json
 from manylabel_service.storage import Durability
@@ -76,6 +75,24 @@ _Features = Annotated[
         custom_error_message="must be null, a list of names, or a number of columns",
     ),
 ]
+
+
+_Share = Annotated[float, Field(strict=True, ge=0, le=1, allow_inf_nan=False)]
+
+
+class Sources(BaseModel):
+    """Factors of the weights of examples, by the source of their labels. Labels of people count in full."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+
+    machine: _Share = 0.0
+    """Factor for labels that a model has predicted and no person has checked; 0: nothing is learnt from them."""
+    rule: _Share = 1.0
+    """Factor for labels that a rule has given; 0: nothing is learnt from them."""
+
+    def factor(self, source: str) -> float:
+        """Return the factor of a source."""
+        return self.machine if source == "machine" else self.rule if source == "rule" else 1.0
 
 
 class ModelSpec(BaseModel):
