@@ -5,7 +5,6 @@ from collections.abc import Callable
 from importlib.metadata import version
 
 from fastapi import FastAPI
-from fastapi.exceptions import RequestValidationError
 from fastapi_offline import FastAPIOffline
 from starlette.middleware.cors import CORSMiddleware
 
@@ -44,7 +43,6 @@ from manylabel_service.api.web.compression import CompressionMiddleware
 from manylabel_service.api.web.large_json import ParseQueue
 from manylabel_service.api.web.middleware import RequestMiddleware, TracingMiddleware
 from manylabel_service.api.web.origins import OriginMiddleware
-from manylabel_service.api.web.parameters import answer_wrong_parameters
 from manylabel_service.api.web.problems import HANDLERS
 from manylabel_service.api.web.routes import check_guarded
 from manylabel_service.archive.service import ArchiveService
@@ -138,7 +136,7 @@ def create_app(
         swagger_ui_parameters={"validatorUrl": None},  # a remote validator, to which the description would be sent
         redirect_slashes=False,
         telemetry={"tracing": False, "metrics": False, "logs": False},  # would otherwise be looked up at every request
-        exception_handlers={**HANDLERS, RequestValidationError: answer_wrong_parameters},
+        exception_handlers=HANDLERS,
         lifespan=lambda _: lifespan(context, store, on_ready, on_failure),
     )
     app.state.context, app.state.drain, app.state.is_ready = context, context.draining.set, lambda: registry.ready

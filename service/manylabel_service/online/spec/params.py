@@ -7,11 +7,12 @@ parameters go together: `ModelSpec` asks it.
 from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, StrictBool
+from pydantic import ConfigDict, Field, StrictBool
 
 from manylabel_core import FALT, SALT, KernelFALT, KernelPassiveAggressive, PassiveAggressive
 from manylabel_core.online.kernel_salt import KernelSALT
 from manylabel_core.online.learner import OnlineLearner
+from manylabel_service.documented import Documented
 
 _Budget = Annotated[int, Field(strict=True, ge=1, le=1_000_000)]
 _Positive = Annotated[float, Field(strict=True, gt=0, le=2.0**20, allow_inf_nan=False)]
@@ -28,10 +29,10 @@ def _one_of(names: Iterable[str]) -> Any:
     return Field(default=None, strict=True, json_schema_extra={"enum": [*names, None]})
 
 
-class Params(BaseModel):
+class Params(Documented):
     """Parameters that all learners have. Null leaves a choice to the learner; in a `ModelSpec` it is made already."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+    model_config = ConfigDict(extra="forbid", frozen=True)
 
     _learner: ClassVar[type[OnlineLearner]]
 

@@ -2,15 +2,17 @@
 
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import ConfigDict, Field
+
+from manylabel_service.documented import Documented
 
 _Share = Annotated[float, Field(strict=True, ge=0, le=1, allow_inf_nan=False)]
 
 
-class Sources(BaseModel):
+class Sources(Documented):
     """Factors of the weights of examples, by the source of their labels. Labels of people count in full."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+    model_config = ConfigDict(extra="forbid", frozen=True)
 
     machine: _Share = 0.0
     """Factor for labels that a model has predicted and no person has checked; 0: nothing is learnt from them."""

@@ -6,7 +6,6 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
     AfterValidator,
-    BaseModel,
     ConfigDict,
     Discriminator,
     Field,
@@ -22,6 +21,7 @@ from pydantic_core import PydanticCustomError, from_json
 
 from manylabel_core.online.learner import OnlineLearner
 from manylabel_service import names
+from manylabel_service.documented import Documented
 from manylabel_service.online.spec.limits import LimitsField, limits_to_dict
 from manylabel_service.online.spec.params import PARAMS, AnyParams, Params
 from manylabel_service.online.spec.sources import Sources
@@ -78,13 +78,13 @@ _Features = Annotated[
 ]
 
 
-class ModelSpec(BaseModel):
+class ModelSpec(Documented):
     """Settings of a model at its creation: learner, features, labels, limits and durability.
 
     Defaults of the learner are filled in once, here, so a release with other defaults loads the same model.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+    model_config = ConfigDict(extra="forbid", frozen=True)
 
     name: Annotated[str, Field(pattern=names.PATTERN)]
     """Name in the address: lower-case letters, digits, dots, dashes, underscores; at most 64."""
