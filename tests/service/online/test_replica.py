@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.support.limits import settings_of
-from tests.support.waiting import eventually_async
+from tests.support.waiting import DEADLINE_SECONDS, eventually_async
 
 from manylabel_service.errors import (
     InvalidExample,
@@ -513,10 +513,13 @@ class TestModels:
             update = asyncio.create_task(replica.update([example(0)]))
             await eventually_async(lambda: replica.queue.examples == 1)
             stopping = asyncio.create_task(registry.stop())
-            await eventually_async(lambda: not registry.ready)
-            with pytest.raises(NotReady):
-                await asyncio.wait_for(replica.update([example(1)]), 60)
-            others_stopped.set()
-            store_of(registry).appends.set()
+            try:
+                await eventually_async(lambda: not registry.ready)
+                with pytest.raises(NotReady):
+                    async with asyncio.timeout(DEADLINE_SECONDS):
+                        await replica.update([example(1)])
+            finally:
+                others_stopped.set()
+                store_of(registry).appends.set()
             await stopping
             assert (await update).updates == 1

@@ -85,7 +85,7 @@ SPECS: dict[str, dict[str, Any]] = {
     "kernel": {"algorithm": "kernel_falt", "params": {"budget": 4}},
 }
 SETTINGS = settings_of(snapshot_retention_count=2, history_bytes=0, snapshot_every_updates=12, evict_idle_seconds=0)
-WAIT_SECONDS = 20.0
+WAIT_SECONDS = 120.0
 
 NAMES = st.sampled_from(["m", "n"])
 PASSING = st.just("n")  # the other one is there for long

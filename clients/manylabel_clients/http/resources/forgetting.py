@@ -36,12 +36,17 @@ class ForgetReceipt:
     """Position of the log at which the new state took the place of the old one."""
     checksum_before: str | None
     checksum_after: str | None
+    metrics_before: dict[str, float | None] | None
+    """Cumulative metrics of the old state at this position."""
+    metrics_after: dict[str, float | None] | None
     build: str | None
     replay_version: int | None
     kept: Sequence[str]
     """Copies that are not deleted, and have to be looked at."""
     beyond_reach: Sequence[str]
     """Copies that the server cannot delete."""
+    archive: str | None
+    """"pending" while the archive has the examples, then "purged"; None without an archive."""
     error: str | None
 
 
@@ -62,24 +67,8 @@ class ForgettingRequests(Requests):
     def forget(
         self, *, refs: Iterable[str] | None = None, positions: Iterable[str] | None = None
     ) -> Exchange[ForgetReceipt]:
-        """Begin to forget examples; return the receipt, which is running. `receipt` reads it again.
-
-        Parameters
-        ----------
-        refs : iterable of str, optional
-            References of the examples, at most 1,000.
-        positions : iterable of str, optional
-            Instead: positions of entries of the log, at most 1,000, all of whose examples are forgotten.
-
-        Raises
-        ------
-        Conflict
-            The model is forgetting already.
-        NotFound
-            The log has no entry at a position.
-        Expired
-            The history of the model begins after a position.
-        """
+        """Begin to forget the examples of references, or of positions in the log; return the receipt, which
+        `receipt` rereads."""
         given = {name: list(each) for name, each in (("refs", refs), ("positions", positions)) if each is not None}
         response = yield from self._post(f"{self._path}/forget", encode(given))
         return read(response, partial(from_json, ForgetReceipt))
