@@ -5,6 +5,7 @@ from collections.abc import Callable
 from importlib.metadata import version
 
 from fastapi import FastAPI
+from fastapi.middleware.asyncexitstack import AsyncExitStackMiddleware
 from fastapi_offline import FastAPIOffline
 from starlette.middleware.cors import CORSMiddleware
 from starlette.types import ASGIApp
@@ -169,7 +170,7 @@ def create_app(
 
 def _stack(app: FastAPI) -> ASGIApp:
     """Return the layers around the routes: ours alone, as FastAPI's would catch errors and count bytes once more."""
-    stack = answering_errors(routed(app.router, app.routes))
+    stack = answering_errors(routed(AsyncExitStackMiddleware(app.router), app.routes))
     for middleware in reversed(app.user_middleware):
         stack = middleware.cls(stack, *middleware.args, **middleware.kwargs)
     return stack

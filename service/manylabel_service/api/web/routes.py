@@ -13,7 +13,6 @@ from typing import Any, TypeVar, get_type_hints
 
 import pydantic_core
 from fastapi import APIRouter
-from fastapi.middleware.asyncexitstack import AsyncExitStackMiddleware
 from fastapi.routing import APIRoute
 from pydantic import BaseModel
 from starlette.requests import Request
@@ -59,8 +58,7 @@ class GuardedRoute(APIRoute):
         if self.scopes:
             description["responses"] = _with(description["responses"], REFUSALS)
         super().__init__(path, endpoint, **description)
-        # The stack that FastAPI closes after a response stands here, because other routes need none.
-        self.app = guarded(AsyncExitStackMiddleware(self.app), self.scopes)
+        self.app = guarded(self.app, self.scopes)
 
 
 REFUSALS = ("key_required", "key_invalid", "scope_missing", "model_not_allowed", "rate_limited", "too_many_attempts")
