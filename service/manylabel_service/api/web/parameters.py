@@ -39,7 +39,7 @@ def read_parameters(request: Request, model: type[P]) -> P:
     """Return the query parameters of a request. Raises a Problem invalid_request."""
     values = _values(request, _lists(model))
     try:
-        return model.model_validate(values)
+        return model.model_validate(values) if values else _defaults(model)
     except ValidationError as error:
         known = [field.alias or name for name, field in model.model_fields.items()]
         raise _problem(error.errors(), known) from error
@@ -80,6 +80,12 @@ def described(model: type[Parameters]) -> list[dict[str, Any]]:
         }
         for name, schema in found["properties"].items()
     ]
+
+
+@cache
+def _defaults(model: type[P]) -> P:
+    """Return the parameters of a call without any; raises ValidationError if one is required."""
+    return model()
 
 
 @cache
