@@ -204,6 +204,15 @@ def test_kernel_falt_is_the_literal_algorithm(name: str, intercept: bool, passes
     np.testing.assert_allclose(scores, threshold_first(expected), rtol=1e-10, atol=1e-10 * np.abs(expected).max())
 
 
+def test_kernel_falt_with_a_linear_kernel_is_falt() -> None:
+    stream = make_stream(5)
+    linear = learn_one_by_one(FALT(eta=0.137, passes_per_label=2.0, fit_intercept=True, dtype="float64"), stream)
+    kernel = learn_one_by_one(
+        KernelFALT(eta=0.137, passes_per_label=2.0, kernel="linear", fit_intercept=True, dtype="float64"), stream
+    )
+    assert_same(kernel, linear)
+
+
 def test_one_vector_for_each_round_that_had_a_loss() -> None:
     X, Y = np.eye(3), np.array([[1, 0], [0, 1], [1, 1]])
     model = KernelFALT(eta=0.6, passes=10, gamma=20.0).partial_fit(X, Y)
