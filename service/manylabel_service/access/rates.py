@@ -4,14 +4,36 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable
 from types import TracebackType
+from typing import Annotated
 
-from manylabel_service.access.key import RateLimits
+from pydantic import ConfigDict, Field
+
+from manylabel_service.documented import Documented
 from manylabel_service.errors import RateLimited
 
 MAX_HOLD_SECONDS = 10.0
 """Longest that a stream is held back; one that would have to wait longer ends."""
 BUSY_SECONDS = 1.0
 """Value in seconds of Retry-After if too many requests are in progress."""
+
+
+Rate = Annotated[float, Field(strict=True, gt=0, le=1e9, allow_inf_nan=False)]
+
+
+class RateLimits(Documented):
+    """Rate limits of a key; null for no limit."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    requests_per_second: Rate | None = None
+    """Requests, on average; as many at once as in one second."""
+    examples_per_second: Rate | None = None
+    """Examples that are predicted or learnt, on average; as many at once as in one second."""
+    max_concurrent_requests: Annotated[int, Field(strict=True, ge=1, le=10**6)] | None = None
+    """Requests under way at once."""
+
+
+NO_RATES = RateLimits()
 
 
 class TokenBucket:

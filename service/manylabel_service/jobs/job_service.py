@@ -13,7 +13,7 @@ from manylabel_service.errors import DatasetNotFound, InvalidJob, JobNotFound, K
 from manylabel_service.idempotency import IdempotencyKey
 from manylabel_service.jobs.context import HEARTBEAT_SECONDS, JobContext
 from manylabel_service.jobs.job_record import JobDocument
-from manylabel_service.jobs.job_store import KIND, JobStore, now
+from manylabel_service.jobs.job_store import JobStore, now
 from manylabel_service.jobs.monitor import JobMonitor
 from manylabel_service.jobs.plan import check, plan, with_split
 from manylabel_service.jobs.queue_limit import QueueLimit
@@ -70,10 +70,9 @@ class JobService:
 
     async def _earlier(self, id: str, key: IdempotencyKey) -> Job | None:
         """Return the job that the key has made; raises KeyReused if that was another request."""
-        document = await self._context.store.documents.get(KIND, id)
-        if document is None:
+        record = await self._job_store.find(id)
+        if record is None:
             return None
-        record = JobDocument.from_document(document)
         if record.digest != key.digest.hex():
             raise KeyReused(key.key)
         return record.to_job()

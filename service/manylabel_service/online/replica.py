@@ -41,7 +41,6 @@ from manylabel_service.hosting.explanations import Explainer
 from manylabel_service.hosting.hosted_model import ErrorFactory, HostedModel, ModelLifecycle
 from manylabel_service.hosting.predictions import Prediction, PredictResult
 from manylabel_service.hosting.signature import EXAMPLE, Signature
-from manylabel_service.hosting.slices import SLICE_SECONDS, HalfPace, SliceSize
 from manylabel_service.hosting.store_health import StoreHealth
 from manylabel_service.idempotency import IdempotencyKey
 from manylabel_service.online.history.reader import HistoryReader
@@ -80,6 +79,7 @@ from manylabel_service.online.updates.in_flight_keys import InFlightKeys
 from manylabel_service.online.updates.past_states import PastStates, Verified
 from manylabel_service.online.updates.update_queue import UpdateQueue
 from manylabel_service.settings import Settings
+from manylabel_service.slices import HalfPace, SliceSize, in_slices
 from manylabel_service.storage import (
     POSITION,
     SEED,
@@ -1035,17 +1035,10 @@ async def _without_repeats(
     columns_of: dict[Any, int] = {}
     rows: list[UnitRow] = []
     chosen: list[tuple[str, StoredPrediction]] = []
-    slice_ends = time.perf_counter() + SLICE_SECONDS
-    for _, kept in ranked:
+    async for _, kept in in_slices(ranked):
         rows.append(unit_row(kept.x, columns_of))
-        if time.perf_counter() > slice_ends:
-            await asyncio.sleep(0)
-            slice_ends = time.perf_counter() + SLICE_SECONDS
-    for place in spread(rows):
+    async for place in in_slices(spread(rows)):
         chosen.append(ranked[place])
         if len(chosen) == limit:
             break
-        if time.perf_counter() > slice_ends:
-            await asyncio.sleep(0)
-            slice_ends = time.perf_counter() + SLICE_SECONDS
     return chosen

@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, PrivateAttr
 
 from manylabel_service.access.patterns import Patterns
 from manylabel_service.clock import now_ms, rfc3339
-from manylabel_service.storage import START, ModelMeta
+from manylabel_service.storage import START, ModelMeta, StoredModel
 
 DEFINITIONS = "webhooks"
 STATES = "webhook-states"
@@ -42,11 +42,11 @@ def new_secret() -> str:
     return SECRET_PREFIX + base64.b64encode(secrets.token_bytes(SECRET_BYTES)).decode()
 
 
-class _Stored(BaseModel):
+class _Part(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
 
-class Webhook(_Stored):
+class Webhook(StoredModel):
     """A definition.
 
     Attributes
@@ -74,7 +74,7 @@ class Webhook(_Stored):
         return not OF_LOG.isdisjoint(self.events)
 
 
-class Message(_Stored):
+class Message(_Part):
     """An event that waits for delivery, with the body as it is sent each time."""
 
     id: str
@@ -82,7 +82,7 @@ class Message(_Stored):
     body: str
 
 
-class Delivery(_Stored):
+class Delivery(_Part):
     """An attempt to deliver an event: the response's status, or the code of the error."""
 
     event: str
@@ -94,7 +94,7 @@ class Delivery(_Stored):
     error: str | None
 
 
-class Disabled(_Stored):
+class Disabled(_Part):
     """The reason for which nothing is sent, as long as the definition has this generation."""
 
     generation: int
@@ -102,7 +102,7 @@ class Disabled(_Stored):
     unix_ms: int
 
 
-class DeliveryState(_Stored):
+class DeliveryState(StoredModel):
     """A state: what the webhook has seen of each source, and the events that wait.
 
     Attributes

@@ -9,8 +9,7 @@ from tests.service.access.keyed import UNKNOWN, Keyed
 
 from manylabel_service.access import attempts
 from manylabel_service.access.attempts import FailedAttempts
-from manylabel_service.access.key import RateLimits
-from manylabel_service.access.rates import RateLimiter, TokenBucket
+from manylabel_service.access.rates import RateLimiter, RateLimits, TokenBucket
 from manylabel_service.errors import RateLimited
 
 Refused = Callable[..., dict[str, Any]]

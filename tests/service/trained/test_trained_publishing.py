@@ -13,10 +13,10 @@ from tests.support.limits import settings_of
 from manylabel_core.batch import M3L
 from manylabel_core.state import DamagedState
 from manylabel_service.errors import (
+    DocumentDamaged,
     LimitExceeded,
     ModelIsOnline,
     StorageUnavailable,
-    UnreadableEntry,
     VersionDamaged,
     VersionDiffers,
     VersionNotFound,
@@ -24,7 +24,7 @@ from manylabel_service.errors import (
 )
 from manylabel_service.hosting.examples import Features
 from manylabel_service.settings import Settings
-from manylabel_service.storage import MAX_DOCUMENT_BYTES, Document, pieces_of
+from manylabel_service.storage import MAX_DOCUMENT_BYTES, pieces_of
 from manylabel_service.trained import version_store
 from manylabel_service.trained.artifact import ModelArtifact
 from manylabel_service.trained.publishing import check_publishable, publish
@@ -394,7 +394,7 @@ class TestDocument:
         catalogue = VersionCatalogue()
         for revision, job in ((3, "a"), (8, "b")):
             catalogue.promote(catalogue.add(job, f"id-{job}", 7))
-            catalogue = VersionCatalogue.from_document(Document("1", revision, catalogue.to_bytes()))
+            catalogue = VersionCatalogue.model_validate_json(catalogue.to_bytes()).at(revision)
         assert [version.position for version in catalogue.versions.values()] == ["3", "8"]
         assert catalogue.changes == [("3", 1, None), ("8", 2, 1)]
         assert catalogue.changes_after("3") == [("8", 2, 1)]
@@ -409,7 +409,7 @@ class TestDocument:
         for turn in range(2 * MAX_CHANGES):
             catalogue.promote(19 + turn % 2)
         assert len(catalogue.changes) == MAX_CHANGES
-        assert VersionCatalogue.from_document(Document("1", 5, catalogue.to_bytes())).changes_after("0") is None
+        assert VersionCatalogue.model_validate_json(catalogue.to_bytes()).at(5).changes_after("0") is None
 
     @pytest.mark.parametrize("value", [b"", b"[]", b'{"last":1,"more":2}', b'{"last":"x"}', b"\x80"])
     async def test_what_is_none_is_refused(self, lone_server: Any, one: Any, value: bytes) -> None:
@@ -417,7 +417,7 @@ class TestDocument:
         versions = await lone_server.publish(registry, one) and await lone_server.versions(registry)
         [document] = await lone_server.store(registry).documents.all(KIND)
         await lone_server.store(registry).documents.put(KIND, document.name, value, revision=document.revision)
-        with pytest.raises(UnreadableEntry):
+        with pytest.raises(DocumentDamaged):
             await versions.read()
 
     async def test_it_has_a_limit(

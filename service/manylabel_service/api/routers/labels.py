@@ -1,6 +1,5 @@
 """GET /v1/models/{name}/predictions (stored predictions without labels) and POST /v1/models/{name}/labels."""
 
-import asyncio
 import time
 from collections.abc import Sequence
 from functools import partial
@@ -29,10 +28,8 @@ from manylabel_service.hosting.selection import Selection
 from manylabel_service.idempotency import IdempotencyKey
 from manylabel_service.online.replica import Replica
 from manylabel_service.online.state.outcome import UpdateResult
+from manylabel_service.slices import in_slices
 from manylabel_service.ulid import timestamp_of
-
-COUNTED_AT_ONCE = 256
-"""Number of delays counted between two yields to other requests."""
 
 _LABELLING = ("model_follows", "batch_too_large", "queue_full", "limit_exceeded")
 
@@ -157,10 +154,8 @@ def _in_the_body(error: InvalidExample) -> InvalidExample:
 
 async def _count_delays(truths: Sequence[_Truth], context: Context) -> None:
     now = time.time()
-    for number, truth in enumerate(truths, 1):
+    async for truth in in_slices(truths):
         context.telemetry.labelled(max(0.0, now - timestamp_of(truth.id) / 1000))
-        if number % COUNTED_AT_ONCE == 0:
-            await asyncio.sleep(0)
 
 
 async def _learn_kept(

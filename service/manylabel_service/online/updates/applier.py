@@ -15,21 +15,21 @@ from itertools import chain
 import structlog
 
 from manylabel_service.errors import (
+    FollowerFailed,
     HistoryDamaged,
     LimitExceeded,
     LogLost,
     LogSealed,
     LogTrimmed,
-    ModelFailed,
     ModelGone,
     ModelNotFound,
     NotReady,
     ServiceError,
+    UnreadableEntry,
 )
 from manylabel_service.hosting.events import Events
 from manylabel_service.hosting.position_waiters import PositionWaiters
 from manylabel_service.hosting.size_limits import check_limit
-from manylabel_service.hosting.slices import HalfPace
 from manylabel_service.online.history.reader import HistoryReader
 from manylabel_service.online.prediction_store import SEALED_POLL_SECONDS, SEALED_SECONDS
 from manylabel_service.online.snapshots.reader import SnapshotReader
@@ -44,6 +44,7 @@ from manylabel_service.online.updates.past_states import PastStates
 from manylabel_service.online.updates.replay import READ_ENTRIES, Interrupted, LogReplayer, TargetLost, payload_bytes
 from manylabel_service.online.updates.replay_verifier import ReplayVerifier
 from manylabel_service.online.updates.update_queue import Pending, UpdateQueue
+from manylabel_service.slices import HalfPace
 from manylabel_service.storage import UNBOUNDED_BYTES, Durability, Entry, ModelMeta, SnapshotMeta, Store
 from manylabel_service.telemetry import tracing
 
@@ -358,13 +359,13 @@ class Applier:
         except Interrupted as error:
             self._behind = False
             return self._handle_error(error.error)
-        except TargetLost as error:
+        except (TargetLost, HistoryDamaged, UnreadableEntry) as error:
             self._behind = False
             detail = f"follower {self._record.name!r} cannot go on: {error}; delete it, and create it again"
-            return self._on_error(ModelFailed(detail))
+            return self._on_error(FollowerFailed(detail))
         except LimitExceeded as error:
             self._behind = False
-            return self._on_error(ModelFailed(f"follower {self._record.name!r} has ended: {error}"))
+            return self._on_error(FollowerFailed(f"follower {self._record.name!r} has ended: {error}; delete it"))
         except Exception as error:
             self._behind = False
             return self._handle_error(error)
