@@ -111,6 +111,8 @@ def run(
     tracing.start(settings.otel_endpoint)
     try:
         app = create_app(settings, open_store(settings), workers=workers, on_ready=ready, on_failure=fail)
+        gc.freeze()
+        gc.enable()
         limits = ConnectionLimits(settings, app.state.context.telemetry)
         if certificate is not None:
             app.state.context.telemetry.watch_certificate(lambda: certificate.expires_at - time.time())

@@ -9,6 +9,7 @@ before its models are restored. Restarts have a backoff. The exit status reports
 when the parent is killed, and keeps its number, which labels its metrics.
 """
 
+import gc
 import multiprocessing
 import signal
 import sys
@@ -231,6 +232,7 @@ def _without_interrupts() -> Iterator[None]:
 
 def _work(settings: Settings, place: WorkerSlot, ready: Connection) -> None:
     """Run in the worker's process."""
+    gc.disable()  # as in `manylabel_service.__main__`
     configure_logging(settings, worker=place.number)
     threading.Thread(target=_end_with_parent, name="parent", daemon=True).start()
     from manylabel_service.server.process import run  # takes seconds, and the parent does not need it

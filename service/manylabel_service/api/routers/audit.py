@@ -3,14 +3,13 @@
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
-from fastapi import Query
 from pydantic import BeforeValidator, Field
 from starlette.requests import Request
 from starlette.responses import Response
 
 from manylabel_service.api import schemas
 from manylabel_service.api.context import ContextOf
-from manylabel_service.api.web.parameters import Parameters, up_to, wrong
+from manylabel_service.api.web.parameters import Parameters, from_query, up_to, wrong
 from manylabel_service.api.web.problems import Problem
 from manylabel_service.api.web.routes import Router, json_answer
 from manylabel_service.audit.files import CURSOR, Keep, read_cursor
@@ -55,7 +54,7 @@ class Audited(Parameters):
 @router.endpoint(
     "GET /v1/audit", "List calls of the audit log", "admin", schemas.AuditPage, ["audit_not_kept"], stored=False
 )
-async def read_audit(request: Request, context: ContextOf, query: Annotated[Audited, Query()]) -> Response:
+async def read_audit(request: Request, context: ContextOf, query: Annotated[Audited, from_query(Audited)]) -> Response:
     """Lists calls from the audit file of this server, newest first, or with `after` later calls, oldest first. Other
     servers have their own files. A response reads only a part of a large file, so it can have fewer calls than
     requested although there are more."""

@@ -5,7 +5,6 @@ import re
 from contextlib import ExitStack
 from typing import Annotated, Any
 
-from fastapi import Query
 from pydantic import BeforeValidator, Field, ValidationError
 from starlette.requests import Request
 from starlette.responses import Response
@@ -16,7 +15,7 @@ from manylabel_service.api import schemas
 from manylabel_service.api.context import ContextOf
 from manylabel_service.api.translation.uploads import DETAILS, FILE, LABELS, MULTIPART, PLAIN, receive
 from manylabel_service.api.web.access import AccessOf
-from manylabel_service.api.web.parameters import Flag, Parameters, one_of, wrong
+from manylabel_service.api.web.parameters import Flag, Parameters, from_query, one_of, wrong
 from manylabel_service.api.web.problems import Problem
 from manylabel_service.api.web.routes import Router, content, json_answer, listed
 from manylabel_service.api.web.validation import words
@@ -183,7 +182,7 @@ def _body() -> dict[str, Any]:
     openapi_extra=_body(),
 )
 async def upload_dataset(
-    request: Request, context: ContextOf, access: AccessOf, query: Annotated[Upload, Query()]
+    request: Request, context: ContextOf, access: AccessOf, query: Annotated[Upload, from_query(Upload)]
 ) -> Response:
     """Uploads a file as the body, which can be gzipped except for npz, or as multipart form data with the parts `file`,
     `labels` (for arff, a Mulan XML file) and `label_details` (a JSON object with titles, descriptions and URIs of
@@ -213,7 +212,7 @@ async def list_datasets(context: ContextOf, access: AccessOf) -> Response:
 
 
 @router.endpoint("GET /v1/datasets/{name}", "Show a dataset", "read", schemas.Dataset)
-async def show_dataset(context: ContextOf, name: str, query: Annotated[Details, Query()]) -> Response:
+async def show_dataset(context: ContextOf, name: str, query: Annotated[Details, from_query(Details)]) -> Response:
     """Shows a dataset."""
     context.registry.require_ready()
     record = await context.datasets.get(name)

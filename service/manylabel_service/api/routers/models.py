@@ -6,7 +6,6 @@ from functools import partial
 from mmap import MAP_PRIVATE, mmap
 from typing import IO, Annotated, Any, Literal
 
-from fastapi import Query
 from pydantic import BaseModel, Field, ValidationError
 from starlette.requests import Request
 from starlette.responses import Response
@@ -21,7 +20,7 @@ from manylabel_service.api.translation.uploads import receive_file
 from manylabel_service.api.web.access import AccessOf
 from manylabel_service.api.web.bodies import BYTES
 from manylabel_service.api.web.large_json import LARGE_BYTES, read_large_json
-from manylabel_service.api.web.parameters import Parameters, wrong
+from manylabel_service.api.web.parameters import Parameters, from_query, wrong
 from manylabel_service.api.web.problems import invalid
 from manylabel_service.api.web.routes import Router, body, json_answer, listed
 from manylabel_service.api.web.validation import Path, check_all_known, invalid_body
@@ -168,11 +167,20 @@ async def _followed(
     return json_answer(context.registry.described(replica), 201, [(b"location", location)])
 
 
+class WhichModels(Parameters):
+    """Parameters of the list of models."""
+
+    leader: str | None = None
+    """Name of a model: the list has this model and its followers only."""
+
+
 @router.endpoint("GET /v1/models", "List models", "read", schemas.ModelList)
-async def list_models(context: ContextOf, access: AccessOf) -> Response:
+async def list_models(
+    context: ContextOf, access: AccessOf, query: Annotated[WhichModels, from_query(WhichModels)]
+) -> Response:
     """Lists the models that the caller may see, by name. A model that is not in this server's memory has only the
     fields of its spec."""
-    return json_answer(listed("models", *await context.registry.list(access.may_see)))
+    return json_answer(listed("models", *await context.registry.list(access.may_see, query.leader)))
 
 
 @router.endpoint("GET /v1/models/{name}", "Show a model", "read", schemas.ModelStatus | schemas.TrainedStatus)
@@ -190,7 +198,7 @@ class WhatToDelete(Parameters):
 
 @router.endpoint("DELETE /v1/models/{name}", "Delete a model", "admin", errors=["model_has_followers"], status=204)
 async def delete_model(
-    context: ContextOf, access: AccessOf, name: str, query: Annotated[WhatToDelete, Query()]
+    context: ContextOf, access: AccessOf, name: str, query: Annotated[WhatToDelete, from_query(WhatToDelete)]
 ) -> Response:
     """Deletes a model with its log and snapshots, or its versions. The name can be used again. A model with followers
     is deleted only together with them."""
@@ -201,7 +209,9 @@ async def delete_model(
 
 
 @router.endpoint("GET /v1/models/{name}/metrics", "Show metrics", "read", schemas.Metrics, MEASURED)
-async def show_metrics(context: ContextOf, name: str, query: Annotated[WhichVersion, Query()]) -> Response:
+async def show_metrics(
+    context: ContextOf, name: str, query: Annotated[WhichVersion, from_query(WhichVersion)]
+) -> Response:
     """Returns prequential metrics: every example is predicted before it is learnt. Those of a trained model are of the
     predictions of one version, by their delayed labels."""
     found = await measured(context, name, query.version)
@@ -225,7 +235,9 @@ class WhichHistory(WhichVersion):
     schemas.MetricsHistory,
     ["label_not_found", *MEASURED],
 )
-async def show_metrics_history(context: ContextOf, name: str, query: Annotated[WhichHistory, Query()]) -> Response:
+async def show_metrics_history(
+    context: ContextOf, name: str, query: Annotated[WhichHistory, from_query(WhichHistory)]
+) -> Response:
     """Returns the metrics of the call without `/history` by the number of examples learnt, in columns: at fewer than
     256 equally spaced points, and now. The points are part of the state: they are identical on every replica, and a
     rollback restores those of its snapshot."""
@@ -247,7 +259,9 @@ class WhichReliability(Parameters):
     schemas.Reliability,
     ["label_not_found", "model_is_trained"],
 )
-async def show_reliability(context: ContextOf, name: str, query: Annotated[WhichReliability, Query()]) -> Response:
+async def show_reliability(
+    context: ContextOf, name: str, query: Annotated[WhichReliability, from_query(WhichReliability)]
+) -> Response:
     """Returns the reliability diagram: the share of true labels among those predicted with about the same probability.
     Each example is predicted before it is learnt, and counts with every label whose truth is known. Delayed labels
     count with the probabilities just before the example was learnt. The counts are part of the state: they are

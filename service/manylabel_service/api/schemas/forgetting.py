@@ -2,9 +2,10 @@
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import ConfigDict, Field
 
 from manylabel_service.api.schemas.base import ResponseModel
+from manylabel_service.documented import Documented
 from manylabel_service.hosting.examples import MAX_REF_BYTES
 from manylabel_service.storage import POSITION
 
@@ -15,10 +16,10 @@ _Ref = Annotated[str, Field(strict=True, min_length=1, max_length=MAX_REF_BYTES)
 _Position = Annotated[str, Field(strict=True, max_length=64, json_schema_extra={"pattern": POSITION})]
 
 
-class ForgetRequest(BaseModel):
+class ForgetRequest(Documented):
     """Request to forget examples: either those with a reference, or those of some entries of the log."""
 
-    model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True)
+    model_config = ConfigDict(extra="forbid")
 
     refs: Annotated[list[_Ref], Field(min_length=1, max_length=MAX_SELECTED, fail_fast=True)] | None = None
     """References (`ref`) of the examples."""

@@ -186,13 +186,16 @@ class MetricsOfSource(ResponseModel):
     """F1 of both."""
 
 
-class Metrics(BothMeasures, At):
-    """Prequential metrics of a model at one position."""
-
+class _Counted(At):
     updates: int
     """Number of examples that the model has learnt in total; for a trained model, of labelled predictions."""
     version: int | None = None
     """Version of a trained model whose predictions are measured; absent for other models."""
+
+
+class Metrics(BothMeasures, _Counted):
+    """Prequential metrics of a model at one position."""
+
     by_source: dict[Literal["machine", "rule"], MetricsOfSource] | None = None
     """Agreement with labels that are not from people, by their source; present if there were any. All other metrics
     count labels of people only."""
@@ -257,13 +260,9 @@ class PastAlarms(ResponseModel):
     """Label of the detector; null for the detector over all labels."""
 
 
-class MetricsHistory(At):
+class MetricsHistory(_Counted):
     """History of the prequential metrics of a model, in columns."""
 
-    updates: int
-    """Number of examples that the model has learnt in total; for a trained model, of labelled predictions."""
-    version: int | None = None
-    """Version of a trained model whose predictions are measured; absent for other models."""
     stride: int
     """Number of examples between two points; there can be fewer before the last one. It doubles as the stream grows."""
     examples: list[int]
@@ -355,16 +354,12 @@ class ListedLabel(ResponseModel):
     """Address of the label; null for none."""
 
 
-class LabelList(At):
+class LabelList(_Counted):
     """Some labels of a model."""
 
     labels: list[ListedLabel]
     total: int
     """Number of labels of the model."""
-    updates: int
-    """Number of examples that the model has learnt; for a trained model, of labelled predictions."""
-    version: int | None = None
-    """Version of a trained model whose predictions are measured; absent for other models."""
 
 
 class Ignored(ResponseModel):

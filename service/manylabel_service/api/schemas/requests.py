@@ -124,31 +124,30 @@ ItemBody = Annotated[
 ]
 
 
-class PredictNumbers(_Request):
+class _Unlabelled(_Request):
+    y: Any = None
+    """Ignored in a prediction."""
+    weight: Any = None
+    """Ignored in a prediction."""
+    source: Any = None
+    """Ignored in a prediction."""
+    ref: Any = None
+    """Ignored in a prediction."""
+
+
+class PredictNumbers(_Unlabelled):
     """Example of numbers only to predict: the most frequent kind, which is validated faster."""
 
     x: NumbersBody
-    y: Any = None
-    weight: Any = None
-    source: Any = None
-    ref: Any = None
 
 
-class PredictItem(_Request):
+class PredictItem(_Unlabelled):
     """Example to predict."""
 
     x: ItemBody
     """A number for every column, or some columns with their values, or numbers by name, or a record: an object of
     numbers, true and false, strings, lists of strings, lists of numbers (vectors), null, and objects of these; or a
     text. A number that is null, or that is not named, is missing; a 0 is a value."""
-    y: Any = None
-    """Ignored in a prediction."""
-    weight: Any = None
-    """Ignored in a prediction."""
-    source: Any = None
-    """Ignored in a prediction."""
-    ref: Any = None
-    """Ignored in a prediction."""
 
 
 class _Predicting(_Request):
@@ -208,15 +207,11 @@ InputsBody = Annotated[
 ]
 
 
-class TrainedNumbers(_Request):
+class TrainedNumbers(_Unlabelled):
     """Example of numbers only to predict by a trained model: `x` or `views`."""
 
     x: InputsBody | None = None
     views: _Views | None = None
-    y: Any = None
-    weight: Any = None
-    source: Any = None
-    ref: Any = None
 
 
 def form_of_trained(x: Any) -> str | None:
@@ -225,7 +220,7 @@ def form_of_trained(x: Any) -> str | None:
     return form if form == "several" else input_kind(x)
 
 
-class TrainedItem(_Request):
+class TrainedItem(_Unlabelled):
     """Example to predict by a trained model: `x` or `views`."""
 
     x: (
@@ -243,37 +238,13 @@ class TrainedItem(_Request):
     """Features as in any example, also a record or a text; for a model with views, an object with `views`."""
     views: _Views | None = None
     """Views, if they are sent without `x`."""
-    y: Any = None
-    """Ignored in a prediction."""
-    weight: Any = None
-    """Ignored in a prediction."""
-    source: Any = None
-    """Ignored in a prediction."""
-    ref: Any = None
-    """Ignored in a prediction."""
 
 
 class TrainedRequest(_Explaining, TrainedItem):
     """Example to predict by a trained model, with options."""
 
 
-class UpdateNumbers(_Request):
-    """Example of numbers only to learn: the most frequent kind, which is validated faster."""
-
-    x: NumbersBody
-    y: LabelsBody
-    weight: Weight = 1.0
-    source: Source = "human"
-    ref: Ref = None
-
-
-class UpdateItem(_Request):
-    """Example to learn."""
-
-    x: ItemBody
-    """A number for every column, or some columns with their values, or numbers by name, or a record: an object of
-    numbers, true and false, strings, lists of strings, lists of numbers (vectors), null, and objects of these; or a
-    text. A number that is null, or that is not named, is missing; a 0 is a value."""
+class _Labelled(_Request):
     y: LabelsBody
     """A list of names is complete: every other label is false. An object is partial: labels that it does not name are
     unknown, and nothing is learnt about them."""
@@ -286,19 +257,26 @@ class UpdateItem(_Request):
     """Your name for the example, such as the number of a customer: 1 to 128 bytes. Only the log has it."""
 
 
-class LabelItem(_Request):
+class UpdateNumbers(_Labelled):
+    """Example of numbers only to learn: the most frequent kind, which is validated faster."""
+
+    x: NumbersBody
+
+
+class UpdateItem(_Labelled):
+    """Example to learn."""
+
+    x: ItemBody
+    """A number for every column, or some columns with their values, or numbers by name, or a record: an object of
+    numbers, true and false, strings, lists of strings, lists of numbers (vectors), null, and objects of these; or a
+    text. A number that is null, or that is not named, is missing; a 0 is a value."""
+
+
+class LabelItem(_Labelled):
     """True labels of a stored prediction."""
 
     id: Annotated[str, Field(strict=True, json_schema_extra={"pattern": ulid.PATTERN})]
     """Id of the prediction."""
-    y: LabelsBody
-    """True labels, as in an example to learn."""
-    weight: Weight = 1.0
-    """Factor of the loss of the example."""
-    source: Source = "human"
-    """Source of the labels, as in an example to learn."""
-    ref: Ref = None
-    """Your name for the example, as in an example to learn."""
 
 
 def _check_bytes(name: str) -> str:
@@ -307,41 +285,33 @@ def _check_bytes(name: str) -> str:
     return name
 
 
-class RetireRequest(_Request):
+class _OfLabel(_Request):
+    label: Name
+    """Label of the model."""
+
+
+class RetireRequest(_OfLabel):
     """Request to retire a label: it is no longer learnt or predicted."""
 
-    label: Name
-    """Label of the model."""
 
-
-class PauseRequest(_Request):
+class PauseRequest(_OfLabel):
     """Request to pause a label: it is not learnt or predicted until it is resumed."""
 
-    label: Name
-    """Label of the model."""
 
-
-class ResumeRequest(_Request):
+class ResumeRequest(_OfLabel):
     """Request to resume a paused label, with what was learnt before the pause."""
 
-    label: Name
-    """Label of the model."""
 
-
-class RenameRequest(_Request):
+class RenameRequest(_OfLabel):
     """Request to rename a label; everything learnt about it stays."""
 
-    label: Name
-    """Label of the model."""
     to: Annotated[Name, AfterValidator(_check_bytes)]
     """New name, which no label of the model has."""
 
 
-class MergeRequest(_Request):
+class MergeRequest(_OfLabel):
     """Request to merge a label into another: it is retired, and its name stands for the other label."""
 
-    label: Name
-    """Label of the model."""
     into: Name
     """Other label of the model."""
 

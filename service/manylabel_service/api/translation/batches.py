@@ -54,9 +54,12 @@ def take_flag(document: Any, name: str) -> bool:
     return flag
 
 
+_SELECTING = frozenset({"top", "only", "except"})
+
+
 def take_selection(document: Any, max_scores: int) -> Selection:
     """Take `top`, `only` and `except` out of a body; raises a Problem invalid_request."""
-    if not isinstance(document, dict):
+    if not (isinstance(document, dict) and _SELECTING & document.keys()):
         return Selection(max_scores)
     top = document.pop("top", None)
     if top is not None and (type(top) is not int or not 1 <= top <= MAX_TOP):

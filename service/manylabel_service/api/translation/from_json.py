@@ -61,7 +61,7 @@ def read_moment(value: str) -> str | int:
 
 
 def to_features(
-    item: Any, at: Path, max_features: int, records: RecordEncoder, max_fields: int = MAX_FIELDS
+    item: Any, at: Path, max_features: int, records: RecordEncoder, max_fields: int | None = MAX_FIELDS
 ) -> Features:
     """Return the features of an item to predict at the path `at` of the body.
 
@@ -70,7 +70,7 @@ def to_features(
     max_features : int
         Maximum number of columns.
     max_fields : int
-        Maximum number of numbers of the item, of its labels, and of its views together.
+        Maximum number of numbers of the item, of its labels, and of its views together; None if they cannot be more.
     """
     check_fields(item, at, max_fields)
     kind = PredictItem if at else PredictRequest
@@ -80,7 +80,7 @@ def to_features(
 
 
 def to_inputs(
-    item: Any, at: Path, max_features: int, records: RecordEncoder | None, max_fields: int = MAX_FIELDS
+    item: Any, at: Path, max_features: int, records: RecordEncoder | None, max_fields: int | None = MAX_FIELDS
 ) -> Inputs:
     """Return the inputs of an item to predict by a trained model, which may have views; raises as `to_features`.
 
@@ -115,7 +115,7 @@ def to_example(
     max_features: int,
     records: RecordEncoder,
     alone: type[UpdateItem] = UpdateItem,
-    max_fields: int = MAX_FIELDS,
+    max_fields: int | None = MAX_FIELDS,
 ) -> Example:
     """Return an item to learn, with its labels; raises as `to_features`. One that is no part of a batch is `alone`."""
     check_fields(item, at, max_fields)
@@ -129,13 +129,19 @@ def to_example(
     return Example(_features(valid.x, (*at, "x"), max_features), y, valid.weight, valid.source, valid.ref)
 
 
-def check_fields(item: Any, at: Path, max_fields: int) -> None:
+def max_fields_of(body: bytes, most: int) -> int | None:
+    """Return the maximum number of fields of an item in a body of JSON; None if the body is too small to have more."""
+    return None if len(body) <= most else most
+
+
+def check_fields(item: Any, at: Path, max_fields: int | None) -> None:
     """Refuse an item with too many fields, numbers or labels, before it is validated; raises a Problem."""
     if not isinstance(item, dict):
         return
     check_known(item, at)
-    for name in ("x", "y", "views"):
-        check_count(item.get(name), (*at, name), max_fields)
+    if max_fields is not None:
+        for name in ("x", "y", "views"):
+            check_count(item.get(name), (*at, name), max_fields)
 
 
 def check_count(value: Any, at: Path, max_fields: int) -> None:

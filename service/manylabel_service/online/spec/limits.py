@@ -9,11 +9,12 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, ValidationInfo
+from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, ValidationError, ValidationInfo
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from manylabel_core import Vocabulary
 from manylabel_core.rows import MAX_COLUMNS
+from manylabel_service.documented import Documented
 from manylabel_service.hosting.examples import Labels
 
 _Most = Annotated[int, Field(strict=True, ge=1, le=MAX_COLUMNS)]
@@ -25,8 +26,8 @@ def _nameable(policy: Any) -> Any:
     return policy
 
 
-class _Limit(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+class _Limit(Documented):
+    model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 class FeatureLimit(_Limit):

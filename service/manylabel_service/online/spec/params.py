@@ -7,15 +7,16 @@ learner decides which parameters go together: `ModelSpec` asks it.
 from collections.abc import Mapping
 from typing import Any, ClassVar, Union
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import ConfigDict
 
 from manylabel_core import online
 from manylabel_core.online.learner import OnlineLearner
 from manylabel_core.parameters import Choice, parameters
+from manylabel_service.documented import Documented
 from manylabel_service.parameters import model_of
 
 
-class Params(BaseModel):
+class Params(Documented):
     """Parameters of a learner. Null leaves a choice to the learner; in a `ModelSpec` it is made already."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)

@@ -5,7 +5,6 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
     AfterValidator,
-    BaseModel,
     ConfigDict,
     Discriminator,
     Field,
@@ -21,9 +20,9 @@ from pydantic_core import PydanticCustomError, from_json
 
 from manylabel_core.online.learner import OnlineLearner
 from manylabel_service import names
+from manylabel_service.documented import Documented
 from manylabel_service.online.spec.limits import LimitsField, limits_to_dict
 from manylabel_service.online.spec.params import PARAMS, AnyParams, Params
-from manylabel_service.online.spec.sources import Sources
 from manylabel_service.online.spec.text import Text, text_to_dict
 from manylabel_service.parameters import in_json
 from manylabel_service.storage import Durability
@@ -78,13 +77,31 @@ _Features = Annotated[
 ]
 
 
-class ModelSpec(BaseModel):
+_Share = Annotated[float, Field(strict=True, ge=0, le=1, allow_inf_nan=False)]
+
+
+class Sources(Documented):
+    """Factors of the weights of examples, by the source of their labels. Labels of people count in full."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    machine: _Share = 0.0
+    """Factor for labels that a model has predicted and no person has checked; 0: nothing is learnt from them."""
+    rule: _Share = 1.0
+    """Factor for labels that a rule has given; 0: nothing is learnt from them."""
+
+    def factor(self, source: str) -> float:
+        """Return the factor of a source."""
+        return self.machine if source == "machine" else self.rule if source == "rule" else 1.0
+
+
+class ModelSpec(Documented):
     """Settings of a model at its creation: learner, features, labels, limits and durability.
 
     Defaults of the learner are filled in once, here, so a release with other defaults loads the same model.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+    model_config = ConfigDict(extra="forbid", frozen=True)
 
     name: Annotated[str, Field(pattern=names.PATTERN)]
     """Name in the address: lower-case letters, digits, dots, dashes, underscores; at most 64."""

@@ -3,18 +3,19 @@
 from collections.abc import Mapping
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import ConfigDict, Field, ValidationError, model_validator
 from pydantic_core import PydanticCustomError
 
 from manylabel_core.records import TextSettings
+from manylabel_service.documented import Documented
 
 _Span = Annotated[list[int], Field(min_length=2, max_length=2)]
 
 
-class Text(BaseModel):
+class Text(Documented):
     """Settings of the tokeniser of texts; omitted ones are filled in."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+    model_config = ConfigDict(extra="forbid", frozen=True)
 
     fields: list[str] | None = None
     """Fields of a record that are text; a field of a nested object is named with a dot (`author.bio`). Null: all fields
@@ -22,7 +23,7 @@ class Text(BaseModel):
     longer_than: Annotated[int, Field(ge=0)] | None = None
     """Number of characters above which a string is a text in any field. Null: 200 if no `fields` are named; otherwise
     only `fields` are texts."""
-    ngrams: int | _Span = [1, 1]
+    ngrams: int | _Span = Field(default=[1, 1])
     """Lengths of word n-grams that become tokens: from the first number to the second, 1 to 5; a number n means 1 to n.
     """
     chars: int | _Span | None = None
