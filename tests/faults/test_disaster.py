@@ -157,12 +157,12 @@ def test_datasets_versions_webhooks_and_keys_are_there_again(
 ) -> None:
     """A server that is stopped archives everything before it exits."""
     address = f"file://{tmp_path}/archive"
-    flags = (*FLAGS, "--archive", address)
+    flags = (*FLAGS, "--archive", address, "--webhook-urls", "http://127.0.0.1:9")
     server = server_process(*flags).start()
     with JobClient(server.url) as client:
         client.upload()
         assert client.ended(client.submit(job_request("trained", 200)))
-        hook = {"url": "https://example.org/hook", "events": ["promoted"]}
+        hook = {"url": "http://127.0.0.1:9/hook", "events": ["promoted"]}
         client.call("POST", "/v1/webhooks", json=hook)
         wanted = {"name": "first", "scopes": ["admin", "predict", "learn", "export"]}
         client.http.headers["api-key"] = client.call("POST", "/v1/keys", json=wanted).json()["key"]
@@ -180,7 +180,7 @@ def test_datasets_versions_webhooks_and_keys_are_there_again(
         client.http.headers["api-key"] = headers["api-key"]
         assert what_is_there(client) == before
         assert client.ended(client.submit(job_request("trained", 100))), "jobs find the dataset"
-        assert [each["number"] for each in client.versions("trained")] == [2, 1]
+        assert [each["version"] for each in client.versions("trained")] == [2, 1]
 
 
 def what_is_there(client: JobClient) -> dict[str, Any]:
@@ -191,8 +191,8 @@ def what_is_there(client: JobClient) -> dict[str, Any]:
     return {
         "datasets": datasets,
         "version": client.version("trained"),
-        "versions": client.versions("trained"),
-        "predictions": client.call("POST", "/v1/models/trained/predict", json=probe).json(),
+        "versions": [{**each, "position": None} for each in client.versions("trained")],
+        "predictions": client.call("POST", "/v1/models/trained/predict", json=probe).json()["predictions"],
         "webhooks": [{name: each[name] for name in ("id", "url", "events", "models")} for each in webhooks],
         "keys": client.call("GET", "/v1/keys").json()["keys"],
     }
