@@ -19,7 +19,7 @@ from manylabel_service.storage.protocol import position_key
 
 if TYPE_CHECKING:
     from manylabel_service.archive.restoring import Without
-    from manylabel_service.online.history.receipts import Receipt
+    from manylabel_service.online.history.lineage import Receipt
 
 _EPILOG = (
     "Which store it is, the settings of a server say: --data-dir, --store, --config, or MANYLABEL_STORE and so on "

@@ -14,7 +14,7 @@ import structlog
 from manylabel_service.archive import layout
 from manylabel_service.archive.layout import ArchivedModel, Replacement
 from manylabel_service.archive.writer import Writer
-from manylabel_service.online.history.receipts import Forgetting, ReceiptStore
+from manylabel_service.online.history.lineage import Lineage, LineageStore
 from manylabel_service.storage import Store
 from manylabel_service.storage.places.place import ObjectDamaged, Place
 
@@ -31,33 +31,33 @@ class Purger:
     """
 
     def __init__(self, store: Store, place: Place, writer: Writer, id: str) -> None:
-        self._receipts = ReceiptStore(store)
+        self._lineages = LineageStore(store)
         self._place = place
         self._writer = writer
         self._id = id
         self._purged = set[str]()
 
-    async def purge(self, model: ArchivedModel, forgetting: Forgetting) -> None:
+    async def purge(self, model: ArchivedModel, lineage: Lineage) -> None:
         """Delete what was archived of a model before it forgot examples. Raises ArchiveError or StorageError.
 
         Parameters
         ----------
         model : as it is archived now, and named by the newest catalogue.
-        forgetting : its receipts, as they were when this was archived.
+        lineage : its receipts, as they were when this was archived.
         """
-        done = {receipt.id for receipt in forgetting.receipts if receipt.status == "done" and receipt.examples}
-        if done <= self._purged or model.incarnation not in forgetting.lineage:
+        done = {receipt.id for receipt in lineage.receipts if receipt.status == "done" and receipt.examples}
+        if done <= self._purged or model.incarnation not in lineage.incarnations:
             return
         stores = {key.removeprefix(layout.STORES) for key in await self._place.keys(layout.STORES)}
-        earlier = forgetting.lineage[: forgetting.lineage.index(model.incarnation)]
-        former = {*forgetting.origins, *((self._id, incarnation) for incarnation in earlier)}
+        earlier = lineage.incarnations[: lineage.incarnations.index(model.incarnation)]
+        former = {*lineage.origins, *((self._id, incarnation) for incarnation in earlier)}
         for store in stores & {store for store, _ in former}:
             keys = await self._place.keys(layout.models_prefix(store))
             for incarnation in {incarnation for of, incarnation in former if of == store}:
                 prefix = layout.model_prefix(store, incarnation)
                 await self._replace(store, incarnation, model, [key for key in keys if key.startswith(prefix)])
-        if stores >= {store for store, _ in forgetting.origins}:  # else an archive elsewhere has the rest
-            await self._receipts.change(model.name, lambda found: found.purged(done))
+        if stores >= {store for store, _ in lineage.origins}:  # else an archive elsewhere has the rest
+            await self._lineages.change(model.name, lambda found: found.purged(done))
         self._purged |= done
 
     async def _replace(self, store: str, incarnation: int, model: ArchivedModel, keys: Sequence[str]) -> None:

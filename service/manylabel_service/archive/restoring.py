@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import secrets
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -39,21 +39,21 @@ from manylabel_service.jobs.supervision.workdirs import remove_stale, task_direc
 from manylabel_service.models.forgetting import ended_receipt
 from manylabel_service.models.membership import EXPIRY_SECONDS
 from manylabel_service.models.membership import KIND as MEMBERS
-from manylabel_service.online.forgetting.rewriter import Rewriter, Selection
 from manylabel_service.online.history import segment
 from manylabel_service.online.history.archiver import SEGMENT_BYTES
 from manylabel_service.online.history.catalogue import BLOBS as HISTORY_BLOBS
 from manylabel_service.online.history.catalogue import KIND as HISTORY
 from manylabel_service.online.history.catalogue import Catalogue, CatalogueStore, Segment, StoredState
+from manylabel_service.online.history.lineage import KIND as LINEAGES
+from manylabel_service.online.history.lineage import Lineage, LineageStore, Receipt, read_lineage
 from manylabel_service.online.history.reader import HistoryReader
-from manylabel_service.online.history.receipts import KIND as FORGETS
-from manylabel_service.online.history.receipts import Forgetting, Receipt, ReceiptStore, read_forgetting
 from manylabel_service.online.size_limits import check_arrays, check_size
-from manylabel_service.online.spec.follow import FIELD, follow_of
+from manylabel_service.online.spec.follow import as_of, follow_of, moved
 from manylabel_service.online.spec.release import LOWEST
 from manylabel_service.online.spec.spec import ModelSpec
 from manylabel_service.online.spec.trained import is_trained, read_spec
 from manylabel_service.online.state.model import OnlineModel
+from manylabel_service.online.successor.rewriter import Rewriter, Selection
 from manylabel_service.online.updates.past_states import PastStates
 from manylabel_service.settings import Settings
 from manylabel_service.storage import POSITION, START, Entry, ModelMeta, Store, file_to_blob, pieces_of, position_key
@@ -61,7 +61,7 @@ from manylabel_service.storage.places.place import ArchiveError, ObjectDamaged, 
 from manylabel_service.trained.version_store import BLOBS as VERSION_BLOBS
 from manylabel_service.trained.version_store import KIND as VERSIONS
 
-OF_MODELS = (VERSIONS, FORGETS)
+OF_MODELS = (VERSIONS, LINEAGES)
 """Kinds of documents that are restored with their models."""
 
 
@@ -203,7 +203,7 @@ class _Restoring:
                 for document, revision in (await store.documents.revisions(kind)).items():
                     await store.documents.delete(kind, document, revision=revision)
         else:
-            await ReceiptStore(store).delete(name)
+            await LineageStore(store).delete(name)
         there = {str(record.incarnation) for record in await store.models.all()}
         for kind in (HISTORY, VERSIONS):
             for document, revision in (await store.documents.revisions(kind)).items():
@@ -233,7 +233,7 @@ class _Restoring:
             if model not in followers:
                 models[model.name] = await self._model(model, until)
         for model in followers:
-            await self._follower(model)
+            await self._follower(model, models)
         return self._restored(models, len(self._of_kind(DATASETS)), len(self._of_kind(KEYS)))
 
     async def one(self, name: str, until: str | int | None, without: Without | None) -> Restored:
@@ -247,8 +247,8 @@ class _Restoring:
         if without is not None and is_trained(found.spec):
             raise RestoreRefused(f"model {name!r} is trained by jobs, and has no examples of its own")
         restored = self._restored({name: await self._model(found, until, without)}, 0, 0)
-        forgetting = (await ReceiptStore(self._store).find(name)).forgetting
-        return restored if without is None else restored._replace(receipt=forgetting.receipts[-1])
+        lineage = (await LineageStore(self._store).find(name)).lineage
+        return restored if without is None else restored._replace(receipt=lineage.receipts[-1])
 
     def _restored(self, models: dict[str, tuple[str, str]], datasets: int, keys: int) -> Restored:
         return Restored(self._catalogue.unix_ms, models, datasets, keys)
@@ -287,28 +287,28 @@ class _Restoring:
         record = await self._created(archived, state, position, at)
         if self._settings.history_bytes or without is not None:
             await self._restore_history(archived, record, position, at)
-        forgetting = await self._restore_receipts(model, (store, found.incarnation), record)
+        lineage = await self._restore_receipts(model, (store, found.incarnation), record)
         if without is not None:
-            await self._forget(record, without, forgetting)
+            await self._forget(record, without, lineage)
         elif is_trained(record.spec):
             await self._restore_versions(model, record)
         return position, at
 
-    async def _restore_receipts(self, model: ArchivedModel, read: tuple[str, int], record: ModelMeta) -> Forgetting:
+    async def _restore_receipts(self, model: ArchivedModel, read: tuple[str, int], record: ModelMeta) -> Lineage:
         """Store what a model has forgotten, and where the archive has what it was restored from.
 
         Parameters
         ----------
         read : id of the store, and incarnation, of the timeline that was read.
         """
-        document = next((each for each in self._of_kind(FORGETS) if each.name == record.name), None)
-        before = Forgetting() if document is None else read_forgetting(document.value)
-        former = [(self._catalogue.store, each) for each in (*before.lineage, model.incarnation)]
-        forgetting = before.restored((*former, read), record.incarnation)
-        await ReceiptStore(self._store).change(record.name, lambda _: forgetting)
-        return forgetting
+        document = next((each for each in self._of_kind(LINEAGES) if each.name == record.name), None)
+        before = Lineage() if document is None else read_lineage(document.value)
+        former = [(self._catalogue.store, each) for each in (*before.incarnations, model.incarnation)]
+        lineage = before.restored((*former, read), record.incarnation)
+        await LineageStore(self._store).change(record.name, lambda _: lineage)
+        return lineage
 
-    async def _forget(self, record: ModelMeta, without: Without, forgetting: Forgetting) -> None:
+    async def _forget(self, record: ModelMeta, without: Without, lineage: Lineage) -> None:
         """Replace a model that was restored by one that has never seen some examples, and store the receipt."""
         store, settings = self._store, self._settings
         reader = HistoryReader(record, store)
@@ -317,13 +317,13 @@ class _Restoring:
         id, created = ulid.make(now_ms(), secrets.token_bytes(ulid.N_RANDOM_BYTES)), rfc3339(now_ms())
         findings = await rewriter.find()
         receipt = Receipt(id=id, status="done", created=created, since=findings.begin, first=findings.first)
-        lineage = forgetting.lineage
+        incarnations = lineage.incarnations
         if findings.first is not None:
             successor = await rewriter.stage()
             try:
                 await rewriter.build()
                 rewritten = await rewriter.finish(0)
-                await store.models.replace(record, successor)
+                await store.models.replace([(record, successor)])
             except BaseException:
                 await store.models.discard(successor)
                 raise
@@ -332,19 +332,17 @@ class _Restoring:
                 await CatalogueStore(successor, store).delete_all()
             await store.erased()
             receipt = await ended_receipt(receipt, rewriter, rewritten, LOWEST, store.shared, archived=True)
-            lineage = (*lineage, successor.incarnation)
+            incarnations = (*incarnations, successor.incarnation)
         receipt = receipt.model_copy(update={"ended": rfc3339(now_ms())})
-        forgetting = forgetting.model_copy(update={"receipts": (*forgetting.receipts, receipt), "lineage": lineage})
-        await ReceiptStore(store).change(record.name, lambda _: forgetting)
+        ended = lineage.with_change(receipt).model_copy(update={"incarnations": incarnations})
+        await LineageStore(store).change(record.name, lambda _: ended)
 
-    async def _follower(self, model: ArchivedModel) -> None:
-        """Restore a follower as it began; it learns from the log of its leader, which is restored, again."""
+    async def _follower(self, model: ArchivedModel, models: Mapping[str, tuple[str, str]]) -> None:
+        """Restore a follower as it began; it learns from the log of its leader again, one of the restored models."""
         follow = follow_of(model.spec)
         leader = None if follow is None else await self._store.models.find(follow.model)
         if leader is None:
             return  # it was deleted
-        document = json.loads(model.spec)
-        document[FIELD]["incarnation"] = leader.incarnation
         state = None
         if model.begin != START:
             prefix = layout.timeline_prefix(self._catalogue.store, model.incarnation, model.timeline)
@@ -352,7 +350,8 @@ class _Restoring:
             await asyncio.to_thread(
                 OnlineModel.from_bytes, bytes(state), lambda arrays: check_arrays(arrays, self._settings)
             )
-        await self._store.models.create(model.name, json.dumps(document).encode(), state)
+        spec = as_of(moved(model.spec, leader.incarnation), models[leader.name][0])
+        await self._store.models.create(model.name, spec, state)
 
     async def _position(self, archived: ArchivedLog, until: str | int | None, is_of_then: bool) -> str:
         """Return the position to restore.
@@ -393,11 +392,12 @@ class _Restoring:
         durability = read_spec(record.spec).durability
         if durability is not None and durability not in self._store.logs.durabilities:
             raise DurabilityUnavailable(durability, self._store.logs.durabilities)
+        spec = as_of(record.spec, position)
         if state is None:
-            return await self._store.models.create(record.name, record.spec)
+            return await self._store.models.create(record.name, spec)
         state.position = at
         data = await asyncio.to_thread(state.to_buffer)
-        return await self._store.models.create(record.name, record.spec, data, at)
+        return await self._store.models.create(record.name, spec, data, at)
 
     async def _restore_versions(self, model: ArchivedModel, record: ModelMeta) -> None:
         prefix, own = (f"{VERSION_BLOBS}{each.incarnation}/" for each in (model, record))

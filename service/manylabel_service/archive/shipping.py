@@ -50,9 +50,9 @@ from manylabel_service.errors import (
 from manylabel_service.jobs.supervision.workdirs import remove_stale, task_directory
 from manylabel_service.online.history import segment
 from manylabel_service.online.history.catalogue import CatalogueStore
+from manylabel_service.online.history.lineage import KIND as LINEAGES
+from manylabel_service.online.history.lineage import Lineage, LineageStore
 from manylabel_service.online.history.reader import HistoryReader
-from manylabel_service.online.history.receipts import KIND as FORGETS
-from manylabel_service.online.history.receipts import Forgetting, ReceiptStore
 from manylabel_service.online.snapshots.reader import SnapshotReader
 from manylabel_service.online.spec.follow import follow_of
 from manylabel_service.settings import Settings
@@ -62,7 +62,7 @@ from manylabel_service.trained.version_store import BLOBS as VERSION_BLOBS
 from manylabel_service.trained.version_store import KIND as VERSIONS
 from manylabel_service.webhooks.webhook import DEFINITIONS as WEBHOOKS
 
-KINDS = (KEYS, DATASETS, VERSIONS, WEBHOOKS, FORGETS)
+KINDS = (KEYS, DATASETS, VERSIONS, WEBHOOKS, LINEAGES)
 """Kinds of the documents that are archived."""
 
 BLOBS = (DATASET_BLOBS, VERSION_BLOBS)
@@ -133,7 +133,7 @@ class Shipper:
         self._writer = Writer(place)
         self._thinner = Thinner(place, self._writer, settings.archive_days)
         self._purger: Purger | None = None
-        self._forgettings: dict[str, Forgetting] = {}
+        self._lineages: dict[str, Lineage] = {}
         self._origin: Origin | None = None
         self._revisions: dict[str, dict[str, int]] | None = None
         self._documents: tuple[ArchivedDocument, ...] = ()
@@ -169,8 +169,8 @@ class Shipper:
         self._purger = self._purger or Purger(self._store, self._place, self._writer, self._id)
         for incarnation in self._cursors:  # which are archived as they are now
             model = self._models[incarnation]
-            if (forgetting := self._forgettings.get(model.name)) is not None:
-                await self._purger.purge(model, forgetting)
+            if (lineage := self._lineages.get(model.name)) is not None:
+                await self._purger.purge(model, lineage)
 
     # -- whose archive it is ------------------------------------------------------------------------
 
@@ -225,7 +225,7 @@ class Shipper:
             if (blob := self._blobs.get(key) or await self._ship_blob(key)) is not None:
                 blobs[key] = self._blobs[key] = blob
         self._blobs = blobs
-        self._forgettings = await ReceiptStore(self._store).all() if revisions[FORGETS] else {}
+        self._lineages = await LineageStore(self._store).all() if revisions[LINEAGES] else {}
         self._documents, self._closed, self._revisions = tuple(found), closed, revisions
 
     async def _ship_blob(self, key: str) -> ArchivedBlob | None:

@@ -17,7 +17,9 @@ from manylabel_service.errors import (
     ModelFailed,
     ModelGone,
     ModelHasFollowers,
+    ModelIsOnline,
     ModelNotFound,
+    NotPromotable,
     NotReady,
     ReleaseTooOld,
     ReplayMismatch,
@@ -26,13 +28,17 @@ from manylabel_service.errors import (
 from manylabel_service.hosting.hosted_model import HostedModel, ModelEvicted
 from manylabel_service.hosting.size_limits import check_limit
 from manylabel_service.hosting.store_health import StoreHealth
+from manylabel_service.idempotency import IdempotencyKey
 from manylabel_service.models.eviction import Eviction
 from manylabel_service.models.follower import Follower
 from manylabel_service.models.forgetting import Forgetter
 from manylabel_service.models.listing import Listing
 from manylabel_service.models.loader import ModelLoader
 from manylabel_service.models.membership import MAX_MODELS, Membership
+from manylabel_service.models.promoting import Promoter
+from manylabel_service.models.successions import Successions
 from manylabel_service.online.history.catalogue import CatalogueStore
+from manylabel_service.online.history.lineage import Promotion
 from manylabel_service.online.replica import Replica
 from manylabel_service.online.size_limits import check_size
 from manylabel_service.online.snapshots.quota import SnapshotQuota
@@ -70,6 +76,7 @@ class Registry:
     snapshot_room : what the models share for their snapshots.
     in_use : the versions in which this process writes.
     membership : of this process among those that share the store.
+    successions : replaces models by successors.
     forgetter : forgets examples of models.
     ready : True once the kernels are compiled and the models that are to be preloaded are restored, until `stop`.
     """
@@ -91,7 +98,9 @@ class Registry:
         self.ready = False
         self.in_use = ClusterVersion()
         self.membership = Membership(store, "server", self.in_use, self._standing, self._asked)
-        self.forgetter = Forgetter(store, settings, self.membership, self.in_use, self._replaced)
+        self.successions = Successions(store, self.membership, self._replaced)
+        self.forgetter = Forgetter(store, settings, self.in_use, self.successions)
+        self._promoter = Promoter(store, settings, self.in_use, self.successions)
 
     # -- life -------------------------------------------------------------------------------------
 
@@ -108,12 +117,12 @@ class Registry:
         await asyncio.to_thread(warm_up)  # where nothing is compiled yet, a minute: the store is heard of afterwards
         if not self._tasks:
             await self.membership.join()
-        await self.forgetter.look()
+        await self.successions.look()
         records = await self._store.models.all() if self._settings.preload else []
         self._store_health.heard()
         if not self._tasks:
             following = self._follower.run(), self._follower.poll_versions(), self._follower.poll_followers()
-            work = (*following, self._eviction.run(), self.membership.run(), self.forgetter.run())
+            work = (*following, self._eviction.run(), self.membership.run(), self.successions.run())
             self._tasks = [asyncio.create_task(each) for each in work]
         for record in records:
             if await self._eviction.resident_bytes() >= self._settings.max_resident_bytes:
@@ -153,9 +162,8 @@ class Registry:
             unexpected = not isinstance(error, HOPELESS)
             log.error("model_restore_failed", model=name, error=str(error), action=_ACTION, exc_info=unexpected)
             detail = f"model {name!r} could not be restored: the operator of the server has to act, see its log"
-            if isinstance(error, ModelFailed):
-                detail = error.detail
-            replica.fail(lambda: ModelFailed(detail))
+            failed = error if isinstance(error, ModelFailed) else ModelFailed(detail)
+            replica.fail(lambda: type(failed)(failed.detail))
         else:
             log.info("model_restored", model=name, position=replica.position)
         return await self._host(replica)
@@ -175,7 +183,7 @@ class Registry:
         self.ready = False
         for replica in self.resident():
             replica.stop_changes()
-        await self.forgetter.stop()
+        await self.successions.stop()
         await self._loader.cancel()
         for task in self._tasks:
             task.cancel()
@@ -299,7 +307,9 @@ class Registry:
             self._forget(replica)
         return record == replica.record
 
-    async def list(self, of_interest: Callable[[str], bool] = lambda _: True) -> tuple[list[dict[str, Any]], list[str]]:
+    async def list(
+        self, of_interest: Callable[[str], bool] = lambda _: True, leader: str | None = None
+    ) -> tuple[list[dict[str, Any]], list[str]]:
         """List models by name with their status; for models not in memory, with their spec.
 
         Returns the names of damaged ones too.
@@ -307,13 +317,14 @@ class Registry:
         Parameters
         ----------
         of_interest : returns whether a model of this name is listed.
+        leader : the model of this name and its followers are listed only; None: all models.
 
         Raises
         ------
         NotReady, StorageUnavailable
         """
         self.require_ready()
-        return await self._listing.statuses(of_interest)
+        return await self._listing.statuses(of_interest, leader)
 
     async def existing(self, names: Set[str]) -> set[str]:
         """Return the names that belong to existing models; all names if the store does not respond soon."""
@@ -418,6 +429,45 @@ class Registry:
             raise ModelNotFound(name)
         return [each.name for each in followers_of(record, await self._store.models.all())]
 
+    async def promote(self, name: str, key: IdempotencyKey | None, key_id: str | None) -> tuple[Promotion, bool]:
+        """Have a follower take the place of its leader; return also whether a request with the key has done it before.
+
+        Raises
+        ------
+        NotPromotable
+            The follower has failed, or does not learn all of the log; the leader was deleted, or is being replaced.
+        NotReady
+            The follower has not caught up yet.
+        ModelNotFound, ModelIsOnline, KeyInFlight, KeyReused, StorageError
+        """
+        follower = await self._current(name)
+        follow = follower.follow if isinstance(follower, Replica) else None
+        if not isinstance(follower, Replica) or follow is None:
+            raise ModelIsOnline(name)
+        if (earlier := await self._promoter.earlier(follow.model, name, key)) is not None:
+            return earlier, True
+        try:
+            follower.check_serving()
+        except ModelFailed as error:
+            raise NotPromotable(name, error.detail) from error
+        if follow.until is not None or follow.until_ms is not None:
+            raise NotPromotable(name, f"it learns the log of {follow.model!r} up to a position or time only")
+        try:
+            leader = await self._current(follow.model)
+        except ModelNotFound as error:
+            raise NotPromotable(name, f"model {follow.model!r} was deleted") from error
+        if not isinstance(leader, Replica) or leader.record.incarnation != follow.incarnation:
+            raise NotPromotable(name, f"model {follow.model!r} was deleted, and another has its name")
+        return await self._promoter.promote(leader, follower, key, key_id), False
+
+    async def _current(self, name: str) -> HostedModel:
+        """Return a model as the store has it: another process may have replaced it just now."""
+        model = await self.get(name)
+        if await self._store.models.find(name) == model.record:
+            return model
+        model.handle_error(ModelGone(name, model.record.incarnation))
+        return await self.get(name)
+
     async def delete(self, name: str, with_followers: bool = False) -> None:
         """Delete a model with its log and its snapshots, and the models that follow it.
 
@@ -444,7 +494,7 @@ class Registry:
         self._damaged.discard(name)
         with suppress(StorageUnavailable):  # blobs that are left are deleted later
             await CatalogueStore(record, self._store).delete_all()
-            await self.forgetter.delete(name)
+            await self.successions.delete(name)
             if not record.damaged and is_trained(record.spec):
                 await VersionStore(record, self._store).delete_all()
         replica = self._replicas.get(name)

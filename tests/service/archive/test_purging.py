@@ -14,7 +14,7 @@ from tests.service.online.history.test_history import entries_of, lived
 
 from manylabel_service.archive.restoring import Without, restore
 from manylabel_service.clock import now_ms
-from manylabel_service.online.history.receipts import Receipt
+from manylabel_service.online.history.lineage import Receipt
 from manylabel_service.online.history.segment import decode
 from manylabel_service.online.replica import Replica
 from manylabel_service.settings import Settings

@@ -11,8 +11,8 @@ from tests.service.online.history.test_history import entries_of, lived
 from manylabel_service.archive.mark import check_complete
 from manylabel_service.archive.restoring import Without, restore
 from manylabel_service.errors import ModelGone, PositionNotFound
-from manylabel_service.online.forgetting.rewriter import Rewriter, Selection
 from manylabel_service.online.spec.params import PARAMS
+from manylabel_service.online.successor.rewriter import Rewriter, Selection
 from manylabel_service.settings import Settings
 from manylabel_service.storage.places.files import FilePlace
 

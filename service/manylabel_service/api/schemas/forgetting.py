@@ -58,6 +58,10 @@ class ForgetReceipt(ResponseModel):
     """Checksum of the old state at this position, recomputed from the history, and equal to that of the model."""
     checksum_after: str | None
     """Checksum of the new state at this position."""
+    metrics_before: dict[str, float | None] | None
+    """Cumulative metrics of the old state at this position, as in `GET /v1/models/{name}/metrics`."""
+    metrics_after: dict[str, float | None] | None
+    """Cumulative metrics of the new state at this position."""
     build: str | None
     """Build of the server that computed both."""
     replay_version: int | None
