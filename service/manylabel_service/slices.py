@@ -66,15 +66,17 @@ def in_slices(items: Iterable[T]) -> AsyncIterator[T]:
     return _Slices(items)
 
 
-class _Slices(Generic[T]):
+class _Slices(Pace, Generic[T]):
     def __init__(self, items: Iterable[T]) -> None:
-        self._items, self._pace = iter(items), Pace()
+        super().__init__()
+        self._items = iter(items)
 
     def __aiter__(self) -> AsyncIterator[T]:
         return self
 
     async def __anext__(self) -> T:
         for item in self._items:
-            await self._pace.rest()
+            if time.perf_counter() >= self._ends:  # a call for each item would cost as much as the loop
+                await self.rest()
             return item
         raise StopAsyncIteration

@@ -44,14 +44,7 @@ log = structlog.get_logger()
 
 
 class _Holder:
-    """A stored key with the values that each request needs.
-
-    Parameters
-    ----------
-    key : as it counts here.
-    limits : of the key; None for none.
-    access : what it opens.
-    """
+    """A stored key with the values that each request needs."""
 
     __slots__ = ("access", "digest", "key", "limits", "token_key", "tokens", "until_unix_ms")
 

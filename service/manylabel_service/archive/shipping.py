@@ -225,7 +225,7 @@ class Shipper:
             if (blob := self._blobs.get(key) or await self._ship_blob(key)) is not None:
                 blobs[key] = self._blobs[key] = blob
         self._blobs = blobs
-        self._lineages = await LineageStore(self._store).all() if revisions[LINEAGES] else {}
+        self._lineages = await LineageStore(self._store).intact() if revisions[LINEAGES] else {}
         self._documents, self._closed, self._revisions = tuple(found), closed, revisions
 
     async def _ship_blob(self, key: str) -> ArchivedBlob | None:

@@ -64,10 +64,6 @@ class Watched(Protocol):
 class Events:
     """The events of one model in this process. Nothing is recorded before the first subscription.
 
-    Parameters
-    ----------
-    model : gives its present state.
-
     Attributes
     ----------
     tap : called with each event as it is recorded, for a reader that cannot be too slow; None for no such reader.

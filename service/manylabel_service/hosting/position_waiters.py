@@ -7,12 +7,7 @@ from manylabel_service.storage import position_key
 
 
 class PositionWaiters:
-    """Position waiters wait for positions of one model.
-
-    Parameters
-    ----------
-    position : gives where the model is.
-    """
+    """Position waiters wait for positions of one model."""
 
     def __init__(self, position: Callable[[], str]) -> None:
         self._position = position

@@ -40,11 +40,6 @@ class QueueLimit:
     """Admission control for jobs, which counts those that other servers are about to admit.
 
     A server first claims capacity in a document with optimistic concurrency. A claim counts until its job is visible.
-
-    Parameters
-    ----------
-    store, job_store : where the claims and the jobs are.
-    most : jobs that may wait or run.
     """
 
     def __init__(self, store: Store, job_store: JobStore, most: int) -> None:

@@ -28,14 +28,7 @@ log = structlog.get_logger()
 
 
 class Follower:
-    """Watcher that wakes the models whose log has grown.
-
-    Parameters
-    ----------
-    store : to wait in.
-    store_health : told whether the store answers.
-    replicas : gives those to follow.
-    """
+    """Watcher that wakes the models whose log has grown."""
 
     def __init__(self, store: Store, store_health: StoreHealth, replicas: Callable[[], Iterable[HostedModel]]) -> None:
         self._store = store

@@ -36,11 +36,6 @@ class Connection(Protocol):
 class ConnectionLimits:
     """Limits over all connections of one process; each connection enforces its own limits.
 
-    Parameters
-    ----------
-    settings : of the server.
-    telemetry : counts what is refused, and shows how many connections there are.
-
     Attributes
     ----------
     now : seconds in which the process has looked at its connections. Time that it spent on something else does not

@@ -1,7 +1,5 @@
 """Pieces of large bytes, which are never written, read or compared as a whole."""
 
-from __future__ import annotations
-
 import asyncio
 import hashlib
 import secrets
@@ -14,7 +12,7 @@ from typing import Any, Protocol, Self
 import numpy as np
 
 from manylabel_service.errors import BlobDamaged
-from manylabel_service.storage.opened_files import open_in_thread
+from manylabel_service.storage.background import open_in_thread
 from manylabel_service.storage.protocol import Bytes
 
 PIECE_BYTES = 4 << 20

@@ -8,8 +8,6 @@ Separate values (records, documents, kept predictions) are sealed: a checksum pr
 one over all of their bytes, and snapshots an additional one inside.
 """
 
-from __future__ import annotations
-
 import hashlib
 from zlib import crc32
 

@@ -1,7 +1,5 @@
 """Checks of documents and blobs, and the reading of long lists in pages, alike in every store."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Awaitable, Callable
 

@@ -1,7 +1,5 @@
 """Gate that admits calls while a store is open, and lets closing wait for calls in progress."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
 from functools import wraps

@@ -1,7 +1,5 @@
 """The store that the settings name."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Protocol
 

@@ -1,7 +1,5 @@
 """Access to the data directory for the user of the process alone."""
 
-from __future__ import annotations
-
 import os
 import stat
 from contextlib import suppress

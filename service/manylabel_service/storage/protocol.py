@@ -47,8 +47,6 @@ loop, and none blocks that loop. Calls on different models do not wait for long 
 (a snapshot, a trim, a delete).
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import AsyncGenerator, AsyncIterable, Mapping, Sequence
 from dataclasses import dataclass

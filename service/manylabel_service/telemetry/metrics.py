@@ -35,10 +35,6 @@ DELAY_BUCKETS_SECONDS = (1.0, 10.0, 60.0, 600.0, 3600.0, 6 * 3600.0, 86_400.0, 3
 class Telemetry:
     """Telemetry holds the counters of one application.
 
-    Parameters
-    ----------
-    workers : the workers of this server, if it has several.
-
     Attributes
     ----------
     registry : all that /metrics shows; collectors may be added.

@@ -13,12 +13,7 @@ MAX_OTHER_VERSIONS = 2
 
 
 class OtherVersions:
-    """The versions that were asked by their number stay in memory for a while.
-
-    Parameters
-    ----------
-    load : reads a version from the store.
-    """
+    """The versions that were asked by their number stay in memory for a while."""
 
     def __init__(self, load: Callable[[Version], Awaitable[Predictor]]) -> None:
         self._load = load

@@ -8,8 +8,6 @@ document.
 """
 
 import asyncio
-import secrets
-import time
 from collections.abc import Callable
 from dataclasses import replace
 from typing import NamedTuple, Self
@@ -39,6 +37,7 @@ from manylabel_service.storage import (
     pieces_of,
     position_key,
 )
+from manylabel_service.storage.publishing import is_old, named_models
 from manylabel_service.trained.version import ListedVersion, Version, VersionMeta
 
 log = structlog.get_logger()
@@ -54,8 +53,6 @@ MAX_CHANGES = 100
 """Number of latest changes that the document has, for processes that read it now and then."""
 MAX_REASON = 500
 """Maximum length in characters of the reason in a `NotPromoted`."""
-ORPHANED_SECONDS = 7_200.0
-"""Age in seconds from which a blob without a version counts as left by a dead publisher."""
 
 _META = TypeAdapter(VersionMeta)
 
@@ -314,7 +311,7 @@ class VersionStore:
 
     async def put_blobs(self, meta: VersionMeta, artifact: bytes) -> str:
         """Store an artifact and its meta data; return the id that they have among those of their job."""
-        id = ulid.make(time.time_ns() // 1_000_000, secrets.token_bytes(ulid.N_RANDOM_BYTES))
+        id = ulid.new()
         key = self.key(meta.job, id)
         await self._store.blobs.put(key, pieces_of(artifact))
         await self._store.blobs.put(key + META_SUFFIX, pieces_of(_META.dump_json(meta)))
@@ -331,11 +328,10 @@ class VersionStore:
         """
         catalogue = self.catalogue
         needed = {self.key(version.job, version.id) for version in catalogue.versions.values()}
-        oldest_ms = time.time_ns() // 1_000_000 - int(ORPHANED_SECONDS * 1_000)
         for key in await self._store.blobs.keys(self._prefix):
             artifact = key.removesuffix(META_SUFFIX)
             job, _, id = artifact.removeprefix(self._prefix).rpartition("/")
-            if artifact not in needed and (job in catalogue.jobs or ulid.timestamp_of(id) < oldest_ms):
+            if artifact not in needed and (job in catalogue.jobs or is_old(id)):
                 await self._store.blobs.delete(key)
 
     async def delete_all(self) -> None:
@@ -371,10 +367,6 @@ class VersionStore:
 
 async def collect_deleted(store: Store) -> None:
     """Remove the remaining versions of deleted models; raises StorageUnavailable."""
-    there = {int(key.removeprefix(BLOBS).partition("/")[0]) for key in await store.blobs.keys(BLOBS)}
-    if there:
-        records = await store.models.all()
-        if any(record.damaged for record in records):
-            return  # they may belong to a version whose number cannot be read
-        for incarnation in there - {record.incarnation for record in records}:
+    for incarnation, record in (await named_models(store, KIND, BLOBS)).items():
+        if record is None:
             await VersionStore(ModelMeta("", incarnation, b""), store).delete_all()

@@ -80,13 +80,8 @@ class Deliverer:
     # -- webhooks ---------------------------------------------------------------------------------
 
     async def add(self, url: str, secret: str, events: list[Kind], models: list[str]) -> Webhook:
-        """Create a webhook; events from now on are sent.
-
-        Raises
-        ------
-        WebhooksFull, StorageError
-        """
-        id = ulid.make(now_ms(), secrets.token_bytes(ulid.N_RANDOM_BYTES)).lower()
+        """Create a webhook; events from now on are sent. Raises WebhooksFull or StorageError."""
+        id = ulid.new().lower()
         webhook = Webhook(id=id, url=url, secret=secret, events=events, models=models, created_unix_ms=now_ms())
         async with self._adding:
             if len(await self._webhooks.names()) >= self._max_webhooks:

@@ -130,7 +130,7 @@ class Sources:
 
     async def _inherit(self, subscribers: Sequence[Subscriber]) -> None:
         """Go on at the position of a model in the successor that takes its place."""
-        for lineage in (await self._lineages.all()).values():
+        for lineage in (await self._lineages.intact()).values():
             *earlier, present = (str(incarnation) for incarnation in (0, *lineage.incarnations))
             for _, state in subscribers:
                 known = [state.positions[each] for each in (*earlier, present) if each in state.positions]

@@ -145,7 +145,7 @@ async def test_what_a_dead_publisher_left_goes_with_the_next_version(
     await servers.publish(registry, one)
     assert [job for _, job in await listed(servers, registry)] == ["job-2", "job-1"]
     assert len([key for key in await store.blobs.keys(BLOBS) if "slow" in key]) == 2
-    monkeypatch.setattr(version_store, "ORPHANED_SECONDS", -1.0)
+    monkeypatch.setattr("manylabel_service.storage.publishing.ORPHANED_SECONDS", -1.0)
     await servers.publish(registry, one)
     assert len(await store.blobs.keys(BLOBS)) == 6
     assert not any("slow" in key for key in await store.blobs.keys(BLOBS))

@@ -1,4 +1,7 @@
-"""The arrays of an ``.npz`` file, read from front to back; nothing is unpickled, nothing taken on trust."""
+"""The arrays of an ``.npz`` file, read from front to back; nothing is unpickled, nothing taken on trust.
+
+`np.load(allow_pickle=False)` would allocate what a header claims, and would not notice items behind an array.
+"""
 
 from __future__ import annotations
 

@@ -35,14 +35,7 @@ async def to_config(text: object, at: Path) -> LabelConfig:
 
 
 class TaskReader:
-    """Encoder of tasks as records; a field that a tag `<Text>` shows is text.
-
-    Parameters
-    ----------
-    replica : the model.
-    config : of the project.
-    max_features : most of an example.
-    """
+    """Encoder of tasks as records; a field that a tag `<Text>` shows is text."""
 
     def __init__(self, replica: Replica, config: LabelConfig, max_features: int) -> None:
         self._config = config

@@ -70,11 +70,6 @@ NO_HISTORY = HistoryLimits(0)
 class Archiver:
     """Moves the log of one model into its history, and keeps the history within its limits.
 
-    Parameters
-    ----------
-    record, store : the model and where it is.
-    limits : how much is kept.
-
     Attributes
     ----------
     size_bytes : of the history, as far as is known here.
@@ -90,11 +85,7 @@ class Archiver:
     async def close(self, through: str) -> str:
         """Move the log up to about a position into segments; return the position that it may be trimmed through.
 
-        Entries that do not fill a segment stay in the log.
-
-        Raises
-        ------
-        StorageUnavailable, ModelGone, ModelDamaged
+        Entries that do not fill a segment stay in the log. Raises StorageUnavailable, ModelGone or ModelDamaged.
         """
         if not self._limits.size_bytes:
             return through
@@ -144,16 +135,13 @@ class Archiver:
         await self._add_state(StoredState(id, position, examples, 0, size_bytes))
 
     async def retain(self, rollbacks: Iterable[tuple[str, str]], trimmed: str) -> None:
-        """Drop the oldest part of the history where it is larger, or older, than it may be.
+        """Drop the oldest part of the history where it is larger, or older, than it may be. Raises StorageUnavailable
+        or ModelGone.
 
         Parameters
         ----------
         rollbacks : the position of each rollback that may be needed, and the position that it went back to.
         trimmed : the position that the log was trimmed through.
-
-        Raises
-        ------
-        StorageUnavailable, ModelGone
         """
         targets = {position_key(to): position_key(entry) for entry, to in rollbacks}
         young_ms = int(1_000 * (time.time() - YOUNG_SECONDS))

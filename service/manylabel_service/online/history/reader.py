@@ -20,10 +20,6 @@ class HistoryReader:
 
     The history of a follower is the part of the leader's that it learns from.
 
-    Parameters
-    ----------
-    record, store : the model and where it is.
-
     Attributes
     ----------
     ended : whether the part of a follower ends within the entries last read.
@@ -131,16 +127,12 @@ class HistoryReader:
     async def find(self, at: str | int) -> str:
         """Return the position, as the log has it, of an entry: the one at a position, or the last up to a time.
 
-        The position at which the history begins is also found.
+        The position at which the history begins is also found. Raises PositionNotFound, BeforeHistory, HistoryDamaged,
+        DocumentDamaged, StorageUnavailable, ModelGone or ModelDamaged.
 
         Parameters
         ----------
         at : a position; or a time, in milliseconds of Unix time.
-
-        Raises
-        ------
-        PositionNotFound, BeforeHistory
-        HistoryDamaged, DocumentDamaged, StorageUnavailable, ModelGone, ModelDamaged
         """
         if isinstance(at, int):
             return await self._at_time(at)

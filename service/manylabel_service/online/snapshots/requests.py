@@ -12,13 +12,7 @@ Waiting = asyncio.Future[SnapshotMeta]
 
 
 class SnapshotRequests:
-    """Requests for snapshots of one model; concurrent requests get the same snapshot.
-
-    Parameters
-    ----------
-    name : of the model.
-    snapshots : take them.
-    """
+    """Requests for snapshots of one model; concurrent requests get the same snapshot."""
 
     def __init__(self, name: str, snapshots: Snapshotter) -> None:
         self._name = name

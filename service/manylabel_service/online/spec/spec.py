@@ -1,6 +1,5 @@
 """Immutable spec of a model, as a client creates it and the store keeps it."""
 
-import re
 from collections import Counter
 from typing import Annotated, Any, Literal, Self
 
@@ -24,8 +23,8 @@ from manylabel_service import names
 from manylabel_service.documented import Documented
 from manylabel_service.online.spec.limits import LimitsField, limits_to_dict
 from manylabel_service.online.spec.params import PARAMS, AnyParams, Params
-from manylabel_service.online.spec.sources import Sources
 from manylabel_service.online.spec.text import Text, text_to_dict
+from manylabel_service.parameters import in_json
 from manylabel_service.storage import Durability
 
 MAX_NAME_BYTES = 256
@@ -76,6 +75,24 @@ _Features = Annotated[
         custom_error_message="must be null, a list of names, or a number of columns",
     ),
 ]
+
+
+_Share = Annotated[float, Field(strict=True, ge=0, le=1, allow_inf_nan=False)]
+
+
+class Sources(Documented):
+    """Factors of the weights of examples, by the source of their labels. Labels of people count in full."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    machine: _Share = 0.0
+    """Factor for labels that a model has predicted and no person has checked; 0: nothing is learnt from them."""
+    rule: _Share = 1.0
+    """Factor for labels that a rule has given; 0: nothing is learnt from them."""
+
+    def factor(self, source: str) -> float:
+        """Return the factor of a source."""
+        return self.machine if source == "machine" else self.rule if source == "rule" else 1.0
 
 
 class ModelSpec(Documented):
@@ -165,16 +182,13 @@ class ModelSpec(Documented):
         return self.params.learner(self.scaling, self.missing)
 
 
-_PYTHON = {"None": "null", "True": "true", "False": "false"}
-
-
 def _refused(detail: str, params: Params) -> ValidationError:
     """Return the error for a parameter that the learner rejects, with its path."""
     name, _, rest = detail.partition(" ")
     place: tuple[str, ...] = ("params", name) if name in type(params).model_fields else (name,)
     if place == (name,) and name not in ("scaling", "missing"):
         place, rest = ("params",), detail
-    words = re.sub(r"\b(None|True|False)\b", lambda found: _PYTHON[found[0]], rest)
+    words = in_json(rest)
     problem = PydanticCustomError("parameter", "{detail}", {"detail": words})
     value = getattr(params, name, None)
     return ValidationError.from_exception_data("ModelSpec", [{"type": problem, "loc": place, "input": value}])

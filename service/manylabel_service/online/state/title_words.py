@@ -36,10 +36,6 @@ class TitleWords:
     the token for its name. The learner sees a number instead of a word: 63 bits of its digest.
 
     All of it follows from the titles and from the names of features, so it is not part of a state.
-
-    Parameters
-    ----------
-    text : how the model reads texts.
     """
 
     def __init__(self, text: TextSettings) -> None:

@@ -16,11 +16,6 @@ class UnseenWords:
     """Count of words in examples `FIRST` to `LAST`, and of those that no earlier example had.
 
     A word that an example repeats counts once. Words are those of the text fields; without named fields, of bare texts.
-
-    Parameters
-    ----------
-    text : TextSettings, optional
-        How the model reads texts; None for a model whose words are not to be counted.
     """
 
     def __init__(self, text: TextSettings | None) -> None:

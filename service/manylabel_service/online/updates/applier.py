@@ -185,12 +185,8 @@ class Applier:
         return self._position_waiters.reached(position)
 
     async def snapshot(self) -> SnapshotMeta:
-        """Take a snapshot of all that has been learnt by now; return when it is stored.
-
-        Raises
-        ------
-        NotReady, StorageError
-        """
+        """Take a snapshot of all that has been learnt by now; return when it is stored. Raises NotReady or
+        StorageError."""
         requested = self._snapshot_requests.ask()
         self._queue.wake()
         return await requested

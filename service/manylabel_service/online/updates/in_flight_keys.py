@@ -22,12 +22,8 @@ class InFlightKeys:
         return key in self._keys
 
     def stored_answer(self, key: IdempotencyKey | None, window: IdempotencyWindow) -> UpdateOutcome | None:
-        """Return the answer stored for the key; None if this is the first request with it.
-
-        Raises
-        ------
-        KeyInFlight, KeyReused
-        """
+        """Return the answer stored for the key; None if this is the first request with it. Raises KeyInFlight or
+        KeyReused."""
         if key is None:
             return None
         if key.key in self._keys:

@@ -105,11 +105,8 @@ class PastStates:
         """Return the events after a position and up to another; None if the history no longer has all of these entries.
 
         The model is restored a second time, and learns the entries again. After `START` come all entries of a model,
-        also of one that was created with an initial state.
-
-        Raises
-        ------
-        ReleaseTooOld, UnreadableEntry, DocumentDamaged, StorageUnavailable, ModelGone
+        also of one that was created with an initial state. Raises ReleaseTooOld, UnreadableEntry, DocumentDamaged,
+        StorageUnavailable or ModelGone.
         """
         for begin in (after, SEED) if after == START else (after,):
             try:

@@ -102,17 +102,13 @@ class UpdateQueue:
     async def put(
         self, change: Change, payload: bytes, checked: Checked | None, deadline: float = math.inf
     ) -> ApplyResult:
-        """Wait in the queue, and for the result of the update.
+        """Wait in the queue, and for the result of the update. Raises QueueFull.
 
         Parameters
         ----------
         change, payload, checked : as of `Pending`.
         deadline : seconds of the clock; if those before it are not done by then, the update gets a QueueFull. Without
             one it waits for as long as it takes.
-
-        Raises
-        ------
-        QueueFull
         """
         now = self._clock()
         deadline = max(deadline, now + GRACE_SHARE * self._max_seconds)

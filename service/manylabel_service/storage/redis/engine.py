@@ -1,7 +1,5 @@
 """The connection of one process to the Redis of a store, and the work that its closing waits for."""
 
-from __future__ import annotations
-
 from collections.abc import Coroutine
 from typing import Any
 

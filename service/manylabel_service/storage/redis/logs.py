@@ -1,7 +1,5 @@
 """The logs of a Redis store: one stream for each model."""
 
-from __future__ import annotations
-
 import asyncio
 import secrets
 from collections.abc import Mapping, Sequence
@@ -15,8 +13,7 @@ from manylabel_service.storage.gate import gated
 from manylabel_service.storage.protocol import Durability, Entry, ModelMeta, position_key
 from manylabel_service.storage.redis.engine import Engine, Part
 from manylabel_service.storage.redis.keys import Keys, entry_id
-from manylabel_service.storage.redis.refusals import check
-from manylabel_service.storage.redis.scripts import ADOPT, APPEND, COUNT, MARK, READ, TRIM
+from manylabel_service.storage.redis.scripts import ADOPT, APPEND, COUNT, MARK, READ, TRIM, check
 from manylabel_service.storage.redis.watcher import ASKED_AT_ONCE, Watcher, is_beyond
 
 PAGE_ENTRIES = 1_000

@@ -5,8 +5,6 @@ Creation: reserve an incarnation, fill its keys, claim the name. Deletion: give 
 in between are listed (`NEW`, `GONE`), and any process may finish the operation.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from manylabel_service.errors import ModelExists, ModelGone, StorageUnavailable

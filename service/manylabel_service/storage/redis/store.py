@@ -3,8 +3,6 @@
 A log is acknowledged by one server, the master, in one order; so there is nothing to agree about between processes.
 """
 
-from __future__ import annotations
-
 import asyncio
 from typing import TypeVar
 

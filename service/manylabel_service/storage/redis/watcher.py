@@ -1,7 +1,5 @@
 """Watcher of changes by other processes to the models of this process."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import Iterable, Mapping

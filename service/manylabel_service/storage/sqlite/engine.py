@@ -12,8 +12,6 @@ pieces of blobs, and the bulk of checkpoints. Each does its work in the order it
 while its model is deleted is there before the folder is removed.
 """
 
-from __future__ import annotations
-
 import os
 from contextlib import ExitStack, closing
 from pathlib import Path
@@ -42,10 +40,6 @@ DATABASE = "manylabel.sqlite3"
 
 class Engine:
     """Shared state of the parts of one store.
-
-    Parameters
-    ----------
-    directory, busy_timeout_seconds : as for `SQLiteStore`.
 
     Attributes
     ----------

@@ -1,7 +1,5 @@
 """The models of a SQLite store: rows of a table, made and removed in steps that a kill may come between."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from manylabel_service.storage.gate import gated

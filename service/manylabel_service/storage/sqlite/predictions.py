@@ -1,7 +1,5 @@
 """The kept predictions of a SQLite store: a table of their own."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 from manylabel_service.storage.gate import gated

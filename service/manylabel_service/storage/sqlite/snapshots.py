@@ -1,7 +1,5 @@
 """The snapshots of a SQLite store: a file each, and a row that says it is there."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncGenerator
 

@@ -1,7 +1,5 @@
 """The embedded store: a data directory of one process."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from manylabel_service.storage.gate import gated

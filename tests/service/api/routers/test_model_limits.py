@@ -9,7 +9,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from starlette.testclient import TestClient
 
 from manylabel_service.api import schemas
-from manylabel_service.online.spec.bounds import max_learner_bytes
+from manylabel_service.online.size_limits import max_learner_bytes
 from manylabel_service.online.spec.spec import ModelSpec
 
 NDJSON = {"Content-Type": "application/x-ndjson"}

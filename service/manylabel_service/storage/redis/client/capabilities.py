@@ -1,7 +1,5 @@
 """Capabilities of a Redis server, inspected at the start."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field

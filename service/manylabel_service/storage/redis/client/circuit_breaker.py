@@ -1,7 +1,5 @@
 """The circuit breaker in front of a Redis that does not answer."""
 
-from __future__ import annotations
-
 import random
 import time
 

@@ -5,8 +5,6 @@ so no connection is reused with a reply still due. The retries of the client lib
 is not a failed call, and an append that is sent again may be there twice.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any, TypeVar, cast

@@ -1,7 +1,5 @@
 """Translation of errors of Redis and of the connection to those of the service."""
 
-from __future__ import annotations
-
 import ssl
 
 import redis.exceptions as failed

@@ -1,7 +1,5 @@
 """The table of blobs: from keys to the tokens that their files are named by."""
 
-from __future__ import annotations
-
 import sqlite3
 
 import structlog
@@ -15,13 +13,7 @@ log = structlog.get_logger()
 
 
 class BlobRows:
-    """Rows of blobs on one connection. Blocking; for the thread of its tables.
-
-    Parameters
-    ----------
-    connection : of the tables.
-    tables : make the transactions.
-    """
+    """Rows of blobs on one connection. Blocking; for the thread of its tables."""
 
     def __init__(self, connection: sqlite3.Connection, tables: Tables) -> None:
         self._connection = connection

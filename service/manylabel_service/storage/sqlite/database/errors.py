@@ -1,7 +1,5 @@
 """Translation of errors of SQLite and of the file system to those of the service."""
 
-from __future__ import annotations
-
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager

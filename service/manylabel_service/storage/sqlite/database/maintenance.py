@@ -1,7 +1,5 @@
 """Background maintenance of a store: it frees the space of deleted data, and runs checkpoints."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import Callable, Coroutine

@@ -34,13 +34,7 @@ _Counts = MutableMapping[int, _Stored]
 
 
 class PredictionRows:
-    """The predictions of all models on one connection. Blocking; for the thread of its tables.
-
-    Parameters
-    ----------
-    connection : of the tables.
-    tables : know which models are there.
-    """
+    """The predictions of all models on one connection. Blocking; for the thread of its tables."""
 
     def __init__(self, connection: sqlite3.Connection, tables: Tables) -> None:
         self._connection = connection

@@ -1,7 +1,5 @@
 """The two threads that a store works in."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -18,15 +16,7 @@ R = TypeVar("R")
 
 class Threads:
     """Two threads of a store: one for the database, one for long waits for the disk. Their failures are raised as
-    `StorageUnavailable`.
-
-    Parameters
-    ----------
-    path : Path
-        The database, for messages.
-    reserve : Reserve
-        Room on the disk for urgent writes.
-    """
+    `StorageUnavailable`."""
 
     def __init__(self, path: Path, reserve: Reserve) -> None:
         self._path = path

@@ -1,7 +1,5 @@
 """Checkpoints keep the write-ahead log short without making appends wait for the disk."""
 
-from __future__ import annotations
-
 import os
 import sqlite3
 

@@ -4,8 +4,6 @@ A file never gets another name, and never changes once a row leads to it. So wha
 written, or left over from a process that died.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Collection
 from pathlib import Path

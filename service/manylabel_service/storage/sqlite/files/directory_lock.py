@@ -1,7 +1,5 @@
 """The lock of a data directory, which lets in one process at a time."""
 
-from __future__ import annotations
-
 import fcntl
 import os
 from pathlib import Path

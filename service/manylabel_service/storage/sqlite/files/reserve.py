@@ -1,7 +1,5 @@
 """Room on the disk that is kept for writes that must succeed on a full disk."""
 
-from __future__ import annotations
-
 import os
 from contextlib import suppress
 from pathlib import Path
@@ -14,13 +12,7 @@ LEAST_BYTES = 64 << 10
 
 
 class Reserve:
-    """A file that takes up room on the disk until an urgent write needs it. Blocking.
-
-    Parameters
-    ----------
-    path : Path
-        The file, in the directory of the database.
-    """
+    """A file that takes up room on the disk until an urgent write needs it. Blocking."""
 
     def __init__(self, path: Path) -> None:
         self._path = path

@@ -5,8 +5,6 @@ counts only once the database has a row for it. So whatever is here without a ro
 a process that died.
 """
 
-from __future__ import annotations
-
 import errno
 import os
 import shutil
