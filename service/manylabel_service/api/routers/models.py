@@ -175,7 +175,9 @@ class WhichModels(Parameters):
 
 
 @router.endpoint("GET /v1/models", "List models", "read", schemas.ModelList)
-async def list_models(context: ContextOf, access: AccessOf, query: Annotated[WhichModels, Query()]) -> Response:
+async def list_models(
+    context: ContextOf, access: AccessOf, query: Annotated[WhichModels, from_query(WhichModels)]
+) -> Response:
     """Lists the models that the caller may see, by name. A model that is not in this server's memory has only the
     fields of its spec."""
     return json_answer(listed("models", *await context.registry.list(access.may_see, query.leader)))
