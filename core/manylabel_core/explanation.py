@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 NOT_LINEAR = "only linear models can be explained: this one has no weight for each feature and label"
 """The message where an explanation is asked of any other model."""
 
-TITLES_COUNT = "only linear models can be written as weights: this one also scores labels by the words of their titles"
+TITLES_COUNT = "only linear models can be written as weights: this one also uses titles of labels"
 """The message where the weights are asked of a model in which titles of labels count."""
 
 VECTORS_COUNT = "only models of plain features can be written as weights: this one also takes vectors"

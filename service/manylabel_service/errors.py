@@ -90,7 +90,7 @@ class ModelNotAllowed(AccessError, kind="forbidden"):
 class BeyondOwnKey(AccessError, kind="forbidden"):
     """An attempt to create a key with more permissions than the caller's key."""
 
-    message = "{self.field} {self.allowed}, like your own key: send such a value, or ask an admin whose key has more"
+    message = "{self.field} {self.allowed}, the limit of your key: send such a value, or ask an admin with a larger key"
     field: str
     """Path of the field in the request, with slashes, such as ``"rates/requests_per_second"``."""
     allowed: str
@@ -183,7 +183,7 @@ class ModelNotFound(ServiceError, kind="missing"):
 class ModelGone(ModelNotFound):
     """The model was deleted while the caller used it; a later model of this name is another one."""
 
-    message = "model {self.name!r} (incarnation {self.incarnation}) has been deleted; look the name up again"
+    message = "model {self.name!r} (incarnation {self.incarnation}) has been deleted; request the name again"
     incarnation: int
 
 
@@ -372,7 +372,7 @@ class PositionNotFound(ServiceError, kind="missing"):
 class ForgetRunning(ServiceError, kind="conflict"):
     """Examples of the model are being forgotten."""
 
-    message = "model {self.name!r} is forgetting already; wait for receipt {self.id}"
+    message = "model {self.name!r} already has a running request to forget; wait for receipt {self.id}"
     name: str
     id: str
 
@@ -380,7 +380,7 @@ class ForgetRunning(ServiceError, kind="conflict"):
 class ReceiptNotFound(ServiceError, kind="missing"):
     """An id that belongs to no receipt of the model."""
 
-    message = "model {self.name!r} has no receipt {self.id!r}; the server keeps the last 100"
+    message = "model {self.name!r} has no receipt {self.id!r}; the server stores the latest 100"
     name: str
     id: str
 
@@ -642,7 +642,7 @@ class InvalidDataset(ServiceError, kind="invalid"):
 class JobNotFound(ServiceError, kind="missing"):
     """An id that belongs to no job."""
 
-    message = "there is no job {self.id!r}; the server keeps the last 1,000 finished jobs"
+    message = "there is no job {self.id!r}; the server stores the latest 1,000 ended jobs"
     id: str
 
 
@@ -695,7 +695,7 @@ class StorageUnavailable(StorageError):
 
     def answer(self) -> str:
         """Return advice for the client; paths, addresses and causes are only in the server's log."""
-        return f"storage is not available: {'retry later' if self.heals else 'the operator of the server has to act'}"
+        return f"storage is not available: {'retry later' if self.heals else 'the operator of the server must act'}"
 
 
 class LogSealed(StorageUnavailable):

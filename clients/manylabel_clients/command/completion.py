@@ -69,4 +69,4 @@ def _option(name: str, callback: object, help: str) -> click.Option:
 
 
 show_completion = _option("show", _show, "Print the script that completes commands and options in bash, zsh or fish.")
-install_completion = _option("install", _install, "Put that script where the shell finds it.")
+install_completion = _option("install", _install, "Install that script where the shell finds it.")

@@ -85,7 +85,7 @@ def read_truths(source: str) -> Iterator[Item]:
 def _weight(place: str, value: dict[str, Any]) -> Any:
     """Return the weight of an item, None if there is none; the server validates it."""
     if "weight" in value and value["weight"] is None:
-        raise Failure(f"{place}: weight must be a number, not null: leave it out if it is not known")
+        raise Failure(f"{place}: weight must be a number, not null: omit it if it is unknown")
     return value.get("weight")
 
 
@@ -96,7 +96,7 @@ def _read_values(source: str, example: str) -> Iterator[tuple[str, Any]]:
             lines: Iterable[str] = io.StringIO(source)
         elif source == "-":
             if sys.stdin.isatty():
-                sys.stderr.write(f"an example a line, like {example}; Ctrl-D ends\n")
+                sys.stderr.write(f"one example per line, such as {example}; end with Ctrl-D\n")
             lines = sys.stdin
         else:
             try:
@@ -150,7 +150,7 @@ def _rows(path: Path, labelled: bool, labels: str | None, table: TableOptions) -
         check_labelled(path, labels, table)
     for line, x, y, weight, ref in read_rows(path, labels, table):
         if y is None and labelled:
-            raise Failure(f"{path}, line {line}: its labels are not known")
+            raise Failure(f"{path}, line {line}: its labels are unknown")
         yield Item(f"line {line}", x, y, weight, ref)
 
 

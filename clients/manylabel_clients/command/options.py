@@ -134,7 +134,7 @@ def _report(error: ManyLabelError, seconds: float) -> None:
     """Print on standard error why the command waits."""
     if seconds < NOTICED_SECONDS:
         return
-    reason = _REASONS.get(error.code, error.detail) if isinstance(error, ApiError) else "the server does not answer"
+    reason = _REASONS.get(error.code, error.detail) if isinstance(error, ApiError) else "the server does not respond"
     clear = "\r\x1b[K" if sys.stderr.isatty() else ""  # erases a progress bar
     sys.stderr.write(f"{clear}manylabel: {reason}; retrying in {seconds:.0f} s\n")
 

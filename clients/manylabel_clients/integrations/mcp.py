@@ -25,14 +25,14 @@ Connect = Callable[[Mapping[str, str] | None], AbstractAsyncContextManager[Async
 P = ParamSpec("P")
 Document = dict[str, Any]
 
-ModelName = Annotated[str, Field(description="Name of the model; may be left out if the server was started for one.")]
+ModelName = Annotated[str, Field(description="Name of the model; optional if the server was started for one model.")]
 Record = Annotated[str | Document, Field(description="The example: a text, or an object of fields.")]
 Count = Annotated[int, Field(ge=1, le=100)]
 
 INSTRUCTIONS = (
-    "Models that learn to give records any number of labels. `classify` predicts labels. `teach` tells true labels, "
+    "Models that learn to give records any number of labels. `classify` predicts labels. `teach` submits true labels, "
     "which are learnt at once. `explain` says why labels are predicted. `list_labels` has labels with their meaning. "
-    "`review_next` has kept predictions, those first that teach most; answer them by `teach` with their id."
+    "`review_next` lists stored predictions, most informative first; label them by `teach` with their id."
 )
 
 
@@ -78,8 +78,10 @@ class Tools:
         context: Context,
         model: ModelName = "",
         top: Annotated[Count, Field(description="Number of labels with scores, the best first.")] = 10,
-        probabilities: Annotated[bool, Field(description="Say how likely each label is; not every model can.")] = True,
-        keep: Annotated[bool, Field(description="Keep the prediction, for `review_next` and `teach`.")] = False,
+        probabilities: Annotated[
+            bool, Field(description="Return probabilities of labels; not every model has them.")
+        ] = True,
+        keep: Annotated[bool, Field(description="Store the prediction, for `review_next` and `teach`.")] = False,
     ) -> Document:
         """Predict the labels of a record, with the scores of the best labels (above 0: predicted)."""
         async with self._asked(context, model) as asked:
@@ -92,8 +94,8 @@ class Tools:
         self,
         labels: Annotated[list[str], Field(description="All true labels; every other label counts as false.")],
         context: Context,
-        record: Annotated[Record | None, Field(description="The example; or else give `id`.")] = None,
-        id: Annotated[str | None, Field(description="Id of a kept prediction.")] = None,
+        record: Annotated[Record | None, Field(description="The example, unless `id` is set.")] = None,
+        id: Annotated[str | None, Field(description="Id of a stored prediction.")] = None,
         model: ModelName = "",
     ) -> Document:
         """Tell the true labels of a record, or of a kept prediction. They are learnt when this returns."""
@@ -103,7 +105,7 @@ class Tools:
             elif record is not None and id is None:
                 told = await asked.update(record, labels)
             else:
-                raise ToolError("give either record or id")
+                raise ToolError("send either record or id")
         return {"updates": told.updates, "position": told.position}
 
     @_telling

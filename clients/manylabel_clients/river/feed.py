@@ -52,7 +52,7 @@ class FeedInterrupted(Exception):
 
     def __init__(self, cause: Exception, offset: int, feed_id: str) -> None:
         where = f"row {offset}: " if isinstance(cause, ApiError) else ""
-        super().__init__(f"{where}{cause}; to go on: feed(..., start={offset}, feed_id={feed_id!r})")
+        super().__init__(f"{where}{cause}; to continue: feed(..., start={offset}, feed_id={feed_id!r})")
         self.offset = offset
         self.feed_id = feed_id
 
@@ -137,7 +137,7 @@ def feed(
         offset = error.done if isinstance(error, ManyLabelError) and error.done > offset else offset
         raise FeedInterrupted(error, offset, feed_id) from error
     except KeyboardInterrupt as error:
-        error.add_note(f"to go on: feed(..., start={offset}, feed_id={feed_id!r})")
+        error.add_note(f"to continue: feed(..., start={offset}, feed_id={feed_id!r})")
         raise
     return FeedResult(offset - start, offset, feed_id, status.position, status.updates, status.metrics)
 
@@ -157,7 +157,7 @@ def _examples(stream: Iterable[Any], start: int, complete: bool) -> Iterator[Exa
 
 def _example(row: Any, complete: bool) -> Example:
     if not 2 <= len(row) <= 5:
-        raise ValueError(f"a row must be (x, y), with weight, source and ref behind them, not {len(row)} values")
+        raise ValueError(f"a row must be (x, y), optionally followed by weight, source and ref, not {len(row)} values")
     x, y, *weight = row
     if (
         weight

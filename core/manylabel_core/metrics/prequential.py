@@ -362,7 +362,7 @@ class Prequential:
             `manylabel_core.metrics` has under these names: `precision`, `recall`, `f1`, `micro_f1`,
             `macro_f1`, `hamming_loss`, `one_error`, `ranking_loss`, `subset_accuracy`, and `precision_at_1`,
             `f1_at_1`, `ndcg_at_1`, likewise at 5, 10 and 100; None while there are no examples. `baseline` has the
-            measures of predicting the labels frequent so far. "window" also has its `size`.
+            measures of a predictor of the most frequent labels so far. "window" also has its `size`.
         """
         measured, covered = self._measured(), self._covered
         cumulative, window = (

@@ -128,5 +128,5 @@ def _read(document: Document) -> Key | None:
     try:
         return Key.model_validate_json(document.value)
     except ValidationError:
-        log.error("key_damaged", key=document.name, action="make another in its place")
+        log.error("key_damaged", key=document.name, action="create another key instead of it")
         return None

@@ -336,7 +336,7 @@ class Keyring:
             require(holder.key)
             self._unstored[id] = unix_ms
             holder = self._holders[id] = self._holder(holder.key, holder.revision, holder)
-            log.error("revocation_not_stored", key=id, error=str(error), action="it is tried again until it is stored")
+            log.error("revocation_not_stored", key=id, error=str(error), action="retried until it is stored")
             return holder.key
         return None
 

@@ -106,7 +106,7 @@ class _Restoring:
             left = None if document.damaged else json.loads(document.value)["model"]
             if left != name:
                 what = "all of the archive" if left is None else f"--model {left}"
-                raise RestoreRefused(f"a restore of {what} into this store has not come to its end: run that one again")
+                raise RestoreRefused(f"a restore of {what} into this store is incomplete: repeat it")
             await self.wipe(name)
         if name is None:
             await self._check_empty()
@@ -118,7 +118,7 @@ class _Restoring:
                 "manylabel keys init"
             )
         if name is None and self._catalogue.closed and not self._of_kind(KEYS):
-            raise RestoreRefused("the archive is of a store with keys, of which none could be archived")
+            raise RestoreRefused("the store of this archive has keys, but none could be archived")
 
     async def _check_idle(self) -> None:
         """Raise RestoreRefused while a server uses the store."""
@@ -198,7 +198,7 @@ class _Restoring:
         if found is None:
             raise RestoreRefused(f"the archive has no model {name!r}")
         if (follow := follow_of(found.spec)) is not None:
-            raise RestoreRefused(f"model {name!r} has no log of its own: it follows {follow.model!r}; restore that one")
+            raise RestoreRefused(f"model {name!r} has no separate log: it follows {follow.model!r}; restore that one")
         return self._restored({name: await self._model(found, until)}, 0, 0)
 
     def _restored(self, models: dict[str, tuple[str, str]], datasets: int, keys: int) -> Restored:

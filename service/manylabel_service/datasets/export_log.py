@@ -76,7 +76,7 @@ def _no_rows(n_learnt: int) -> str:
     if not n_learnt:
         return "the log has no examples: send updates to the model first"
     return (
-        f"the log has no example of which all labels are known: the {n_learnt:,} learnt have partial labels; send "
+        f"the log has no example with complete labels: the {n_learnt:,} learnt have partial labels; send "
         "examples with all their labels (y as a list), or train from a dataset"
     )
 

@@ -69,7 +69,7 @@ class StreamCounts(NamedTuple):
         """Return the description of the rows for people."""
         older = "were learnt before this log began" if self.all_of_log else "are no longer in the log"
         gone = f", older ones {older}" if self.rows < self.available else ""
-        left = f"; {self.partial:,} left out, of which a label is not known" if self.partial else ""
+        left = f"; {self.partial:,} left out because a label is unknown" if self.partial else ""
         return f"{self.rows:,} of {self.asked:,} asked; {self.learnt:,} were learnt{gone}{left}"
 
 
@@ -107,7 +107,7 @@ async def rows_of_stream(store: Store, settings: Settings, model: str, last: int
         raise ModelFollows(model, follow.model)
     limits = ModelSpec.from_bytes(record.spec).limits
     if limits is not None and limits.hashes:
-        raise InvalidDataset(f"model {model!r} hashes its features, so that what they are called is not known")
+        raise InvalidDataset(f"model {model!r} hashes its features, so their names are unknown")
     failure: Exception | None = None
     for _ in range(ATTEMPTS):
         first, earlier, later = await _beginnings(store, settings, record, last)
@@ -122,7 +122,7 @@ async def rows_of_stream(store: Store, settings: Settings, model: str, last: int
                 return counts._replace(all_of_log=begin == _Begin(SEED, 0, 0))
         if not isinstance(failure, LogTrimmed):
             break
-    raise failure or InvalidDataset(f"no snapshot of model {model!r} is intact, so that its log cannot be read")
+    raise failure or InvalidDataset(f"no snapshot of model {model!r} is intact, so its log cannot be read")
 
 
 class _Begin(NamedTuple):

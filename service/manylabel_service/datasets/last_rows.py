@@ -84,7 +84,7 @@ class LastRows:
         if len(self._ends) > 2 * self._last + SPARE_ROWS or self._nbytes > 2 * self._most_bytes:
             self._drop()
             if self._nbytes > self._most_bytes:
-                raise BadDataset(f"the rows take more than {self._most_bytes:,} bytes, the limit: take fewer of them")
+                raise BadDataset(f"the rows take more than {self._most_bytes:,} bytes, the limit: use fewer rows")
 
     @property
     def _nbytes(self) -> int:
@@ -116,7 +116,7 @@ class LastRows:
         """
         self._drop()
         if self._nbytes > self._most_bytes:
-            raise BadDataset(f"the rows take more than {self._most_bytes:,} bytes, the limit: take fewer of them")
+            raise BadDataset(f"the rows take more than {self._most_bytes:,} bytes, the limit: use fewer rows")
         relevant = _array(self._relevant, np.int32)
         Y = _csr(np.ones(len(relevant), dtype=np.int8), relevant, self._label_ends, len(labels))
         values, columns = _array(self._values, np.float32), _array(self._columns, np.int32)

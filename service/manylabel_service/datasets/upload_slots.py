@@ -50,7 +50,7 @@ class UploadSlots:
     def upload(self) -> Iterator[Upload]:
         """Reserve capacity for an upload; raise NotReady if there is none and no other upload is idle."""
         if len(self._uploads) >= MAX_UPLOADS and not self._make_room():
-            raise NotReady("as many files are being uploaded as the server takes at a time")
+            raise NotReady("the server has reached its limit of concurrent uploads")
         upload = Upload(self._clock())
         self._uploads.add(upload)
         try:
@@ -62,7 +62,7 @@ class UploadSlots:
         """Count received bytes; raises NotReady if there is no capacity and no other upload is idle."""
         while sum(one.n_bytes for one in self._uploads) + n_bytes > self._max_bytes:
             if not self._make_room(besides=upload):
-                raise NotReady("the uploads under way take all the room on the disk that there is for them")
+                raise NotReady("the running uploads take all the disk space reserved for uploads")
         if (upload.n_bytes + n_bytes) // PORTION_BYTES > upload.n_bytes // PORTION_BYTES:
             upload.moved_at = self._clock()
         upload.n_bytes += n_bytes

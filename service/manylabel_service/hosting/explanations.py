@@ -75,7 +75,9 @@ class Explainer:
             raise InvalidField(("explain",), f"cannot be done: {error}") from error
         self._left -= sum(len(each.features) for each in found)
         if self._left < 0:
-            detail = f"must be smaller, or for fewer examples: an answer has at most {self._most_parts:,} contributions"
+            detail = (
+                f"must be smaller, or send fewer examples: a response has at most {self._most_parts:,} contributions"
+            )
             raise InvalidField(("explain",), detail)
         value_of = _values(x)
         return {

@@ -40,12 +40,12 @@ class ModelEvicted(NotReady):
 class ModelLifecycle(Enum):
     """Lifecycle state of a hosted model, which responds to requests in SERVING and STOPPING."""
 
-    RESTORING = "it reads its state from the store"
-    SERVING = "it answers and takes changes"
-    STOPPING = "it answers, but takes no more changes"
-    EVICTED = "it has left the memory; the store has all of it"
+    RESTORING = "it loads its state from the store"
+    SERVING = "it predicts and learns"
+    STOPPING = "it predicts, but accepts no more changes"
+    EVICTED = "evicted from memory; the store has its state"
     DELETED = "the model is deleted, here or elsewhere"
-    FAILED = "its state cannot be restored, or not be trusted"
+    FAILED = "its state cannot be restored, or is damaged"
 
 
 class HostedModel(ABC):
@@ -307,7 +307,7 @@ class HostedModel(ABC):
         seconds = self._settings.position_wait_seconds
         if not await self.reach(position, seconds):
             self.check_serving()
-            raise NotReady(f"position {position} of model {self.name!r} was not reached in {seconds:g} s")
+            raise NotReady(f"model {self.name!r} did not reach position {position} within {seconds:g} s")
 
     def handle_error(self, error: Exception) -> ServiceError:
         """Handle an error, and return the error for the waiting requests."""

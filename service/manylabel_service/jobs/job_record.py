@@ -188,7 +188,7 @@ class JobDocument(_StoredModel):
         """Return the task of this lease; raises LeaseLost."""
         task = self.tasks[number]
         if self.has_ended or task.lease != token:
-            raise LeaseLost(f"task {number} of job {self.id} was taken away")
+            raise LeaseLost(f"task {number} of job {self.id} was reassigned")
         return task
 
     def release(self, number: int, token: str) -> None:

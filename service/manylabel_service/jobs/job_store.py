@@ -142,7 +142,7 @@ def _fitting(record: JobDocument) -> bytes:
     """Return the job as a document; a job that has grown too large fails with a reason."""
     value = record.to_bytes()
     if len(value) > MAX_DOCUMENT_BYTES:
-        record.give_up("too_large", f"what is to be remembered of the job exceeds {MAX_DOCUMENT_BYTES:,} bytes", now())
+        record.give_up("too_large", f"the stored record of the job exceeds {MAX_DOCUMENT_BYTES:,} bytes", now())
         value = record.to_bytes()
     return value
 

@@ -132,7 +132,7 @@ class Registry:
         except StorageUnavailable as error:
             await self._store.models.find(record.name)  # if that fails too, it is not for this model
             log.warning(
-                "model_restore_failed", model=record.name, error=str(error), action="trying again when asked for"
+                "model_restore_failed", model=record.name, error=str(error), action="retried on the next request"
             )
 
     async def _restored(self, record: ModelMeta) -> HostedModel:
@@ -152,7 +152,7 @@ class Registry:
         except Exception as error:  # whatever it is, it must not keep the other models from serving
             unexpected = not isinstance(error, HOPELESS)
             log.error("model_restore_failed", model=name, error=str(error), action=_ACTION, exc_info=unexpected)
-            detail = f"model {name!r} could not be restored: the operator of the server has to act, see its log"
+            detail = f"model {name!r} could not be restored: the operator of the server must act, see its log"
             if isinstance(error, ModelFailed):
                 detail = error.detail
             replica.fail(lambda: ModelFailed(detail))

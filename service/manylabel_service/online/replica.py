@@ -272,7 +272,7 @@ class Replica(HostedModel):
         if self.follow is None:
             super().start()
         else:
-            self._refusal = lambda: NotReady(f"model {self.name!r} has caught up to position {self.position} only")
+            self._refusal = lambda: NotReady(f"model {self.name!r} has only reached position {self.position}")
         self._applier.start()
 
     @property
@@ -931,7 +931,7 @@ class Replica(HostedModel):
         PositionNotFound, BeforeHistory, HistoryDamaged, NotReady, StorageError, ModelGone
         """
         if self.follow is not None:
-            raise InvalidField(("follow", "model"), f"must have a log of its own: it follows {self.follow.model!r}")
+            raise InvalidField(("follow", "model"), f"must have a separate log: it follows {self.follow.model!r}")
         await self.sync()
         self.check_serving()
         spec = spec_of_follower(spec, self.model.online_spec)
@@ -946,7 +946,7 @@ class Replica(HostedModel):
         elif until is not None:
             end = until = await reader.find(until)
         if isinstance(end, str) and position_key(end) < position_key(begin):
-            raise InvalidField(("follow", "until"), f"must not be before the beginning, position {begin}")
+            raise InvalidField(("follow", "until"), f"must not be before the start, position {begin}")
         follow = Follow(
             model=self.name,
             incarnation=self.record.incarnation,

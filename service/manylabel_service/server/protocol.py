@@ -79,7 +79,7 @@ class BoundedProtocol(HttpToolsProtocol):
         super().connection_made(transport)
         if not self._limits.admits(len(self.connections)):
             if self._limits.may_linger(len(self.connections)):
-                detail = f"the server has {self._limits.max_connections:,} connections, the limit; retry in a moment"
+                detail = f"the server has {self._limits.max_connections:,} connections, the limit; retry soon"
                 self._refuse("connections", Problem("server_busy", detail, headers={"Retry-After": "1"}))
             else:
                 transport.abort()
@@ -114,7 +114,7 @@ class BoundedProtocol(HttpToolsProtocol):
                 self._discard(len(data) - begin)
                 return
             if not self._room:
-                detail = f"the request line and the headers may have {MAX_HEAD_BYTES:,} bytes"
+                detail = f"the request line and headers may have at most {MAX_HEAD_BYTES:,} bytes"
                 self._refuse("headers", Problem("headers_too_large", detail))
                 continue
             portion = data[begin : begin + self._room]
@@ -160,7 +160,7 @@ class BoundedProtocol(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         """Start the response, unless the headers exceed a limit."""
         if len(self.pipeline) >= MAX_PIPELINED:
-            detail = f"at most {MAX_PIPELINED} requests may wait for an earlier answer"
+            detail = f"at most {MAX_PIPELINED} requests may wait for an earlier response"
             self._refusal = Problem("malformed_request", detail)
             raise self._refusal
         self._stands, self._room, self._received = _BODY, MAX_HEAD_BYTES, 0

@@ -69,7 +69,7 @@ class Columns:
         """Return why an example of this input kind cannot be used, or None. Unknown names are ignored."""
         if x.names is not None:
             numbered = self.names is None
-            return "features are numbered: send a list, or indices and values" if numbered else None
+            return "this model has numbered features: send a list, or indices and values" if numbered else None
         if x.indices is not None:
             highest = int(x.indices[-1]) if len(x.indices) else -1
             return f"indices must be below {self.size}" if highest >= self.size else None

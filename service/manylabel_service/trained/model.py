@@ -230,7 +230,10 @@ class TrainedModel(HostedModel):
         except IncompatibleRelease as error:
             self.answers.withhold(error)
         except Exception as error:
-            detail, action = f"the labels of its answers: {error}", "delete it, or repair the store; it still predicts"
+            detail, action = (
+                f"the labels of its predictions: {error}",
+                "repair the store, or delete it; it still predicts",
+            )
             unexpected = not isinstance(error, HOPELESS)
             log.error("model_damaged", model=self.name, error=detail, action=action, exc_info=unexpected)
             self.answers.fail(lambda: ModelDamaged(self.name, detail))

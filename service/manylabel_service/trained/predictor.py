@@ -180,13 +180,13 @@ class Predictor:
         if isinstance(inputs, Features):
             self._check_single(index, inputs)
         elif not self._takes_views:
-            raise InvalidExample(index, inputs.path, "has no place here: this model has no views, send x")
+            raise InvalidExample(index, inputs.path, "is not accepted: this model has no views, send x")
         else:
             self._check_views(index, inputs)
 
     def _check_single(self, index: int, x: Features) -> None:
         if len(self.views) > 1:
-            raise InvalidExample(index, ("x",), f"has no place here: this model has the views {self._known}")
+            raise InvalidExample(index, ("x",), f"is not accepted: this model has the views {self._known}")
         if (problem := self.views[self._first].problem(x)) is not None:
             raise InvalidExample(index, ("x",), problem)
 

@@ -89,9 +89,9 @@ async def _not_promoted_because(versions: VersionStore, meta: VersionMeta) -> st
     reasons = []
     if not meta.converged:
         gap = "" if meta.gap is None else f" (gap {meta.gap:.2g})"
-        reasons.append(f"its fit has not converged{gap}")
+        reasons.append(f"its fit did not converge{gap}")
     if meta.measures is None:
-        reasons.append("it was not measured")
+        reasons.append("it was not evaluated")
     if found := await versions.differences(meta):
         reasons.append(f"it differs from version {versions.catalogue.served}: {found}")
     if worse := await versions.worse(meta):

@@ -55,7 +55,7 @@ class VersionMeta:
     def differences(self, other: "VersionMeta") -> str:
         """Return how the examples of another version differ from those of this one; empty if they do not."""
         found = [f"its scaling is {self.scaling}, not {other.scaling}"] if self.scaling != other.scaling else []
-        found += ["its features are others"] if self.features != other.features else []
+        found += ["its features differ"] if self.features != other.features else []
         return " and ".join(found)
 
     def worse_than(self, other: "VersionMeta", number: int) -> str | None:

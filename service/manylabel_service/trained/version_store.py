@@ -255,11 +255,11 @@ class VersionStore:
             except BlobNotFound:
                 if number not in (await self.read()).versions:
                     raise VersionNotFound(name, number) from None
-                raise VersionDamaged(name, number, "its meta data are gone") from None
+                raise VersionDamaged(name, number, "its metadata are missing") from None
             except BlobDamaged as error:
-                raise VersionDamaged(name, number, "its meta data do not match their checksum") from error
+                raise VersionDamaged(name, number, "its metadata do not match their checksum") from error
             except ValidationError as error:
-                raise VersionDamaged(name, number, f"not its meta data: {error}") from error
+                raise VersionDamaged(name, number, f"invalid metadata: {error}") from error
         return Version(number, listed.position, listed.size_bytes, meta, listed.id)
 
     async def promote(self, number: int, *, force: bool = False) -> Promoted:
@@ -331,7 +331,7 @@ class VersionStore:
             return await blob_bytes(self._store.blobs, self.key(version.meta.job, version.id))
         except BlobNotFound:
             await self.read()  # the model may have been deleted
-            raise VersionDamaged(self._record.name, version.number, "its contents are gone") from None
+            raise VersionDamaged(self._record.name, version.number, "its contents are missing") from None
         except BlobDamaged as error:
             raise VersionDamaged(
                 self._record.name, version.number, "its contents do not match their checksum"

@@ -286,7 +286,7 @@ class Deliverer:
             failing_seconds = (now_ms() - (state.failing_since_unix_ms or 0)) / 1000
             if error in FINAL or failing_seconds >= GIVE_UP_SECONDS:
                 state.disable(Disabled(generation=running.webhook.generation, reason=error, unix_ms=now_ms()))
-                action = "correct the receiver, then enable the webhook"
+                action = "fix the receiver, then enable the webhook"
                 log.error("webhook_disabled", webhook=running.webhook.id, reason=error, action=action)
                 return
             await asyncio.sleep(max(sent.retry_after, backoff(state.failures)))
@@ -334,5 +334,5 @@ def _state(document: Document) -> DeliveryState | None:
     try:
         return DeliveryState.model_validate_json(document.value)
     except ValidationError:
-        log.error("webhook_state_damaged", webhook=document.name, action="events that waited are lost")
+        log.error("webhook_state_damaged", webhook=document.name, action="queued events are lost")
         return None

@@ -129,7 +129,7 @@ def test_weights_are_refused_where_they_cannot_be_used(command: Run, tmp_path: P
     views = {"x": {"views": {"a": [1.0, 2.0], "b": [3.0]}}, "y": ["u"]}
     path.write_text("\n".join(json.dumps({**views, "weight": 1 + row % 2}) for row in range(20)))
     assert (
-        "lsa_mml takes no weights of rows, and the file has some"
+        "lsa_mml accepts no row weights, but the file has weights"
         in command("train", str(path), "--trainer", "lsa_mml").err
     )
 
@@ -200,7 +200,7 @@ def test_rows_of_a_file_lack_views(songs: Any, command: Run, tmp_path: Path) -> 
         (["--param", 'kernel="cubic"'], "kernel must be .*cubic"),
         (["--trainer", "lsa_mml"], "lsa_mml needs a file with several views"),
         (["--labels", "2"], "labels of JSON lines are in one field: its name is needed"),
-        (["--zero-based"], "an option given is not for files of this kind"),
+        (["--zero-based"], "an option does not apply to this file format"),
         (["--test", "TEST"], "does not fit: none of the labels"),
     ],
 )
@@ -286,7 +286,7 @@ def test_ctrl_c_ends_the_fit_and_keeps_what_is_reached(
     before = signal.getsignal(signal.SIGINT)
     interrupt_at(monkeypatch, {2})
     done = command("train", str(files["ndjson"]), *SLOW, "--out", str(out))
-    assert (done.status, "stopped before its end" in done.err) == (130, True)
+    assert (done.status, "stopped early" in done.err) == (130, True)
     assert batch.M3L.from_bytes(out.read_bytes()).duality_gap_ > 1e-9
     assert signal.getsignal(signal.SIGINT) is before
 

@@ -232,7 +232,7 @@ def test_xml_that_is_wrong(tmp_path: Path, xml: str, message: str) -> None:
         ("1 1:1e999\n", 1, "'1:1e999' is not feature:number"),
         ("1 2\n", 1, "'2' is not feature:number"),
         ("1 :2\n", 1, "':2' is not feature:number"),
-        ("\n1 1:2 1:3\n", 2, "a feature comes twice"),
+        ("\n1 1:2 1:3\n", 2, "a feature occurs twice"),
         ("1 0:2\n", 1, "feature '0' has no name: allowed are the numbers 1 to 2"),
         ("1 1:2\n1,3 1:2\n", 2, "label '3' has no name: allowed are the numbers 1 to 2"),
         ("1, 1:2\n", 1, "label '' has no name"),
@@ -261,7 +261,7 @@ def test_libsvm_errors_say_where(tmp_path: Path, text: str, line: int, message: 
         ("{-1 1}", 10, "'-1 1' is not index value"),
         ("{0}", 10, "'0' is not index value"),
         ("{0 1}, 5", 10, "a sparse row is"),
-        ("{0 1}, {0}", 10, "the weight behind a row must be a number above 0"),
+        ("{0 1}, {0}", 10, "the weight after a row must be a number above 0"),
         ("{0 1", 10, "a sparse row is"),
     ],
 )
@@ -294,7 +294,7 @@ def test_arff_header_errors_say_where(tmp_path: Path, text: str, message: str) -
 
 @pytest.mark.parametrize("relation", ["songs", "songs: -C 2-weka.filters.unsupervised.attribute.Remove-R1-2"])
 def test_arff_without_a_word_on_labels(tmp_path: Path, relation: str) -> None:
-    with pytest.raises(FileFormatError, match="which attributes are labels is not known: put the Mulan XML"):
+    with pytest.raises(FileFormatError, match="the label attributes are unknown: put the Mulan XML"):
         ArffFile(write_songs(tmp_path / "a.arff", "", relation))
 
 

@@ -38,7 +38,7 @@ class FeedCheckpoint:
         try:
             return cls(**json.loads(path.read_text()))
         except (ValueError, TypeError) as error:
-            raise Failure(f"{path}, the checkpoint of the feed, is damaged; leave out --resume") from error
+            raise Failure(f"{path}, the checkpoint of the feed, is damaged; omit --resume") from error
 
     def save(self, path: Path) -> None:
         """Replace the file in one step: a kill leaves the old checkpoint or the new one."""
@@ -87,7 +87,7 @@ class DigestedRows:
 
     def _check(self) -> None:
         if self._checkpoint.offset and self.digest != self._checkpoint.digest:
-            raise Failure("the file does not begin with the rows that were fed")
+            raise Failure("the file does not begin with the rows that were learnt")
 
 
 def checkpoint_path(url: str, model: str, file: Path) -> Path:

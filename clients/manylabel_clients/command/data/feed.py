@@ -65,12 +65,12 @@ def feed(
         bool,
         Option(
             "--complete",
-            help="The labels of the file are all there are: those not true are false, and need not be sent.",
+            help="The file names all labels: every label that a row lacks is false, and is not sent.",
         ),
     ] = False,
     resume: Annotated[
         bool,
-        Option("--resume", help="Go on where the last feed of this file into this model stopped."),
+        Option("--resume", help="Resume where the last feed of this file into this model stopped."),
     ] = False,
     batch_size: BatchSize = BATCH_SIZE,
     as_json: AsJson = False,
@@ -131,10 +131,10 @@ def _resumed(path: Path, file: Path, model: Model) -> FeedCheckpoint:
     try:
         checkpoint = FeedCheckpoint.load(path)
     except FileNotFoundError:
-        raise Failure(f"no feed of {file} into {model.name} was begun here; leave out --resume") from None
+        raise Failure(f"no feed of {file} into {model.name} was started here; omit --resume") from None
     status = model.status()
     if isinstance(status, TrainedStatus) or status.updates < checkpoint.updates:
-        raise Failure(f"{model.name} is not the model that was fed (it has learnt less); leave out --resume")
+        raise Failure(f"{model.name} is not the model that was fed (it has learnt less); omit --resume")
     return checkpoint
 
 

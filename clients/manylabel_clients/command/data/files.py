@@ -145,7 +145,7 @@ def open_file(path: Path, labels: str | None, zero_based: bool, table: TableOpti
         try:
             return open_stream(path, **options)
         except TypeError as error:
-            raise Failure(f"{path}: an option given is not for files of this kind ({error})") from error
+            raise Failure(f"{path}: an option does not apply to this file format ({error})") from error
 
 
 def read_file(path: Path, labels: str | None, zero_based: bool, table: TableOptions = PLAIN) -> "Dataset":
@@ -170,7 +170,7 @@ def read_file(path: Path, labels: str | None, zero_based: bool, table: TableOpti
         try:
             return read_dataset(path, format, **options)
         except TypeError as error:
-            raise Failure(f"{path}: an option given is not for files of this kind ({error})") from error
+            raise Failure(f"{path}: an option does not apply to this file format ({error})") from error
 
 
 def read_rows(path: Path, labels: str | None, table: TableOptions) -> "Iterator[ExampleRow]":

@@ -83,15 +83,13 @@ def evaluate(
     """
     if file is not None and (history or reliability):
         hint = "--history" if history else "--reliability"
-        raise click.BadParameter("is about the stream of a model, not about a file", param_hint=hint)
+        raise click.BadParameter("applies to the stream of a model, not to a file", param_hint=hint)
     if history and reliability:
-        raise click.BadParameter("cannot be asked for together with --history", param_hint="--reliability")
+        raise click.BadParameter("cannot be combined with --history", param_hint="--reliability")
     if label is not None and not reliability:
         raise click.BadParameter("needs --reliability", param_hint="--label")
     if precision is not None and (history or reliability):
-        raise click.BadParameter(
-            "cannot be asked for together with --history or --reliability", param_hint="--precision"
-        )
+        raise click.BadParameter("cannot be combined with --history or --reliability", param_hint="--precision")
     if precision is not None and not 0.0 < precision < 1.0:
         raise click.BadParameter("must be above 0 and below 1", param_hint="--precision")
     with connect() as client:

@@ -40,7 +40,7 @@ def forget(
     """
     if bool(ref) == bool(position):
         raise click.BadParameter("either --ref or --position", param_hint="--ref")
-    confirm(f"Forget the examples of {model} with {', '.join(ref or position or ())}, for good?", yes)
+    confirm(f"Forget the examples of {model} with {', '.join(ref or position or ())}, permanently?", yes)
     with connect(PATIENT) as client:
         handle = client.model(model)
         receipt = handle.forget(refs=ref or None, positions=position or None)
@@ -48,7 +48,7 @@ def forget(
             time.sleep(POLL_SECONDS)
             receipt = handle.receipt(receipt.id)
     if receipt.status == "failed":
-        raise Failure(f"nothing was forgotten: {receipt.error}")
+        raise Failure(f"no example was forgotten: {receipt.error}")
     print_as(as_json, receipt, _print_receipt)
 
 
@@ -78,9 +78,7 @@ def _print_receipt(receipt: ForgetReceipt) -> None:
         f"(receipt {receipt.id}, position {receipt.position})"
     )
     if receipt.since != "0":
-        click.echo(
-            f"what it was taught before position {receipt.since} is not in its history, and stays in its weights"
-        )
+        click.echo(f"what it learnt before position {receipt.since} is not in its history and stays in its weights")
     for title, lines in (("not deleted", receipt.kept), ("out of reach", receipt.beyond_reach)):
         for line in lines:
             click.echo(f"{title}: {line}")
@@ -88,6 +86,6 @@ def _print_receipt(receipt: ForgetReceipt) -> None:
 
 def _print_verification(model: str, found: Verification) -> None:
     if found.equal:
-        click.echo(f"{found.states:,} states of {model} are what its history gives, up to position {found.position}")
+        click.echo(f"{found.states:,} states of {model} equal the replayed history, up to position {found.position}")
     else:
-        click.echo(f"the state of {model} at position {found.differs_at} is not what its history gives")
+        click.echo(f"the state of {model} at position {found.differs_at} differs from the replayed history")

@@ -71,7 +71,7 @@ def rollback(
         raise click.BadParameter("either a snapshot or --at", param_hint="--at")
     to = snapshot if at is None else at
     assert to is not None
-    confirm(f"Forget what {model} has learnt since {to}?", yes)
+    confirm(f"Return {model} to {to}, and lose everything learnt since?", yes)
     with connect() as client:
         done = client.model(model).rollback(to)
     print_as(

@@ -84,7 +84,7 @@ def label(
         Option(
             min=1,
             max=100,
-            help="Without INPUT, number of answers sent in one request. The queue is sorted again after each request.",
+            help="Without INPUT, labels sent per request. The queue is sorted again after each request.",
         ),
     ] = 10,
     as_json: AsJson = False,

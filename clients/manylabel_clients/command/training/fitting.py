@@ -50,7 +50,7 @@ def fitted(
             bar.update(reached.iteration, reached.gap, reached.seconds)
             return is_asked_to_stop()
 
-        text = f"compiling the functions of {trainer}, once on this machine: that takes up to a minute"
+        text = f"compiling the functions of {trainer}, once on this machine, which takes up to a minute"
         try:
             with when_compiling(lambda: click.echo(text, err=True)):
                 _fit(estimator, trainer, data, progress)
@@ -95,7 +95,7 @@ def _fit(estimator: Any, trainer: str, data: Dataset, progress: Callable[[Reache
     more: dict[str, Any] = {"label_names": data.label_names, "progress": progress}
     if data.weights is not None:
         if not TRAINERS[trainer].weights:
-            raise Failure(f"{trainer} takes no weights of rows, and the file has some")
+            raise Failure(f"{trainer} accepts no row weights, but the file has weights")
         more["sample_weight"] = data.weights[data.labelled]
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")

@@ -87,7 +87,7 @@ def encode_example(
 def encode_pair(example: Example) -> bytes:
     """Return an example with its truth, and what else it has, as `encode_example` does."""
     if not 2 <= len(example) <= 5:
-        raise TypeError(f"must be (x, y), with weight, source and ref behind them, not {len(example)} values")
+        raise TypeError(f"must be (x, y), optionally followed by weight, source and ref, not {len(example)} values")
     return encode_example(*example)
 
 

@@ -299,7 +299,7 @@ class JobRequests(Requests):
         while not (job := (yield from self.status())).has_ended:
             left = MAX_POLL_SECONDS if deadline is None else deadline - self._clock()
             if left <= 0:
-                raise TimeoutError(f"job {job.id} is still {job.state} after {timeout:g} s; it goes on")
+                raise TimeoutError(f"job {job.id} is still {job.state} after {timeout:g} s; it continues")
             yield Pause(min(pause_seconds, left))
             pause_seconds = min(1.5 * pause_seconds, MAX_POLL_SECONDS)
         if job.state != "succeeded":

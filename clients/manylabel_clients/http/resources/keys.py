@@ -168,7 +168,7 @@ class KeyRequests(Requests):
         given["rates"] = UNCHANGED if rates is UNCHANGED else _rates(rates)
         changes = {part: value for part, value in given.items() if value is not UNCHANGED}
         if not changes:
-            raise ValueError("there is nothing to change: give a name, a note, expires_at or rates")
+            raise ValueError("nothing to change: pass a name, a note, expires_at or rates")
         response = yield from send(Request("PATCH", _path(id), encode(changes), JSON), self._retry)
         return read(response, partial(from_json, ApiKey))
 

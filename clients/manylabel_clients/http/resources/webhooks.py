@@ -127,7 +127,7 @@ class WebhookRequests(Requests):
         return (yield from self._get(_path(id), partial(from_json, Webhook)))
 
     def delete(self, id: str) -> Exchange[None]:
-        """Delete a webhook, with the events that wait.
+        """Delete a webhook with its queued events.
 
         Raises
         ------

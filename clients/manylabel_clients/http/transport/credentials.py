@@ -50,7 +50,7 @@ class Secret:
         return self
 
     def __reduce__(self) -> NoReturn:
-        raise TypeError(f"a key is not pickled: give it to the other process as {KEY_VARIABLE}")
+        raise TypeError(f"a key is not pickled: pass it to the other process as {KEY_VARIABLE}")
 
 
 def authorization(api_key: str | Secret | None) -> dict[str, str]:
@@ -72,7 +72,7 @@ def authorization(api_key: str | Secret | None) -> dict[str, str]:
     if text is None:
         return {}
     if not re.fullmatch("[!-~]{1,4096}", text):
-        raise ValueError(f"{name} must consist of visible ASCII characters, as a key does; what it has is not shown")
+        raise ValueError(f"{name} must consist of visible ASCII characters, as a key does; its value is not shown")
     return {"Authorization": f"Bearer {text}"}
 
 
@@ -110,7 +110,7 @@ def derive_token(key: str, model: str, seconds: int = 300) -> str:
     """
     found = _KEY.fullmatch(key)
     if found is None:
-        raise ValueError("key must be a key of a server, ml_ and so on; what was given is not shown")
+        raise ValueError("key must be a key of a server, ml_ and so on; its value is not shown")
     if not _NAME.fullmatch(model):
         raise ValueError(f"model must be the name of one model, not {model!r}")
     if type(seconds) is not int or not 1 <= seconds <= MAX_TOKEN_SECONDS:

@@ -115,7 +115,7 @@ def unexpected(response: httpx2.Response) -> UnexpectedResponse:
     """Return the error to raise for a success that cannot be understood."""
     kind = response.headers.get("content-type", "no content type")
     return UnexpectedResponse(
-        f"{response.url} answered {response.status_code} with {kind} that cannot be understood: "
+        f"{response.url} responded {response.status_code} with {kind}, which is not understood: "
         "is this the address of a ManyLabel server, and of a version this client knows?"
     )
 
@@ -148,7 +148,7 @@ def failure(reply: Reply, request: Request) -> ManyLabelError:
         return _refusal(reply)
     what = f"{type(reply).__name__}: {reply}".rstrip(": ")
     url = reply.request.url if reply is not None else request.path
-    return ConnectionFailed(f"no answer to {request.method} {url} ({what})")
+    return ConnectionFailed(f"no response to {request.method} {url} ({what})")
 
 
 def _refusal(response: httpx2.Response) -> ApiError:

@@ -100,7 +100,7 @@ class RecordFile(FileStream):
     def _x(self, row: ExampleRow) -> Any:
         form = input_kind(row.x)
         if isinstance(row.x, dict) and row.x.keys() == {"views"} and isinstance(row.x["views"], dict):
-            raise ValueError(f"{self.path}: its examples have views, which a stream has not")
+            raise ValueError(f"{self.path}: its examples have views, which streams do not support")
         try:
             if form == "dense":
                 return known_numbers(dict(zip(map(str, range(len(row.x))), row.x, strict=True)))

@@ -128,7 +128,7 @@ class DecidingLearner(BaseEstimator):
             try:
                 fold.fit(**self._without(given, rows[held]))
             except TooFewRows as error:
-                warnings.warn(f"neither cuts nor probabilities: a fold cannot be learnt, {error}", stacklevel=4)
+                warnings.warn(f"no thresholds or probabilities: a fold cannot be learnt, {error}", stacklevel=4)
                 return
             if told.stopped:
                 return

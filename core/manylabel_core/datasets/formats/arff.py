@@ -165,7 +165,7 @@ class ArffColumns:
     def _sparse(self, text: str) -> dict[int, str]:
         body = text[1:].rstrip("}").strip()
         if text.count("}") != 1 or not text.endswith("}"):
-            raise ValueError("a sparse row is {index value, ...} and nothing after it but {weight}")
+            raise ValueError("a sparse row is {index value, ...} optionally followed by {weight}")
         fields: dict[int, str] = {}
         for field in split_words(body, len(self._columns)) if body else []:
             word, _, value = field.partition(" ")
@@ -197,14 +197,14 @@ def _without_weight(text: str) -> tuple[str, float | None]:
         return text, None
     row, weight = text[:start].rstrip(), text[start + 1 : -1].strip()
     if not row.endswith(("}", ",")):
-        raise ValueError("a weight, in braces, stands behind a comma")
+        raise ValueError("a weight, in braces, must follow a comma")
     try:
         number = float(weight)
     except ValueError:
         number = 0.0
     if not 0.0 < number <= MAX_EXAMPLE_WEIGHT:
         allowed = f"a number above 0 and at most {MAX_EXAMPLE_WEIGHT:g}"
-        raise ValueError(f"the weight behind a row must be {allowed}, not {shown(weight)}")
+        raise ValueError(f"the weight after a row must be {allowed}, not {shown(weight)}")
     return row.removesuffix(",").rstrip(), number
 
 

@@ -127,7 +127,7 @@ class _Reading:
                 raise ValueError(f"x: {field} must have {length:,} numbers, as in the rows before; has {len(vector):,}")
             if view is None and len(vector):
                 if len(self._vectors) == MAX_VECTOR_FIELDS:
-                    raise ValueError(f"x: {field} is one vector more than the {MAX_VECTOR_FIELDS} that rows may have")
+                    raise ValueError(f"x: {field} exceeds the limit of {MAX_VECTOR_FIELDS} vectors in a row")
                 view = self._vectors[field] = _Vectors(field, length)
                 self._add_view(view_of(field, self._views), view)
             if view is not None:

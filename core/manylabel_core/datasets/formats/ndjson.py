@@ -126,7 +126,7 @@ def _checked(y: Any, name: str | None) -> list[str] | dict[str, bool] | None:
     if not isinstance(y, list) or not all(isinstance(label, str) for label in y):
         raise ValueError(f"{name} must be a list of labels, all that are relevant, or null")
     if len(set(y)) < len(y):
-        raise ValueError(f"{name}: a label comes twice")
+        raise ValueError(f"{name}: a label occurs twice")
     for label in y:
         check_name(label, "labels")
     return y
@@ -150,7 +150,7 @@ def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(result) < len(pairs):
         keys = [key for key, _ in pairs]
         twice = next(key for at, key in enumerate(keys) if key in set(keys[:at]))
-        raise ValueError(f"{shown(twice)} comes twice in an object")
+        raise ValueError(f"{shown(twice)} occurs twice in an object")
     return result
 
 

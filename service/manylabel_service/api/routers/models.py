@@ -128,7 +128,7 @@ async def _forked(context: Context, name: str, source: schemas.ForkSource, docum
     """Create a model that begins as another one was; it knows nothing of the requests to that one."""
     for field in document:
         if field not in ("name", "fork"):
-            raise invalid((field,), "must be left out: a fork has what the other model has")
+            raise invalid((field,), "must be left out: a fork takes it from the other model")
     try:
         at = None if source.at is None else read_moment(source.at)
     except ValueError as error:
@@ -145,7 +145,7 @@ async def _followed(
     """Create a model that learns from the log of another."""
     for field in ("init_from", "fork", "groups", "parents", "promise"):
         if getattr(wanted, field):
-            raise invalid((field,), "must be left out: a follower has what the other model has")
+            raise invalid((field,), "must be left out: a follower takes it from the other model")
     if wanted.details:
         raise invalid(("labels",), "must be names without details: a follower has those of the other model")
     if source.model == spec.name:
@@ -320,7 +320,7 @@ def _model(file: IO[bytes], size_bytes: int, settings: Settings) -> OnlineModel:
     try:
         model = OnlineModel.from_bytes(memoryview(data), partial(check_arrays, settings=settings), requests=False)
     except DamagedState as error:
-        raise invalid((), f"must be a snapshot as it was downloaded: {error}") from error
+        raise invalid((), f"must be an unchanged downloaded snapshot: {error}") from error
     if model.answers is not None:
         raise invalid((), "must be a snapshot of a model that learns online")
     return model

@@ -45,7 +45,7 @@ _READING = (
     "queue_full",
 )
 _BINARY = {
-    "description": "Predictions; if binary data were asked for, the JSON with these behind it",
+    "description": "Predictions; if binary data were requested, the JSON followed by these",
     **content(media_type="application/octet-stream"),
 }
 _EXAMPLE = {

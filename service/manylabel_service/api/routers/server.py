@@ -175,10 +175,10 @@ class _Gauges:
             **_GAUGES,
             **_TOTALS,
             "score": "Prequential measures.",
-            "baseline_score": "Prequential measures of predicting the labels frequent so far.",
-            "jobs": "Jobs that are remembered.",
-            "key_age_seconds": "Since a key was made, by its id; of keys that are not revoked.",
-            "key_expires_seconds": "Until a key expires, negative once it has; of those that expire.",
+            "baseline_score": "Prequential measures of a predictor of the most frequent labels so far.",
+            "jobs": "Jobs in the store.",
+            "key_age_seconds": "Seconds since a key was created, by its id; without revoked keys.",
+            "key_expires_seconds": "Seconds until a key expires, negative afterwards; without keys that never expire.",
         }
         self._families = {name: GaugeMetricFamily(f"manylabel_{name}", text) for name, text in texts.items()}
 

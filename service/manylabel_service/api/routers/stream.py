@@ -50,7 +50,7 @@ class Streaming(Parameters):
     ["model_follows", "unsupported_media_type", "invalid_request"],
     answers={
         200: {
-            "description": "A line for each line; with `answers=errors` for each refused line, then a summary",
+            "description": "A line for each line; with `answers=errors` for each rejected line, then a summary",
             **content(
                 schemas.LineLearnt,
                 schemas.LineReplayed,
@@ -71,7 +71,7 @@ class Streaming(Parameters):
             ),
         },
         "parameters": [
-            described_key("Names the stream: lines that come again under it are not learnt again."),
+            described_key("Name of the stream: lines that were learnt under it are not learnt again."),
             *described(Streaming),
         ],
     },
@@ -90,7 +90,7 @@ async def stream(request: Request, name: str) -> Response:
         raise wrong("probabilities", NoProbabilities().detail)
     errors_only = wanted.answers == "errors"
     if wanted.probabilities and errors_only:
-        raise wrong("probabilities", "must be false with answers=errors, which answers no predictions")
+        raise wrong("probabilities", "must be false with answers=errors, which computes no predictions")
     learner = LineLearner(context, replica, key, request.scope, wanted.probabilities, errors_only, wanted.stop)
     return _StreamAnswer(context, learner, replica.records, wanted.first, errors_only, request.app.state.turns)
 

@@ -460,7 +460,7 @@ class SnapshotRequest(_Request):
     @classmethod
     def _no_position(cls, name: str | None) -> str | None:
         if name is not None and re.match(POSITION, name):
-            raise ValueError("must have a letter, a dot or an underscore: this is how positions are written")
+            raise ValueError("must have a letter, a dot or an underscore; otherwise it is a position")
         return name
 
 

@@ -46,7 +46,7 @@ def read_position(value: str) -> str:
             return value
     except ValueError:
         pass
-    raise ValueError("must be a position that an answer of this model had")
+    raise ValueError("must be a position from a response of this model")
 
 
 def read_moment(value: str) -> str | int:
@@ -57,7 +57,7 @@ def read_moment(value: str) -> str | int:
         at = datetime.fromisoformat(value)
         if at.tzinfo is not None and len(value) <= MAX_TIME_CHARACTERS:
             return unix_ms(at)
-    raise ValueError("must be a position of the model's log, or a time with an offset, as 2026-11-27T10:03:00Z")
+    raise ValueError("must be a position of the model's log, or a time with an offset, such as 2026-11-27T10:03:00Z")
 
 
 def to_features(

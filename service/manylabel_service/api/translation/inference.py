@@ -116,7 +116,7 @@ def _check_names(names: Sequence[str], signature: Signature) -> None:
     if len(set(names)) < len(names):
         raise invalid(("inputs",), "must have each name once")
     if not (signature.views or signature.vectors):
-        raise invalid(("inputs",), f"must be the one input {EXAMPLE!r}: this model has no views")
+        raise invalid(("inputs",), f"must be the only input {EXAMPLE!r}: this model has no views")
     known = signature.views or (EXAMPLE, *signature.vectors)
     for index, name in enumerate(names):
         if name not in known:
@@ -140,7 +140,7 @@ async def _from_vectors(tensors: Sequence[Tensor], n: int, convert: Convert, max
             if not lacking.any():
                 vectors[index][name] = row
             elif not lacking.all():
-                raise invalid((*at, "data", index), "must have a number at each place, or none at all")
+                raise invalid((*at, "data", index), "must have a number in every element, or null in all")
     with_vectors = [
         replace(x, vectors={**(x.vectors or {}), **own} or None) for x, own in zip(values, vectors, strict=True)
     ]
@@ -150,7 +150,7 @@ async def _from_vectors(tensors: Sequence[Tensor], n: int, convert: Convert, max
 async def _rows(tensor: Tensor, n: int, max_features: int) -> NDArray[np.float32]:
     at = tensor.at
     if tensor.asked.datatype == "BYTES":
-        detail = f"must be a type of numbers: only the one input {EXAMPLE!r} may be BYTES"
+        detail = f"must be a numeric type: only the single input {EXAMPLE!r} may be BYTES"
         raise invalid((*at, "datatype"), detail)
     if n_examples(tensor) != n:
         raise invalid((*at, "shape"), f"must have {n} examples, as the first input")

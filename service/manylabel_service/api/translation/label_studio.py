@@ -76,5 +76,5 @@ class TaskReader:
         try:
             named = _LABELS.validate_python(list(y.names) if y.complete else signs)
         except ValidationError as error:
-            raise invalid((*at, "result"), "has a choice that is no label: labels have 1 to 256 bytes") from error
+            raise invalid((*at, "result"), "has an invalid choice: labels have 1 to 256 bytes") from error
         return Example(self.features(data, ("task", "data")), to_labels(named, (*at, "result")))

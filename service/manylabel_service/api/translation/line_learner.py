@@ -111,7 +111,7 @@ class LineLearner:
     async def answers(self, lines: list[Line]) -> AsyncIterator[bytes]:
         """Learn a block, and answer its lines in order, in portions. Raises StreamFailed."""
         if self._n_refused >= MAX_REFUSED:
-            detail = f"{self._n_refused:,} lines in a row were refused: correct them, then continue from this line"
+            detail = f"{self._n_refused:,} consecutive lines were rejected: correct them, then continue from this line"
             raise StreamFailed(lines[0].number, Problem("too_many_refused", detail))
         access: Access = self._scope["access"]
         try:

@@ -72,12 +72,12 @@ def split(inputs: Sequence[InferInput], binary: memoryview) -> list[Tensor]:
             tensors.append(Tensor(each, at, None))
             continue
         if type(size) is not int or not 0 <= size <= len(binary) - begin:
-            detail = f"must be an integer from 0 to {len(binary) - begin}, the bytes that are left behind the JSON"
+            detail = f"must be an integer from 0 to {len(binary) - begin}, the remaining bytes after the JSON"
             raise invalid((*at, "parameters", BINARY_SIZE), detail)
         tensors.append(Tensor(each, at, binary[begin : begin + size]))
         begin += size
     if begin != len(binary):
-        raise invalid(("inputs",), f"must name all {len(binary)} bytes behind the JSON, names {begin}")
+        raise invalid(("inputs",), f"must name all {len(binary)} bytes after the JSON, names {begin}")
     return tensors
 
 
@@ -121,7 +121,7 @@ def _from_bytes(tensor: Tensor, n: int, d: int) -> NDArray[np.float32]:
         raise invalid((*tensor.at, "parameters", BINARY_SIZE), detail)
     values = np.frombuffer(tensor.binary, dtype=dtype).reshape(n, d)
     if (np.abs(values.astype(np.float64, copy=False)) > MAX_MAGNITUDE).any():
-        raise invalid((*tensor.at, "data"), f"must have no number beyond {MAX_MAGNITUDE:g} in absolute value")
+        raise invalid((*tensor.at, "data"), f"must be at most {MAX_MAGNITUDE:g} in absolute value")
     return values.astype(np.float32)
 
 

@@ -207,8 +207,8 @@ async def giving_way(upload: Upload, seconds: float) -> AsyncIterator[None]:
             yield
     except TimeoutError:
         if upload.gave_way:
-            raise NotReady("the upload stood still, and others needed its room") from None
-        raise Problem("stream_idle", f"an upload may take {seconds:g} s, and this one was not done") from None
+            raise NotReady("the upload was idle, and other uploads needed its slot") from None
+        raise Problem("stream_idle", f"an upload may take {seconds:g} s, and this one did not end in time") from None
     finally:
         upload.give_way = None
 

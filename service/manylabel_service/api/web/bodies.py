@@ -116,7 +116,7 @@ def in_time(receive: Receive, seconds: float) -> Receive:
             async with asyncio.timeout(seconds):
                 return await receive()
         except TimeoutError:
-            raise Problem("stream_idle", f"nothing came for {seconds:g} s") from None
+            raise Problem("stream_idle", f"no data arrived for {seconds:g} s") from None
 
     return receive_in_time
 

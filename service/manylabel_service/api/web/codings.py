@@ -176,7 +176,7 @@ class Unpacker:
     def _begin(self) -> _Frame:
         self._n_frames += 1
         if self._n_frames > FREE_FRAMES + self._n_bytes // BYTES_PER_FRAME:
-            raise self.damaged("it is made of many small parts")
+            raise self.damaged("it consists of too many small parts")
         self._frame = self._coding.frame()
         return self._frame
 

@@ -81,7 +81,7 @@ class ParseQueue:
         late = self._clock() + seconds - deadline
         if late > 0:
             after = max(1, round(late))
-            detail = f"large bodies wait {self._max_seconds:g} s to be read, the limit: retry in {after} s"
+            detail = f"large bodies wait {self._max_seconds:g} s to be parsed, the limit: retry in {after} s"
             raise Problem("queue_full", detail, headers={"Retry-After": str(after)})
 
 

@@ -143,11 +143,11 @@ def _request_id(scope: Scope) -> bytes:
 
 def _broken(error: Exception, scope: Scope) -> Problem:
     if isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE):
-        detail = "the server has reached its limit of open files and connections; retry in a moment"
+        detail = "the server has reached its limit of open files and connections; retry soon"
         return Problem("server_busy", detail, headers={"Retry-After": "1"})
     if isinstance(error, OSError) and error.errno in DISK_FULL:
         return problem_of(StorageFull(str(error)))
-    return Problem("internal_error", f"the server failed; its log says more under request id {scope['request_id']}")
+    return Problem("internal_error", f"internal error; see the server's log for request id {scope['request_id']}")
 
 
 _CARRIERS = frozenset({b"traceparent", b"tracestate"})

@@ -232,9 +232,9 @@ async def _service_error(request: Request, error: ServiceError) -> Response:
 async def _framework_error(request: Request, error: HTTPException) -> Response:
     """Respond that no route matches; the framework raises nothing else here."""
     if error.status_code != 405:
-        return problem_response(Problem("not_found", "there is nothing at this address; see /docs"), request.scope)
+        return problem_response(Problem("not_found", "this path does not exist; see /docs"), request.scope)
     allowed = ", ".join(sorted(_methods_at(request)))
-    detail = f"{request.method} is not possible here, only {allowed}"
+    detail = f"{request.method} is not allowed for this path, only {allowed}"
     return problem_response(Problem("method_not_allowed", detail, headers={"Allow": allowed}), request.scope)
 
 

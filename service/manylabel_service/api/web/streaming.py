@@ -63,7 +63,7 @@ class Writer:
                 "slow_client_disconnected",
                 request_id=request_id,
                 path=path,
-                reason=f"it read nothing for {self._seconds:g} s",
+                reason=f"it received nothing for {self._seconds:g} s",
             )
             raise ClientDisconnect from None
 
@@ -83,7 +83,7 @@ class DownloadSlots:
     def take(self) -> Iterator[None]:
         """Register a download; raise NotReady if `MAX_DOWNLOADS` are running."""
         if self.taken >= MAX_DOWNLOADS:
-            raise NotReady(f"{MAX_DOWNLOADS} downloads are under way, as many as the server has at a time")
+            raise NotReady(f"{MAX_DOWNLOADS} downloads are running, the limit of the server")
         self.taken += 1
         try:
             yield
@@ -253,7 +253,7 @@ def resumable(pattern: str) -> dict[str, Any]:
         "name": LAST_EVENT_ID,
         "in": "header",
         "required": False,
-        "description": "The id of the last event seen; the events after it follow.",
+        "description": "Id of the last event received; the stream continues after it.",
         "schema": {"type": "string", "pattern": pattern},
     }
     return {"parameters": [parameter]}

@@ -171,7 +171,7 @@ async def _suggest(
 
     signature = await context.registry.ask(hosted, sign)
     if signature.records is None or not signature.has_probabilities:
-        raise invalid((), "cannot be answered by this model: it takes no texts, or has no probabilities")
+        raise invalid((), "is not supported by this model: it has no text field, or no probabilities")
     check_numbers(len(documents), 2 * len(documents) * len(signature.labels), context)
     access_of(request).charge(len(documents))
     reader, xs = DocumentReader(signature.records, context.settings.max_features), []

@@ -120,7 +120,7 @@ class Supervision:
             await self._lease.commit(change)
 
     async def _release(self) -> None:
-        self._lease.add_log_line(f"{_named(self._record, self._lease.number)} is given back: its worker stops")
+        self._lease.add_log_line(f"{_named(self._record, self._lease.number)} is released: its worker stops")
         number, token = self._lease.number, self._lease.token
         with suppress(TimeoutError, LeaseLost, ServiceError):
             await self._lease.change(lambda record, *_: record.release(number, token), most_seconds=RELEASE_SECONDS)
@@ -198,7 +198,7 @@ class Supervision:
                 return await self._listen(process, directory, checkpoints)
         except TimeoutError:
             raise TaskFailed(
-                "timed_out", f"it was not done in job_timeout_seconds = {seconds:g} s without a break"
+                "timed_out", f"it did not end within job_timeout_seconds = {seconds:g} s without a break"
             ) from None
         finally:
             self._lease.process = None

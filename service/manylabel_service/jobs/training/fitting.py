@@ -175,7 +175,7 @@ class FitRun:
         try:
             folded = self._out_of_fold(learnt, parts, lambda _: wanted.for_fold(), self._label_scores)
         except TooFewRows as error:
-            self.report("log", {"text": f"neither thresholds nor probabilities: a fold cannot be learnt, {error}"})
+            self.report("log", {"text": f"no thresholds or probabilities: a fold cannot be learnt, {error}"})
             parts, folded = [], []
             self.checkpoint = FitCheckpoint(undecided=True)
         estimator = self._fitted(wanted.for_fold(), learnt, Fold(0, len(parts)))

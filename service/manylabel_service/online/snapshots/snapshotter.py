@@ -198,7 +198,7 @@ class Snapshotter:
         """Make a snapshot manual: it stays until it is deleted. Raises NotReady, SnapshotExists, SnapshotsFull,
         StorageError or ModelGone."""
         if not await self._store.snapshots.keep(self._record, position, kept, self._settings.max_manual_snapshots):
-            raise NotReady(f"the snapshot of model {self._record.name!r} went before it could be kept")
+            raise NotReady(f"the snapshot of model {self._record.name!r} was removed before it could be stored")
 
     async def let_go(self, position: str) -> None:
         """Keep a snapshot no longer than the model itself needs it; raise SnapshotNeeded, StorageError, ModelGone."""

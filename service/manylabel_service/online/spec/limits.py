@@ -21,7 +21,7 @@ _Most = Annotated[int, Field(strict=True, ge=1, le=MAX_COLUMNS)]
 
 def _nameable(policy: Any) -> Any:
     if policy == "hash":
-        raise PydanticCustomError("label_hash", "must be reject or ignore: an answer could not name a hashed label")
+        raise PydanticCustomError("label_hash", "must be reject or ignore: a response could not name a hashed label")
     return policy
 
 

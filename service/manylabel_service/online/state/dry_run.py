@@ -227,14 +227,14 @@ class DryRun:
         if (most := most_of(limits.features, "reject")) is not None:
             beyond = self._new_features.first_beyond(features)
             if beyond is not None:
-                raise self._beyond(("x", beyond), f"is one feature more than the {most} that this model may have")
+                raise self._beyond(("x", beyond), f"exceeds the limit of {most} features of this model")
             if (problem := _numbers_beyond(x, most)) is not None:
                 raise self._beyond(("x",), f"{problem}, the limit of this model")
         if (most := most_of(limits.labels, "reject")) is not None:
             beyond = self._new_labels.first_beyond(labels)
             if beyond is not None:
                 place = y.names.index(beyond) if y.complete else beyond
-                raise self._beyond(("y", place), f"is one label more than the {most} that this model may have")
+                raise self._beyond(("y", place), f"exceeds the limit of {most} labels of this model")
 
     def _check_labels(self, y: Labels) -> None:
         declared, retired = self._model.spec.labels is not None, self._model.retired
@@ -243,7 +243,7 @@ class DryRun:
         for place, name in enumerate(y.names):
             path = ("y", place if y.complete else name)
             if name in retired:
-                raise self._beyond(path, "is a label that was retired")
+                raise self._beyond(path, "is a retired label")
             if declared and name not in self._model.labels:
                 raise self._beyond(path, "is not one of the labels declared for this model")
 

@@ -61,9 +61,9 @@ class Layout:
         """Return why an example of this form cannot be used, or None."""
         if x.names is not None:
             numbered = self.kind == "numbered"
-            return "features are numbered: send a list, or indices and values" if numbered else None
+            return "this model has numbered features: send a list, or indices and values" if numbered else None
         if self.kind == "named" and not self.declared:
-            return "features are named: send an object of names and values"
+            return "this model has named features: send an object of names and values"
         if x.indices is not None:
             highest = int(x.indices[-1]) if len(x.indices) else -1
             return f"indices must be below {self.size}" if self.fixed and highest >= self.size else None
@@ -83,7 +83,7 @@ class Layout:
                 return name, "is not one of the features declared for this model"
         new, room = [name for name, vector in given.items() if len(vector) and name not in known], MAX_VECTOR_FIELDS
         if len(known) + len(new) > room:
-            detail = f"is one vector more than the {room} fields of vectors that a model may have"
+            detail = f"exceeds the limit of {room} vector fields of a model"
             return new[room - len(known)], detail
         for name in known.keys() - given.keys():
             if any(own == name or own.startswith(f"{name}=") for own in x.names or ()):

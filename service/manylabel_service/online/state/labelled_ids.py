@@ -63,7 +63,7 @@ class LabelledIds:
             if not prediction_ids.valid(id):
                 raise PredictionNotFound(id)
             if id <= self.floor:
-                raise PredictionExpired(id, f"because {MAX_LABELLED:,} later ones have got their labels")
+                raise PredictionExpired(id, f"because {MAX_LABELLED:,} later predictions were labelled")
             here.add(id)
 
     def _check_part(self, id: str, y: Labels, columns: Sequence[int]) -> None:
@@ -74,7 +74,7 @@ class LabelledIds:
             told = [name for name, column in zip(y.names, columns, strict=True) if column in repeated]
             what = ", ".join(map(repr, told)) or "labels"
             raise PredictionLabelled(
-                id, f"has been told {what} already, and learns each label once: name the others, as an object"
+                id, f"already has {what}, and each label counts once: send the others as an object"
             )
 
     def add(self, id: str, columns: Sequence[int] | None = None) -> None:

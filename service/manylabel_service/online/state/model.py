@@ -384,7 +384,7 @@ class OnlineModel:
 
     def _check_ungrouped(self, label: str, column: int) -> None:
         if column in self.groups.columns:
-            raise InvalidField(("label",), f"{label!r} is named by groups or parents: take it out of these first")
+            raise InvalidField(("label",), f"{label!r} is named by groups or parents: remove it from these first")
 
     def regroup(self, groups: Sequence[Group], parents: Mapping[str, str]) -> list[str]:
         """Replace the groups and parents of labels; return the labels that this declares.
@@ -400,16 +400,16 @@ class OnlineModel:
         new: dict[str, None] = {}
         for label, path in places(groups, parents):
             if label in self.retired:
-                raise InvalidField(path, f"{label!r} is a label that was retired")
+                raise InvalidField(path, f"{label!r} is a retired label")
             if label in self.labels:
                 continue
             if label in self.old_names:
-                raise InvalidField(path, f"{label!r} is an old name: use the label's present name")
+                raise InvalidField(path, f"{label!r} is an old name: use the current name of the label")
             if self.spec.labels is not None:
                 raise InvalidField(path, f"{label!r} is not one of the labels declared for this model")
             new[label] = None
             if (limit := self.limits.labels) is not None and len(self.labels) + len(new) > limit.most:
-                raise InvalidField(path, f"{label!r} is one label more than the {limit.most} of this model")
+                raise InvalidField(path, f"{label!r} exceeds the limit of {limit.most} labels of this model")
         self.labels.add(new)
         self.groups.set(groups, parents, self.labels)
         self.groups.build(self.labels.names, self.paused)
@@ -449,7 +449,7 @@ class OnlineModel:
         if new and self.spec.labels is not None:
             raise InvalidField(("labels", new[0]), "is not one of the labels declared for this model")
         if (limit := self.limits.labels) is not None and (room := limit.most - len(self.labels)) < len(new):
-            raise InvalidField(("labels", new[room]), f"is one label more than the {limit.most} of this model")
+            raise InvalidField(("labels", new[room]), f"exceeds the limit of {limit.most} labels of this model")
         for column, edit in zip(self.labels.add(edits), edits.values(), strict=True):
             before = self.details[column]
             self.details.edit(column, edit)
@@ -623,7 +623,7 @@ class OnlineModel:
             check(arrays)
         version = header.get("version")
         if type(version) is int and version > FORMAT_VERSIONS[-1]:
-            raise NewerState(f"a model of version {version}; this program reads up to version {FORMAT_VERSIONS[-1]}")
+            raise NewerState(f"a model of version {version}; this release supports up to version {FORMAT_VERSIONS[-1]}")
         try:
             return cls._restored(arrays, header, requests)
         except (ValueError, KeyError, TypeError, OverflowError, MemoryError) as error:

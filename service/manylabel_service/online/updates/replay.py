@@ -140,7 +140,7 @@ class LogReplayer:
         leader = await self._store.models.find(follow.model)
         if leader is None or leader.incarnation != follow.incarnation:
             raise ModelFailed(
-                f"follower {self._record.name!r} cannot go on: model {follow.model!r}, which it follows, was deleted; "
+                f"follower {self._record.name!r} cannot continue: its leader {follow.model!r} was deleted; "
                 "delete the follower too"
             )
         for snapshot in [*await self._snapshot_reader.list(), None]:
@@ -152,8 +152,8 @@ class LogReplayer:
             else:
                 return Restored(model, snapshot, 0, 0)
         raise ModelFailed(
-            f"follower {self._record.name!r} cannot go on: the history of its leader no longer reaches back to what it "
-            "has learnt; delete it, and create it again"
+            f"follower {self._record.name!r} cannot continue: the history of its leader no longer reaches back to "
+            "its position; delete it, and create it again"
         )
 
     async def _from_newest(self) -> Restored:
@@ -256,7 +256,7 @@ class LogReplayer:
         try:
             return await self._snapshot_reader.load(position)
         except DamagedState as error:
-            raise TargetLost(f"the log goes back to the snapshot at {position}, which is not there: {error}") from error
+            raise TargetLost(f"the log goes back to the snapshot at {position}, which is missing: {error}") from error
 
 
 def payload_bytes(entries: Iterable[Entry]) -> int:

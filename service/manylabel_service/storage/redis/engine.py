@@ -36,9 +36,7 @@ class Engine:
         try:
             await work
         except StorageUnavailable as error:
-            log.warning(
-                "storage_maintenance_failed", error=str(error), action="nothing is lost; it is tried again later"
-            )
+            log.warning("storage_maintenance_failed", error=str(error), action="nothing is lost; it is retried later")
 
 
 class Part:

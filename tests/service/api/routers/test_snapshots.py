@@ -373,4 +373,4 @@ def test_a_rollback_has_one_aim(client: TestClient, model: str, refused: Callabl
     told = refused(
         client.post(f"{model}/rollback", json={"position": "1", "name": "x"}), 422, "invalid_request", "/name"
     )
-    assert told["errors"] == [{"pointer": "/name", "detail": "must be left out where there is a position"}]
+    assert told["errors"] == [{"pointer": "/name", "detail": "must be left out next to a position"}]

@@ -88,7 +88,7 @@ def test_a_weight_of_1_is_none(client: TestClient, made: Callable[..., str], sta
         (1000.01, "must be <= 1000.0"),
         ("2", "must be a number"),
         (True, "must be a number"),
-        (None, "must be a number, not null: leave it out if it is not known"),
+        (None, "must be a number, not null: omit it if it is unknown"),
         ([1], "must be a number"),
     ],
 )

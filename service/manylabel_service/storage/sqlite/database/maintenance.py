@@ -143,6 +143,6 @@ async def _attempt(work: Coroutine[Any, Any, None]) -> None:
     try:
         await work
     except StorageError as error:
-        log.warning("storage_maintenance_failed", error=str(error), action="nothing is lost; it is tried again later")
+        log.warning("storage_maintenance_failed", error=str(error), action="nothing is lost; it is retried later")
     except Exception:
         log.exception("storage_maintenance_failed")
