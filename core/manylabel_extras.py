@@ -1,6 +1,6 @@
 """The extras of the distribution: which parts of it need which other packages, and what says that one is missing.
 
-A module of its own, because every part has to be able to say this while it cannot itself be imported.
+A separate module, because every part must be able to say this while it cannot itself be imported.
 """
 
 from collections.abc import Mapping

@@ -1,6 +1,6 @@
 """Indices of features to columns: a hash table with linear probing.
 
-`slots` holds columns, -1 where there is none; its length is a power of 2, and at most half of it is taken. The index of
+`slots` holds columns, -1 if missing; its length is a power of 2, and at most half of it is taken. The index of
 a column is `indices[column]`. The search for a key begins at the highest bits of its product with a random odd number
 (Dietzfelbinger et al., 1997), so that colliding keys cannot be chosen without knowing the number.
 

@@ -69,7 +69,7 @@ def _with_files_of_its_own(dispatcher: Any) -> Any:
 
     Numba numbers these files per function, and two processes that compile a function at the same time, each for other
     types, take the same number: a lookup of the one finds the code of the other, in every later process too. With
-    names of their own one of them may be missing from the index, and is compiled again.
+    separate names one of them may be missing from the index, and is compiled again.
 
     Raises AttributeError if numba names these files in another way: they would not be safe.
     """
@@ -92,7 +92,7 @@ def discard_stale(package: Path) -> int:
     """Delete files of compiled functions that are older than a source they may call; return their number.
 
     Numba compiles a function again when its own file has changed, not when one that it calls from another file has.
-    After an update it would go on computing as before, differently from the rest. A compiled function calls those of
+    After an update it would continue computing as before, differently from the rest. A compiled function calls those of
     its own subpackage, at any depth, and of the package's root, nowhere else. Directories that NUMBA_CACHE_DIR names
     are not looked at.
     """

@@ -51,7 +51,7 @@ class NewerState(DamagedState):
 class LateArray:
     """An array of a state that is not there yet: it is written straight into the bytes of the state.
 
-    So a large array that has to be put together is in memory once.
+    So a large array that must be put together is in memory once.
 
     Parameters
     ----------
@@ -112,7 +112,7 @@ class State(NamedTuple):
         return bytes(self.to_buffer())
 
     def to_buffer(self) -> memoryview:
-        """Return what `to_bytes` does as a buffer of its own, which holds the only copy; raise as it does.
+        """Return what `to_bytes` does as a separate buffer, which holds the only copy; raise as it does.
 
         However large the arrays are, other threads run while they are copied and summed.
         """

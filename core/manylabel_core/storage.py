@@ -47,7 +47,7 @@ def enlarged(array: NDArray[Any], shape: tuple[int, ...], touch: bool = False) -
     """Return the array if it has at least this shape, else a copy in a larger one, filled up with zeros.
 
     Axes that are too short become at least twice as long, so that growing by one again and again costs a
-    constant number of copies for each element. With `touch`, zeros are written to what is asked for: else the system
+    constant number of copies for each element. With `touch`, zeros are written to what is requested: else the system
     gives memory when something else is first written there, page by page, which takes longer than to learn an example.
     """
     if all(have >= need for have, need in zip(array.shape, shape, strict=True)):

@@ -71,7 +71,7 @@ class Vocabulary:
     def nbytes(self) -> int:
         """Return the bytes of memory held, estimated: the hash table, the strings, and one integer object per column.
 
-        The tuple behind `names` counts once it has been asked for. A string that others hold too is counted
+        The tuple behind `names` counts once it has been requested. A string that others hold too is counted
         here in full; what the allocator rounds up is not.
         """
         table = sys.getsizeof(self._columns) + sys.getsizeof(self._names)

@@ -686,11 +686,11 @@ class StorageUnavailable(StorageError):
     """Failure, and what the operator must do."""
     heals: bool
     """Whether the error is transient: the same call succeeds once the cause is gone (the disk has space, the connection
-    is back). Otherwise the operator has to fix the cause and restart the server."""
+    is back). Otherwise the operator must fix the cause and restart the server."""
 
     @property
     def outlook(self) -> str:
-        """Advice by `heals`: the server recovers automatically, or the operator has to restart it."""
+        """Advice by `heals`: the server recovers automatically, or the operator must restart it."""
         return "it recovers once the cause is fixed; retry" if self.heals else "fix the cause and restart the server"
 
     def answer(self) -> str:
@@ -798,7 +798,7 @@ class LogTrimmed(StorageError):
     after: str
     """The requested position."""
     trimmed: str
-    """The last position that was removed: replay has to start from a snapshot at or after it."""
+    """The last position that was removed: replay must start from a snapshot at or after it."""
 
 
 class LogLost(StorageError):

@@ -74,7 +74,7 @@ def read_items(source: str, labelled: bool, labels: str | None = None, table: Ta
 
 
 def read_truths(source: str) -> Iterator[Item]:
-    """Yield the truths of kept predictions of `source`, whose `x` is the id; as `read_items`, which also tells what
+    """Yield the truths of stored predictions of `source`, whose `x` is the id; as `read_items`, which also tells what
     it may raise. A table has none."""
     for place, value in _read_values(source, TRUTH):
         if not isinstance(value, dict) or not {"id", "y"} <= value.keys() <= {"id", "y", "weight", "ref"}:
@@ -83,7 +83,7 @@ def read_truths(source: str) -> Iterator[Item]:
 
 
 def _weight(place: str, value: dict[str, Any]) -> Any:
-    """Return the weight of an item, None if there is none; the server validates it."""
+    """Return the weight of an item, or None; the server validates it."""
     if "weight" in value and value["weight"] is None:
         raise Failure(f"{place}: weight must be a number, not null: omit it if it is unknown")
     return value.get("weight")

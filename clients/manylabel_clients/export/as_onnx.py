@@ -20,7 +20,7 @@ IR_VERSION = 10
 WORD = r"[\p{L}\p{N}_]+(?:\p{M}+[\p{L}\p{N}_]*)*"
 """A word as the tokeniser of records has it, for RE2."""
 NONE = "\x01"
-"""A text that stands behind the others, so that there always is one; its token is left out."""
+"""A text that stands behind the others, so that there always is one; its token is omitted."""
 
 
 def onnx_file(model: Portable) -> bytes:
@@ -149,7 +149,7 @@ def _tokens(graph: _Graph, min_length: int) -> tuple[str, str]:
 
 
 def _placed(graph: _Graph, names: str, values: str, features: dict[str, Any]) -> tuple[str, str, str | None]:
-    """Return the values by column, 0 where there is none, which columns are there, and the values of other features."""
+    """Return the values by column, 0 if missing, which columns are there, and the values of other features."""
     known_names = [str(name) for name in features["names"]]
     columns = graph.node(
         "LabelEncoder", names, domain="ai.onnx.ml",
@@ -180,7 +180,7 @@ def _unit_norm(graph: _Graph, x: str, listed: str, unseen: str | None, scaling: 
 
 
 def _standardised(graph: _Graph, shifted: str, variance: str) -> str:
-    """Return values divided by the root of their variance, 0 where there is none."""
+    """Return values divided by the root of their variance, 0 if missing."""
     varies = graph.op("Greater", variance, 0.0)
     return graph.where(varies, graph.op("Div", shifted, graph.node("Sqrt", graph.where(varies, variance, 1.0))), 0.0)
 

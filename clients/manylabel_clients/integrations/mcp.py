@@ -98,7 +98,7 @@ class Tools:
         id: Annotated[str | None, Field(description="Id of a stored prediction.")] = None,
         model: ModelName = "",
     ) -> Document:
-        """Tell the true labels of a record, or of a kept prediction. They are learnt when this returns."""
+        """Tell the true labels of a record, or of a stored prediction. They are learnt when this returns."""
         async with self._asked(context, model) as asked:
             if id is not None and record is None:
                 told = await asked.label(id, labels)
@@ -143,7 +143,7 @@ class Tools:
         model: ModelName = "",
         limit: Annotated[Count, Field(description="Number of predictions.")] = 5,
     ) -> Document:
-        """List kept predictions that wait for their true labels, those first that would teach the model most."""
+        """List stored predictions that wait for their true labels, those first that would teach the model most."""
         async with self._asked(context, model) as asked:
             page = await asked.predictions(order="uncertainty", limit=limit)
         return {"predictions": [asdict(each) for each in page.predictions]}

@@ -61,7 +61,7 @@ class Encoder:
         return read
 
     def parts(self, read: Sequence[_Example]) -> Iterator[tuple[int, int]]:
-        """Yield the bounds of parts to be learnt one after the other: the first vector of a field is alone in its."""
+        """Yield the bounds of parts to be learnt in turn: the first vector of a field is alone in its."""
         first = 0
         for i, example in enumerate(read):
             if not example.x.vectors.keys() <= self.vectors.keys():

@@ -45,9 +45,9 @@ class FeedInterrupted(Exception):
     Attributes
     ----------
     offset : int
-        The first row not known to be learnt. It may have been, with its batch, if an answer was lost.
+        The first row not known to be learnt. It may have been, with its batch, if a response was lost.
     feed_id : str
-        To go on, call `feed` with the same stream, model and `feed_id`, and `start=offset`.
+        To continue, call `feed` with the same stream, model and `feed_id`, and `start=offset`.
     """
 
     def __init__(self, cause: Exception, offset: int, feed_id: str) -> None:

@@ -100,7 +100,7 @@ class OnlineClassifier(base.MultiLabelClassifier):
     def predict_one(self, x: dict[Hashable, Any], **kwargs: Any) -> dict[Hashable, bool]:
         """Return every label met so far: True where its score is above the threshold, or its own cut (`optimise`).
 
-        Features never learnt are left out. Reading a label not met so far gives False.
+        Features never learnt are omitted. Reading a label not met so far gives False.
         """
         scores = self._learner.score(self._encoder.rows([x]))[0]
         return PredictedLabels(zip(self._encoder.labels, (scores[1:] > scores[0]).tolist(), strict=True))

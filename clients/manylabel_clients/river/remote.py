@@ -38,7 +38,7 @@ class RemoteModel(base.MultiLabelClassifier):
     Parameters
     ----------
     server : str or Client
-        Address of the server, or a client of it (for time-outs, retries and headers of your own). With an
+        Address of the server, or a client of it (for time-outs, retries and your own headers). With an
         address the object can be pickled, and the client it makes is closed with it.
     name : str
         Name of an existing model; `Client.create_model` creates one.

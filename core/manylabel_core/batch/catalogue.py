@@ -1,6 +1,6 @@
 """Catalogue of the trainers by name, with the data they need and their public parameters.
 
-A server checks what it is asked for against this table, and a command its options; neither loads an estimator for that.
+A server checks what it is requested against this table, and a command its options; neither loads an estimator for that.
 A further trainer is one more entry here, its estimator a class of `manylabel_core.batch`.
 """
 
@@ -88,7 +88,7 @@ class Trainer:
     passes : int
         An iteration of its fit goes over the rows about so often; how often there are checkpoints goes by it.
     exact : bool
-        True if its fit loses nothing when it goes on, so that any iteration may be the last before a checkpoint.
+        True if its fit loses nothing when it continues, so that any iteration may be the last before a checkpoint.
     search : mapping of str to tuple
         The values of parameters that are worth a try, for a search that names none.
     rbf_search : mapping of str to tuple

@@ -90,7 +90,7 @@ class LSAMML(ViewModel):
     view_weights : {"labels", "equal"}, default="labels"
         Criterion for the weights of views. "labels" doubles and halves the factors f_v, from 1, as long as a ridge
         regression of the labels on the views side by side (each multiplied by the root of its factor) predicts
-        labelled rows that are left out better; the largest is at most 16 times the smallest, and with fewer than 50
+        labelled rows that are omitted better; the largest is at most 16 times the smallest, and with fewer than 50
         labelled rows that have all views they are equal. "equal" leaves them at 1. The paper weighs views by
         how well they are reproduced, so that a narrow view, which is easy to reproduce, gets nearly all the weight.
     centre : bool, default=True
@@ -98,7 +98,7 @@ class LSAMML(ViewModel):
     refit : bool, default=True
         In the end, fit W and the intercept again to representations that are found from views alone, as they are where
         the model predicts: by ridge regression on `P G^(1/2)`, G = sum_v f_v B_v'B_v, which is free of the choice of
-        coordinates that P and the bases share. Its penalty is the one that predicts labelled rows that are left out
+        coordinates that P and the bases share. Its penalty is the one that predicts labelled rows that are omitted
         best, in closed form (`label_penalty_`). Those of the alternation know the labels, and W trusts them too
         much; False keeps that W.
     threshold : {"f1", "errors", "prevalence", "half"}, default="f1"
@@ -118,7 +118,7 @@ class LSAMML(ViewModel):
     n_landmarks : int, default=200
         Number of landmarks per view with kernel="rbf"; all rows of a view that has fewer.
     warm_start : bool, default=False
-        Keep what the alternation needs to go on (`joint_coef_`), and go on from there when `fit` is called again
+        Keep what the alternation needs to continue (`joint_coef_`), and continue from there when `fit` is called again
         with views, labels and n_components of the same shape. On the same data with the same parameters, a fit that
         was stopped ends bit for bit where it would have ended, also after `to_bytes` and `from_bytes`.
     n_threads : int, default=1
@@ -318,7 +318,7 @@ class LSAMML(ViewModel):
         return Model(self._split(self.basis_), left, given), [float(value) for value in self.objective_trace_]
 
     def _landmark_maps(self, views: Mapping[str, Any], present: Mapping[str, Mask]) -> dict[str, LandmarkMap]:
-        """Return a map for each view, if that is asked for."""
+        """Return a map for each view, if that is requested."""
         if self.kernel == "linear":
             return {}
         n, random = int(self.n_landmarks), checks.random(self.random_state)
@@ -357,7 +357,7 @@ class LSAMML(ViewModel):
         self.n_iter_ = reached.total
 
     def _fit_labels(self, run: Alternation, Y: Matrix, rows: NDArray[np.int64]) -> None:
-        """Fit weights of labels, if that is asked for, and thresholds, for what views alone tell of rows."""
+        """Fit weights of labels, if that is requested, and thresholds, for what views alone tell of rows."""
         every = range(len(run.views))
         if self.refit and any(view.present is not None for view in run.views):
             factors = fit_factors(run.views, self._split(self.basis_), self._represent(run.views, every))

@@ -60,7 +60,7 @@ class M3L(BatchLearner):
     scaling : {"none", "auto", "standard", "max_abs"}, default="none"
         %(scaling)s
     warm_start : bool, default=False
-        Keep the dual variables (`alpha_`), and go on from them when `fit` is called again with Y of the same
+        Keep the dual variables (`alpha_`), and continue from them when `fit` is called again with Y of the same
         shape: to resume a stopped fit, after small changes of C or R, or on changed examples.
     %(resources)s
     %(decisions)s

@@ -53,7 +53,7 @@ class MLRL(RelationshipLearner):
     scaling : {"none", "auto", "standard", "max_abs"}, default="none"
         %(scaling)s
     warm_start : bool, default=False
-        Keep the dual variables (`alpha_`), and go on from them and `label_covariance_` when `fit` is called
+        Keep the dual variables (`alpha_`), and continue from them and `label_covariance_` when `fit` is called
         again with Y of the same shape.
     %(resources)s
     %(decisions)s

@@ -39,8 +39,8 @@ class PrBR(PrivilegedLearner):
     scaling : {"none", "auto", "standard", "max_abs"}, default="none"
         %(scaling)s
     warm_start : bool, default=False
-        Keep the dual variables, and go on from there when `fit` is called again with as many examples, label sets and
-        labels. On the same data and parameters, a fit that was stopped ends bit for bit where it would have ended.
+        Store the dual variables, and continue from them when `fit` is called again with as many examples, label sets
+        and labels. On the same data and parameters, a fit that was stopped ends bit for bit where it would have ended.
     n_threads : int, default=1
         Over labels.
     random_state : int, RandomState or None, default=0
@@ -53,7 +53,7 @@ class PrBR(PrivilegedLearner):
     intercept_ : ndarray of shape (n_labels,), float64
     %(decided)s
     correcting_coef_ : ndarray of shape (n_labels, n_labels + 1), float64
-        w~ of each label, the constant's last; 0 for labels that are no privileged features.
+        w~ of each label, the constant's last; 0 for labels that are not privileged features.
     primal_objective_, dual_objective_ : float
     duality_gap_ : float
         (primal - dual) / primal.

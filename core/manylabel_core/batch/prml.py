@@ -72,10 +72,10 @@ class PrML(PrivilegedLearner):
     scaling : {"none", "auto", "standard", "max_abs"}, default="none"
         %(scaling)s
     warm_start : bool, default=False
-        Keep the dual variables, and go on from there when `fit` is called again with as many examples, label sets,
+        Keep the dual variables, and continue from there when `fit` is called again with as many examples, label sets,
         labels and features. On the same data and parameters, a fit that was stopped ends bit for bit where it would
         have ended, also after `to_bytes` and `from_bytes`; one that had ended stays as it is, and with more `rounds`
-        goes on with these.
+        continues with these.
     n_threads : int, default=1
         Over labels. The time of a pass grows with the number of labels, and with how many of them an example has.
     random_state : int, RandomState or None, default=0
@@ -93,7 +93,7 @@ class PrML(PrivilegedLearner):
         W. The product of both is `coef_`, but for a fit that was stopped before its first round: that is `PrBR`'s
         model, and this its best approximation of the rank.
     correcting_coef_ : ndarray of shape (n_labels, n_labels + 1), float64
-        w~ of each label, the constant's last; 0 for labels that are no privileged features.
+        w~ of each label, the constant's last; 0 for labels that are not privileged features.
     objective_ : float
         Value in the current round; before the first one, that of `PrBR`.
     objective_trace_ : ndarray of shape (2 * rounds,)

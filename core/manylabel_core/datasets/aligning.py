@@ -15,7 +15,7 @@ from manylabel_core.datasets.dataset import Dataset
 def aligned(dataset: Dataset, like: Dataset, *, for_labels: bool = True) -> Dataset:
     """Return the rows of a dataset with the labels and features of another, in its order.
 
-    Named columns are matched by name, numbered ones by number. Columns that only `dataset` has are left out: a model of
+    Named columns are matched by name, numbered ones by number. Columns that only `dataset` has are omitted: a model of
     `like` cannot know them. Features that only `like` has are missing, labels are 0, and rows
     lack a view that only `like` has.
 

@@ -56,7 +56,7 @@ class LabelStructure:
     groups : disjoint, each with at least two labels, all children of one label or all without a parent.
     parents : the parent of each child, without cycles.
     column_of : the column of each label that they name.
-    hidden : labels left out. The children of a hidden label become those of its parent, and a group of them that
+    hidden : labels omitted. The children of a hidden label become those of its parent, and a group of them that
         chooses one chooses at most one: whether their parent is true is not known.
 
     Raises

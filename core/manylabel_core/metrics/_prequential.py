@@ -50,7 +50,7 @@ N_BINS = 20
 DEPTHS = (1, 5, 10, 100)
 """The values of k in P@k, F1@k and NDCG@k."""
 PLACES = 10
-"""Places in the ranking that have a bit of their own; all depths but the last are within them."""
+"""Places in the ranking that have a separate bit; all depths but the last are within them."""
 _PLACES_MASK = (1 << PLACES) - 1
 _AT_1, _AT_5, _AT_10, _AT_100 = DEPTHS
 
@@ -527,7 +527,7 @@ def ratio(part, whole):  # type: ignore[no-untyped-def]
 def recent(totals, ring, basic):  # type: ignore[no-untyped-def]
     """Return the counters and sums of the window, summed again from the oldest example, as from the start.
 
-    Those of the best labels are left out if `basic`.
+    Those of the best labels are omitted if `basic`.
     """
     window_totals = np.zeros(N_TOTALS, dtype=np.int64)
     window_sums = np.zeros(N_SUMS, dtype=np.float64)

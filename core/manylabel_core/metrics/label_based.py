@@ -49,7 +49,7 @@ def macro_f1(Y: Any, P: Any, sample_weight: ArrayLike | None = None) -> float:
 def macro_auc(Y: Any, scores: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
     """Return the mean over the labels of the area under the ROC curve; a tie counts one half.
 
-    Only labels with both classes have a curve, so the mean is over those; 0.0 when there is none.
+    Only labels with both classes have a curve, so the mean is over those; 0.0 if missing.
     scikit-learn: `roc_auc_score(average="macro")`, equal if every label has both classes; else it gives NaN.
 
     Examples

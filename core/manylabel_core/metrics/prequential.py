@@ -49,7 +49,7 @@ class PartialTruth(NamedTuple):
         Columns of the labels, in the order in which they were told.
     truth : ndarray of shape (n_told,), bool
     margins : ndarray of shape (2, n_told), float64
-        Score minus threshold of each, as predicted and of the baseline; NaN where there was none.
+        Score minus threshold of each, as predicted and of the baseline; NaN if missing.
     weight : int
         Weight of the example in units of 2^-16, from its first part.
     """

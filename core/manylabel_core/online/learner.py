@@ -314,7 +314,7 @@ class OnlineLearner(Estimator, metaclass=ABCMeta):
         self._in_use().set_titles(titles)
 
     def link(self, features: ArrayLike, words: ArrayLike) -> None:
-        """Say which words features are; words that are in no title are left out.
+        """Say which words features are; words that are in no title are omitted.
 
         Bits depend on what is linked, and not on when, as long as it is before a feature's first example.
 
@@ -454,7 +454,7 @@ class OnlineLearner(Estimator, metaclass=ABCMeta):
         """Allocate the memory for this number of features and labels, changing nothing else.
 
         `grow` does it where it was not done; on its own it may run in a thread beside `score`, not beside `learn`. With
-        `touch`, the system has to give large memory now, and not when it is first written to.
+        `touch`, the system must give large memory now, and not when it is first written to.
         """
         self._in_use().reserve(n_features, n_labels, touch)
 

@@ -86,7 +86,7 @@ class ThresholdingLearner(MarginLearner):
     step: str | None
 
     _deltas: ClassVar[Mapping[str, float]] = MappingProxyType({})
-    """By the kind of step the delta that suits it, where every weight has a metric of its own."""
+    """By the kind of step the delta that suits it, where every weight has a separate metric."""
 
     _fixed = ("step", *MarginLearner._fixed)
 

@@ -210,7 +210,7 @@ class Pipeline:
         return alarms
 
     def _react(self, column: int) -> None:
-        """Do what was asked for at an alarm of this column's detector; column 0 is that of all labels together."""
+        """Do what was requested at an alarm of this column's detector; column 0 is that of all labels together."""
         if self._on_drift == "raise":
             self.model.reset_step_sizes(column - 1 if column > 0 else None)
         elif column > 0:
@@ -435,7 +435,7 @@ def _with_blocks(
 
 
 def _words(name: str, words: ArrayLike, least: int) -> NDArray[np.int64]:
-    """Return words as an array, or raise ValueError if they are none."""
+    """Return words as an array, or raise ValueError if invalid."""
     found = np.asarray(words)
     if found.ndim != 1 or (found.size and (found.dtype.kind not in "iu" or found.min() < least)):
         raise ValueError(f"{name} must be whole numbers from {least} to 2^63 - 1")

@@ -57,7 +57,7 @@ class RecordEncoder:
       its case and its spaces.
     - A string in a field that is text (see `TextSettings`) is its tokens, `title=word`, with 1 + log of how often each
       occurs; a list of strings is texts that are counted together.
-    - A list of 1 to 8,192 numbers is a vector, a block of features of its own. It may also come as base64 of
+    - A list of 1 to 8,192 numbers is a vector, a separate block of features. It may also come as base64 of
       little-endian float32 or float16 numbers, ``{"f32": "AACAPwAAAEA="}`` or ``{"f16": "ADwAQA=="}``.
     - An object in the record has its fields named with a dot, `author.country=FR`.
     - A bare string is a text; it stands for the record ``{"text": string}``.

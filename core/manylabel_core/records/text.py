@@ -36,9 +36,9 @@ class TextSettings:
         From how many to how many characters in a row inside a word make a token, beside the word: of length 3, "words"
         has ``wor*``, ``*ord*`` and ``*rds``. 2 to 10; an int n stands for (n, n).
     stop_words : list of str, default=()
-        Words that are left out, before words in a row are taken; each is read as a text would be.
+        Words that are omitted, before words in a row are taken; each is read as a text would be.
     min_length : int, default=2
-        Shorter words are left out.
+        Shorter words are omitted.
     tokeniser : int, default=1
         The version of the tokeniser, which says what a word is.
 

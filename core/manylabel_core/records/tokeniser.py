@@ -2,7 +2,7 @@
 
 A text is brought to Unicode's form NFKC, which writes one word one way (composed accents, full-width letters,
 ligatures), and to lower case. `str.lower` and not `str.casefold`: words stay as their language writes them ("straße" is
-not "strasse"), and can be read in what a model says of them. A word begins with a letter, a digit or "_" and goes on
+not "strasse"), and can be read in what a model says of them. A word begins with a letter, a digit or "_" and continues
 with these and with combining marks, without which words of Hindi or Thai would fall apart at every vowel sign. All else
 separates: spaces, punctuation, apostrophes, symbols, emoji, NUL, joiners of no width.
 

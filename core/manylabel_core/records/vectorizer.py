@@ -22,7 +22,7 @@ class RecordVectorizer(TransformerMixin, BaseEstimator):
     """Transformer of records into rows of a sparse matrix, with a column per feature seen in `fit`.
 
     Features are those of `RecordEncoder`. Columns come in the order in which features first appear; what `transform`
-    meets for the first time is left out. A trainer that is fitted on the matrix is so the one of a job for a dataset
+    meets for the first time is omitted. A trainer that is fitted on the matrix is so the one of a job for a dataset
     of these records, to the last bit.
 
     Parameters

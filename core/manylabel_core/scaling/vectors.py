@@ -1,4 +1,4 @@
-"""Scaling of vectors: every field of vectors is a block of its own."""
+"""Scaling of vectors: every field of vectors is a separate block."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ class VectorScaling:
         return words, VectorRows(self._starts, present, vectors)
 
     def scale(self, vectors: VectorRows, store: bool) -> VectorRows:
-        """Return vectors scaled, in place; with `store`, they become part of the statistics one after the other."""
+        """Return vectors scaled, in place; with `store`, they become part of the statistics in turn."""
         standardise_vectors(self._counts, self._moments, self._starts, store, vectors.present, vectors.values)
         return vectors
 

@@ -13,7 +13,7 @@ from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
 
 _turn = threading.Lock()
 _numbers: dict[object, int] = {}
-"""Numbers that fits under way ask for, in the order in which they began."""
+"""Numbers that fits in progress ask for, in the order in which they began."""
 _settings: list[Any] = []
 """The setting before the first of them, which can be restored; empty without fits."""
 

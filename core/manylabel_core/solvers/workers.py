@@ -22,7 +22,7 @@ class Workers:
     Parameters
     ----------
     pool : ThreadPoolExecutor or None
-        None runs one after the other.
+        None runs in turn.
     n : int
         Number of threads.
     """

@@ -17,7 +17,7 @@ class FailedAttempts:
 
     Parameters
     ----------
-    at_once : that one address may make before it has to wait.
+    at_once : that one address may make before it must wait.
     """
 
     def __init__(self, at_once: int = AT_ONCE) -> None:

@@ -27,7 +27,7 @@ class RateLimits(Documented):
     examples_per_second: Rate | None = None
     """Examples that are predicted or learnt, on average; as many at once as in one second."""
     max_concurrent_requests: Annotated[int, Field(strict=True, ge=1, le=10**6)] | None = None
-    """Requests under way at once."""
+    """Requests in progress at once."""
 
 
 NO_RATES = RateLimits()
@@ -61,7 +61,7 @@ class Key(BaseModel):
         return math.inf if self.expires_unix_ms is None else self.expires_unix_ms
 
     def excess(self, own: "Key", before: "Key | None" = None) -> tuple[str, str] | None:
-        """Return a field in which this key exceeds another one, and the allowed value; None if there is none.
+        """Return a field in which this key exceeds another one, and the allowed value; None if missing.
 
         Parameters
         ----------

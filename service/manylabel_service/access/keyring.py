@@ -85,7 +85,7 @@ class Keyring:
     """Authentication of requests by the keys of a store.
 
     They are known after `start`, and followed from then on: what another process does to them counts here within a
-    second. While the store is away, those that are known go on to count.
+    second. While the store is away, those that are known continue to count.
 
     Parameters
     ----------

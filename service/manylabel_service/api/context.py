@@ -25,7 +25,7 @@ from manylabel_service.webhooks.deliverer import Deliverer
 class Context:
     """Components of one application.
 
-    `draining` is set when the server begins to stop: answers that would go on for ever end then. `uploading` is held
+    `draining` is set when the server begins to stop: answers that would continue forever end then. `uploading` is held
     by the one upload whose model is being read, and has it in memory. `examining` is held by those that have a
     whole version in memory to show it, `downloads` by those that have a file to send. `connections` are those to Label
     Studio; `keyring` has the keys, `webhooks` the

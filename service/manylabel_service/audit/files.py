@@ -44,7 +44,7 @@ def read_cursor(text: str) -> Cursor:
 class Page(NamedTuple):
     """Page of lines with the cursors of the adjacent pages.
 
-    `before` leads to older lines, None if there are none; `after` to lines written after all that were read.
+    `before` leads to older lines, or None; `after` to lines written after all that were read.
     """
 
     lines: list[dict[str, Any]]

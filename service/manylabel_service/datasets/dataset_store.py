@@ -66,7 +66,7 @@ class DatasetStore:
 
     Attributes
     ----------
-    uploads : those under way, which take room on the disk; snapshots that are uploaded are among them.
+    uploads : those in progress, which take room on the disk; snapshots that are uploaded are among them.
     """
 
     def __init__(self, store: Store, settings: Settings) -> None:

@@ -50,8 +50,8 @@ class StreamCounts(NamedTuple):
     rows : in the dataset; fewer than asked for if the log no longer has, or never had, that number.
     learnt : examples that the model has learnt, and not forgotten by a rollback.
     available : rows that there would be if the log still had all of these.
-    partial : examples left out, among the latest, because some of their labels are not known.
-    rolled_back : examples left out because the model has forgotten them by a rollback since.
+    partial : examples omitted, among the latest, because some of their labels are not known.
+    rolled_back : examples omitted because the model has forgotten them by a rollback since.
     position : of the last log entry that was looked at.
     all_of_log : whether the log has all that was ever in it: the model was made with what older examples had taught.
     """

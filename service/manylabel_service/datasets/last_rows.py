@@ -68,7 +68,7 @@ class LastRows:
     ) -> None:
         """Add a row: its features, its relevant labels (None if some are unknown), and its weight. Raises BadDataset.
 
-        `n_known` labels are known of it, the first ones: where there are more in the end, it is left out after all.
+        `n_known` labels are known of it, the first ones: where there are more in the end, it is omitted after all.
         """
         if relevant is None:
             self._skipped += 1

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from manylabel_service.errors import NotReady
 
 MAX_UPLOADS = 32
-"""Uploads under way; each has some files open."""
+"""Uploads in progress; each has some files open."""
 PORTION_BYTES = 2**18
 """Bytes after which an upload counts as having made progress."""
 STILL_SECONDS = 2.0
@@ -15,7 +15,7 @@ STILL_SECONDS = 2.0
 
 
 class Upload:
-    """An upload under way.
+    """An upload in progress.
 
     Attributes
     ----------

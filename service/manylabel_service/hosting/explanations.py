@@ -45,7 +45,7 @@ class Explainer:
     Parameters
     ----------
     k : how many features are listed for a label, and how many against it, at most.
-    most_parts : contributions in the answer.
+    most_parts : contributions in the response.
     """
 
     def __init__(self, k: int, most_parts: int) -> None:

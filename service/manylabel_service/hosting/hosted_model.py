@@ -109,7 +109,7 @@ class HostedModel(ABC):
 
     @property
     def leads(self) -> bool:
-        """True if it has a log of its own."""
+        """True if it has a separate log."""
         return self.log_record == self.record
 
     @property
@@ -169,7 +169,7 @@ class HostedModel(ABC):
 
     @abstractmethod
     def measures(self) -> dict[str, Any] | None:
-        """Return the prequential metrics; None if there are none now; raise as `status`."""
+        """Return the prequential metrics; None if missing now; raise as `status`."""
 
     @abstractmethod
     async def predict(
@@ -245,7 +245,7 @@ class HostedModel(ABC):
 
     @property
     def incompatible(self) -> str | None:
-        """The code of the error for which another release has to serve it; None if this one can."""
+        """The code of the error for which another release must serve it; None if this one can."""
         return self._incompatible
 
     @property
@@ -267,7 +267,7 @@ class HostedModel(ABC):
         self.end(ModelLifecycle.FAILED, refusal)
 
     def withhold(self, error: IncompatibleRelease) -> None:
-        """Answer every request with such an error from now on: another release has to serve the model."""
+        """Answer every request with such an error from now on: another release must serve the model."""
         log.error("model_withheld", model=self.name, position=self.position, code=error.code, error=str(error))
         self._incompatible = error.code
         self.fail(lambda: type(error)(error.detail))

@@ -44,8 +44,8 @@ class Selection:
     ----------
     most : number of labels that `scores` names at most, the best ones.
     always_ranked : whether the best label is always named first; otherwise labels keep their order if all are named.
-    only, unwanted : labels to select from, None for all; labels to leave out.
-    learning : what tells which of the labels named are still being learnt; None if the answer does not tell.
+    only, unwanted : labels to select from, None for all; labels to omit.
+    learning : what tells which of the labels named are still being learnt; None if the response does not tell.
     """
 
     most: int

@@ -1,4 +1,4 @@
-"""Forgetting of examples: rewrites a model beside the one that serves, and puts it in its place.
+"""Forgetting of examples: rewrites a model beside the one that serves, and puts it instead.
 
 The steps: the receipt is stored, which names the owner; the successor of the model is staged, and named in the receipt;
 its history is written, up to about the end of the log; the log is sealed; the rest is folded, and the old state
@@ -279,7 +279,7 @@ class Forgetter:
                         log.exception("forget_recovery_failed", model=name)
 
     async def stop(self) -> None:
-        """Give up what is under way here."""
+        """Give up what is in progress here."""
         tasks = list(self._tasks.values())
         for task in tasks:
             task.cancel()
@@ -289,7 +289,7 @@ class Forgetter:
         return forgetting.owner in {member.id for member in self._membership.members}
 
     async def _recovered(self, name: str, reason: str) -> None:
-        """End what is under way as soon as the store can be reached."""
+        """End what is in progress as soon as the store can be reached."""
         pause = 0.1
         while True:
             try:
@@ -301,7 +301,7 @@ class Forgetter:
                 return
 
     async def recover(self, name: str, reason: str = "the server that worked on it has ended") -> None:
-        """End what is under way: if the successor has the name, what is left to do; else it has failed.
+        """End what is in progress: if the successor has the name, what is left to do; else it has failed.
 
         Raises
         ------

@@ -171,7 +171,7 @@ class Registry:
             membership.ask_no_more(record)
 
     async def stop(self) -> None:
-        """Finish pending requests, then take last snapshots one after the other, each as large as its model."""
+        """Finish pending requests, then take last snapshots in turn, each as large as its model."""
         self.ready = False
         for replica in self.resident():
             replica.stop_changes()

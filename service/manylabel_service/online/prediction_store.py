@@ -56,7 +56,7 @@ SEALED_POLL_SECONDS = 0.05
 """Seconds for which a log that is being replaced is waited for, and between two looks."""
 
 PAGE = 500
-"""Kept predictions that are read at a time, where many are looked through."""
+"""Stored predictions that are read at a time, where many are looked through."""
 
 NO_FEATURES = Features(None, np.zeros(0, dtype=np.int32), np.zeros(0, dtype=np.float32))
 
@@ -132,7 +132,7 @@ class PredictionStore:
     async def newest(
         self, wanted: Callable[[str], bool], most: int, since_ms: int = -1, until_ms: int = MAX_MS
     ) -> AsyncIterator[list[tuple[str, StoredPrediction]]]:
-        """Yield the kept predictions whose ids are wanted, `most` at most, the newest first, some at a time. Raises
+        """Yield the stored predictions whose ids are wanted, `most` at most, the newest first, some at a time. Raises
         StorageUnavailable or ModelGone.
 
         Those alone that were made after `since_ms` and not after `until_ms`, in milliseconds of Unix time.
@@ -191,7 +191,7 @@ def _in_columns(
 
 
 def encode_kept(kept: StoredPrediction) -> bytes:
-    """Return a kept prediction as bytes."""
+    """Return a stored prediction as bytes."""
     x, scores, answered, record, decision = kept
     indices = None if x.indices is None else x.indices.astype("<i4", copy=False).tobytes()
     values = x.values.astype("<f4", copy=False).tobytes()

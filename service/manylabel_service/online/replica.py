@@ -95,7 +95,7 @@ from manylabel_service.storage import (
 T = TypeVar("T")
 
 ALIKE_AMONG = 20
-"""Times as many candidates as are wanted are looked at for what is alike."""
+"""Times as many candidates as are wanted are examined for what is alike."""
 
 
 class Replica(HostedModel):
@@ -111,7 +111,7 @@ class Replica(HostedModel):
 
     Attributes
     ----------
-    follow : the log of another model that it learns from; None: it has a log of its own.
+    follow : the log of another model that it learns from; None: it has a separate log.
     """
 
     _answered = (DurabilityUnavailable, LogTrimmed, LogLost)
@@ -370,7 +370,7 @@ class Replica(HostedModel):
         Parameters
         ----------
         xs : examples.
-        at_least : a position that the answer must not be older than; waited for, within limits.
+        at_least : a position that the response must not be older than; waited for, within limits.
         probabilities : whether to answer them too.
         explainer : says why the labels were predicted.
 
@@ -442,7 +442,7 @@ class Replica(HostedModel):
         if version is not None:
             await self._prediction_store.put_answers(ids, predictions, version)
             return
-        # Predictions that leave out hidden labels are kept with the columns of the labels they have.
+        # Predictions that omit hidden labels are kept with the columns of the labels they have.
         columns_of = self.model.labels.lookup if self.model.hidden else None
         await self._prediction_store.put(ids, xs, predictions, columns_of, records)
 
@@ -567,12 +567,12 @@ class Replica(HostedModel):
         key : of the request; a retry is answered as the first was.
         want_predictions : whether to answer what was predicted for each example just before it was learnt.
         want_probabilities : whether to answer, with them, the probabilities just before.
-        prediction_ids : of the kept predictions that the examples are the truth of; none is told a label twice.
+        prediction_ids : of the stored predictions that the examples are the truth of; none is told a label twice.
         served : the scores that were answered then, of each, as `StoredPrediction` has them.
         answered : by which version of a trained model, of each.
         decisions : that were served then, of each, where precision was promised.
         stream : where the examples stand in a stream; lines learnt before are skipped.
-        refuse_each : whether examples are refused one by one, and the others learnt; the answer has the errors then.
+        refuse_each : whether examples are refused one by one, and the others learnt; the response has the errors then.
         deadline : time.monotonic() at which the update is refused if those before it are not done; without one it
             waits for as long as it takes.
 

@@ -1,7 +1,7 @@
 """Response cycle that writes headers and body at once if they arrive at once.
 
 uvicorn's cycle searches every name and every value for characters that are not allowed in a head, and writes head and
-body by themselves. Most headers are the same in every answer: those are checked once, for all answers.
+body by themselves. Most headers are the same in every response: those are checked once, for all responses.
 """
 
 from typing import Any

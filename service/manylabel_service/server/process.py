@@ -147,7 +147,7 @@ class _Server(uvicorn.Server):
     app : the same application; its state has the functions `drain` and `is_ready`.
     place : as of `run`.
     limits : of the connections.
-    certificate : shown to clients, which then have to speak TLS; None if they are not to.
+    certificate : shown to clients, which then must speak TLS; None if they are not to.
     """
 
     def __init__(

@@ -2,7 +2,7 @@
 
 uvicorn's protocol parses and answers. It accepts heads, trailers and pipelined requests of any size, and waits for a
 head or a body without a timeout. This protocol limits the bytes and the time of a head, the time of a body, the number
-of pipelined requests, and the time for which an answer may stay unread. A client that exceeds a limit gets a problem
+of pipelined requests, and the time for which a response may stay unread. A client that exceeds a limit gets a problem
 document, and the connection ends.
 """
 

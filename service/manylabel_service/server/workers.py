@@ -154,7 +154,7 @@ class Supervisor:
 
 
 class _Worker:
-    """The parent's view of a worker number, over all processes that have it one after the other."""
+    """The parent's view of a worker number, over all processes that have it in turn."""
 
     def __init__(self, number: int, settings: Settings, directory: Path) -> None:
         self.number = number

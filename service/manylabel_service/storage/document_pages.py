@@ -50,7 +50,7 @@ def intact(kind: str, document: Document | None) -> Document | None:
 
 
 async def collect(page: Callable[[int], Awaitable[Page]], after: int) -> list[Document]:
-    """Collect the documents that changed after a revision from pages that are read one after the other.
+    """Collect the documents that changed after a revision from pages that are read in turn.
 
     One that changes meanwhile has moved to the end of the list, where it is met again; its last state counts.
     """

@@ -181,7 +181,7 @@ class Models(Protocol):
         ...
 
     async def find(self, name: str) -> ModelMeta | None:
-        """Return the current model of this name; None if there is none."""
+        """Return the current model of this name; None if missing."""
         ...
 
     async def all(self) -> list[ModelMeta]:
@@ -192,7 +192,7 @@ class Models(Protocol):
         """Remove the model with its log and its snapshots.
 
         When this returns, the name is free and every call with this record raises `ModelGone`, one
-        that is under way either ends as if it came before or raises too. The space may be given
+        that is in progress either ends as if it came before or raises too. The space may be given
         back later, bit by bit.
         """
         ...
@@ -223,7 +223,7 @@ class Logs(Protocol):
 
     Attributes
     ----------
-    durabilities : what an append can be asked for; known once the store is open.
+    durabilities : what an append can be requested; known once the store is open.
     """
 
     durabilities: frozenset[Durability]
@@ -235,7 +235,7 @@ class Logs(Protocol):
 
         Returns every entry after the position `after`, in log order: first those that others added
         since, last the new ones, one per payload in the order given and with nothing between them.
-        The caller who applies the answer in order, and passes the last position of it as the next
+        The caller who applies the response in order, and passes the last position of it as the next
         `after`, has seen the whole log.
 
         Parameters
@@ -252,7 +252,7 @@ class Logs(Protocol):
             If entries after `after` have been trimmed; nothing was added.
         LogLost
             If the entry at `after` is not in the log and was not trimmed either: the store lost it.
-            Nothing was added; the caller's state holds what the log does not, and has to be restored.
+            Nothing was added; the caller's state holds what the log does not, and must be restored.
         DurabilityUnavailable
             If it is not among `durabilities`; nothing was added.
         ValueError
@@ -263,12 +263,12 @@ class Logs(Protocol):
     async def read(self, record: ModelMeta, after: str, limit: int) -> list[Entry]:
         """Return the next entries after a position, in log order.
 
-        At least one and at most `limit` of them, empty only at the end of the log. An answer
+        At least one and at most `limit` of them, empty only at the end of the log. A response
         shorter than `limit` is not the end: a store may stop earlier to keep answers with large
         entries small.
 
         Raises `ModelGone`, `ModelDamaged`, `LogTrimmed` if entries after `after` have been trimmed, `LogLost` as
-        `append`, and ValueError for a limit below 1 or a string that is no position.
+        `append`, and ValueError for a limit below 1 or a string that is not a position.
         """
         ...
 
@@ -284,14 +284,14 @@ class Logs(Protocol):
     async def entries_after(self, positions: Mapping[ModelMeta, str], most: int) -> dict[ModelMeta, int]:
         """Return how many entries each of these logs has after a position, about `most` where there are more.
 
-        Models that are gone or damaged are left out.
+        Models that are gone or damaged are omitted.
         """
         ...
 
     async def trim(self, record: ModelMeta, through: str) -> None:
         """Remove the entries at or before a position; one beyond the end counts as the end.
 
-        From the first moment on, reading from before `through` raises `LogTrimmed`. Positions go on
+        From the first moment on, reading from before `through` raises `LogTrimmed`. Positions continue
         from where they were. The caller keeps a snapshot at or after `through`. Raises `ModelGone`.
         """
         ...
@@ -432,7 +432,7 @@ class Documents(Protocol):
         ...
 
     async def get(self, kind: str, name: str) -> Document | None:
-        """Return the current document; None if there is none. Raises `DocumentDamaged`."""
+        """Return the current document; None if missing. Raises `DocumentDamaged`."""
         ...
 
     async def all(self, kind: str, after: int = 0) -> list[Document]:

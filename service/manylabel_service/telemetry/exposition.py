@@ -14,7 +14,7 @@ from prometheus_client.utils import floatToGoString
 
 SLICE_SECONDS = 1e-3
 SLICE_LINES = 64
-"""Lines that are written before the clock is looked at."""
+"""Lines that are written before the clock is examined."""
 
 
 _MODEL = re.compile(rb'^[^#].*[{,]model="([^"]*)"')
@@ -28,7 +28,7 @@ async def write(families: Iterable[Metric], labels: Mapping[str, str]) -> bytes:
 
     Parameters
     ----------
-    families : made while they are asked for.
+    families : made while they are requested.
     labels : of every series, beside its own.
     """
     parts: list[str] = []

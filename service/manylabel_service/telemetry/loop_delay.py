@@ -11,7 +11,7 @@ SLEEP_SECONDS = 0.02
 
 
 async def measure(telemetry: Telemetry) -> NoReturn:
-    """Sleep again and again, and count how late each waking is; for a task of its own."""
+    """Sleep again and again, and count how late each waking is; for a separate task."""
     while True:
         due = time.perf_counter() + SLEEP_SECONDS
         await asyncio.sleep(SLEEP_SECONDS)

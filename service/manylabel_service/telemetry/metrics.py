@@ -97,7 +97,7 @@ class Telemetry:
         self._by_model: dict[str, tuple[Counter, Counter]] = {}
 
     def requested(self, handler: str, method: str, status: int, seconds: float) -> None:
-        """Count an answer. `handler` is the route's template, never a path."""
+        """Count a response. `handler` is the route's template, never a path."""
         children = self._by_request.get((handler, method, status))
         if children is None:
             children = (
@@ -110,7 +110,7 @@ class Telemetry:
         duration.observe(seconds)
 
     def answered_problem(self, code: str) -> None:
-        """Count an answer that is a problem document."""
+        """Count a response that is a problem document."""
         self._problems.labels(code).inc()
 
     def lost_audit(self, n_calls: int) -> None:
@@ -137,7 +137,7 @@ class Telemetry:
             self._alarms.labels(model, "all" if label is None else "label").inc()
 
     def labelled(self, delay_seconds: float) -> None:
-        """Count a kept prediction that got its labels."""
+        """Count a stored prediction that got its labels."""
         self._label_delay_seconds.observe(delay_seconds)
 
     def rejected(self, model: str, reason: str) -> None:

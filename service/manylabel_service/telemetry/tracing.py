@@ -1,6 +1,6 @@
 """Traces of requests, by OpenTelemetry: nothing of it is imported or done unless `start` was called.
 
-A request has a span of its own. An update has three below it: `queue` until its turn, `append` until it is in the log
+A request has a separate span. An update has three below it: `queue` until its turn, `append` until it is in the log
 with those that share the append, and `fold` until the model has learnt it. Spans have names of routes and models, and
 positions; nothing of what was sent.
 """
@@ -81,12 +81,12 @@ def enabled() -> bool:
 
 
 class RequestSpan:
-    """The span of a request, from when its head was read to the end of its answer.
+    """The span of a request, from when its head was read to the end of its response.
 
     Parameters
     ----------
     method : of the request.
-    carrier : its headers `traceparent` and `tracestate`, if it has them: the span goes on with the trace they name.
+    carrier : its headers `traceparent` and `tracestate`, if it has them: the span continues with the trace they name.
     """
 
     def __init__(self, method: str, carrier: Mapping[str, str]) -> None:
@@ -104,8 +104,8 @@ class RequestSpan:
         Parameters
         ----------
         route : the template of the address; None where nothing is.
-        status, code : of the answer; the code of its error, if it has one.
-        attributes : further ones; those that are None are left out.
+        status, code : of the response; the code of its error, if it has one.
+        attributes : further ones; those that are None are omitted.
         """
         from opentelemetry.trace import StatusCode
 

@@ -2,7 +2,7 @@
 
 A scrape reaches one worker and must not hide the others. Each worker writes its series, labelled with its number, to
 any process that connects to its socket in the server's private directory; the scraped worker joins all. Counters
-stay in each process: nothing on the way of a request is shared, and a restarted worker is a counter reset of its own
+stay in each process: nothing on the way of a request is shared, and a restarted worker is a separate counter reset
 series, as Prometheus expects.
 """
 

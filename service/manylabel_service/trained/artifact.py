@@ -38,7 +38,7 @@ class ModelArtifact:
     features : by view (``"x"`` where there is only one), in the order that the estimator has them: names in the
         order of the columns, or the number of columns that have no names.
     label_scores : on the rows held out, by label: ``{"f1": ..., "precision": ..., "recall": ..., "support": ...}``;
-        None if there were none.
+        None if missing.
     convergence : of the fit.
     text : how the texts of records were read in what it learnt from; None where there were only numbers.
     label_details : title, description and URI of labels, by label and field; those that are known.

@@ -31,7 +31,7 @@ class Detail:
     Attributes
     ----------
     version : which one.
-    label_scores : on rows held out, by label; None if there were none.
+    label_scores : on rows held out, by label; None if missing.
     label_decisions : by label, the ``threshold`` of its scores, and the ``calibration`` of its probability, a slope and
         an intercept, or None.
     label_correlation : of learners that learn it, else None.

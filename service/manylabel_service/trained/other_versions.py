@@ -47,7 +47,7 @@ class OtherVersions:
         return self._loaded.get(id)
 
     async def load(self, version: Version) -> Predictor:
-        """Return a version, which is loaded if it is not in memory; one after the other. Raises VersionDamaged,
+        """Return a version, which is loaded if it is not in memory; in turn. Raises VersionDamaged,
         StorageUnavailable or ModelGone."""
         async with self._loading:
             found = self.find(version.id)

@@ -8,7 +8,7 @@ MEASURE = "micro_f1"
 """The measure by which versions are compared."""
 
 Promote = Literal["if_better", "always", "never"]
-"""When a new version is served: unless there is a reason against it, in any case, or only if it is promoted by hand."""
+"""When a new version is served: unless there is a reason against it, always, or only when promoted manually."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +21,7 @@ class VersionMeta:
     trainer : name of the trainer, as ``"m3l"``.
     params : of the trainer, as it was run.
     rows : examples learnt from.
-    measures : on the rows held out; None if there were none.
+    measures : on the rows held out; None if missing.
     created_unix_ms : when it was trained.
     converged : whether the fit came to its end before it had used up its iterations.
     gap : relative distance from the optimum at the end of the fit, at most; None where that is not known.

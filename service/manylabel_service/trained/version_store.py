@@ -170,7 +170,7 @@ class VersionCatalogue(BaseModel):
 
 
 class VersionStore:
-    """Versions of one model; calls run one after the other.
+    """Versions of one model; calls run in turn.
 
     Parameters
     ----------

@@ -67,7 +67,7 @@ class Files:
         return cls({path: (folder / path).read_bytes() for path in sorted(_paths(folder))})
 
     def get(self, path: str) -> UiFile | None:
-        """Return the file at a path; None if there is none."""
+        """Return the file at a path; None if missing."""
         return self._files.get(path)
 
     def __iter__(self) -> Iterator[str]:

@@ -275,7 +275,7 @@ class Deliverer:
         self._looked_at, self._swept = -LOOK_SECONDS, False
 
     async def _deliver(self, running: _Running) -> None:
-        """Send the events that wait, one after the other, until none is left or the webhook is disabled."""
+        """Send the events that wait, in turn, until none is left or the webhook is disabled."""
         while (state := running.state).queue and state.reason(running.webhook) is None:
             sent = await self.sender.send(running.webhook, state.queue[0], state.failures + 1)
             error = sent.delivery.error
@@ -308,7 +308,7 @@ class _Running:
 
     @property
     def due(self) -> bool:
-        """True if the state has to be written."""
+        """True if the state must be written."""
         return self.state.changes != self.saved_changes or time.monotonic() - self.saved_at >= CURSOR_SECONDS
 
     @property

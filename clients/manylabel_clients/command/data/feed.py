@@ -80,7 +80,7 @@ def feed(
     Rows of CSV, TSV and JSON lines may be records: `manylabel feed packages packages.jsonl.gz --labels tags`. The text
     fields are those of the model.
 
-    After an interruption, --resume continues exactly: no row is left out or learnt twice. It also learns rows added to
+    After an interruption, --resume continues exactly: no row is omitted or learnt twice. It also learns rows added to
     the file since. Checkpoints are in ~/.local/state/manylabel.
     """
     path = checkpoint_path(server_url(), model, file)

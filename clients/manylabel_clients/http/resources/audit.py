@@ -43,7 +43,7 @@ class AuditPage:
 
     calls: list[AuditedCall]
     before: str | None
-    """Value of `before` for older calls; None if there are none."""
+    """Value of `before` for older calls; None if missing."""
     after: str
     """Value of `after` for later calls."""
 
@@ -72,7 +72,7 @@ class AuditRequests(Requests):
         since : str, optional
             Only those that ended at this time or later, as ``2026-11-23T12:00:00Z``.
         before : str, optional
-            `before` of an earlier page: goes on to older calls.
+            `before` of an earlier page: continues to older calls.
         after : str, optional
             `after` of an earlier page: lists what was written since, the oldest first.
 

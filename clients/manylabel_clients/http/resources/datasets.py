@@ -139,7 +139,7 @@ class DatasetRequests(Requests):
         Invalid
             If the server cannot read the file; the message says where.
         Conflict
-            If the name is taken. After an attempt that got no answer, a dataset that was made of the same file
+            If the name is taken. After an attempt that got no response, a dataset that was made of the same file
             counts as the one sent.
         TooLarge
             If it exceeds a limit of the server.

@@ -39,7 +39,7 @@ class ForgetReceipt:
     build: str | None
     replay_version: int | None
     kept: Sequence[str]
-    """Copies that are not deleted, and have to be looked at."""
+    """Copies that are not deleted, and must be looked at."""
     beyond_reach: Sequence[str]
     """Copies that the server cannot delete."""
     error: str | None

@@ -45,7 +45,7 @@ class JobProgress:
     gap: float | None
     """Relative distance to the best value possible, at most."""
     seconds: float
-    """Spent on the fit under way."""
+    """Spent on the fit in progress."""
     checkpoint: int | None
     """Iteration of the last checkpoint, from which the fit would resume."""
     trials: dict[str, int] | None
@@ -53,7 +53,7 @@ class JobProgress:
     best: dict[str, Any] | None
     """Best trial of a search so far: ``params`` and ``score``."""
     fold: int | None = None
-    """The fit under way leaves out this fold, counted from 1; None for the fit of all rows."""
+    """The fit in progress omits this fold, counted from 1; None for the fit of all rows."""
     folds: int | None = None
     """Number of folds, of a trial or for thresholds and probabilities; None for none."""
 
@@ -116,7 +116,7 @@ class JobStatus:
     attempt: int
     """Number of attempts."""
     sampled: dict[str, Any] | None
-    """Examples from a stream: how many were requested, sampled and left out, and the same in words, ``text``."""
+    """Examples from a stream: how many were requested, sampled and omitted, and the same in words, ``text``."""
     progress: JobProgress | None
     result: JobResult | None
     error: JobError | None
@@ -227,7 +227,7 @@ class TrainingRequests(Requests):
         model : str
             Name of the model of which the result is a new version.
         params : mapping, optional
-            Parameters of the trainer; what is left out has its default.
+            Parameters of the trainer; what is omitted has its default.
         holdout : float or mapping, optional
             A share of the rows, or data as above, to measure the model on, and not to learn from.
         search : mapping, optional
@@ -292,7 +292,7 @@ class JobRequests(Requests):
         JobFailed
             If it failed, or was cancelled.
         TimeoutError
-            If it has not ended when the time is over. It goes on.
+            If it has not ended when the time is over. It continues.
         """
         deadline = None if timeout is None else self._clock() + timeout
         pause_seconds = FIRST_POLL_SECONDS

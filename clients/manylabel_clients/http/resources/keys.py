@@ -30,7 +30,7 @@ UNCHANGED: Final = _Unchanged.UNCHANGED
 _Unset = Literal[_Unchanged.UNCHANGED]
 
 Expiry = str | datetime | None
-"""A time with its offset, as a `datetime` or RFC 3339; None for ever."""
+"""A time with its offset, as a `datetime` or RFC 3339; None forever."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ class ApiKey:
     created_at: str
     """RFC 3339, UTC, as the other times."""
     expires_at: str | None
-    """None: it counts for ever."""
+    """None: it counts forever."""
     revoked_at: str | None
     rates: RateLimits
     state: str
@@ -98,7 +98,7 @@ class KeyRequests(Requests):
         models : sequence of str
             Names of models, datasets and targets of jobs, or how they begin, with ``*`` at the end.
         expires_at : datetime or str, optional
-            Until when it counts, with the offset. None: for ever.
+            Until when it counts, with the offset. None: forever.
         note : str, optional
             For people.
         rates : Rates or mapping, optional
@@ -113,7 +113,7 @@ class KeyRequests(Requests):
         TooLarge
             The server has as many keys as it may have.
         ConnectionFailed
-            No answer came; if `maybe_done`, a key may exist whose secret was lost: revoke it.
+            No response came; if `maybe_done`, a key may exist whose secret was lost: revoke it.
         """
         wanted: dict[str, Any] = {
             "name": name,

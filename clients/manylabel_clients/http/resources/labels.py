@@ -108,7 +108,7 @@ class LabelRequests(Requests):
         descending : bool
             Whether the highest come first.
         offset, limit : int
-            How many are left out before the first, and most labels returned, up to 1,000.
+            How many are omitted before the first, and most labels returned, up to 1,000.
         version : int, optional
             Version of a trained model whose predictions are measured. Default: the version that is served.
         """
@@ -127,7 +127,7 @@ class LabelRequests(Requests):
         Parameters
         ----------
         labels : mapping of str
-            By name: a title, or a mapping of "title", "description" and "uri", of which those left out stay as they
+            By name: a title, or a mapping of "title", "description" and "uri", of which those omitted stay as they
             are, and those that are None are removed.
         key : str, optional
             Idempotency key.

@@ -102,7 +102,7 @@ class ModelRequests(LabelRequests, SnapshotRequests, ForgettingRequests, Version
             Whether the server keeps the example, so that its truth can be given later: see `label`. With "record" it
             also keeps what was posted, for the person who labels it: see `predictions`.
         at_least : str, optional
-            The answer has seen all updates up to this position, as a receipt has it; for servers with replicas.
+            The response has seen all updates up to this position, as a receipt has it; for servers with replicas.
         version : int, optional
             Version of a trained model that predicts. Default: the version that is served.
         probabilities : bool
@@ -114,7 +114,7 @@ class ModelRequests(LabelRequests, SnapshotRequests, ForgettingRequests, Version
             Number of labels with scores, the highest first; by default at most as many as the
             server names (1,000).
         only, except_ : iterable of str, optional
-            Labels that the answer is restricted to, and labels that it leaves out: names, or prefixes that end in
+            Labels that the response is restricted to, and labels that it omits: names, or prefixes that end in
             ``*``; at most 1,000 of each.
 
         Raises
@@ -166,7 +166,7 @@ class ModelRequests(LabelRequests, SnapshotRequests, ForgettingRequests, Version
             Factor of its loss, above 0 and at most 1,000; 1 if omitted. In calls with many examples
             it stands behind x and y.
         source : str, optional
-            Source of the truth: "human" if it is left out, "machine" or "rule". Metrics and a promise of precision
+            Source of the truth: "human" if it is omitted, "machine" or "rule". Metrics and a promise of precision
             count the labels of people only. In calls with many examples it stands behind the weight.
         ref : str, optional
             Your name for the example, such as the number of a customer, to `forget` it by. Only the log has it. In
@@ -287,10 +287,10 @@ class ModelRequests(LabelRequests, SnapshotRequests, ForgettingRequests, Version
         Parameters
         ----------
         examples : iterable of (x, y), with weight, source and ref behind them where needed
-            Drawn as the answers are. `AsyncModel.stream` takes an asynchronous iterable too.
+            Drawn as the responses are. `AsyncModel.stream` takes an asynchronous iterable too.
         key : str, optional
-            Names the stream. The same key makes it possible to go on with it from a new process: examples with numbers
-            that were learnt under it are not learnt again.
+            Name of the stream. With the same key, a new process can continue the stream: examples whose numbers were
+            learnt under it are not learnt again.
         first : int
             Number of the first example.
         batch_size : int
@@ -301,7 +301,7 @@ class ModelRequests(LabelRequests, SnapshotRequests, ForgettingRequests, Version
         Raises
         ------
         ManyLabelError
-            If it cannot go on; `done` is the number of the last example answered.
+            If it cannot continue; `done` is the number of the last example answered.
         """
         return ExampleStream(self._path, examples, key, first, batch_size, probabilities, self._retry)
 
@@ -321,7 +321,7 @@ class ModelRequests(LabelRequests, SnapshotRequests, ForgettingRequests, Version
         Raises
         ------
         ManyLabelError
-            If it cannot go on; `done` is the number of the last example learnt.
+            If it cannot continue; `done` is the number of the last example learnt.
         """
         return LearningStream(self._path, examples, key, first, batch_size, self._retry)
 
@@ -348,7 +348,7 @@ class ModelRequests(LabelRequests, SnapshotRequests, ForgettingRequests, Version
         Raises
         ------
         Conflict
-            If a version is asked for of a model that learns online, or none is served.
+            If a version is requested of a model that learns online, or none is served.
         """
         which = "" if version is None else f"?version={version}"
         return (yield from self._get(f"{self._path}/metrics{which}", partial(from_json, Metrics)))
@@ -370,7 +370,7 @@ class ModelRequests(LabelRequests, SnapshotRequests, ForgettingRequests, Version
         NotFound
             If the model does not know one of the labels.
         Conflict
-            If a version is asked for of a model that learns online, or none is served.
+            If a version is requested of a model that learns online, or none is served.
         """
         query = [("label", label) for label in labels]
         if version is not None:
@@ -432,7 +432,7 @@ class ModelRequests(LabelRequests, SnapshotRequests, ForgettingRequests, Version
     def _post_many(
         self, path: str, batches: Batches[Any], key: str | None, wanted: Mapping[str, Any] = MappingProxyType({})
     ) -> Exchange[list[httpx2.Response]]:
-        """Send as many requests as necessary, one after the other: the server learns in the given order."""
+        """Send as many requests as necessary, in turn: the server learns in the given order."""
         responses: list[httpx2.Response] = []
         while (batch := (yield from batches.draw())) is not None:
             # Derived from the key of the call and the offset, so that a repeated call repeats the same keys.

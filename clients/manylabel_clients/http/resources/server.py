@@ -97,7 +97,7 @@ class ServerRequests(Requests):
             ``{"machine": 0, "rule": 1}``.
         init_from : str or mapping, optional
             A model that a job has trained, or a version of it, ``{"model": name, "version": number}``: the new model
-            begins as that predicts, and goes on from there.
+            begins as that predicts, and continues from there.
         follow : str or mapping, optional
             A model whose log the new model learns from, with its own algorithm and parameters, from the beginning of
             the history; or ``{"model": name, "from": "start" or "now", "until": position or time}``.
@@ -107,8 +107,8 @@ class ServerRequests(Requests):
         Raises
         ------
         Conflict
-            If the name is taken. After an attempt that got no answer, a model that has learnt nothing and is
-            what was asked for counts as the one created.
+            If the name is taken. After an attempt that got no response, a model that has learnt nothing and is
+            what was requested counts as the one created.
         Invalid
             If the server does not accept the spec.
         """
@@ -195,7 +195,7 @@ class ServerRequests(Requests):
         ConnectionFailed
             If no server answers by then.
         ApiError
-            At once, if something answers that is no ManyLabel server.
+            At once, if something answers that is not a ManyLabel server.
         """
         deadline = self._clock() + timeout
         while (error := (yield from self._not_ready(timeout))) is not None:

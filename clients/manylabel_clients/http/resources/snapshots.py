@@ -60,7 +60,7 @@ class SnapshotRequests(Requests):
         Parameters
         ----------
         name : str, optional
-            Names it where its position is asked for.
+            Names it where its position is requested.
         note : str, optional
             Says what it is for.
 

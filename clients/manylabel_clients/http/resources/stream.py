@@ -50,7 +50,7 @@ class StreamSummary:
     """Counts of the examples that were sent in one request."""
 
     next: int
-    """Number of the example after them: a stream under the same key goes on there."""
+    """Number of the example after them: a stream under the same key continues there."""
     learnt: int
     replayed: int
     """Examples that were learnt in an earlier attempt."""
@@ -122,7 +122,7 @@ class ExampleStream(_Stream):
         self._options = "&probabilities=true" if probabilities else ""
 
     def next_answers(self) -> Exchange[list[LineResult] | None]:
-        """Send one more batch; return its answers, or None when there are no more examples."""
+        """Send one more batch; return its responses, or None when there are no more examples."""
         batch = yield from self._batches.draw()
         if batch is None:
             return None

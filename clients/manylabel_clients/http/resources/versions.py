@@ -38,7 +38,7 @@ class Version:
     rows: int
     """Examples learnt from."""
     sampled: dict[str, Any] | None
-    """Examples from a stream: how many were requested, sampled and left out, and the same in words, ``text``."""
+    """Examples from a stream: how many were requested, sampled and omitted, and the same in words, ``text``."""
     bytes: int
     position: str
     """Position in the model's log. Opaque."""

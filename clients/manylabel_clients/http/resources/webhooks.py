@@ -61,7 +61,7 @@ class Webhook:
     failures: int
     """Number of failed attempts to deliver the first of the events that wait."""
     deliveries: list[WebhookDelivery] = field(default_factory=list)
-    """The latest attempts, the newest first; only of a webhook that was asked for alone."""
+    """The latest attempts, the newest first; only of a webhook that was requested alone."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -100,7 +100,7 @@ def derive_token(key: str, model: str, seconds: int = 300) -> str:
     Raises
     ------
     ValueError
-        For something that is no key, no name of a model, or a time that is not allowed.
+        For something that is not a key, no name of a model, or a time that is not allowed.
 
     Examples
     --------

@@ -1,6 +1,6 @@
 """One call to a server as a generator without I/O: what to send, how long to pause, when to stop.
 
-An exchange yields a `Request` and is sent the answer, or the error that came in its place. It yields a `Pause` or a
+An exchange yields a `Request` and is sent the response, or the error that came instead. It yields a `Pause` or a
 `Draw` and is resumed when that is done. It returns the result. The sync and the async connections only carry these
 steps out, so that retries, batches and errors are written, and tested, once.
 """
@@ -51,7 +51,7 @@ class Pause(NamedTuple):
 
 
 class Draw(NamedTuple):
-    """A draw asks to hand items of an iterator to `add`, one after the other, until it answers True or they end."""
+    """A draw asks to hand items of an iterator to `add`, in turn, until it answers True or they end."""
 
     items: Iterator[Any] | AsyncIterator[Any]
     add: Callable[[Any], bool]

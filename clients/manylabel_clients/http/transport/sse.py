@@ -80,7 +80,7 @@ class EventStream(Generic[E]):
 
         Parameters
         ----------
-        reply : how the connection ended: an error, a refusal, or None at the end of an answer.
+        reply : how the connection ended: an error, a refusal, or None at the end of a response.
 
         Raises
         ------

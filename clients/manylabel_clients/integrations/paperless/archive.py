@@ -179,5 +179,5 @@ def _document(found: Mapping[str, Any]) -> Document:
 
 
 def _before(time: str) -> str:
-    """Return a time just before another: a filter leaves out the time itself."""
+    """Return a time just before another: a filter omits the time itself."""
     return (datetime.fromisoformat(time) - timedelta(microseconds=1)).isoformat()

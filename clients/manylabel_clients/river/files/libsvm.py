@@ -32,7 +32,7 @@ class LibsvmFile(FileStream):
     Raises
     ------
     FileFormatError
-        With the file and the line number: a word that is no pair, a value that is no finite number, a feature
+        With the file and the line number: a word that is not a pair, a value that is not a finite number, a feature
         that comes twice in a line, a number without a name.
 
     Examples

@@ -28,8 +28,8 @@ class NpzFile(FileStream):
     ...). An array ``weight`` has what each row weighs: `examples` has it, iterating over the stream leaves it out.
     Further arrays are left alone. A dense ``X`` gives every feature that is not NaN, CSR the stored ones.
 
-    Nothing is unpickled: an array of objects is refused. Rows are read as the iteration goes on; only a dense
-    array that was stored by columns (Fortran order) has to be held as a whole.
+    Nothing is unpickled: an array of objects is refused. Rows are read as the iteration continues; only a dense
+    array that was stored by columns (Fortran order) must be held as a whole.
 
     Raises
     ------

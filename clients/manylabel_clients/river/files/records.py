@@ -17,7 +17,7 @@ from manylabel_core.records.forms import input_kind
 
 
 class RecordFile(FileStream):
-    """A file of examples is a river stream; rows without known labels are left out.
+    """A file of examples is a river stream; rows without known labels are omitted.
 
     Features are numbers by name, and where a row has anything else, a record: strings, lists of strings, bools and
     dicts beside numbers, which river estimators and models of the service read by their own settings of `text`.

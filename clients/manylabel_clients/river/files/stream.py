@@ -26,7 +26,7 @@ Example: TypeAlias = tuple[Any, _Truth] | tuple[Any, _Truth, float] | tuple[Any,
 its weight, the source of its labels, and its reference, if the file has these."""
 
 NO_LIMITS = ReaderLimits(rows=2**62, features=2**31 - 1, labels=2**31 - 1, nonzeros=2**62, bytes=2**62)
-"""Rows come one by one here; only their columns have to be in memory."""
+"""Rows come one by one here; only their columns must be in memory."""
 
 
 class FileFormatError(ValueError):
@@ -45,7 +45,7 @@ class FileStream(ABC):
     """Multi-label file as a river stream of ``(x, y)``, which can be iterated repeatedly.
 
     ``x`` maps feature names to numbers, ``y`` maps every label of the file to a bool. The file is read as
-    the iteration goes on, one row in memory at a time, from its beginning at each iteration.
+    the iteration continues, one row in memory at a time, from its beginning at each iteration.
 
     Attributes
     ----------

@@ -97,7 +97,7 @@ Raises
 ValueError
     If a parameter or argument is not allowed; the message names it.""",
 }
-"""By the names that stand as `%(name)s` on lines of their own in docstrings."""
+"""By the names that stand as `%(name)s` on separate lines in docstrings."""
 
 Learner = TypeVar("Learner", bound=type)
 

@@ -215,7 +215,7 @@ class BatchLearner(ClassifierMixin, DecidingLearner, Serialisable, metaclass=ABC
         return sp.csr_array(X) if is_sparse(X) else X
 
     def _make_kernel(self, X: Any) -> Kernel:
-        """Return the kernel, its width taken from X where it has to be, and kept as `gamma_`."""
+        """Return the kernel, its width taken from X where it must be, and kept as `gamma_`."""
         gamma = 1.0
         if not isinstance(self.gamma, str):
             gamma = float(self.gamma)

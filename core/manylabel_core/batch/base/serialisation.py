@@ -47,7 +47,7 @@ class Serialisable(BaseEstimator):
         Raises
         ------
         ValueError
-            If a parameter cannot be written. (A callable kernel is left out: give it to `from_bytes` again.)
+            If a parameter cannot be written. (A callable kernel is omitted: give it to `from_bytes` again.)
         """
         parameters = {name: value for name, value in self.get_params(deep=False).items() if not callable(value)}
         arrays, model = pack(self._attributes(), "")

@@ -1,4 +1,4 @@
-"""Batch learners decide by cuts and tell probabilities, both from fits that leave out a fold of the rows each."""
+"""Batch learners decide by cuts and tell probabilities, both from fits that omit a fold of the rows each."""
 
 from __future__ import annotations
 
@@ -170,7 +170,7 @@ class _Told:
 
 
 def deciding(fit: Fit) -> Fit:
-    """Let a `fit` choose cuts and curves when it has learnt, if that is asked for and it was not stopped."""
+    """Let a `fit` choose cuts and curves when it has learnt, if that is requested and it was not stopped."""
     parameters = signature(fit)
 
     @wraps(fit)

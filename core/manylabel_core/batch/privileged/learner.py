@@ -1,4 +1,4 @@
-"""PrML and PrBR share parameters, privileged features, and what a later fit goes on from."""
+"""PrML and PrBR share parameters, privileged features, and what a later fit continues from."""
 
 from __future__ import annotations
 

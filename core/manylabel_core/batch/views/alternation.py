@@ -1,7 +1,7 @@
 """LSA-MML's alternation: bases and label weights for a representation, and the other way round.
 
 After every iteration the representation P is the best one for everything else, so that the bases, the weights of
-the labels and those of the views, which stay as they are, are all there is to keep: a run that goes on from them does
+the labels and those of the views, which stay as they are, are all there is to keep: a run that continues from them does
 exactly what one that was never stopped would have done. A basis that would raise the objective is refused; the other
 half-steps are minimisers.
 """
@@ -29,7 +29,7 @@ LEAST_ERROR = 1e-15
 
 
 class Model(NamedTuple):
-    """A model predicts, and a fit can go on from it.
+    """A model predicts, and a fit can continue from it.
 
     Attributes
     ----------

@@ -127,7 +127,7 @@ def fitted_block(name: str, X: Any, present: Mask, *, centre: bool) -> Block:
 
 
 def label_block(Y: sp.csr_array, labelled: Mask) -> tuple[Block, float]:
-    """Return the labels minus their means over the labelled rows, and their energy per row (1 if there is none)."""
+    """Return the labels minus their means over the labelled rows, and their energy per row (1 if missing)."""
     n_labelled = int(np.count_nonzero(labelled))
     block = Block(Y, None if labelled.all() else labelled, column_means(Y, n_labelled), 1.0)
     return block, block.energy() / n_labelled or 1.0

@@ -77,14 +77,14 @@ class Rotated(NamedTuple):
         return np.asarray((self.Y - (self.U * inverse) @ self.toward) / left[:, np.newaxis])
 
     def best(self) -> tuple[float, float]:
-        """Return the penalty with the least error of rows left out, and that error; the largest of several."""
+        """Return the penalty with the least error of rows omitted, and that error; the largest of several."""
         tried = [(_square(self.residuals(penalty)), -penalty) for penalty in self.penalties()]
         error, penalty = min(tried)
         return -penalty, error
 
 
 def fit_ridge(F: Matrix, Y: Matrix) -> Ridge:
-    """Fit labels to features, with the penalty that predicts rows left out with the least sum of squares.
+    """Fit labels to features, with the penalty that predicts rows omitted with the least sum of squares.
 
     Parameters
     ----------

@@ -25,7 +25,7 @@ def read_arff(source: Source, labels: Labels = None, *, limits: ReaderLimits = R
 
     Numeric attributes give their value, nominal ones of 0 and 1 the number, other nominal ones a feature
     ``attribute=value`` of 1. A missing value (``?``) is NaN in a dense row, and not stored in a sparse one. A row whose
-    labels are all missing is unlabelled. A sparse row leaves out what is 0 and, as in Weka, the first value of a
+    labels are all missing is unlabelled. A sparse row omits what is 0 and, as in Weka, the first value of a
     nominal attribute. Labels are attributes of 0 and 1 (or false and true). The weight of a row may follow it in
     braces, as Weka writes it: ``120, wild, 1, {2.5}``.
 
@@ -40,9 +40,9 @@ def read_arff(source: Source, labels: Labels = None, *, limits: ReaderLimits = R
     Raises
     ------
     BadDataset
-        With the line: unknown or repeated attributes, string, date and relational attributes, values that are none of
+        With the line: unknown or repeated attributes, string, date and relational attributes, values that are not among
         the attribute's, a weight that is not above 0 and at most 1,000, a row of which some labels are missing, labels
-        that are no attributes.
+        that are not attributes.
     """
     with opened_text(source, limits.bytes) as file:
         lines = numbered_lines(file)
@@ -191,7 +191,7 @@ def _add(builder: DatasetBuilder, row: ArffRow, columns: ArffColumns) -> None:
 
 
 def _without_weight(text: str) -> tuple[str, float | None]:
-    """Return a row without its weight, and the weight, None if there is none."""
+    """Return a row without its weight, and the weight, or None."""
     start = text.rfind("{") if text[-1] == "}" else 0
     if start == 0:
         return text, None

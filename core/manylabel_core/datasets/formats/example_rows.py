@@ -83,7 +83,7 @@ class RowParts:
 
     @property
     def settings(self) -> TextSettings | None:
-        """Text options; None if there are none."""
+        """Text options; None if missing."""
         return TextSettings.of(self.text)
 
     def listed_in(self, columns: Sequence[str]) -> str | None:
@@ -124,7 +124,7 @@ class RowParts:
 
 
 def checked_weight(value: Any, name: str = "weight") -> float:
-    """Return the weight of a row; raises ValueError if it is none, with the name of its field."""
+    """Return the weight of a row; raises ValueError if invalid, with the name of its field."""
     if type(value) in (int, float) and 0.0 < value <= MAX_EXAMPLE_WEIGHT:
         return float(value)
     raise ValueError(f"{name} must be a number above 0 and at most {MAX_EXAMPLE_WEIGHT:g}, not {shown(str(value))}")

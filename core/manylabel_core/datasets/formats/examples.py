@@ -119,7 +119,7 @@ class _Reading:
             self._add_vectors(view.take_vectors())
 
     def _add_vectors(self, vectors: dict[str, Vector]) -> None:
-        """Add the vectors of a record, each to a view of its own, which rows may lack."""
+        """Add the vectors of a record, each to a separate view, which rows may lack."""
         for field, vector in vectors.items():
             view = self._vectors.get(field)
             length = len(vector) if view is None else view.width

@@ -46,8 +46,8 @@ def read_libsvm(source: Source, *, zero_based: bool | None = None, limits: Reade
     Raises
     ------
     BadDataset
-        With the line: a word that is no pair, a value that is no finite number, a feature that comes twice or whose
-        number is none or too high.
+        With the line: a word that is not a pair, a value that is not a finite number, a feature that occurs twice or
+        has an invalid number.
     """
     builder, names, width, lowest = DatasetBuilder(limits), dict[str, int](), 0, 1
     columns = builder.views[SINGLE] = Columns(dense=False)

@@ -49,7 +49,7 @@ def read_ndjson(
     separator : str, optional
         Separator of labels in a string; surrounding spaces are ignored. None: a string is one label.
     ignore : sequence of str
-        Fields of an example that are left out.
+        Fields of an example that are omitted.
     text : sequence of str, mapping or TextSettings, optional
         The fields that are text, or all settings of how texts are read.
     weight : str, optional
@@ -59,7 +59,7 @@ def read_ndjson(
     Raises
     ------
     BadDataset
-        With the line: what is no JSON or no example, a value that is no finite number, a name or index that comes
+        With the line: what is no JSON or no example, a value that is not a finite number, a name or index that comes
         twice, a weight that is not above 0 and at most 1,000.
     """
     with opened_text(source, limits.bytes) as file:

@@ -7,7 +7,7 @@ if the means of its two parts differ by more than chance allows, that is a chang
 
 Runs stand row by row, `runs[row, column, run]`, oldest first. Column 0 is the detector of all labels together, column
 1 + l that of label l. After a change river's detector restarts with the next error, and so does this one: what the
-paper drops from the window, to go on with the rest, would never be looked at.
+paper drops from the window, to continue with the rest, would never be looked at.
 
 References
 ----------

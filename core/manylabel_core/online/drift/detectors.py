@@ -28,7 +28,7 @@ class Alarms(NamedTuple):
     counts : ndarray of shape (1 + n_labels,), int64
         Number of alarms: of the detector for all labels together, then of that for each label.
     last : ndarray of shape (1 + n_labels,), int64
-        Number of examples learnt at the last alarm, that example included; 0 if there was none.
+        Number of examples learnt at the last alarm, that example included; 0 if missing.
     """
 
     counts: NDArray[np.int64]

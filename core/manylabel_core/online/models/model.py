@@ -33,7 +33,7 @@ class Model(Protocol):
     def enlarge(self, n_features: int, n_labels: int, touch: bool = False) -> None:
         """Allocate room for at least these numbers of features and labels, changing nothing else.
 
-        With `touch`, the system has to give large memory now, and not when it is first written to.
+        With `touch`, the system must give large memory now, and not when it is first written to.
         """
 
     def set_vectors(self, lengths: Sequence[int]) -> None:

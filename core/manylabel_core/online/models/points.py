@@ -12,7 +12,7 @@ from manylabel_core.storage import check_range, enlarged
 
 
 class Points:
-    """A pool keeps examples, each in a slot of its own.
+    """A pool keeps examples, each in a separate slot.
 
     Parameters
     ----------

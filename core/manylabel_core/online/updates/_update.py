@@ -31,7 +31,7 @@ class Update(NamedTuple):
     slack : float
         Of PASSIVE_AGGRESSIVE: what is added to k.
     delta : float
-        Added to the root of the summed squares, where each weight has a metric of its own.
+        Added to the root of the summed squares, where each weight has a separate metric.
     """
 
     kind: int

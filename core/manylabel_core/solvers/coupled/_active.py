@@ -92,7 +92,7 @@ def keep_active(pairs, B):  # type: ignore[no-untyped-def]
 
 @compiled
 def visit_labels(X, constant, squares, pairs, task, labels, W, moved, sweeps, goal, state):  # type: ignore[no-untyped-def]
-    """Visit some labels one after the other."""
+    """Visit some labels in turn."""
     gap = 0.0
     before = np.empty(W.shape[1], W.dtype)
     for k in range(len(labels)):

@@ -162,7 +162,7 @@ class CheckedRows:
     dtype : dtype
         Type of the kernel values.
     stored : bool
-        Whether they only have to be read.
+        Whether they only must be read.
     probe : Probe or None
         The kernel values in double precision, if they were rounded.
     """

@@ -211,8 +211,8 @@ def solve_privileged_dual(
         Variables of an earlier result, which are copied and made feasible for this problem.
     weights : ndarray of shape (n_labels, n_features), float64, optional
         Z of that result; with W its D, (rank, n_features). They follow from `start`, but for the rounding of the steps
-        that led there: with them, and the number of passes `done`, a solver that was stopped goes on bit for bit as if
-        it had not been.
+        that led there: with them, and the number of passes `done`, a stopped solver continues bit for bit as if it had
+        not been stopped.
     done : int
     tol : float
         Relative duality gap, (primal - dual) / |primal|, at which to stop.

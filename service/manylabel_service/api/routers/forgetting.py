@@ -34,7 +34,7 @@ router = Router("models", errors=["model_not_found", "model_is_trained"])
 async def forget(request: Request, context: ContextOf, name: str) -> Response:
     """Removes examples from the history and the log of the model, and what they taught from the model: afterwards its
     state is that of a model which never saw them. The entries stay in the log, without these examples, so positions
-    stay valid, and a request that is sent again teaches nothing. The model serves meanwhile. Answers with a receipt
+    stay valid, and a request that is sent again teaches nothing. The model serves meanwhile. Responds with a receipt
     that is running; the header Location has its address."""
     replica = online(await context.registry.get(name))
     replica.check_leads()

@@ -65,7 +65,7 @@ async def read_log(
 ) -> Response:
     """Sends the entries of the model's log that its history has: all that was sent to the model, and when. An update
     that the model refused at its place in the log is among them. A response may end before `limit`, with some megabytes
-    of entries. To go on, send the position of the last line as `from`; a response without lines is the end."""
+    of entries. To continue, send the position of the last line as `from`; a response without lines is the end."""
     replica = online(await context.registry.get(name))
     after = None if query.after is None else read_moment(query.after)
     to = None if query.to is None else read_moment(query.to)

@@ -66,7 +66,7 @@ async def is_live() -> Response:
     stored=False,
 )
 async def is_ready(context: ContextOf, access: AccessOf) -> Response:
-    """Responds 503 while the server starts or stops, and while another release has to serve what this one cannot
+    """Responds 503 while the server starts or stops, and while another release must serve what this one cannot
     (`release_too_old`, `replay_mismatch`), so that a rolling upgrade stops. It responds 503 too if the store had keys
     and has lost all of them. A model that cannot be restored, or whose version cannot be loaded, is in `failed` and
     does not block the others. Without the store, predictions continue, and updates respond with 503. A caller without

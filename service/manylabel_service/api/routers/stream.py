@@ -99,7 +99,7 @@ class _StreamAnswer(Response):
     """Response that reads lines, learns them, and writes a line for each.
 
     A line is read while those before it are being learnt, but no more than a few blocks are ever held: while the
-    client does not read its answers, nothing is learnt, and then nothing is read.
+    client does not read its responses, nothing is learnt, and then nothing is read.
     """
 
     def __init__(

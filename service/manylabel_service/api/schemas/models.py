@@ -469,7 +469,7 @@ class ModelStatus(At, _Spec):
     """Status of an online model."""
 
     follow: FollowOfModel | None = None
-    """The log of another model that this one learns from; absent for a model with a log of its own."""
+    """The log of another model that this one learns from; absent for a model with a separate log."""
 
     updates: int
     """Number of examples that the model has learnt."""
@@ -500,7 +500,7 @@ class StoredModel(_Spec):
     while it catches up."""
 
     follow: FollowOfModel | None = None
-    """The log of another model that this one learns from; absent for a model with a log of its own."""
+    """The log of another model that this one learns from; absent for a model with a separate log."""
     loaded: Literal[False]
 
 
@@ -623,7 +623,7 @@ class ReplicaDescription(ResponseModel):
     models: dict[str, str]
     """Positions of the models in memory; at most 1,000."""
     withheld: dict[str, str]
-    """Models that the process must not serve, each with the error code; another release has to serve them."""
+    """Models that the process must not serve, each with the error code; another release must serve them."""
 
 
 class Replicas(ResponseModel):

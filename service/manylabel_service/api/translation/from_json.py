@@ -117,7 +117,7 @@ def to_example(
     alone: type[UpdateItem] = UpdateItem,
     max_fields: int = MAX_FIELDS,
 ) -> Example:
-    """Return an item to learn, with its labels; raises as `to_features`. One that is no part of a batch is `alone`."""
+    """Return an item to learn, with its labels; `alone` is the kind of an item outside a batch. Raises as `to_features`."""
     check_fields(item, at, max_fields)
     kind = UpdateItem if at else alone
     if _has_record(item):

@@ -214,7 +214,7 @@ def n_numbers(outputs: Sequence[Output], n_examples: int, n_labels: int) -> int:
 async def to_answer(
     predictions: Sequence[Prediction], outputs: Sequence[Output], facts: dict[str, Any]
 ) -> tuple[bytes, bytes]:
-    """Return an answer in two parts: the JSON, and the binary data that goes behind it.
+    """Return a response in two parts: the JSON, and the binary data that goes behind it.
 
     Parameters
     ----------

@@ -76,7 +76,7 @@ class LineLearner:
     replica : the model.
     key : names the stream, so that a line that comes again is not learnt again.
     scope : of the request.
-    probabilities : whether the answers have them.
+    probabilities : whether the responses have them.
     errors_only : whether only refused lines are answered, and the rest counted.
     stop : whether the first refused line ends the stream.
 
@@ -106,7 +106,7 @@ class LineLearner:
         self._n_listed = 0
         self.summary = Summary()
         self._n_refused = 0
-        """Lines up to the last answer, after the last good one."""
+        """Lines up to the last response, after the last good one."""
 
     async def answers(self, lines: list[Line]) -> AsyncIterator[bytes]:
         """Learn a block, and answer its lines in order, in portions. Raises StreamFailed."""
@@ -255,7 +255,7 @@ def _first_refused(lines: list[Line]) -> StreamFailed | None:
 def _good(
     lines: list[Line], updated: UpdateResult, selection: Selection, learns: Callable[[Example], bool]
 ) -> Iterator[dict[str, Any]]:
-    """Yield the answers to the good lines: the first may have been learnt before, under the key of the stream."""
+    """Yield the responses to the good lines: the first may have been learnt before, under the key of the stream."""
     good = [(line.number, line.content) for line in lines if isinstance(line.content, Example)]
     for number, _ in good[: updated.skipped]:
         yield {"line": number, "replayed": True, "position": updated.position}
@@ -271,7 +271,7 @@ def _refusal(error: ServiceError) -> Problem:
 
 
 async def _portions(documents: Iterable[dict[str, Any]]) -> AsyncIterator[bytes]:
-    """Yield the answers to the lines, one a line."""
+    """Yield the responses to the lines, one a line."""
     portion = bytearray()
     slice_ends = time.perf_counter() + SLICE_SECONDS
     for document in documents:

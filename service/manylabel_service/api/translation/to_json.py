@@ -31,7 +31,7 @@ async def answer(
     selection: Selection,
     ids: Sequence[str] | None = None,
 ) -> bytes:
-    """Return the JSON of an answer with facts, and with predictions if there are any: as one, or as a batch.
+    """Return the JSON of a response with facts, and with predictions if there are any: as one, or as a batch.
 
     `ids`, where predictions are kept, has one for each.
     """
@@ -63,7 +63,7 @@ async def posted(document: Any) -> list[bytes]:
 
 
 async def unlabelled(found: RankedPredictions) -> bytes:
-    """Return the JSON of kept predictions that wait for their labels."""
+    """Return the JSON of stored predictions that wait for their labels."""
     parts = []
     for one in found.predictions:
         prediction = one.prediction

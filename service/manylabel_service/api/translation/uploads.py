@@ -184,7 +184,7 @@ async def receive_file(
 ) -> tuple[IO[bytes], int]:
     """Return a body of the given type as a file, which `stack` closes, and its size in bytes.
 
-    Until then it has its room among the uploads under way; what is still coming gives way when others need it.
+    Until then it has its room among the uploads in progress; what is still coming gives way when others need it.
     """
     check_headers(request, media_type, max_bytes)
     upload = stack.enter_context(datasets.uploads.upload())

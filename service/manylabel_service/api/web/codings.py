@@ -18,7 +18,7 @@ LEVEL = 1
 """Answers are packed quickly rather than small: the next levels take twice as long for a tenth less."""
 
 FREE_FRAMES, BYTES_PER_FRAME = 16, 2**10
-"""Frames that a body may have, and how much each further one has to bring: what is all beginnings costs only time."""
+"""Frames that a body may have, and how much each further one must bring: what is all beginnings costs only time."""
 
 _GZIP_BITS = 16 + zlib.MAX_WBITS
 

@@ -11,7 +11,7 @@ from manylabel_service.api.web.codings import CODINGS, PORTION_BYTES, Coding, Co
 from manylabel_service.api.web.problems import Problem
 
 MIN_BYTES = 2**12
-"""An answer of fewer is not packed: sending it takes less time than packing it."""
+"""A response of fewer is not packed: sending it takes less time than packing it."""
 
 PACKED_TYPES = frozenset(
     {
@@ -19,16 +19,16 @@ PACKED_TYPES = frozenset(
         *(b"text/plain", b"text/html", b"text/css", b"text/javascript"),
     }
 )
-"""Media types that are worth it. Events are not among them: each is short, and has to be read when it happens."""
+"""Media types that are worth it. Events are not among them: each is short, and must be read when it happens."""
 
 SLICE_SECONDS = 0.001
 """Seconds of compression or decompression after which other requests get their turn."""
 
 
 class CompressedResponse:
-    """One answer is packed if it is large enough, and of a type that is worth it.
+    """One response is packed if it is large enough, and of a type that is worth it.
 
-    An answer that comes bit by bit is packed so that each bit can be read when it has come.
+    A response that comes bit by bit is packed so that each bit can be read when it has come.
 
     Parameters
     ----------
@@ -44,7 +44,7 @@ class CompressedResponse:
         self._coding: Coding | None = None
         self._packer: Compressor | None = None
         self._start: Message | None = None
-        """The beginning of an answer whose length was known before it was packed."""
+        """The beginning of a response whose length was known before it was packed."""
 
     def send(self, message: Message) -> Awaitable[None]:
         """Send the next message."""
@@ -86,7 +86,7 @@ class CompressedResponse:
 
 
 def _worthwhile(headers: Iterable[tuple[bytes, bytes]]) -> int | None:
-    """Return the length of an answer that is worth packing, None if that is not known yet; 0 if it is not worth it."""
+    """Return the length of a response that is worth packing, None if that is not known yet; 0 if it is not worth it."""
     length, kind = None, b""
     for name, value in headers:
         if name == b"content-length":
@@ -106,7 +106,7 @@ FREE_BYTES = 2**22
 
 
 class DecompressedBody:
-    """The body of one request, unpacked as it is asked for.
+    """The body of one request, unpacked as it is requested.
 
     Parameters
     ----------
@@ -165,7 +165,7 @@ class DecompressedBody:
 
 
 class CompressionMiddleware:
-    """Endpoints see bodies as they were before they were packed, and so do those who wait for answers.
+    """Endpoints see bodies as they were before they were packed, and so do those who wait for responses.
 
     A request whose coding is not known is left to the endpoint, which refuses it.
 

@@ -51,7 +51,7 @@ class ParseQueue:
         Parameters
         ----------
         raw : the body.
-        deadline : seconds of the clock (time.monotonic) by which it has to be its turn.
+        deadline : seconds of the clock (time.monotonic) by which it must be its turn.
         """
         return self._turn(len(raw), deadline) if len(raw) >= LARGE_BYTES else _AT_ONCE
 
@@ -131,7 +131,7 @@ async def read_large_json(request: Request, max_bytes: int) -> tuple[Any, bytes]
 
 
 async def read_value(raw: bytes, what: str = "the body") -> Any:
-    """Parse a body of JSON, or `what` errors name in its place; a large one in pieces. Raises a Problem."""
+    """Parse a body of JSON, or `what` errors name instead; a large one in pieces. Raises a Problem."""
     if len(raw) < LARGE_BYTES:
         return json_value(raw, what)
     _check_containers(raw, what)

@@ -52,14 +52,14 @@ _CREATED = frozenset({201, 202})
 class RequestMiddleware:
     """Outermost middleware of the application.
 
-    It gives every answer its id and the headers that keep browsers from guessing, framing and storing it, and answers
+    It gives every response its id and the headers that keep browsers from guessing, framing and storing it, and answers
     HEAD as GET without a body. The id of a request is the X-Request-ID it came with, if that is sane, or a new one.
-    It stands in ``scope["request_id"]``, in the answer's header and in every problem document and log line.
+    It stands in ``scope["request_id"]``, in the response's header and in every problem document and log line.
 
     Parameters
     ----------
     app : what is surrounded.
-    telemetry : counts the answers.
+    telemetry : counts the responses.
     log_requests : whether every request gets a log line.
     audit : gets those that change or export something, and those that are refused; None for no audit.
     """

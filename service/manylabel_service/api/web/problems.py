@@ -142,7 +142,7 @@ class Problem(Exception):
     detail : what happened to this request, and what to do about it.
     errors : the places that are wrong, each ``{"pointer": JSON pointer into the body, "detail": ...}``, or
         with ``"header"`` or ``"parameter"`` instead of ``"pointer"``.
-    headers : further headers of the answer.
+    headers : further headers of the response.
     """
 
     def __init__(
@@ -169,7 +169,7 @@ def problem_of(error: ServiceError) -> Problem:
     """Return the response to an error of the service."""
     if isinstance(error, InvalidField):
         return invalid(error.path, error.detail)
-    # Damage is permanent, and so is an error that an operator has to fix before restarting the server.
+    # Damage is permanent, and so is an error that an operator must fix before restarting the server.
     heals = isinstance(error, StorageError) and STATUS_AND_TITLE[error.code][0] != 500 and getattr(error, "heals", True)
     seconds = getattr(error, "retry_after", STORAGE_RETRY_AFTER_SECONDS if heals else None)
     headers = None if seconds is None else {"Retry-After": str(max(1, math.ceil(seconds)))}

@@ -149,14 +149,14 @@ E = TypeVar("E")
 class EventStream(Response, Generic[E]):
     """Response that sends events as they occur, until they end, the client disconnects, or the server stops.
 
-    The next event is asked for when the client has taken the one before: a slow one makes nothing pile up here.
+    The next event is requested when the client has taken the one before: a slow one makes nothing pile up here.
 
     Parameters
     ----------
     events : closed at the end, if they can be.
     to_bytes : writes an event as `format_sse_event` does.
     greeting : a comment that is sent at once, so that the client knows that it is connected.
-    draining : ends the answer when it is set.
+    draining : ends the response when it is set.
     idle_seconds : a client that receives nothing for this time is disconnected.
     """
 
@@ -265,8 +265,8 @@ def last_event_id(request: Request, read: Callable[[str], E], allowed: str) -> E
     Parameters
     ----------
     request : that may have it.
-    read : raises ValueError for what is no id.
-    allowed : what an id is, for the answer to one that is none.
+    read : raises ValueError for an invalid id.
+    allowed : what an id is, for the response to one that is none.
     """
     values = [value for name, value in request.scope["headers"] if name == b"last-event-id"]
     if not values:

@@ -78,7 +78,7 @@ class FitCheckpoint:
     ----------
     scores, seconds : of the folds that are done, scores of the rows held out, of shape (n_rows, n_labels).
     undecided : True if a fold cannot be learnt, so that the model has neither thresholds nor probabilities.
-    reached, trace, estimator : of the fit under way.
+    reached, trace, estimator : of the fit in progress.
     """
 
     scores: list[NDArray[np.float64]] = field(default_factory=list)
@@ -113,7 +113,7 @@ class FitCheckpoint:
 
 
 class Fold(NamedTuple):
-    """A fold that a fit leaves out, by number and total; number 0 is the fit of all rows."""
+    """A fold that a fit omits, by number and total; number 0 is the fit of all rows."""
 
     number: int = 0
     total: int = 0

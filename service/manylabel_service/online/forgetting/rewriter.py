@@ -1,7 +1,7 @@
 """Rewrites the history of a model without some of its examples, into the successor of the model.
 
 Two states are folded side by side from the entry before the first one that is forgotten: the old one, to know what each
-entry did, and the new one. The new history leaves out every change that the old one refused. Entries stay at their
+entry did, and the new one. The new history omits every change that the old one refused. Entries stay at their
 positions; those of which examples are forgotten have only the others.
 """
 
@@ -93,7 +93,7 @@ class Rewriter:
         self._catalogue = CatalogueStore(record, store)
         self.findings = Findings()
         self.counted = Findings()
-        """The examples left out of the new history, which are more where entries came after `find`."""
+        """The examples omitted from the new history, which are more where entries came after `find`."""
 
     async def find(self) -> Findings:
         """Look for what is to be forgotten."""

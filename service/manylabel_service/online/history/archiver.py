@@ -252,7 +252,7 @@ class Archiver:
         return added
 
     async def _begun_anew(self, found: Found, error: LogLost | LogTrimmed) -> Found:
-        """Return the catalogue once it goes on where the log does.
+        """Return the catalogue once it continues where the log does.
 
         The log begins later than the history ends at first, and if no history was kept for a while. It no longer has
         the end of the history if the store lost its newest entries; then the log still has all that was not trimmed.

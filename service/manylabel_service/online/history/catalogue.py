@@ -1,6 +1,6 @@
 """Catalogue of the history of a model: a document that names its segments and its states.
 
-A blob is stored first, under a key of its own; it belongs to the history once the catalogue names it, which is changed
+A blob is stored first, under a separate key; it belongs to the history once the catalogue names it, which is changed
 by compare-and-set. So of two servers that store the same segment one succeeds, and what a server that died has left is
 removed by its age.
 """

@@ -185,7 +185,7 @@ class HistoryReader:
 
 
 def _index(entries: Sequence[Entry], position: str) -> int | None:
-    """Return the index of the entry at a position, by bisection; None if there is none."""
+    """Return the index of the entry at a position, by bisection; None if missing."""
     key, low, high = position_key(position), 0, len(entries)
     while low < high:
         middle = (low + high) // 2

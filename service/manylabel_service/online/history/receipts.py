@@ -1,4 +1,4 @@
-"""Receipts of forgetting: one document for each model, which also says which rewriting is under way."""
+"""Receipts of forgetting: one document for each model, which also says which rewriting is in progress."""
 
 from collections.abc import Callable
 from contextlib import suppress
@@ -58,7 +58,7 @@ class Forgetting(BaseModel):
 
     @property
     def running(self) -> Receipt | None:
-        """The receipt of what is under way."""
+        """The receipt of what is in progress."""
         return self.receipts[-1] if self.receipts and self.receipts[-1].status == "running" else None
 
     def with_last(self, receipt: Receipt) -> "Forgetting":
@@ -67,7 +67,7 @@ class Forgetting(BaseModel):
 
 
 class Found(NamedTuple):
-    """A document, and its revision; None if there is none."""
+    """A document, and its revision; None if missing."""
 
     forgetting: Forgetting
     revision: int | None

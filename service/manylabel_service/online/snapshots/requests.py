@@ -26,7 +26,7 @@ class SnapshotRequests:
         self._waiting: list[Waiting] = []
 
     def __bool__(self) -> bool:
-        """Return whether one is asked for that has not been begun."""
+        """Return whether one is requested that has not been begun."""
         return bool(self._waiting)
 
     @property

@@ -144,7 +144,7 @@ class Snapshotter:
     async def begin(self, model: OnlineModel) -> Storing | None:
         """Serialise the model in a thread, and store it in the background.
 
-        The caller must not fold anything in until this returns; predictions may go on. None if there is no room in
+        The caller must not fold anything in until this returns; predictions may continue. None if there is no room in
         memory for it at present; then it is `busy` until it is worth trying again.
         """
         await self._wait_until_stored()

@@ -57,7 +57,7 @@ class Follow(BaseModel):
 
 
 def follow_of(spec: bytes) -> Follow | None:
-    """Return which log a model follows, by its stored spec; None for a model that has a log of its own."""
+    """Return which log a model follows, by its stored spec; None for a model that has a separate log."""
     if b'"follow"' not in spec:
         return None
     document = json.loads(spec)

@@ -63,7 +63,7 @@ class ModelLimits(_Limit):
 
     @property
     def ignores(self) -> bool:
-        """True if a part of an example can be left out because of them."""
+        """True if a part of an example can be omitted because of them."""
         return any(limit.policy == "ignore" for limit in self.given)
 
     @property

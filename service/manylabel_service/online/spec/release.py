@@ -1,4 +1,4 @@
-"""Names the versions that this release reads, writes and computes: replicas of two releases have to agree about them.
+"""Names the versions that this release reads, writes and computes: replicas of two releases must agree about them.
 
 A change of the bytes of log entries or states adds a version to `FORMAT_VERSIONS`. A change of the bits that are learnt
 from an entry adds a version to `REPLAY_VERSIONS`. A new algorithm, option or field of a spec needs no version:

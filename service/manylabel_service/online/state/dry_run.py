@@ -111,7 +111,7 @@ class _Gain:
 
 
 class DryRun:
-    """Examples tried on a model, one after the other, without learning them.
+    """Examples tried on a model, in turn, without learning them.
 
     Attributes
     ----------

@@ -123,7 +123,7 @@ class FeatureSpace:
 
     Attributes
     ----------
-    ignored : how many features beyond the limit have been left out of examples learnt, each time that one was.
+    ignored : how many features beyond the limit have been omitted from examples learnt, each time that one was.
     columns : of the indices of numbered features.
     """
 
@@ -164,7 +164,7 @@ class FeatureSpace:
 
     @property
     def keeps_names(self) -> bool:
-        """True if names that are new get columns of their own."""
+        """True if names that are new get separate columns."""
         return self._n_hashed is None and not self.layout.declared
 
     def continues(self, earlier: "FeatureSpace") -> bool:
@@ -248,7 +248,7 @@ class FeatureSpace:
         """Return the columns of an example to be predicted; nothing is added.
 
         Features never learnt stand in the columns that learning would give them: they have no weight yet,
-        but count in the norm of the example, as they will when it is learnt. Those that it would ignore are left out.
+        but count in the norm of the example, as they will when it is learnt. Those that it would ignore are omitted.
         """
         return self._with_vectors(x, self._found(x))
 

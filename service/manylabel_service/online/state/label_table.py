@@ -34,7 +34,7 @@ class LabelPage(NamedTuple):
 
 
 class LabelFacts(NamedTuple):
-    """Facts about labels by column; `curves`, `alarms` and `details` are None if there are none.
+    """Facts about labels by column; `curves`, `alarms` and `details` are None if missing.
 
     `old_names` has those of the labels that have some, by column.
     """
@@ -86,7 +86,7 @@ def label_page(facts: LabelFacts, sort: str, descending: bool, offset: int, limi
 
 
 def _columns(facts: LabelFacts) -> dict[str, Column]:
-    """Return a number per label, NaN if there is none."""
+    """Return a number per label, NaN if missing."""
     n = len(facts.names)
     counted = facts.measured.labels()
     examples, told, first, last = (_padded(array, n) for array in counted[:4])

@@ -80,7 +80,7 @@ class LabelledIds:
     def add(self, id: str, columns: Sequence[int] | None = None) -> None:
         """Add an id that `check` accepted, and drop the oldest above the limit.
 
-        `columns` are the labels of a truth that may go on; None: it is all told.
+        `columns` are the labels of a truth that may continue; None: it is all told.
         """
         if id not in self._ids:
             self._ids.add(id)

@@ -80,11 +80,11 @@ class OnlineModel:
     ----------
     position : of the last log entry folded in.
     updates : examples learnt.
-    scaled_before : examples that the statistics of its scaling began with, where it goes on from a trained model.
+    scaled_before : examples that the statistics of its scaling began with, where it continues from a trained model.
     limits : of its features and labels.
     words : how many words of its texts were new.
-    keys : the idempotency keys seen, with the answers.
-    labelled : the kept predictions that have been given their labels, or some.
+    keys : the idempotency keys seen, with the responses.
+    labelled : the stored predictions that have been given their labels, or some.
     answers : the measures of a trained model, by version; it learns nothing, and has none beside them. None of others.
     streams : how far each stream of examples has been learnt.
     retired : the labels that are learnt and predicted no more; they keep their columns.
@@ -145,7 +145,7 @@ class OnlineModel:
         return self.nbytes - self.learner.nbytes + grown
 
     def predict(self, xs: Sequence[Features], probabilities: bool = False) -> list[Prediction]:
-        """Predict by the present state; features it has not learnt are left out.
+        """Predict by the present state; features it has not learnt are omitted.
 
         The examples must have passed `features.check`; probabilities only of a learner that calibrates.
         """
@@ -433,7 +433,7 @@ class OnlineModel:
     def describe(self, edits: Mapping[str, Edit]) -> list[str]:
         """Change titles, descriptions and URIs of labels; return the labels that this declares.
 
-        The learner has no columns for the new labels before it grows, and has to be given titles by `give_titles` then.
+        The learner has no columns for the new labels before it grows, and must be given titles by `give_titles` then.
 
         Raises
         ------
@@ -490,7 +490,7 @@ class OnlineModel:
 
     @property
     def ignored(self) -> dict[str, int]:
-        """The numbers of features and labels left out of examples learnt, counting each time that one was."""
+        """The numbers of features and labels omitted from examples learnt, counting each time that one was."""
         return {"features": self.features.ignored, "labels": self.ignored_labels}
 
     def take_labels(self, y: Labels) -> tuple[list[int], NDArray[np.int8]]:
@@ -502,7 +502,7 @@ class OnlineModel:
     def implied(self, columns: list[int], signs: NDArray[np.int8], complete: bool, id: str | None = None) -> Truth:
         """Return a truth with what follows from it by groups and parents.
 
-        For a stored prediction, named by its id, labels that earlier parts have submitted are left out of the result.
+        For a stored prediction, named by its id, labels that earlier parts have submitted are omitted from the result.
         """
         if self.groups.all is None:
             return Truth(columns, signs, complete)
@@ -611,7 +611,7 @@ class OnlineModel:
         ----------
         data : a buffer that can be written may be changed, and spares a copy.
         check : is called with the arrays before anything is built of them, and may raise.
-        requests : whether what is known of requests is read too; a new model that goes on from here has no use for it.
+        requests : whether the window of requests is loaded too; a new model that continues from here does not need it.
 
         Raises
         ------
@@ -730,7 +730,7 @@ def _columns_of(name: str, arrays: Mapping[str, NDArray[Any]], labels: Vocabular
     return listed
 
 
-# -- states that come as bytes: their parts have to agree --------------------------------------------
+# -- states that come as bytes: their parts must agree --------------------------------------------
 
 
 def _check_facts(model: OnlineModel, arrays: Mapping[str, NDArray[Any]]) -> None:

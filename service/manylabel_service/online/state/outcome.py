@@ -17,7 +17,7 @@ class UpdateOutcome(NamedTuple):
     Attributes
     ----------
     scores : the raw scores of each example before it was learnt, the threshold first and then one for each
-        label known then (float64); None when no predictions were asked for.
+        label known then (float64); None when no predictions were requested.
     probabilities : likewise one for each label known then (float64); None when they were not asked for.
     decisions : where precision is promised, of each example 1 if it needs review, else 0, and then the columns of the
         labels that may be applied unseen (int32).
@@ -55,7 +55,7 @@ class UpdateResult:
     `replayed` when nothing was done now: an earlier one with its key was, or all its lines had been learnt.
     `predictions` are those of the examples after the first `skipped`: see `UpdateOutcome`. `alarms` are the labels
     whose drift detectors fired now, None for the detector of all labels. `refused` has the errors of the examples that
-    were left out, by their index, if examples were to be refused one by one.
+    were omitted, by their index, if examples were to be refused one by one.
     """
 
     position: str

@@ -1,6 +1,6 @@
 """Metrics of the served predictions of a trained model's versions, by delayed labels; nothing is learnt.
 
-Each version has measures of its own, of the answers that it gave: which version is served when their labels come does
+Each version has separate measures, of the responses that it gave: which version is served when their labels come does
 not matter. Its columns are its labels, in the order of its scores, and behind them those that only truths have named.
 """
 
@@ -112,7 +112,7 @@ class VersionMeasures:
 
     @property
     def updates(self) -> int:
-        """The number of its answers that were labelled; each part of a truth counts."""
+        """The number of its responses that were labelled; each part of a truth counts."""
         return self.prequential.given
 
     @property
@@ -165,7 +165,7 @@ class ServedMetrics:
         return iter(self._versions)
 
     def __getitem__(self, version: int) -> VersionMeasures:
-        """Return the measures of a version; empty ones if no answer of it was labelled."""
+        """Return the measures of a version; empty ones if no response of it was labelled."""
         return self._versions.get(version) or VersionMeasures()
 
     @property
@@ -176,7 +176,7 @@ class ServedMetrics:
     def measure(
         self, answered: ServedBy, served: NDArray[np.float64], example: Example, id: str, parts: PartialLabels
     ) -> list[str | None]:
-        """Measure an answer by its truth, or by a part of it; return whose detectors of drift sounded.
+        """Measure a response by its truth, or by a part of it; return whose detectors of drift sounded.
 
         Parameters
         ----------

@@ -25,7 +25,7 @@ WEIGHED_VALUES = 65_536
 class Admitted:
     """Admitted update: its remaining examples, its log entry, and the result of its dry run.
 
-    `refused` has the errors of the examples left out, by their index in the update that was to be admitted.
+    `refused` has the errors of the examples omitted, by their index in the update that was to be admitted.
     """
 
     update: Update

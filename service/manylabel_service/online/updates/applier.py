@@ -78,7 +78,7 @@ class Applier:
 
     Attributes
     ----------
-    model : the state; another takes its place when it has to be restored.
+    model : the state; another takes its place when it must be restored.
     events : what happens to the model.
     learning : as of `LogReplayer`.
     """

@@ -22,7 +22,7 @@ class InFlightKeys:
         return key in self._keys
 
     def stored_answer(self, key: IdempotencyKey | None, window: IdempotencyWindow) -> UpdateOutcome | None:
-        """Return the answer stored for the key; None if this is the first request with it.
+        """Return the response stored for the key; None if this is the first request with it.
 
         Raises
         ------
@@ -42,7 +42,7 @@ class InFlightKeys:
 
     @contextmanager
     def hold(self, key: IdempotencyKey | None) -> Iterator[None]:
-        """Mark a request with the key as under way inside."""
+        """Mark a request with the key as in progress inside."""
         if key is None:
             yield
             return

@@ -80,7 +80,7 @@ class LogReplayer:
     snapshot_reader : reads its snapshots.
     read : reads the entries after a position, at most a number of them; None: as `Logs.read` does.
     target : returns the state at a position that the log goes back to, or raises TargetLost; None: a snapshot.
-    pace : shared with the other followers of this process; a model with a log of its own needs none.
+    pace : shared with the other followers of this process; a model with a separate log needs none.
 
     Attributes
     ----------
@@ -127,12 +127,12 @@ class LogReplayer:
         raise trimmed
 
     async def stored(self, beginning: Callable[[], Awaitable[OnlineModel]]) -> Restored:
-        """Return a follower as of its newest intact snapshot that the leader's log goes on from, or at its beginning.
+        """Return a follower as of its newest intact snapshot that the leader's log continues from, or at its beginning.
 
         Raises
         ------
         ModelFailed
-            The leader's log goes on from none of them, or the leader is gone.
+            The leader's log continues from none of them, or the leader is gone.
         StorageUnavailable, ModelGone
         """
         follow = self._follow

@@ -55,7 +55,7 @@ TIMED_EXAMPLES = 64
 
 
 class UpdateQueue:
-    """The updates of one model, from their acceptance to their answer.
+    """The updates of one model, from their acceptance to their response.
 
     Parameters
     ----------

@@ -22,7 +22,7 @@ class Engine:
     ----------
     connection : there once the store is open.
     gate : passed by every call.
-    background : what has to come to its end, also where the caller gives up.
+    background : what must come to its end, also where the caller gives up.
     """
 
     connection: Connection

@@ -38,7 +38,7 @@ class RedisLogs(Part):
 
     durabilities: frozenset[Durability] = frozenset(("log",))
     waits_for_disk = False
-    """Whether an append of durability ``fsync`` has to ask for the disk itself."""
+    """Whether an append of durability ``fsync`` must ask for the disk itself."""
 
     def __init__(self, engine: Engine, watcher: Watcher) -> None:
         self._engine = engine

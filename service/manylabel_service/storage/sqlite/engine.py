@@ -8,7 +8,7 @@
 
 Two threads serve it. The writer has the database to itself, and its work comes in small pieces, so
 an append waits for one piece at most. The filer does what waits for the disk: snapshot files,
-pieces of blobs, and the bulk of checkpoints. Each does its work in the order it was asked for: a file that is written
+pieces of blobs, and the bulk of checkpoints. Each does its work in the order it was requested: a file that is written
 while its model is deleted is there before the folder is removed.
 """
 

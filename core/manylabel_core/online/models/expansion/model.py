@@ -24,7 +24,7 @@ from manylabel_core.storage import MAX_WEIGHT, check_n_seen, check_range, check_
 class Expansion(Model):
     """Kernel model: coefficients for each support vector, and an intercept.
 
-    Where the mean of the coefficients is asked for, there is a second plane of all of them (see `_expansion`).
+    Where the mean of the coefficients is requested, there is a second plane of all of them (see `_expansion`).
 
     Parameters
     ----------

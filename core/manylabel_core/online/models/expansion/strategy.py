@@ -25,7 +25,7 @@ class Strategy:
     """Budget strategy: it adds support vectors and enforces the budget; this base class keeps all vectors."""
 
     separate_intercept = False
-    """True if the constant that is added to the kernel has coefficients of its own, which no strategy touches."""
+    """True if the constant that is added to the kernel has separate coefficients, which no strategy touches."""
 
     def add(self, support: SupportVectors, x: Example, tau: NDArray[np.float64]) -> None:
         """Take an example with its coefficients (planes, columns) in, and make the vectors as few as is allowed."""

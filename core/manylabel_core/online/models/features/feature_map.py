@@ -22,7 +22,7 @@ class FeatureMap(Protocol):
 
     @property
     def grows(self) -> bool:
-        """True if an example may add a feature: then they have to come one by one."""
+        """True if an example may add a feature: then they must come one by one."""
 
     def enlarge(self, n_features: int) -> None:
         """Allocate room for examples with this number of values."""
@@ -43,4 +43,4 @@ class FeatureMap(Protocol):
         """Return the maximum bytes of memory after this growth, including memory outside the state."""
 
     def restore(self, arrays: dict[str, NDArray[Any]], n_features: int) -> None:
-        """Take over a state; raise ValueError if it is none."""
+        """Take over a state; raise ValueError if invalid."""

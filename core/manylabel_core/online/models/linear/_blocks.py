@@ -1,4 +1,4 @@
-"""A linear model over blocks of features: words, which stand for all that is no vector, and each field of vectors.
+"""A linear model over blocks of features: words, which stand for all that is not a vector, and each field of vectors.
 
 With x_b the features of block b, f_b = W_b' x_b is its part of the scores, and
 

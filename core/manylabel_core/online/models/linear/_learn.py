@@ -1,6 +1,6 @@
 """Learning of a linear model: an update on the scores, then a change of the weights (see `_table` for the table).
 
-Without a metric of each weight the change is of rank 1: `x` or, where every feature has a step size of its own,
+Without a metric of each weight the change is of rank 1: `x` or, where every feature has a separate step size,
 `inv(H) x` times the coefficients of the update. With one (SALT), the update is in that metric: see `_adaptive_implicit`
 and `_adaptive_multipass`.
 

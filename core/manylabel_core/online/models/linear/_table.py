@@ -1,7 +1,7 @@
 """Linear models: their table of weights, the scores, and running means.
 
 Weights stand feature by feature, `table[1 + feature, 0, column]`, so that an example touches one contiguous run
-of weights for each of its values. Row 0 belongs to a constant feature, the intercept (0 if there is none), and
+of weights for each of its values. Row 0 belongs to a constant feature, the intercept (0 if missing), and
 column 0 to the threshold. Values kept for every weight are in further planes, `table[1 + feature, plane,
 column]`, and the last plane, where means are kept, is the accumulator of the weights.
 

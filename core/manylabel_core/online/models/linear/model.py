@@ -38,7 +38,7 @@ class LinearModel(Model):
     Parameters
     ----------
     update : Update
-        How an example is learnt. With a `delta` above 0, every weight has a metric of its own, in the plane "squares".
+        How an example is learnt. With a `delta` above 0, every weight has a separate metric, in the plane "squares".
     constant : float
         The constant feature; 0 for none.
     average : bool
@@ -46,7 +46,7 @@ class LinearModel(Model):
     dtype : str
         Type of the weights.
     by_feature : bool
-        Whether every feature has a step size of its own.
+        Whether every feature has a separate step size.
     can_be_sparse : bool
         Whether a large table holds only blocks of weights that are not 0; one of several planes is never sparse.
     """

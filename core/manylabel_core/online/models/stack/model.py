@@ -1,4 +1,4 @@
-"""The stack: a model of several experts, each a model of its own, whose margins become one probability."""
+"""The stack: a model of several experts, each a separate model, whose margins become one probability."""
 
 from __future__ import annotations
 

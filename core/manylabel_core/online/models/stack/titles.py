@@ -122,7 +122,7 @@ class Titles:
         return 4 * n_features + 16 * n_labels + 24 * len(self._words) + 12 * len(self._places) if len(self) else 0
 
     def restore(self, arrays: Mapping[str, NDArray[Any]], size: tuple[int, int], seen: NDArray[np.float64]) -> None:
-        """Take over what `arrays` gave, of a model of that size; raise ValueError if it is none."""
+        """Take over what `arrays` gave, of a model of that size; raise ValueError if invalid."""
         words, ends, places, features = (arrays[name] for name in PARTS)
         n_words = len(words)
         if (len(ends), len(features)) != ((size[1], size[0]) if n_words else (0, 0)):

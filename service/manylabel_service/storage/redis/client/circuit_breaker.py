@@ -53,7 +53,7 @@ class CircuitBreaker:
             self._wait_seconds = 0.0
 
     def failed(self, error: BaseException) -> None:
-        """Note that a call got no answer."""
+        """Note that a call got no response."""
         if self._failure is None:
             self.lost += 1
         self._failure = error

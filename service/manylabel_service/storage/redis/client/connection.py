@@ -25,7 +25,7 @@ from manylabel_service.storage.redis.client.errors import UNREACHED, gone
 from manylabel_service.storage.redis.scripts import Script
 
 CONNECTIONS = 32
-"""Calls under way at once; more wait for their turn."""
+"""Calls in progress at once; more wait for their turn."""
 
 BLOCK_SECONDS = 5.0
 """Maximum seconds that a blocking read waits in Redis before it is sent again."""
@@ -96,7 +96,7 @@ class Connection:
         Parameters
         ----------
         script, keys, arguments : the script, and what it gets.
-        sync : wait until what it changed is on the disk of the server, which has to know WAITAOF.
+        sync : wait until what it changed is on the disk of the server, which must know WAITAOF.
         left_behind : called with the task in progress, when its caller has stopped waiting for it.
         """
         execute = self._execute_synced if sync else self._execute

@@ -89,7 +89,7 @@ class Maintenance:
 
         Parameters
         ----------
-        remove : removes up to this number of rows, in the writer; returns their bytes, None if there were none.
+        remove : removes up to this number of rows, in the writer; returns their bytes, or None.
         """
         rows = 256
         while not self._stopping:

@@ -54,7 +54,7 @@ class SnapshotFiles:
         sync_folder(folder)
 
     def read(self, incarnation: int, position: str) -> memoryview | None:
-        """Return the bytes of a file in a buffer of their own, None if it is missing."""
+        """Return the bytes of a file in a separate buffer, None if it is missing."""
         try:
             # Not a bytes object, because it must be writable.
             return np.fromfile(self._file(incarnation, position), dtype=np.uint8).data
