@@ -1,4 +1,4 @@
-"""Puts the parts together."""
+"""Assembly of the application."""
 
 import signal
 from collections.abc import Callable

@@ -236,7 +236,7 @@ class NoRollback(ModelIsTrained):
 
 
 class NoReliability(ModelIsTrained):
-    """A trained model, which keeps no probabilities of its predictions."""
+    """A trained model, which stores no probabilities of its predictions."""
 
     message = "model {self.name!r} is trained by jobs: its scores are measured, but not its probabilities"
 
@@ -554,7 +554,7 @@ class PredictionsFull(ServiceError, kind="busy", title="Too many stored predicti
 
 
 class VersionNotFound(ServiceError, kind="missing"):
-    """A number of which the model has no version, or no longer."""
+    """A number of no existing version of the model."""
 
     message = "model {self.name!r} has no version {self.version}; list its versions to see which it has"
     name: str
@@ -699,7 +699,7 @@ class StorageUnavailable(StorageError):
 
 
 class LogSealed(StorageUnavailable):
-    """A log that takes no entries for the moment, because another takes its place."""
+    """A log that rejects entries while another one replaces it."""
 
     message = "the log of model {self.name!r} is being replaced; retry"
     detail: str = "its log is being replaced"

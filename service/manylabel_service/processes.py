@@ -1,4 +1,4 @@
-"""Changes that a child process makes to itself at its start; `manylabel_service.forking` starts it."""
+"""Setup that a child process of `manylabel_service.forking` applies to itself."""
 
 import ctypes
 import os

@@ -1,4 +1,4 @@
-"""How fast work has been done lately, and so how long more of it would wait."""
+"""Rate of recent work, and the resulting waiting time of further work."""
 
 import time
 from collections.abc import Callable
@@ -12,7 +12,7 @@ GRACE_SHARE = 0.1
 
 
 class WorkRate:
-    """The rate of work that is done one piece after the other.
+    """Rate of sequential work.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""The program that makes the first key: ``python -m manylabel_service.access init [flags]``, with a server's flags."""
+"""Program that creates the first key: ``python -m manylabel_service.access init [flags]``, with a server's flags."""
 
 import argparse
 import asyncio

@@ -18,7 +18,7 @@ log = structlog.get_logger()
 
 
 class StoredKey(NamedTuple):
-    """A key at a revision of the store; None if it is damaged: its row exists, and it can no longer be used."""
+    """Key at a revision of the store; None if it is damaged: its row exists, but it cannot be used."""
 
     id: str
     revision: int

@@ -1,4 +1,4 @@
-"""Names, exactly or by their beginning: which models a key is for."""
+"""Patterns of model names that a key includes: exact names, or prefixes."""
 
 import re
 from collections.abc import Iterable

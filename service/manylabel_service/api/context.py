@@ -1,4 +1,4 @@
-"""The parts of an application, which endpoints are handed."""
+"""Components of an application, which endpoints receive."""
 
 import asyncio
 from dataclasses import dataclass, field

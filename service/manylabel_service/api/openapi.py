@@ -1,4 +1,4 @@
-"""The description of the interface at /openapi.json."""
+"""OpenAPI description at /openapi.json."""
 
 from collections.abc import Iterable
 from typing import Any

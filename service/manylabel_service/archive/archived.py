@@ -1,4 +1,4 @@
-"""Reads an archive: its catalogues, and one model as if it was in a store."""
+"""Reader of an archive: its catalogues, and one model through the interfaces of a store."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ async def find_catalogue(place: Place, until_ms: int | None) -> tuple[StoreCatal
 
 
 class ArchivedLog:
-    """The log and the states of a model in an archive, for those who read a store.
+    """Log and states of a model in an archive, with the interface of a store.
 
     It has the parts of a `Store` that `PastStates` and `HistoryReader` read: a log that was trimmed through the
     beginning of the timeline, and a snapshot for each state.

@@ -1,4 +1,4 @@
-"""The objects of an archive: their keys, what is in them, and how they are checked.
+"""Objects of an archive: their keys, contents and checksums.
 
 ::
 
@@ -33,7 +33,7 @@ MAX_CATALOGUE_BYTES = 1 << 28
 
 
 class NoCatalogue(ArchiveError):
-    """There is nothing in the archive to restore."""
+    """The archive has nothing to restore."""
 
 
 class Origin(BaseModel):

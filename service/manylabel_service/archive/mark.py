@@ -1,4 +1,4 @@
-"""The mark of a store into which a restore has not come to its end."""
+"""Marker of a store with an incomplete restore."""
 
 from manylabel_service.errors import StoreUnusable
 from manylabel_service.storage import Store

@@ -1,4 +1,4 @@
-"""Makes a store of what an archive has.
+"""Restoration of a store from an archive.
 
 A document marks the store for as long as it is not complete. No server starts on a store with this mark; a second
 restore removes what the first has left.
@@ -47,7 +47,7 @@ from manylabel_service.trained.version_store import KIND as VERSIONS
 
 
 class RestoreRefused(ArchiveError):
-    """The store, or the selection, does not allow it; nothing was changed."""
+    """The store or the selection does not allow the restore; nothing was changed."""
 
 
 class Restored(NamedTuple):
@@ -88,7 +88,7 @@ async def restore(
 
 
 class _Restoring:
-    """Restores from one catalogue."""
+    """Restorer of one catalogue."""
 
     def __init__(self, place: Place, store: Store, settings: Settings, catalogue: StoreCatalogue) -> None:
         self._place = place

@@ -1,4 +1,4 @@
-"""Archives the store of a server, again and again, while the server runs."""
+"""Continuous archiving of the store of a running server."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class ArchiveStatus(NamedTuple):
 
 
 class ArchiveService:
-    """Archives the store while this server leads those that share it.
+    """Archiver of the store, active while this server is the leader.
 
     Parameters
     ----------

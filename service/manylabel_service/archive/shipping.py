@@ -1,4 +1,4 @@
-"""Ships what is new in a store to an archive.
+"""Shipping of new data of a store to an archive.
 
 A pass writes blobs first, then entries and states of models, and last the catalogue that names them, if anything in it
 has changed. Every object is read back. A process may die between any two objects: what it wrote is met by the next
@@ -93,12 +93,12 @@ class Shipped(NamedTuple):
 
 
 class _NoState(Exception):
-    """No state of a model is stored from which its log could be replayed."""
+    """The store has no state of a model from which its log can be replayed."""
 
 
 @dataclass
 class _Cursor:
-    """How far the log of a model is archived."""
+    """Progress of archiving the log of a model."""
 
     prefix: str
     timeline: int
@@ -113,7 +113,7 @@ class _Cursor:
 
 
 class Shipper:
-    """Ships a store to a place, one pass after the other.
+    """Shipper of a store to an archive, in consecutive passes.
 
     Parameters
     ----------

@@ -27,7 +27,7 @@ _TARGET = re.compile(r"[A-Za-z0-9._:-]{1,128}")
 
 
 class Call(NamedTuple):
-    """Completed call, without its body and, of its address, with nothing but names."""
+    """Completed call without its body; of its path only the names."""
 
     unix_seconds: float
     key_id: str | None

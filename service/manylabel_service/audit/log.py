@@ -1,4 +1,4 @@
-"""The audit of one process: calls are gathered on the event loop, and written in a thread, many at a time."""
+"""Audit log of one process: calls are collected on the event loop and written in batches by a thread."""
 
 import asyncio
 import os

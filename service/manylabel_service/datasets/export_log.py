@@ -1,4 +1,4 @@
-"""The child process that folds a log into rows.
+"""Child process that replays a log to extract its rows.
 
 Files: the frames of the log, and the dataset to be written.
 """
@@ -82,7 +82,7 @@ def _no_rows(n_learnt: int) -> str:
 
 
 class _Log:
-    """The frames of a log, and the model that they begin with.
+    """Frames of a log, and the model at its start.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""A dataset made of what an online model has learnt last.
+"""Dataset of the latest examples of an online model.
 
 Only the log knows the examples; which of them were learnt, and in which columns, follows from folding it: entries that
 are refused, repeated or rolled back leave none. So the log is replayed from a state that the history of the model has,
@@ -126,7 +126,7 @@ async def rows_of_stream(store: Store, settings: Settings, model: str, last: int
 
 
 class _Begin(NamedTuple):
-    """A state that the log can be read from: its position, and the examples and bytes of the log before it."""
+    """State from which the log can be replayed: its position, and the examples and bytes of the log before it."""
 
     position: str
     examples: int

@@ -1,4 +1,4 @@
-"""Facts about a dataset that are known without reading it."""
+"""Metadata of a dataset."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from manylabel_service.online.spec.text import Text
 
 
 class DatasetMeta(Documented):
-    """A record describes a dataset."""
+    """Description of a dataset."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 

@@ -33,7 +33,7 @@ class Upload:
 
 
 class UploadSlots:
-    """Limits on the number of uploads in progress, and on their bytes together.
+    """Limits on the number and the total bytes of running uploads.
 
     Parameters
     ----------

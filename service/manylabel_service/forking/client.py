@@ -1,4 +1,4 @@
-"""Start a child process for a task by way of the fork server of this process, which is started on first use."""
+"""Child processes for tasks, started by the fork server of this process, which starts on first use."""
 
 import asyncio
 import atexit

@@ -51,7 +51,7 @@ class Event:
 
 
 class Watched(Protocol):
-    """The state of a model, as far as events are about it."""
+    """Part of the state of a model that events report."""
 
     @property
     def position(self) -> str:

@@ -1,4 +1,4 @@
-"""Why labels were predicted: explanations of both kinds of models, by the names that features have."""
+"""Explanations of predictions of both kinds of models, by feature names."""
 
 from collections.abc import Callable, Sequence
 from typing import NamedTuple

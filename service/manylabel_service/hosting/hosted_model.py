@@ -1,4 +1,4 @@
-"""The life of a model in this process, whatever kind it is: one that learns online, or a trained one."""
+"""Lifecycle of a model in this process, online or trained."""
 
 import time
 from abc import ABC, abstractmethod

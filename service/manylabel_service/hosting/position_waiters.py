@@ -7,7 +7,7 @@ from manylabel_service.storage import position_key
 
 
 class PositionWaiters:
-    """Position waiters wait for positions of one model.
+    """Waiters for positions of one model.
 
     Parameters
     ----------

@@ -23,7 +23,7 @@ class SliceSize:
 
 
 class HalfPace:
-    """Keeps background work to half of the event loop: after each piece of work all rest as long as it took.
+    """Throttle of background work to half of the event loop: it pauses after each step for the duration of the step.
 
     All who share the work of one process share one of these.
     """
@@ -43,7 +43,7 @@ class HalfPace:
 
 
 class Pace:
-    """Gives the event loop its turn during long work, once per slice of time."""
+    """Yields to the event loop during long work, once per time slice."""
 
     seconds = SLICE_SECONDS
 

@@ -46,7 +46,7 @@ class LeaseLost(Exception):
 
 
 class NotClaimable(Exception):
-    """The task is not queued, or no longer."""
+    """The task is not queued."""
 
 
 class Unchanged(Exception):
@@ -104,7 +104,7 @@ class Line(_StoredModel):
 
 
 class JobDocument(_StoredModel):
-    """A record holds one job with all its tasks.
+    """Record of a job with all its tasks.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""Jobs are submitted, listed, watched, cancelled and retried."""
+"""Operations on jobs: submit, list, watch, cancel, retry."""
 
 import asyncio
 import secrets

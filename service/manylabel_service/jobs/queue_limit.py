@@ -1,4 +1,4 @@
-"""Limit of queued and running jobs, which holds however many servers accept jobs at once."""
+"""Limit of queued and running jobs, enforced over all servers."""
 
 import asyncio
 import json

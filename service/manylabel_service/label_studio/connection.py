@@ -1,7 +1,7 @@
-"""The Label Studio of each project, as setup named it, and the annotations of a project from there.
+"""Label Studio of each project, as named by setup, and the annotations of a project read from it.
 
-Label Studio sends each webhook once. Annotations made while the server was down are read from Label Studio when it
-calls for training.
+Label Studio sends each webhook once. When it requests training, the server reads the annotations made while the
+server was down.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""Forgetting of examples: rewrites a model beside the one that serves, and puts it instead.
+"""Forgetting of examples: rewrites a model next to the serving one, then replaces it.
 
 The steps: the receipt is stored, which names the owner; the successor of the model is staged, and named in the receipt;
 its history is written, up to about the end of the log; the log is sealed; the rest is folded, and the old state
@@ -67,11 +67,11 @@ log = structlog.get_logger()
 
 
 class FoldDiffers(Exception):
-    """The history does not give the state that the model has."""
+    """The replayed history differs from the state of the model."""
 
 
 class Forgetter:
-    """Forgets examples of the models of one store, and keeps the receipts.
+    """Forgets examples of the models of one store, and stores the receipts.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""An online model that begins as a version predicts, and learns from there."""
+"""Online model initialised from a version of a trained model."""
 
 from typing import Any
 

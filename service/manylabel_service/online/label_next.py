@@ -1,4 +1,4 @@
-"""Stored predictions without labels: whose truth would teach the model most.
+"""Selection of the stored predictions whose labels would teach the model most.
 
 Uncertain is an example with a label whose log-odds are close to its cut: `uncertainty` is 1 where the model may as well
 say the opposite of that label, and falls to 0 the surer it is of each. Labels that it has hardly seen do not count:

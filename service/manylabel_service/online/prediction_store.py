@@ -62,7 +62,7 @@ NO_FEATURES = Features(None, np.zeros(0, dtype=np.int32), np.zeros(0, dtype=np.f
 
 
 class PredictionStore:
-    """The predictions of one model that wait for their labels.
+    """Stored predictions of one model that wait for their labels.
 
     Attributes
     ----------

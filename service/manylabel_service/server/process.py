@@ -1,4 +1,4 @@
-"""A process that serves the application on a socket: how it starts and ends."""
+"""Server process: startup and shutdown of the application on a socket."""
 
 import asyncio
 import gc
@@ -139,7 +139,7 @@ def _config(settings: Settings, app: FastAPI, limits: ConnectionLimits) -> uvico
 
 
 class _Server(uvicorn.Server):
-    """A server of uvicorn's that tells the application when it stops, and can be held until the application is ready.
+    """Uvicorn server that notifies the application when it stops, and can wait until the application is ready.
 
     Parameters
     ----------

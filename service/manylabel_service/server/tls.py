@@ -28,7 +28,7 @@ log = structlog.get_logger()
 
 
 class Certificate:
-    """The certificate that a server shows, with its chain and its key. Raises OSError or ValueError.
+    """Certificate of a server, with its chain and its key. Raises OSError or ValueError.
 
     Connections that are there keep the one that they began with.
 

@@ -62,7 +62,7 @@ def supervise(settings: Settings) -> int:
 
 
 class Supervisor:
-    """The parent process starts the workers, restarts those that die, and stops them all.
+    """Parent process that starts, restarts and stops the workers.
 
     Parameters
     ----------
@@ -154,7 +154,7 @@ class Supervisor:
 
 
 class _Worker:
-    """The parent's view of a worker number, over all processes that have it in turn."""
+    """Worker slot in the parent process, over successive processes."""
 
     def __init__(self, number: int, settings: Settings, directory: Path) -> None:
         self.number = number

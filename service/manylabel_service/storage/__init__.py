@@ -1,4 +1,4 @@
-"""Storage: one protocol for all that a server keeps, and two stores that implement it."""
+"""Storage: one protocol for the data of a server, and two stores that implement it."""
 
 from manylabel_service.storage.address import Address
 from manylabel_service.storage.blob_pieces import blob_bytes, blob_to_file, file_to_blob, pieces_of

@@ -1,4 +1,4 @@
-"""Pieces of large bytes, which are never written, read or compared as a whole."""
+"""Chunks of large values, which are never written, read or compared as a whole."""
 
 from __future__ import annotations
 

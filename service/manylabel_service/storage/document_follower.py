@@ -1,4 +1,4 @@
-"""A cursor over the documents of one kind, for processes that follow what other processes change."""
+"""Cursor over the documents of one kind, to follow the changes of other processes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checks of documents and blobs, and the reading of long lists in pages, alike in every store."""
+"""Validation of documents and blobs, and paging of long lists, for all stores."""
 
 from __future__ import annotations
 

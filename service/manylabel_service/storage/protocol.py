@@ -120,7 +120,7 @@ class Entry(NamedTuple):
 
 
 class LogExtent(NamedTuple):
-    """Size of the log before a position, as computed by the replica that puts the snapshot; a store only keeps it."""
+    """Size of the log before a position, computed by the replica that puts the snapshot; the store only keeps it."""
 
     examples: int
     """Examples that the model had learnt."""

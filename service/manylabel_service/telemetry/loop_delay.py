@@ -1,4 +1,4 @@
-"""The delay of the event loop: how late it wakes up who sleeps, since it was busy with something else."""
+"""Delay of the event loop: how late it wakes a sleeping task."""
 
 import asyncio
 import time

@@ -1,4 +1,4 @@
-"""Traces of requests, by OpenTelemetry: nothing of it is imported or done unless `start` was called.
+"""Traces of requests by OpenTelemetry, which is imported only if `start` is called.
 
 A request has a separate span. An update has three below it: `queue` until its turn, `append` until it is in the log
 with those that share the append, and `fold` until the model has learnt it. Spans have names of routes and models, and
@@ -22,7 +22,7 @@ _tracer: Any = None
 
 
 class _Traced:
-    """A request that is traced has a context, the parent of further spans, and a number of updates left to trace."""
+    """Traced request: the context, which is the parent of further spans, and the number of updates left to trace."""
 
     __slots__ = ("context", "updates_left")
 

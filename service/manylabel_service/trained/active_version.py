@@ -1,4 +1,4 @@
-"""The active version predicts; its successor is on the way into memory.
+"""Active version of a trained model, and the loading of its successor.
 
 One task loads the version that the catalogue says is served, in a thread, while the version before answers. Then one
 step replaces it. The position moves with that step, so that it never claims what is not answered yet.

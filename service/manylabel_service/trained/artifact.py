@@ -1,4 +1,4 @@
-"""The artifact of a version: a fitted estimator with the names of its columns, and how its fit went."""
+"""Artifact of a version: a fitted estimator, the names of its columns, and the convergence of its fit."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -18,7 +18,7 @@ MAX_CORRELATED = 200
 
 @dataclass(frozen=True, slots=True)
 class LabelCorrelation:
-    """Correlations stand between some labels: values of shape (n_labels, n_labels), float64."""
+    """Correlations of some labels: values of shape (n_labels, n_labels), float64."""
 
     labels: list[str]
     values: NDArray[np.float64]

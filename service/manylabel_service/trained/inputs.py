@@ -48,7 +48,7 @@ _NOTHING = np.zeros(0, dtype=np.int32), np.zeros(0, dtype=np.float32)
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """Columns describe one view: how many there are, and their names if they have some."""
+    """Columns of one view: their number, and their names if they have some."""
 
     size: int
     names: Vocabulary | None

@@ -1,4 +1,4 @@
-"""A trained model has versions in the store, of which one is in memory and predicts.
+"""Trained model: versions in the store, one of which is in memory and predicts.
 
 While another version is loaded, in a thread, the one before answers on; then one step puts it instead. Each
 answer is made by one version alone, and its position says up to which change of the catalogue it goes.

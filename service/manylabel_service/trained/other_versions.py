@@ -13,7 +13,7 @@ MAX_OTHER_VERSIONS = 2
 
 
 class OtherVersions:
-    """The versions that were asked by their number stay in memory for a while.
+    """Cache of the versions requested by number.
 
     Parameters
     ----------

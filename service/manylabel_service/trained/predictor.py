@@ -1,4 +1,4 @@
-"""A version in memory predicts as its estimator does, to the last bit."""
+"""Version in memory, which predicts like its estimator, bit for bit."""
 
 import json
 import sys

@@ -1,4 +1,4 @@
-"""Facts about a version that are known without reading it, and when a new one is served."""
+"""Metadata of a version, and the rule for serving a new one."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ Promote = Literal["if_better", "always", "never"]
 
 @dataclass(frozen=True, slots=True)
 class VersionMeta:
-    """The meta data of a version say where it comes from.
+    """Metadata of a version: its origin.
 
     Attributes
     ----------
@@ -85,7 +85,7 @@ class ListedVersion:
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """A version of a trained model, as `ListedVersion`, with its meta data; it never changes."""
+    """Version of a trained model: `ListedVersion` with its metadata; immutable."""
 
     number: int
     position: str

@@ -1,4 +1,4 @@
-"""The versions of trained models, as the store keeps them.
+"""Versions of trained models in the store.
 
 Each model has one document, changed by compare-and-set, that lists its versions and says which is served. The artifact
 of a version is a blob, and so are its meta data, which may be larger than a document. Blobs are written first, under

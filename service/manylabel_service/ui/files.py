@@ -40,7 +40,7 @@ class UiFile(NamedTuple):
 
 
 class Files:
-    """The files of the page by their paths, and the version that stands in their addresses. Raises ValueError.
+    """Files of the web UI by path, and the version in their addresses. Raises ValueError.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""One POST of an event, signed as Standard Webhooks says, to an address that the operator allows."""
+"""POST of an event, signed by Standard Webhooks, to an address that the operator allows."""
 
 import asyncio
 import time
@@ -27,11 +27,11 @@ FINAL = frozenset({GONE, NOT_ALLOWED})
 
 
 class _AddressRefused(Exception):
-    """A host that the setting names resolves to an address that it may not have."""
+    """An allowed host resolves to a forbidden address."""
 
 
 class Sent(NamedTuple):
-    """An attempt, and the seconds for which the receiver wants no other."""
+    """An attempt, and the seconds until the receiver accepts another."""
 
     delivery: Delivery
     retry_after: float

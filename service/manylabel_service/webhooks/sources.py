@@ -79,7 +79,7 @@ class _Feed:
 
 
 class Sources:
-    """Finds the events that webhooks have not seen, and queues them."""
+    """Finds new events for webhooks and queues them."""
 
     def __init__(self, store: Store, registry: Registry, jobs: JobService) -> None:
         self._store, self._registry, self._jobs = store, registry, jobs

@@ -1,4 +1,4 @@
-"""A webhook as the store has it: the definition, which clients write, and the state, which the deliverer writes."""
+"""Stored webhook: the definition, written by clients, and the state, written by the deliverer."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class _Stored(BaseModel):
 
 
 class Webhook(_Stored):
-    """A definition.
+    """Definition of a webhook.
 
     Attributes
     ----------
@@ -75,7 +75,7 @@ class Webhook(_Stored):
 
 
 class Message(_Stored):
-    """An event that waits for delivery, with the body as it is sent each time."""
+    """Event waiting for delivery, with the body that each attempt sends."""
 
     id: str
     type: str
@@ -95,7 +95,7 @@ class Delivery(_Stored):
 
 
 class Disabled(_Stored):
-    """The reason for which nothing is sent, as long as the definition has this generation."""
+    """Reason why a webhook is disabled, valid for one generation of its definition."""
 
     generation: int
     reason: str
@@ -103,7 +103,7 @@ class Disabled(_Stored):
 
 
 class DeliveryState(_Stored):
-    """A state: what the webhook has seen of each source, and the events that wait.
+    """State of a webhook: its cursor in each source, and the waiting events.
 
     Attributes
     ----------

@@ -47,7 +47,7 @@ class ForgetReceipt:
 
 @dataclass(frozen=True, slots=True)
 class Verification:
-    """Comparison of stored states with what the history gives."""
+    """Comparison of stored states with the replayed history."""
 
     equal: bool
     since: str

@@ -1,4 +1,4 @@
-"""GET /v1/models/{name}/log: what a model has been sent, entry by entry."""
+"""GET /v1/models/{name}/log: the entries of the log of a model."""
 
 from typing import Annotated
 

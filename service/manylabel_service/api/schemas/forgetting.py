@@ -78,7 +78,7 @@ class ForgetReceipts(ResponseModel):
 
 
 class Verification(ResponseModel):
-    """Comparison of stored states with what the history gives."""
+    """Comparison of stored states with the replayed history."""
 
     equal: bool
     """Whether all are equal, bit for bit."""

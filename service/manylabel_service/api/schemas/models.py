@@ -12,8 +12,8 @@ from manylabel_service.storage import Durability
 
 
 class BaselineMeasures(ResponseModel):
-    """Metrics of a predictor that ignores the features: for each example it predicts the labels frequent in the
-    examples before. All are null without examples."""
+    """Metrics of a predictor that ignores the features: for each example it predicts the most frequent labels of
+    earlier examples. All are null without examples."""
 
     precision: float | None
     """Mean over examples of the share of predicted labels that are relevant."""
@@ -152,7 +152,7 @@ class GateOfPromise(ResponseModel):
 
 
 class NumbersOfPromise(ResponseModel):
-    """Numbers of what was applied and settled, by true labels; shares are null where there is nothing to divide by."""
+    """Counts of applied labels and settled examples, by true labels; shares are null if undefined."""
 
     applied: int
     """Number of labels applied unseen of which the truth is known."""
@@ -188,14 +188,14 @@ class LabelOfPromise(ResponseModel):
 
 
 class RecallAtPrecision(ResponseModel):
-    """The recall that could be had at a precision."""
+    """Recall at a precision."""
 
     precision: float
     recall: float
 
 
 class AccountOfPromise(PromiseOfModel):
-    """The account of a promise of precision. Only true labels told by people count."""
+    """Account of a promise of precision. Only true labels from people count."""
 
     gate: GateOfPromise
     """State of labels that may be applied unseen."""
@@ -214,7 +214,7 @@ class AccountOfPromise(PromiseOfModel):
 
 
 class MetricsOfSource(ResponseModel):
-    """Agreement of predictions with the labels of a source other than people; null where nothing can be divided."""
+    """Agreement of predictions with the labels of a source other than people; null if undefined."""
 
     examples: int
     """Number of examples with labels of this source."""
@@ -496,7 +496,7 @@ class ModelStatus(At, _Spec):
 
 
 class StoredModel(_Spec):
-    """Online model that is not in the memory of this server; the next request loads it. A new follower is described so
+    """Online model that is not in the memory of this server; the next request loads it. A new follower has this form
     while it catches up."""
 
     follow: FollowOfModel | None = None

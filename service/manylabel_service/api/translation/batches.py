@@ -19,7 +19,7 @@ SLICE_SECONDS = 0.001
 
 
 class Items(NamedTuple, Generic[T]):
-    """Converted items; `batch` tells whether they came, and must be returned, as a list."""
+    """Converted items; `batch` is true if they were sent, and are returned, as a list."""
 
     values: list[T]
     batch: bool

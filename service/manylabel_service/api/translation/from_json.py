@@ -1,4 +1,4 @@
-"""Items of a request as the examples that models take."""
+"""Conversion of items of a request to examples."""
 
 from collections.abc import Collection, Sequence
 from contextlib import suppress
@@ -117,7 +117,7 @@ def to_example(
     alone: type[UpdateItem] = UpdateItem,
     max_fields: int = MAX_FIELDS,
 ) -> Example:
-    """Return an item to learn, with its labels; `alone` is the kind of an item outside a batch. Raises as `to_features`."""
+    """Return an item to learn, with its labels; raises as `to_features`. `alone` is the kind outside of a batch."""
     check_fields(item, at, max_fields)
     kind = UpdateItem if at else alone
     if _has_record(item):

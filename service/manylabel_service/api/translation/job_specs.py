@@ -1,4 +1,4 @@
-"""The body of a request as a job that can be queued."""
+"""Conversion of the body of a request to a job."""
 
 from collections.abc import Sequence
 from typing import Any

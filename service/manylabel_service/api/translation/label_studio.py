@@ -1,4 +1,4 @@
-"""Tasks and annotations of Label Studio as the examples that models take."""
+"""Conversion of tasks and annotations of Label Studio to examples."""
 
 import asyncio
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""Lines of a stream learnt block by block: what each is answered."""
+"""Learning of the lines of a stream in blocks, and the response to each line."""
 
 import asyncio
 import itertools

@@ -52,7 +52,7 @@ _ELEMENTS = {
 
 
 class Tensor(NamedTuple):
-    """An input: its description, its place in the body, and its elements if they are binary data."""
+    """An input: its description, its index in the body, and its elements if they are binary data."""
 
     asked: InferInput
     at: Path

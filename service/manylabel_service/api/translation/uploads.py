@@ -1,4 +1,4 @@
-"""Files on their way to the disk: never more of one in memory than a megabyte."""
+"""Uploads written to the disk, with at most a megabyte of each in memory."""
 
 import asyncio
 from collections.abc import AsyncIterator, Collection
@@ -125,7 +125,7 @@ FILE, LABELS, DETAILS = "file", "labels", "label_details"
 
 @dataclass
 class Part:
-    """A file that grows by large portions; `max_bytes` is its limit."""
+    """File that grows in large chunks up to `max_bytes`."""
 
     file: IO[bytes]
     max_bytes: int

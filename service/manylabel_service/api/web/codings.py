@@ -1,4 +1,4 @@
-"""The content codings gzip and zstd, bit by bit: how bodies are unpacked, and packed."""
+"""Incremental decoding and encoding of the content codings gzip and zstd."""
 
 import zlib
 from collections.abc import Callable, Iterator
@@ -24,7 +24,7 @@ _GZIP_BITS = 16 + zlib.MAX_WBITS
 
 
 class _Frame(Protocol):
-    """A decoder of one frame of zstd, or of one member of gzip."""
+    """Decoder of one zstd frame or gzip member."""
 
     @property
     def eof(self) -> bool: ...
@@ -34,7 +34,7 @@ class _Frame(Protocol):
 
 
 class Compressor(Protocol):
-    """A packer makes one body, portion by portion."""
+    """Incremental compressor of one body."""
 
     def pack(self, data: bytes) -> bytes:
         """Compress the next bytes; return the output so far."""

@@ -1,4 +1,4 @@
-"""Compressed bodies: requests are decompressed as they arrive, within bounds, and responses compressed if asked for."""
+"""Compressed bodies: requests are decompressed as they arrive, within bounds, and responses compressed on request."""
 
 import asyncio
 import time
@@ -26,9 +26,9 @@ SLICE_SECONDS = 0.001
 
 
 class CompressedResponse:
-    """One response is packed if it is large enough, and of a type that is worth it.
+    """Response that is compressed if it is large enough and of a compressible type.
 
-    A response that comes bit by bit is packed so that each bit can be read when it has come.
+    A streamed response is flushed after each chunk.
 
     Parameters
     ----------
@@ -106,7 +106,7 @@ FREE_BYTES = 2**22
 
 
 class DecompressedBody:
-    """The body of one request, unpacked as it is requested.
+    """Decompressed body of a request, read on demand.
 
     Parameters
     ----------
@@ -165,7 +165,7 @@ class DecompressedBody:
 
 
 class CompressionMiddleware:
-    """Endpoints see bodies as they were before they were packed, and so do those who wait for responses.
+    """Middleware that decompresses request bodies and compresses responses.
 
     A request whose coding is not known is left to the endpoint, which refuses it.
 

@@ -69,7 +69,7 @@ class Writer:
 
 
 class DownloadSlots:
-    """Registry of running downloads; a slow client keeps its file open.
+    """Registry of running downloads; the file of a slow client stays open.
 
     Attributes
     ----------

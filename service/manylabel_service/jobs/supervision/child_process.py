@@ -1,4 +1,4 @@
-"""The training process as its supervisor sees it."""
+"""Training process, from the view of its supervisor."""
 
 import asyncio
 import json

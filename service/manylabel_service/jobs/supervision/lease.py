@@ -26,7 +26,7 @@ MARGIN_SECONDS = 1.0
 
 
 class TaskLease:
-    """Exclusive right of this process to work at one task.
+    """Exclusive right of this process to run one task.
 
     Parameters
     ----------

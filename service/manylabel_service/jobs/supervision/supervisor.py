@@ -55,7 +55,7 @@ class TaskFailed(Exception):
 
 
 class ProcessDied(Exception):
-    """The training process ended without saying why; another attempt may do better."""
+    """The training process ended without a reason; another attempt may succeed."""
 
 
 class ProcessOrphaned(Exception):

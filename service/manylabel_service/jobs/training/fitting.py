@@ -1,4 +1,4 @@
-"""A fit run does the fits of one request, with checkpoints between them and within each.
+"""Execution of the fits of one request, with checkpoints between and within fits.
 
 A model is a fit for each fold that its thresholds and probabilities are chosen with, and then one of all rows. A trial
 of a search is a fit for each fold, whose scores it is measured by, and which choose the thresholds of other folds.

@@ -54,7 +54,7 @@ class Selection:
 
 @dataclass(slots=True)
 class Findings:
-    """Result of a search in a history: numbers, the first position and that before it, ids of predictions."""
+    """Result of a search in a history: counts, the first position and the one before it, ids of predictions."""
 
     begin: str = START
     entries: int = 0
@@ -65,7 +65,7 @@ class Findings:
 
 
 class Rewritten(NamedTuple):
-    """The successor at the end of the log, and the checksums of the old state and of the new one there."""
+    """Successor at the end of the log, with the checksums of the old and the new state."""
 
     position: str
     before: str

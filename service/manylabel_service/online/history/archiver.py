@@ -1,4 +1,4 @@
-"""The archiver moves a log into segments before it is trimmed, keeps states of the model, and drops the oldest.
+"""Archiver that moves a log into segments before it is trimmed, stores states of the model, and drops the oldest.
 
 A segment is stored, read back and compared; then the catalogue names it; only then is the log trimmed through its end.
 A server killed between two of these leaves a blob that nothing names, or entries that both the log and a segment have.
@@ -54,7 +54,7 @@ log = structlog.get_logger()
 
 
 class HistoryLimits(NamedTuple):
-    """How much of the history of a model is kept: `size_bytes` at most (0: none), and `seconds` (0: without end)."""
+    """Limits of the history of a model: bytes (0: no history) and age in seconds (0: unlimited)."""
 
     size_bytes: int
     seconds: float = 0.0
@@ -69,7 +69,7 @@ NO_HISTORY = HistoryLimits(0)
 
 
 class Archiver:
-    """Moves the log of one model into its history, and keeps the history within its limits.
+    """Moves the log of one model into its history, and limits the history.
 
     Parameters
     ----------

@@ -50,7 +50,7 @@ class Segment(NamedTuple):
 
 
 class StoredState(NamedTuple):
-    """Snapshot at a position, which is retained as long as the history."""
+    """Snapshot at a position, retained with the history."""
 
     id: str
     position: str

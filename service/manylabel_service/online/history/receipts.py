@@ -1,4 +1,4 @@
-"""Receipts of forgetting: one document for each model, which also says which rewriting is in progress."""
+"""Receipts of forgetting: one document per model, which also names the running rewrite."""
 
 from collections.abc import Callable
 from contextlib import suppress

@@ -1,4 +1,4 @@
-"""Snapshots of one model: when, how, and which are kept.
+"""Snapshots of one model: when they are taken, how, and which are retained.
 
 A store compares what it has written with what it was given before a snapshot counts; only then are
 older ones dropped and the log trimmed behind the oldest kept. So a damaged snapshot costs a longer
@@ -48,7 +48,7 @@ Storing = asyncio.Task[SnapshotMeta | None]
 
 
 class Snapshotter:
-    """Takes and keeps the snapshots of one model.
+    """Takes and retains the snapshots of one model.
 
     Attributes
     ----------

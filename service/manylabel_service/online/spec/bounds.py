@@ -1,4 +1,4 @@
-"""How large a model can become, from its spec alone."""
+"""Maximum size of a model, computed from its spec."""
 
 from collections.abc import Sequence
 

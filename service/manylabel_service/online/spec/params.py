@@ -1,4 +1,4 @@
-"""Parameters of the learners, as clients set them and the store keeps them.
+"""Parameters of the learners, as sent by clients and stored.
 
 The bounds here are those of a service, where one example must not hold up all others. The learner decides which
 parameters go together: `ModelSpec` asks it.
@@ -29,7 +29,7 @@ def _one_of(names: Iterable[str]) -> Any:
 
 
 class Params(BaseModel):
-    """Parameters that all learners have. Null leaves a choice to the learner; in a `ModelSpec` it is made already."""
+    """Parameters of all learners. Null leaves the choice to the learner; a `ModelSpec` has the resolved value."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 

@@ -1,4 +1,4 @@
-"""The sources of true labels, and how much a model learns from each: a part of its spec."""
+"""Sources of true labels and the factors of their weights, in the spec of a model."""
 
 from typing import Annotated
 

@@ -1,4 +1,4 @@
-"""Immutable spec of a model, as a client creates it and the store keeps it."""
+"""Immutable spec of a model, as created by a client and stored."""
 
 import re
 from collections import Counter

@@ -1,4 +1,4 @@
-"""How a model reads the texts of records: a part of its spec, checked and filled in by core."""
+"""Text options in the spec of a model, validated and completed by core."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any
@@ -12,7 +12,7 @@ _Span = Annotated[list[int], Field(min_length=2, max_length=2)]
 
 
 class Text(BaseModel):
-    """Settings of the tokeniser of texts; omitted ones are filled in."""
+    """Settings of the tokeniser; omitted ones get their defaults."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 

@@ -1,4 +1,4 @@
-"""The state that a model begins with which follows another."""
+"""Initial state of a follower."""
 
 from manylabel_service.errors import InvalidField
 from manylabel_service.online.spec.spec import ModelSpec

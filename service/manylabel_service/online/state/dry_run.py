@@ -14,7 +14,7 @@ from manylabel_service.online.state.model import OnlineModel
 
 
 class SizeDelta(NamedTuple):
-    """The gain of a model by an update, or by several.
+    """Growth of a model by one or several updates.
 
     `features` counts those below the highest index, `columns` those that were seen and take memory,
     and `vectors` the values of vectors of new fields.
@@ -72,7 +72,7 @@ def _exceeds(model: OnlineModel, growth: SizeDelta) -> bool:
 
 
 class _Gain:
-    """Names that a model would gain.
+    """Names that an update would add to a model.
 
     Parameters
     ----------

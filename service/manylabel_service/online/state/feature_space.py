@@ -27,7 +27,7 @@ Columns = tuple[NDArray[np.int32], NDArray[np.float32]]
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Kinds of the features, as settled by the examples so far.
+    """Kind of the features, determined by the examples so far.
 
     `kind` is None until a first example was learnt. `size` is the number of numbered features so far: one more than the
     highest index; `fixed` says that no others will be accepted (declared, or a dense example has been seen). `most` is

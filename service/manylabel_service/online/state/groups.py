@@ -1,4 +1,4 @@
-"""The groups of a model's labels, and their parents: how they are written, checked and kept."""
+"""Groups and parents of a model's labels: serialisation, validation and state."""
 
 from __future__ import annotations
 

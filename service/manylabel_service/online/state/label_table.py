@@ -1,4 +1,4 @@
-"""The labels of a model one by one: how frequent they are, how well they are predicted, and by what."""
+"""Table of the labels of a model: frequency, metrics and decision of each."""
 
 from collections.abc import Collection, Mapping, Sequence
 from types import MappingProxyType

@@ -59,7 +59,7 @@ class StreamPart(NamedTuple):
 
 
 class ServedBy(NamedTuple):
-    """A version of a trained model has answered, whose labels are these, in the order of its scores."""
+    """Version of a trained model that served a prediction, with its labels in the order of the scores."""
 
     version: int
     labels: tuple[str, ...]
@@ -165,7 +165,7 @@ class Regroup:
 
 @dataclass(frozen=True, slots=True)
 class SetPromise:
-    """A sixth kind of log entry: precision is promised from here on, or, without a target, no longer."""
+    """A sixth kind of log entry: a promise of precision begins, or, without a target, ends."""
 
     target: Target | None
     durability: str

@@ -1,4 +1,4 @@
-"""The fold: a model's state as a pure function of its spec and of the log of its updates.
+"""State of a model: a pure function of its spec and its log.
 
 Nothing here waits, stores or looks at a clock, and no setting of a server enters: two processes
 that fold the same entries hold the same bits.

@@ -50,7 +50,7 @@ class UpdateOutcome(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class UpdateResult:
-    """The result of a request to update or to roll back.
+    """Result of an update or a rollback.
 
     `replayed` when nothing was done now: an earlier one with its key was, or all its lines had been learnt.
     `predictions` are those of the examples after the first `skipped`: see `UpdateOutcome`. `alarms` are the labels

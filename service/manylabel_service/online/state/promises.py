@@ -1,4 +1,4 @@
-"""The promise of precision of a model: how it is set, checked and kept."""
+"""Promise of precision of a model: its setting, validation and account."""
 
 from __future__ import annotations
 

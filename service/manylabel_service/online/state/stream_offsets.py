@@ -1,4 +1,4 @@
-"""How far each stream of examples has been learnt, so that a stream can be sent again from before where it broke."""
+"""Last learnt line of each stream, so that an interrupted stream can be resent from an earlier line."""
 
 from bisect import bisect_right
 from collections import OrderedDict
@@ -18,7 +18,7 @@ _STREAM_BYTES = 300
 
 
 class StreamOffsets:
-    """The last line learnt of each of the streams used last."""
+    """Last learnt line of each of the latest streams."""
 
     def __init__(self) -> None:
         self._last: OrderedDict[str, int] = OrderedDict()

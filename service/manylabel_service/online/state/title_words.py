@@ -1,4 +1,4 @@
-"""The words of the titles and descriptions of labels, and the features of a model that are these words."""
+"""Words of titles and descriptions of labels, and the features that stand for these words."""
 
 from __future__ import annotations
 

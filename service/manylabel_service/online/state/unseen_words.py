@@ -1,4 +1,4 @@
-"""The share of words in new texts that a model had never seen: where it is high, parts of words may serve better."""
+"""Share of unseen words in new texts; if it is high, parts of words may predict better."""
 
 from manylabel_core import Vocabulary
 from manylabel_core.records import TextSettings

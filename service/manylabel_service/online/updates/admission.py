@@ -1,4 +1,4 @@
-"""The admission of an update, before it may wait: its examples fit the model, and the model its limits."""
+"""Admission of an update before it is queued: checks of its examples and of the limits of the model."""
 
 import asyncio
 import time

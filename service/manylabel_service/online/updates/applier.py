@@ -1,8 +1,8 @@
-"""The log into the model: one task that appends, reads and folds. Nothing else touches the model.
+"""Apply loop of a model: one task appends to the log, reads new entries and applies them. Only it modifies the model.
 
-Updates that wait together share one append and one pass of the kernel (group commit). An append
-answers with what other processes added before it, and that is folded in first. When nothing waits
-here, `poll` makes the task read what others have added.
+Queued updates share one append and one pass of the kernel (group commit). An append returns the entries that other
+processes added before it, which are applied first. Without queued updates, `poll` makes the task read the entries of
+other processes.
 """
 
 import asyncio

@@ -10,7 +10,7 @@ from manylabel_service.online.state.outcome import UpdateOutcome
 
 
 class InFlightKeys:
-    """Keys of requests to one model that have not been answered."""
+    """Idempotency keys of the pending requests to one model."""
 
     def __init__(self) -> None:
         self._keys: set[str] = set()

@@ -35,7 +35,7 @@ class Verified(NamedTuple):
 
 
 class PastStates:
-    """Finds the states that one model had at positions of its log, exact to the bit.
+    """Computes the states of one model at positions of its log, bit for bit.
 
     Parameters
     ----------

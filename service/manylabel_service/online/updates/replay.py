@@ -1,4 +1,4 @@
-"""The log played into a model, in slices between which predictions are answered."""
+"""Replay of a log into a model, in time slices between which predictions run."""
 
 import asyncio
 import time
@@ -44,7 +44,7 @@ HOPELESS = (LogTrimmed, LogLost, HistoryDamaged, TargetLost, UnreadableEntry)
 
 
 class Interrupted(Exception):
-    """The store went away in the middle: the model stands behind an entry, and the later ones are to come.
+    """The store became unavailable during the replay: the model is at an earlier entry, and later ones are missing.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Updates that wait for their place in the log and in the model."""
+"""Queue of the updates of a model."""
 
 import asyncio
 import math
@@ -28,7 +28,7 @@ RETRY_SECONDS = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Pending:
-    """A change waits: an update as `Admission` let it in, or a rollback, which needs no check and brings no growth.
+    """Queued change: an admitted update, or a rollback, which needs no check and adds nothing.
 
     It is refused if those before it are not done by the `deadline`.
     """

@@ -1,4 +1,4 @@
-"""The connection of one process to the Redis of a store, and the work that its closing waits for."""
+"""Connection of one process to the Redis of a store, and the work that closing it waits for."""
 
 from __future__ import annotations
 

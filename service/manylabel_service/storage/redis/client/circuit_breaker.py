@@ -1,4 +1,4 @@
-"""The circuit breaker in front of a Redis that does not answer."""
+"""Circuit breaker for a Redis that does not respond."""
 
 from __future__ import annotations
 

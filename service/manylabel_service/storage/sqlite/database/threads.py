@@ -1,4 +1,4 @@
-"""The two threads that a store works in."""
+"""The two threads of a store."""
 
 from __future__ import annotations
 

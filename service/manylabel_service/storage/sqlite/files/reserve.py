@@ -1,4 +1,4 @@
-"""Room on the disk that is kept for writes that must succeed on a full disk."""
+"""Disk space reserved for writes that must succeed on a full disk."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ LEAST_BYTES = 64 << 10
 
 
 class Reserve:
-    """A file that takes up room on the disk until an urgent write needs it. Blocking.
+    """File that reserves disk space until an urgent write needs it. Blocking.
 
     Parameters
     ----------
