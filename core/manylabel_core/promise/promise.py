@@ -184,7 +184,7 @@ class Promise:
 
     @property
     def nbytes(self) -> int:
-        """The bytes of memory held."""
+        """Bytes of memory."""
         return sum(array.nbytes for array in self.memory)
 
     def decide(

@@ -103,7 +103,7 @@ def new_key(
     note: str | None = None,
     rates: RateLimits = NO_RATES,
 ) -> tuple[Key, str]:
-    """Return a new key, and its text, which is kept nowhere."""
+    """Return a new key and its text, which is not stored."""
     made = key_text.make()
     key = Key(
         id=made.id,

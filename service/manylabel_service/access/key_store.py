@@ -90,7 +90,7 @@ class KeyStore:
         return True
 
     async def change(self, id: str, changed: Callable[[Key], Key], *, urgent: bool = False) -> tuple[StoredKey, Key]:
-        """Replace a key by the result of a function, and return that; `urgent` is that of `Documents.put`.
+        """Replace a key by the result of a function, and return it; `urgent` is passed to `Documents.put`.
 
         Raises KeyNotFound, and what the function raises.
         """

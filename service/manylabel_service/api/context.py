@@ -51,7 +51,7 @@ class Context:
 
 
 def context_of(request: Request) -> Context:
-    """Return the context of the application that a request came to."""
+    """Return the context of the application of a request."""
     context: Context = request.app.state.context
     return context
 

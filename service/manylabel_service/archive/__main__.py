@@ -112,7 +112,7 @@ def _until(text: str) -> str | int:
 
 
 def parser(direction: str = "backup") -> Parser:
-    """Return the parser of the arguments, of which the direction is the first."""
+    """Return the parser of the arguments; the first is the direction."""
     epilog = _EPILOG + _WHEN.get(direction, "")
     made = Parser(f"manylabel {direction}", description=_DESCRIPTIONS.get(direction, ""), epilog=epilog)
     made.add_argument("direction", choices=_DESCRIPTIONS, help=argparse.SUPPRESS)

@@ -14,7 +14,7 @@ from manylabel_service.storage.places.place import ObjectDamaged, ObjectMissing,
 
 
 async def find_catalogue(place: Place, until_ms: int | None) -> tuple[StoreCatalogue, Origin]:
-    """Return the newest catalogue, or the newest up to a time, and the store that it is of. Raises NoCatalogue,
+    """Return the newest catalogue, or the newest up to a time, and its store. Raises NoCatalogue,
     ObjectMissing, ObjectDamaged or PlaceUnavailable."""
     stores = [key.removeprefix(layout.STORES) for key in await place.keys(layout.STORES)]
     keys = [key for store in stores for key in await place.keys(layout.catalogue_prefix(store))]
@@ -58,7 +58,7 @@ class ArchivedLog:
         self._decoded: tuple[LogPart, list[Entry]] | None = None
 
     async def open(self) -> None:
-        """Find what there is; raise PlaceUnavailable."""
+        """List the objects; raises PlaceUnavailable."""
         keys = await self._place.keys(self._prefix)
         parts = layout.log_parts(keys)
         self._parts = layout.chain(parts, self._model.begin)
@@ -72,7 +72,7 @@ class ArchivedLog:
 
     @property
     def as_store(self) -> Store:
-        """This, as those who read a store know it."""
+        """This object, with the interface of a store."""
         return cast(Store, self)
 
     @property
@@ -87,7 +87,7 @@ class ArchivedLog:
 
     @property
     def documents(self) -> _NoDocuments:
-        """None: there is no history beside the log."""
+        """None: an archive has no history besides the log."""
         return _NoDocuments()
 
     blobs = None

@@ -186,7 +186,7 @@ def state_positions(keys: Collection[str]) -> list[str]:
 
 
 def chain(parts: Sequence[LogPart], begin: str) -> list[LogPart]:
-    """Return the parts that lead from a position as far as possible without a gap.
+    """Return the parts that continue a position without a gap.
 
     Parts may overlap: two servers may have written the same entries, and short parts are joined to long ones. All have
     the same entries at the same positions.

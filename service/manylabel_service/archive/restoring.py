@@ -99,7 +99,7 @@ class _Restoring:
     # -- before and after ---------------------------------------------------------------------------
 
     async def check(self, name: str | None) -> None:
-        """Raise RestoreRefused unless the store can take what is to be restored; remove what a dead restore left."""
+        """Raise RestoreRefused unless the store can receive the restore; remove remnants of an interrupted restore."""
         await self._check_idle()
         document = next(iter(await self._store.documents.all(RESTORE)), None)
         if document is not None:
@@ -145,12 +145,12 @@ class _Restoring:
         return await self._store.documents.put(RESTORE, RESTORE, value, revision=revision)
 
     async def undo(self, name: str | None, mark: int) -> None:
-        """Remove what this restore has made, and the mark."""
+        """Remove the results of this restore, and its marker."""
         await self.wipe(name)
         await self._store.documents.delete(RESTORE, RESTORE, revision=mark)
 
     async def wipe(self, name: str | None) -> None:
-        """Remove what a restore has made."""
+        """Remove the results of a restore."""
         store = self._store
         for record in await store.models.all():
             if name in (None, record.name):
@@ -269,7 +269,7 @@ class _Restoring:
         return position
 
     async def _state(self, archived: ArchivedLog, position: str) -> OnlineModel | None:
-        """Return the state at a position, checked as an upload is; None if nothing was learnt yet."""
+        """Return the state at a position, validated like an upload; None if nothing was learnt."""
         if position == START:
             return None
         past = PastStates(archived.record, archived.as_store)

@@ -60,7 +60,7 @@ class ArchiveService:
 
     @property
     def status(self) -> ArchiveStatus:
-        """The progress so far."""
+        """Current progress."""
         lag = None if self._shipper is None else time.monotonic() - self._reached
         return ArchiveStatus(lag, self._objects, self._size_bytes, self._error)
 
@@ -69,7 +69,7 @@ class ArchiveService:
         self._task = asyncio.create_task(self._run())
 
     async def stop(self) -> None:
-        """Archive what is left, once requests have ended and while the store is open, then no more."""
+        """Archive the remaining data after the last request, then stop."""
         if self._task is None:
             return
         self._task.cancel()

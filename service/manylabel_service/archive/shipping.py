@@ -135,7 +135,7 @@ class Shipper:
         self._shipped = Shipped()
 
     async def ship(self) -> Shipped:
-        """Write what is new; return what was written. Raises ArchiveError, StorageError or OSError."""
+        """Write new data; return the objects and bytes written. Raises ArchiveError, StorageError or OSError."""
         self._shipped = Shipped()
         if self._origin is None:
             await self._begin()
@@ -206,7 +206,7 @@ class Shipper:
         self._documents, self._closed, self._revisions = tuple(found), closed, revisions
 
     async def _ship_blob(self, key: str) -> ArchivedBlob | None:
-        """Ship a blob; return None for one that was removed meanwhile, or is damaged."""
+        """Ship a blob; return None if it was removed or is damaged."""
         with TemporaryDirectory() as directory:
             path = Path(directory) / "blob"
             try:
@@ -219,7 +219,7 @@ class Shipper:
         return ArchivedBlob(key=key, size_bytes=size_bytes, sha256=digest)
 
     def _known(self, record: ModelMeta) -> ArchivedModel | None:
-        """Return the model as it was archived last; a damaged one may not know its number."""
+        """Return the latest archived version of the model; a damaged one may not know its incarnation."""
         if record.damaged:
             return next((model for model in self._models.values() if model.name == record.name), None)
         return self._models.get(record.incarnation)
@@ -227,7 +227,7 @@ class Shipper:
     # -- models -------------------------------------------------------------------------------------
 
     async def _ship_model(self, record: ModelMeta) -> ArchivedModel | None:
-        """Ship what is new of a model; return None if it cannot be shipped now."""
+        """Ship the new data of a model; return None if it cannot be shipped now."""
         name, floor = record.name, START
         try:
             cursor = self._cursors.get(record.incarnation)
@@ -271,7 +271,7 @@ class Shipper:
         return await self._continued(record, timeline, known.begin)
 
     async def _new_timeline(self, record: ModelMeta, timeline: int, floor: str) -> _Cursor:
-        """Begin a timeline with the state that the history of the model begins with, at or after a position."""
+        """Begin a timeline with the first state of the model's history at or after a position."""
         prefix = layout.timeline_prefix(self._id, record.incarnation, timeline)
         if (follow := follow_of(record.spec)) is not None:  # its own log is empty
             begin = SEED if follow.has_seed else START
@@ -302,7 +302,7 @@ class Shipper:
         return cursor
 
     async def _compare(self, record: ModelMeta, after: str, archived: Sequence[Entry]) -> None:
-        """Raise LogLost unless the log of the store has the last of these entries, as far as it still can tell."""
+        """Raise LogLost if the log of the store lacks the last of these entries."""
         last = archived[-1]
         reader = HistoryReader(record, self._store)
         try:
@@ -459,7 +459,7 @@ class Shipper:
 
 
 async def origin_of(store: Store) -> Origin:
-    """Return which store this is, and decide it if it was never asked; raises StorageError."""
+    """Return the id of this store, creating it if necessary; raises StorageError."""
     while True:
         document = await store.documents.get(ARCHIVE, ARCHIVE)
         if document is not None:

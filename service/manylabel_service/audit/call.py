@@ -120,7 +120,7 @@ def note(
 
 
 def call_of(scope: Scope, method: str, status: int, created: str | None) -> Call | None:
-    """Return the line about a request that is over; None if it stands in no audit.
+    """Return the audit line of a completed request; None if the request is not audited.
 
     Parameters
     ----------

@@ -70,11 +70,11 @@ class AuditLog:
 
     @property
     def files(self) -> AuditFiles | None:
-        """The files that calls can be read from; None if they are written elsewhere."""
+        """Readable audit files; None if calls are written elsewhere."""
         return self._place if isinstance(self._place, AuditFiles) else None
 
     async def check(self) -> None:
-        """Raise OSError if the place cannot be written to."""
+        """Raise OSError if the file is not writable."""
         await asyncio.get_running_loop().run_in_executor(self._thread, self._place.append, b"")
 
     async def flush(self) -> None:

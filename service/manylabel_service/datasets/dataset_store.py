@@ -98,7 +98,7 @@ class DatasetStore:
         options: Mapping[str, Any] | None = None,
         parts: Mapping[str, IO[bytes]] = MappingProxyType({}),
     ) -> DatasetMeta:
-        """Read a file and keep it as a dataset. Raises InvalidDataset, DatasetExists, LimitExceeded or StorageFull.
+        """Parse a file and store it as a dataset. Raises InvalidDataset, DatasetExists, LimitExceeded or StorageFull.
 
         Parameters
         ----------
@@ -123,7 +123,7 @@ class DatasetStore:
         return record
 
     async def restore(self, record: DatasetMeta, data: bytes, details: Details) -> None:
-        """Store a dataset exactly as another store had it; the caller has checked it. Raises DatasetExists,
+        """Store an unchanged dataset of another store, which the caller has validated. Raises DatasetExists,
         LimitExceeded or StorageFull."""
         await self.check_free(record.name)
         id = ulid.make(time.time_ns() // 1_000_000, secrets.token_bytes(ulid.N_RANDOM_BYTES))
@@ -164,7 +164,7 @@ class DatasetStore:
             )
 
     async def _keep(self, stored: DatasetDocument, rows: AsyncIterable[bytes], details: Details) -> None:
-        """Store the blobs first, then the document; a failure leaves neither, or what `_collect_garbage` removes."""
+        """Store the blobs first, then the document; `_collect_garbage` removes the remains of a failure."""
         name = stored.record.name
         try:
             await self._store.blobs.put(stored.data_key, rows)
@@ -189,7 +189,7 @@ class DatasetStore:
         return (await self._find(name))[1].record
 
     async def details(self, name: str) -> Details:
-        """Return the names of its labels, how many rows have each, and how many have none known."""
+        """Return the label names, the number of rows of each, and the number of unlabelled rows."""
         _, stored = await self._find(name)
         try:
             details: Details = json.loads(await blob_bytes(self._store.blobs, stored.details_key))

@@ -158,7 +158,7 @@ class _Recorder(NothingLearnt):
         self._is_forgotten = False
 
     def put_into(self, model: OnlineModel) -> OnlineModel:
-        """Put this in the place of the model's learner and measures; return the model."""
+        """Replace the learner and the metrics of the model by this recorder; return the model."""
         model.learner, model.prequential = self, _Unmeasured()
         return model
 

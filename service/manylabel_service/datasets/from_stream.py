@@ -134,7 +134,7 @@ class _Begin(NamedTuple):
 
 
 async def _beginnings(store: Store, settings: Settings, record: ModelMeta, last: int) -> tuple[list[_Begin], ...]:
-    """Return where the log can be read from: the latest before enough examples, those before, and those after it.
+    """Return the states to replay the log from: the latest with enough examples after it, earlier ones, later ones.
 
     No more of the log is read than the rows of the largest data set may come from.
     """
@@ -159,7 +159,7 @@ async def _beginnings(store: Store, settings: Settings, record: ModelMeta, last:
 async def _folded(
     store: Store, settings: Settings, record: ModelMeta, base: str, last: int, to: Path
 ) -> StreamCounts | None:
-    """Return the rows from one beginning on; None if a snapshot is damaged that is needed for it."""
+    """Return the rows from one start on; None if a required snapshot is damaged."""
     most = settings.max_dataset_bytes
     with (
         await open_in_thread(partial(scratch_file, settings.data_dir)) as log,

@@ -50,7 +50,7 @@ class LastRows:
 
     @property
     def n_skipped(self) -> int:
-        """Number of rows without labels after the first kept row, or of all if none was dropped."""
+        """Number of rows without labels after the first retained row, or in total if none was dropped."""
         return self._skipped - (self._skipped_before[0] if self.n_rows == self._last else 0)
 
     @property
@@ -109,7 +109,7 @@ class LastRows:
         indices: NDArray[np.int32] | None = None,
         vectors: Sequence[tuple[str, int]] = (),
     ) -> Dataset:
-        """Return the last rows of which all labels are known, with the given columns; raise BadDataset as `add`.
+        """Return the last rows with complete labels, with the given columns; raises BadDataset like `add`.
 
         `indices` are the columns there that the columns of the rows added become; None: they stay. `vectors` are the
         fields that are vectors, with their length: each becomes a view, which rows may lack.

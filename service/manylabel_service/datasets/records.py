@@ -54,7 +54,7 @@ class DatasetDocument(BaseModel):
 
     @property
     def data_key(self) -> str:
-        """Return the key of the blob with the dataset as `Dataset.to_bytes` gives it."""
+        """Return the key of the blob with the output of `Dataset.to_bytes`."""
         return data_key(self.id)
 
     @property

@@ -95,7 +95,7 @@ class HostedModel(ABC):
     @property
     @abstractmethod
     def position(self) -> str:
-        """The position of the last entry of its log that is known here."""
+        """Position of the last log entry known to this process."""
 
     @property
     def log_position(self) -> str:
@@ -180,7 +180,7 @@ class HostedModel(ABC):
         probabilities: bool = False,
         explainer: Explainer | None = None,
     ) -> PredictResult:
-        """Predict examples in the form of its kind; raise NoProbabilities if it has none.
+        """Predict examples of the model's kind; raises NoProbabilities.
 
         An `explainer` explains the predicted labels, and may raise InvalidField.
         """
@@ -240,7 +240,7 @@ class HostedModel(ABC):
 
     @property
     def failed(self) -> bool:
-        """True if its state cannot be trusted, or had."""
+        """True if the state is damaged or unavailable."""
         return self.state is ModelLifecycle.FAILED
 
     @property
@@ -259,21 +259,21 @@ class HostedModel(ABC):
         return self.state is ModelLifecycle.SERVING and not (self.waited_for or self.events.subscribers)
 
     def evict(self) -> None:
-        """Leave the memory; requests that have it in hand get ModelEvicted from now on."""
+        """Evict the model; requests that hold it get ModelEvicted."""
         self.end(ModelLifecycle.EVICTED, lambda: ModelEvicted(f"model {self.name!r} is being loaded"))
 
     def fail(self, refusal: ErrorFactory) -> None:
-        """Answer every request with such an error from now on, because the state cannot be trusted."""
+        """Reject all requests with such an error, because the state is damaged."""
         self.end(ModelLifecycle.FAILED, refusal)
 
     def withhold(self, error: IncompatibleRelease) -> None:
-        """Answer every request with such an error from now on: another release must serve the model."""
+        """Reject all requests with such an error: another release must serve the model."""
         log.error("model_withheld", model=self.name, position=self.position, code=error.code, error=str(error))
         self._incompatible = error.code
         self.fail(lambda: type(error)(error.detail))
 
     def stop_changes(self) -> None:
-        """Take no more changes."""
+        """Reject further changes."""
         if self.state is ModelLifecycle.SERVING:
             self.state = ModelLifecycle.STOPPING
 

@@ -43,7 +43,7 @@ class PositionWaiters:
             self._release(lambda key: key <= here)
 
     def give_up(self) -> None:
-        """Let all of them know that the model will not move any more."""
+        """Wake all waiters because the model has stopped."""
         self._release(lambda _: True)
 
     def _release(self, due: Callable[[tuple[int, ...]], bool]) -> None:

@@ -18,7 +18,7 @@ class SliceSize:
         return max(1, int(SLICE_SECONDS / self._seconds_per_example))
 
     def observe(self, examples: int, seconds: float) -> None:
-        """Update the estimate with a measurement: `examples` took `seconds`; moves a quarter of the way there."""
+        """Update the estimate by a quarter of the difference to a measurement: `examples` took `seconds`."""
         self._seconds_per_example += 0.25 * (max(seconds / examples, 1e-7) - self._seconds_per_example)
 
 
@@ -32,7 +32,7 @@ class HalfPace:
         self._free_at = 0.0
 
     async def turn(self) -> None:
-        """Wait until work may begin; the caller begins without awaiting anything else."""
+        """Wait until work may start; the caller must start it without another await."""
         await asyncio.sleep(0)
         while (seconds := self._free_at - time.perf_counter()) > 0:  # noqa: ASYNC110
             await asyncio.sleep(seconds)

@@ -269,7 +269,7 @@ class JobDocument(_StoredModel):
         return [_trial(task) for task in self.tasks if task.stage == "trial" and task.outcome is not None]
 
     def best(self) -> Best | None:
-        """Return the best trial so far, with complete params; of several the first."""
+        """Return the first best trial so far, with complete params."""
         best: Best | None = None
         for task in self.tasks:
             if self.spec.search is None or task.stage != "trial" or task.outcome is None:

@@ -215,7 +215,7 @@ class Forgetter:
             raise ModelHasFollowers(record.name, [each.name for each in followers])
 
     async def _compare(self, replica: Replica, position: str, checksum: str) -> None:
-        """Raise FoldDiffers unless the model that serves has the state that its history gives."""
+        """Raise FoldDiffers unless the serving model equals its replayed history."""
         await replica.sync()
         if not replica.serving:
             return  # it is not in memory any more
@@ -224,7 +224,7 @@ class Forgetter:
             raise FoldDiffers(f"the history does not give the state that the model has at position {position}")
 
     async def _note(self, name: str, receipt: Receipt, successor: int) -> None:
-        """Store what the receipt has by now; raise ModelGone if another process has taken it over."""
+        """Store the current receipt; raises ModelGone if another process has taken it over."""
 
         def change(forgetting: Forgetting) -> Forgetting:
             if forgetting.owner != self._membership.id or forgetting.running is None:
@@ -237,7 +237,7 @@ class Forgetter:
         await self._receipts.change(name, change)
 
     async def _purge(self, record: ModelMeta, receipt: Receipt) -> None:
-        """Delete what the model that was replaced had, and end the receipt."""
+        """Delete the data of the replaced model, and complete the receipt."""
         log.info("model_replaced", model=record.name, receipt=receipt.id, position=receipt.position)
         self._on_replaced(record)
         await CatalogueStore(record, self._store).delete_all()
@@ -261,13 +261,13 @@ class Forgetter:
     # -- when something is wrong ------------------------------------------------------------------
 
     async def run(self) -> None:
-        """End what owners that are gone have left, until cancelled."""
+        """Complete the requests of dead owners, until cancelled."""
         while True:
             await self.look()
             await asyncio.sleep(POLL_SECONDS)
 
     async def look(self) -> None:
-        """End once what owners that are gone have left."""
+        """Complete the requests of dead owners once."""
         with suppress(StorageUnavailable):
             for name, forgetting in (await self._receipts.all()).items():
                 if forgetting.running is not None and not self._is_owned(forgetting):
@@ -279,7 +279,7 @@ class Forgetter:
                         log.exception("forget_recovery_failed", model=name)
 
     async def stop(self) -> None:
-        """Give up what is in progress here."""
+        """Abort the requests running here."""
         tasks = list(self._tasks.values())
         for task in tasks:
             task.cancel()
@@ -289,7 +289,7 @@ class Forgetter:
         return forgetting.owner in {member.id for member in self._membership.members}
 
     async def _recovered(self, name: str, reason: str) -> None:
-        """End what is in progress as soon as the store can be reached."""
+        """Complete the running request as soon as the store is reachable."""
         pause = 0.1
         while True:
             try:
@@ -301,7 +301,7 @@ class Forgetter:
                 return
 
     async def recover(self, name: str, reason: str = "the server that worked on it has ended") -> None:
-        """End what is in progress: if the successor has the name, what is left to do; else it has failed.
+        """Complete a running request if the successor has the name; else mark it as failed.
 
         Raises
         ------

@@ -120,7 +120,7 @@ def _check_limits(limits: ModelLimits, n_features: int, n_labels: int) -> None:
 
 
 def _name_columns(model: OnlineModel, features: tuple[str, ...] | int) -> None:
-    """Set the input kind and columns of examples as if they had been learnt; more columns may follow."""
+    """Set the input kind and the first columns as if examples had been learnt."""
     arrays, layout = model.features.state()
     if isinstance(features, int):
         layout = {**layout, "kind": "numbered", "size": features}

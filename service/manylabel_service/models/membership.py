@@ -158,7 +158,7 @@ class Membership:
             raise
 
     async def leave(self) -> None:
-        """Take part no longer."""
+        """Leave the group."""
         revision, self._revision = self._revision, None
         while revision is not None:
             try:
@@ -175,7 +175,7 @@ class Membership:
         self._wake.set()
 
     async def run(self) -> None:
-        """Send heartbeats and look after the versions in use, until cancelled."""
+        """Send heartbeats and update the versions in use, until cancelled."""
         while self._shared and self.refusal is None:
             with suppress(TimeoutError):
                 async with asyncio.timeout(HEARTBEAT_SECONDS):

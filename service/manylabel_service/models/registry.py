@@ -171,7 +171,7 @@ class Registry:
             membership.ask_no_more(record)
 
     async def stop(self) -> None:
-        """Finish pending requests, then take last snapshots in turn, each as large as its model."""
+        """Finish pending requests, then take the last snapshots one at a time."""
         self.ready = False
         for replica in self.resident():
             replica.stop_changes()
@@ -331,7 +331,7 @@ class Registry:
     async def create(
         self, spec: ModelSpec, state: OnlineModel | None = None, follow: Follow | None = None
     ) -> HostedModel:
-        """Create a model, ready to learn; a given state is consumed and continued.
+        """Create a model that is ready to learn, continuing a given state.
 
         A model that follows another may still be catching up when it is returned.
 
@@ -403,7 +403,7 @@ class Registry:
         return stored_spec(spec, self.in_use.versions.replay_version)
 
     def described(self, replica: HostedModel) -> dict[str, Any]:
-        """Return what the list shows of a model that does not serve yet."""
+        """Return the list entry of a model that does not serve yet."""
         return self._listing.described(replica.record)
 
     async def followers(self, name: str) -> Sequence[str]:
@@ -534,7 +534,7 @@ class Registry:
         replica.evict()
 
     def _replaced(self, record: ModelMeta) -> None:
-        """Let a model go that another has taken the place of; requests that wait are answered by the other."""
+        """Release a replaced model; waiting requests use its successor."""
         replica = self._replicas.get(record.name)
         if replica is not None and replica.record.incarnation == record.incarnation:
             replica.handle_error(ModelGone(record.name, record.incarnation))

@@ -54,7 +54,7 @@ class RankedPredictions:
 
 
 def uncertainty(margins: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return how uncertain a model is of examples, 0 to 1; 1 for all while it knows no label.
+    """Return the uncertainty of examples, 0 to 1; 1 if the model has no label.
 
     Parameters
     ----------

@@ -132,7 +132,7 @@ class PredictionStore:
     async def newest(
         self, wanted: Callable[[str], bool], most: int, since_ms: int = -1, until_ms: int = MAX_MS
     ) -> AsyncIterator[list[tuple[str, StoredPrediction]]]:
-        """Yield the stored predictions whose ids are wanted, `most` at most, the newest first, some at a time. Raises
+        """Yield the requested stored predictions, at most `most`, newest first, in batches. Raises
         StorageUnavailable or ModelGone.
 
         Those alone that were made after `since_ms` and not after `until_ms`, in milliseconds of Unix time.

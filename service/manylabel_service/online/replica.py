@@ -172,7 +172,7 @@ class Replica(HostedModel):
 
     @property
     def weighed_at(self) -> str:
-        """Position at which `nbytes` holds: the current one."""
+        """Current position, at which `nbytes` was computed."""
         return self._applier.model.position
 
     @property
@@ -864,7 +864,7 @@ class Replica(HostedModel):
         return await HistoryReader(self.record, self._store).find(position)
 
     async def verify(self) -> Verified:
-        """Compare the states that are stored, the present one last, with what the history gives.
+        """Compare the stored states, the present one last, with the replayed history.
 
         Raises
         ------
@@ -876,7 +876,7 @@ class Replica(HostedModel):
     async def read_log(
         self, after: str | int | None, to: str | int | None, limit: int, limit_bytes: int
     ) -> list[Entry]:
-        """Return entries of the log, earliest first: at most `limit`, and about as many bytes as given.
+        """Return entries of the log, earliest first: at most `limit` entries and about the given bytes.
 
         Parameters
         ----------
@@ -916,7 +916,7 @@ class Replica(HostedModel):
     async def begin_follower(
         self, spec: ModelSpec, *, from_start: bool, until: str | int | None
     ) -> tuple[ModelSpec, OnlineModel | None, Follow]:
-        """Return the spec of a follower, the state that it begins with (None: an empty one), and what it learns.
+        """Return the spec of a follower, its initial state (None: empty), and the log that it learns.
 
         Parameters
         ----------

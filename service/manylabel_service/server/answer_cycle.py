@@ -30,7 +30,7 @@ class ResponseCycle(RequestResponseCycle):
     """Head that is to be written before the body."""
 
     async def send(self, message: Any) -> None:
-        """Take the next message of the application."""
+        """Process the next message of the application."""
         if self.flow.write_paused and not self.disconnected:
             await self.flow.drain()
         if self.response_started:

@@ -35,7 +35,7 @@ _BETWEEN, _HEAD, _BODY, _REFUSED = range(4)
 
 
 def protocol_for(limits: ConnectionLimits) -> Callable[..., "BoundedProtocol"]:
-    """Return what makes the protocol of each connection of a server, for uvicorn's configuration."""
+    """Return the protocol factory of a server for uvicorn's configuration."""
 
     def make(**parameters: Any) -> BoundedProtocol:
         return BoundedProtocol(limits, **parameters)
@@ -85,7 +85,7 @@ class BoundedProtocol(HttpToolsProtocol):
                 transport.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Let the application know, which has an earlier request of a chain than the one that uvicorn tells."""
+        """Notify the application of a disconnect, also for an earlier pipelined request."""
         super().connection_lost(exc)
         self.pipeline.clear()
         if (cycle := self._answering) is not None and not cycle.response_complete:
@@ -135,7 +135,7 @@ class BoundedProtocol(HttpToolsProtocol):
                 self._count(len(data), stood, cycle)
 
     def _count(self, n_bytes: int, stood: int, cycle: object) -> None:
-        """Take bytes off the room, unless they belong to an earlier request too, or brought a portion of the body."""
+        """Count bytes, unless they belong to an earlier request or carried a part of the body."""
         if self._stands == _HEAD:
             if stood != _BODY and self.cycle is cycle:
                 self._room = max(0, self._room - n_bytes)
@@ -203,7 +203,7 @@ class BoundedProtocol(HttpToolsProtocol):
         super()._start_asgi_task(cycle, app)
 
     def on_body(self, body: bytes) -> None:
-        """Hand on a portion of the body."""
+        """Pass on a chunk of the body."""
         self._went_on = True
         HttpToolsProtocol.on_body(self, body)
 

@@ -81,7 +81,7 @@ class Certificate:
         connection.context = self._current
 
     def _stamps(self) -> tuple[tuple[int, int, int] | None, ...]:
-        """Return a fingerprint that changes when the files change, or a symbolic link on the way."""
+        """Return a fingerprint that changes with the files or symbolic links on their path."""
         return tuple(_stamp(path) for path in (self._cert_file, self._key_file))
 
 

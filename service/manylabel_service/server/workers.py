@@ -82,7 +82,7 @@ class Supervisor:
         """Time at which the remaining processes are killed; None until the server stops."""
 
     def run(self) -> int:
-        """Start the workers and look after them until all have ended; the exit status."""
+        """Start and supervise the workers until all have ended; return the exit status."""
         log.info("starting", url=self._url, workers=len(self._workers))
         warn_if_open(self._settings)
         for number in (signal.SIGTERM, signal.SIGINT):
@@ -221,7 +221,7 @@ class _Worker:
 
 @contextmanager
 def _without_interrupts() -> Iterator[None]:
-    """Keep children made inside from being interrupted: Ctrl+C reaches all, but it is the parent that stops them."""
+    """Protect children created in this context from Ctrl+C, which reaches all processes; the parent stops them."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
@@ -239,7 +239,7 @@ def _work(settings: Settings, place: WorkerSlot, ready: Connection) -> None:
 
 
 def _end_with_parent() -> None:
-    """Shut down gracefully when the parent was killed: an orphan would hold the port against the next server."""
+    """Shut down gracefully when the parent was killed, because an orphan would block the port."""
     parent = multiprocessing.parent_process()
     assert parent is not None
     parent.join()

@@ -67,7 +67,7 @@ class Address:
         cert_file: Path | None = None,
         key_file: Path | None = None,
     ) -> Address:
-        """Parse a URL; a password in it goes before the other.
+        """Parse a URL; its password takes precedence.
 
         Raises
         ------

@@ -35,7 +35,7 @@ class BlobManifest:
     _hash: Any = field(default_factory=lambda: hashlib.blake2b(digest_size=8))
 
     def text(self) -> str:
-        """Return the head as a store keeps it."""
+        """Return the manifest as stored."""
         return f"{self.token} {self.pieces} {self.size_bytes} {self.checksum}"
 
     @property
@@ -44,7 +44,7 @@ class BlobManifest:
         return str(self._hash.hexdigest())
 
     async def count(self, piece: bytes) -> None:
-        """Count a piece that was written, or read."""
+        """Count a chunk that was written or read."""
         if len(piece) <= HASHED_AT_ONCE:
             self._hash.update(piece)
         else:
@@ -72,7 +72,7 @@ class StoredManifest:
             raise BlobDamaged(key) from None
 
     async def checked(self, key: str, pieces: AsyncGenerator[bytes, None]) -> AsyncGenerator[bytes, None]:
-        """Pass on the pieces of the blob; raise `BlobDamaged` before the last piece if the checksum differs."""
+        """Yield the chunks of the blob; raises `BlobDamaged` before the last chunk if the checksum differs."""
         found = BlobManifest()
         async with aclosing(pieces):
             async for piece in pieces:
@@ -113,7 +113,7 @@ async def pieces_of_file(path: Path) -> AsyncGenerator[bytes, None]:
 
 
 async def file_to_blob(blobs: _Writable, path: Path, key: str) -> int:
-    """Store a file, which is closed however this ends, as a blob, and return its size in bytes; raises as `put`."""
+    """Store a file as a blob, close it in any case, and return its size in bytes; raises like `put`."""
     async with aclosing(pieces_of_file(path)) as pieces:
         return await blobs.put(key, pieces)
 
@@ -146,7 +146,7 @@ async def blob_bytes(blobs: _Readable, key: str) -> bytes:
 
 
 def same_bytes(one: Bytes, other: Bytes) -> bool:
-    """Compare by NumPy, which lets other threads run meanwhile."""
+    """Compare by NumPy, which releases the GIL."""
     return np.array_equal(np.frombuffer(one, dtype=np.uint8), np.frombuffer(other, dtype=np.uint8))
 
 

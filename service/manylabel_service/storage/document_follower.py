@@ -51,7 +51,7 @@ class DocumentFollower:
         self._whole_at: float | None = None
 
     def restart(self) -> None:
-        """Have the next poll return all documents, after those of the last one could not be taken in."""
+        """Make the next poll return all documents, because those of the last one were not processed."""
         self._revisions, self._seen, self._whole_at = {}, 0, None
 
     async def poll(self, whole: bool = False) -> Poll:

@@ -22,7 +22,7 @@ Page = tuple[list[Document], bool]
 
 
 def check_document(kind: str, name: str = "any", value: bytes = b"") -> None:
-    """Raise ValueError for what documents cannot have."""
+    """Raise ValueError for an invalid document."""
     if not _KIND.fullmatch(kind):
         raise ValueError(f"a kind is 1 to 64 of a-z, 0-9, '.', '_' and '-', not {kind!r}")
     check_key(name)
@@ -31,7 +31,7 @@ def check_document(kind: str, name: str = "any", value: bytes = b"") -> None:
 
 
 def check_key(key: str) -> None:
-    """Raise ValueError for what cannot be the key of a blob, or the name of a document."""
+    """Raise ValueError for an invalid key of a blob or name of a document."""
     if not 0 < len(key.encode()) <= MAX_NAME_BYTES:
         raise ValueError(f"a name or key is 1 to {MAX_NAME_BYTES} bytes of UTF-8, not {key!r}")
 

@@ -207,14 +207,14 @@ class Models(Protocol):
         ...
 
     async def replace(self, record: ModelMeta, successor: ModelMeta) -> None:
-        """Give the name of a model to its successor, in one step; what the name stood for is deleted as by `delete`.
+        """Give the name of a model to its successor atomically; the old model is deleted like by `delete`.
 
         Raises `ModelGone` for the model, or for a successor that was discarded.
         """
         ...
 
     async def discard(self, successor: ModelMeta) -> None:
-        """Remove a successor that has not taken the place of its model; afterwards it never will."""
+        """Remove a successor that has not replaced its model; it no longer can."""
         ...
 
 
@@ -301,8 +301,8 @@ class Logs(Protocol):
         ...
 
     async def seal(self, record: ModelMeta, sealed: bool) -> None:
-        """Have a log take no more entries, or take them again; while it is sealed, `append` raises `LogSealed`, and so
-        does `Predictions.put`. Raises `ModelGone`.
+        """Seal or unseal a log; while it is sealed, `append` and `Predictions.put` raise `LogSealed`. Raises
+        `ModelGone`.
         """
         ...
 
@@ -349,7 +349,7 @@ class Snapshots(Protocol):
         ...
 
     async def delete(self, record: ModelMeta, position: str) -> None:
-        """Remove a snapshot; does nothing where there is none, or a pinned or kept one. Raises `ModelGone`."""
+        """Remove a snapshot, unless it is missing, pinned or manual. Raises `ModelGone`."""
         ...
 
     async def keep(self, record: ModelMeta, position: str, kept: ManualSnapshot, most: int) -> bool:
@@ -363,7 +363,7 @@ class Snapshots(Protocol):
         ...
 
     async def let_go(self, record: ModelMeta, position: str) -> bool:
-        """Keep a snapshot no longer; return False if it was not kept. Raises `ModelGone`."""
+        """Make a manual snapshot automatic; return False if it was not manual. Raises `ModelGone`."""
         ...
 
     async def pin(self, record: ModelMeta, position: str, pinned: bool) -> bool:
@@ -385,7 +385,7 @@ class Predictions(Protocol):
         most: int,
         most_bytes: int = UNBOUNDED_BYTES,
     ) -> int:
-        """Keep predictions, all or none, for a number of seconds; not longer than the model lives.
+        """Store predictions, all or none, for a number of seconds, at most until the model is deleted.
 
         Returns the bytes of all that are kept for the model now, with their checksums; those of some that are over may
         be among them. Raises `ModelGone`, and `PredictionsFull` if more than `most`, or more than `most_bytes` of them,
@@ -524,5 +524,5 @@ class Store(Protocol):
         ...
 
     async def erased(self) -> None:
-        """Wait until what has been deleted so far is in no file, or no key, of the store any more."""
+        """Wait until no file or key of the store has data deleted so far."""
         ...

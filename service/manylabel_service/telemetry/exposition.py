@@ -46,7 +46,7 @@ async def write(families: Iterable[Metric], labels: Mapping[str, str]) -> bytes:
 
 
 def only(text: bytes, may_see: Callable[[str], bool]) -> bytes:
-    """Return the series of a text that are of no model, or of one whose name a function accepts; none of keys."""
+    """Return the series of a text without a model or of an accepted model, without those of keys."""
     lines = text.splitlines(keepends=True)
     return b"".join(
         line

@@ -114,7 +114,7 @@ class Telemetry:
         self._problems.labels(code).inc()
 
     def lost_audit(self, n_calls: int) -> None:
-        """Count calls that stand in no audit, though they should."""
+        """Count calls missing in the audit log."""
         self._audit_lost.inc(n_calls)
 
     def attempted_delivery(self, outcome: str) -> None:
@@ -146,11 +146,11 @@ class Telemetry:
         self._rejected.labels(model, reason).inc()
 
     def refused(self, reason: str) -> None:
-        """Count a connection or a request that was ended before the application had all of it."""
+        """Count a connection or request that ended before the application received all of it."""
         self._refusals.labels(reason).inc()
 
     def watch_connections(self, n_open: Callable[[], int], unsent_bytes: Callable[[], int]) -> None:
-        """Show from now on how many connections are open, and the bytes that their clients have not taken."""
+        """Export the number of open connections and the bytes that clients have not read."""
         self._connections.set_function(n_open)
         self._unsent_bytes.set_function(unsent_bytes)
 

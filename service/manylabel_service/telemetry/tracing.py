@@ -68,7 +68,7 @@ def start(endpoint: str | None, sample_ratio: float) -> None:
 
 
 def stop() -> None:
-    """Send what is left, and trace no more."""
+    """Send the remaining spans, and stop tracing."""
     global _provider, _tracer
     if _provider is not None:
         _provider.shutdown()
@@ -121,7 +121,7 @@ class RequestSpan:
 
 
 def mark() -> Mark | None:
-    """Return where the update that begins to wait now belongs; None where it is not traced."""
+    """Return the trace position of an update that starts to wait; None if it is not traced."""
     if _tracer is None or (traced := _request.get()) is None or not traced.updates_left:
         return None
     traced.updates_left -= 1

@@ -76,7 +76,7 @@ class ModelArtifact:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Self:
-        """Return what `to_bytes` was called on. Raises manylabel_core.state.DamagedState."""
+        """Return the object of `to_bytes`. Raises manylabel_core.state.DamagedState."""
         arrays, header = State.from_bytes(data)
         version = header.get("contents")
         if type(version) is int and version > VERSION:

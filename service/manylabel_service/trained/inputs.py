@@ -55,14 +55,14 @@ class Columns:
 
     @classmethod
     def of(cls, features: tuple[str, ...] | int) -> "Columns":
-        """Return columns known by names, or by number."""
+        """Return columns with names, or numbered ones."""
         if isinstance(features, int):
             return cls(features, None)
         return cls(len(features), Vocabulary(features))
 
     @property
     def nbytes(self) -> int:
-        """The bytes of memory held."""
+        """Bytes of memory."""
         return 0 if self.names is None else self.names.nbytes
 
     def problem(self, x: Features) -> str | None:

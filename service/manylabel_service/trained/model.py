@@ -171,7 +171,7 @@ class TrainedModel(HostedModel):
         return (await self._loaded(number)).signature(list(self._versions.catalogue.versions))
 
     def measures(self) -> dict[str, Any] | None:
-        """Return the measures of the version served, of the responses that it gave; None if none can be had."""
+        """Return the metrics of the served version's predictions; None if unavailable."""
         self.check_serving()
         if self._active.serving is None or not self.answers.serving:
             return None
@@ -248,7 +248,7 @@ class TrainedModel(HostedModel):
 
     @property
     def impaired(self) -> bool:
-        """True if it, the version that it should serve, or the measures of its responses cannot be had."""
+        """True if the model, its served version or its metrics are damaged."""
         return self.failed or self.answers.failed or self._active.load_error is not None
 
     @property

@@ -73,7 +73,7 @@ class Predictor:
         return sum(columns.size for columns in self.views.values())
 
     def signature(self, versions: Sequence[int]) -> Signature:
-        """Return the inputs and outputs of the model, of which this is one version."""
+        """Return the inputs and outputs of the model of this version."""
         sizes = {view: columns.size for view, columns in self.views.items() if columns.names is None}
         inputs: dict[str, int | None] = {EXAMPLE: None}
         if len(sizes) == len(self.views):

@@ -27,7 +27,7 @@ log = structlog.get_logger()
 
 
 async def check_publishable(store: Store, settings: Settings, name: str) -> None:
-    """Check whether a job may make a version of a model of that name, as far as can be known before it is trained.
+    """Check before training whether a job can create a version of a model of that name.
     Raises ModelIsOnline, LimitExceeded or StorageUnavailable."""
     record = await store.models.find(name)
     if record is None:
@@ -41,7 +41,7 @@ async def check_publishable(store: Store, settings: Settings, name: str) -> None
 async def publish(
     store: Store, settings: Settings, name: str, artifact: bytes, meta: VersionMeta, *, promote: Promote
 ) -> int:
-    """Make a version of a model, which is created if there is none of that name; return its number. Raises
+    """Create a version of a model, and the model if necessary; return its number. Raises
     ModelIsOnline, LimitExceeded, manylabel_core.state.DamagedState, NotReady or StorageUnavailable.
 
     Parameters
@@ -68,7 +68,7 @@ async def publish(
 
 
 async def published_meta(store: Store, name: str, number: int) -> VersionMeta | None:
-    """Return the meta data of a version as it was published; None if it has been deleted."""
+    """Return the published metadata of a version; None if it was deleted."""
     record = await store.models.find(name)
     if record is None:
         return None

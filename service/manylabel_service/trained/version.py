@@ -59,7 +59,7 @@ class VersionMeta:
         return " and ".join(found)
 
     def worse_than(self, other: "VersionMeta", number: int) -> str | None:
-        """Return by how much it measured lower than another version, of this number, on the same rows; else None."""
+        """Return the loss against another version of this number on the same rows, or None."""
         if self.measured_on is None or self.measured_on != other.measured_on or not (self.measures and other.measures):
             return None
         mine, its = (one.get(MEASURE) for one in (self.measures, other.measures))

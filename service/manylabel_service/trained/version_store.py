@@ -263,7 +263,7 @@ class VersionStore:
         return Version(number, listed.position, listed.size_bytes, meta, listed.id)
 
     async def promote(self, number: int, *, force: bool = False) -> Promoted:
-        """Have a version served from one position on; nothing changes for the one that is served. Raises
+        """Serve a version from one position on; no change if it is already served. Raises
         VersionNotFound, VersionDiffers, VersionDamaged, StorageUnavailable or ModelGone.
 
         Parameters
@@ -303,7 +303,7 @@ class VersionStore:
             return ""
 
     async def worse(self, meta: VersionMeta) -> str | None:
-        """Return by how much a version measured lower than the one served, as read last, on the same rows; or None."""
+        """Return the loss of a version against the served one on the same rows, or None."""
         target = self.catalogue.target
         if target is None or meta.measured_on is None:
             return None
@@ -338,7 +338,7 @@ class VersionStore:
             ) from error
 
     async def put_blobs(self, meta: VersionMeta, artifact: bytes) -> str:
-        """Store an artifact and its meta data; return the id that they have among those of their job."""
+        """Store an artifact and its metadata; return their id within the job."""
         id = ulid.make(time.time_ns() // 1_000_000, secrets.token_bytes(ulid.N_RANDOM_BYTES))
         key = self.key(meta.job, id)
         await self._store.blobs.put(key, pieces_of(artifact))

@@ -1,1 +1,1 @@
-"""Outgoing webhooks: `sources` finds events, `deliverer` queues them, `sender` posts them; `webhook` is the stored form."""
+"""Outgoing webhooks: `sources` finds events, `deliverer` queues them, `sender` posts them, `webhook` stores them."""

@@ -150,7 +150,7 @@ class Deliverer:
         return False
 
     async def test(self, webhook: Webhook) -> Delivery:
-        """Send a test event at once, and return how that went."""
+        """Send a test event at once, and return the result."""
         message = message_of("test", {"webhook": webhook.id}, secrets.token_hex(16))
         return (await self.sender.send(webhook, message, 1)).delivery
 
@@ -173,7 +173,7 @@ class Deliverer:
         self._task = asyncio.create_task(self._run(), name="webhooks")
 
     async def stop(self) -> None:
-        """Deliver no more, and write down what was delivered."""
+        """Stop deliveries, and store their results."""
         if self._task is None:
             return
         self._task.cancel()
@@ -275,7 +275,7 @@ class Deliverer:
         self._looked_at, self._swept = -LOOK_SECONDS, False
 
     async def _deliver(self, running: _Running) -> None:
-        """Send the events that wait, in turn, until none is left or the webhook is disabled."""
+        """Send the queued events in order until the queue is empty or the webhook is disabled."""
         while (state := running.state).queue and state.reason(running.webhook) is None:
             sent = await self.sender.send(running.webhook, state.queue[0], state.failures + 1)
             error = sent.delivery.error

@@ -56,7 +56,7 @@ class Sender:
         return origin_of(url) in self.urls
 
     async def send(self, webhook: Webhook, message: Message, attempt: int) -> Sent:
-        """Post an event once, and return how that went."""
+        """Post an event once, and return the result."""
         started, unix_ms, status, wait = time.monotonic(), now_ms(), None, 0.0
         try:
             async with asyncio.timeout(TIMEOUT_SECONDS):

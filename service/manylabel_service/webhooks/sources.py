@@ -73,7 +73,7 @@ class _Feed:
         self.waiting = [each for each in self.waiting if position_key(each.position) > position_key(position)]
 
     def close(self) -> None:
-        """Take no more events."""
+        """Stop recording events."""
         if self.events.tap == self._take:
             self.events.tap = None
 
@@ -129,7 +129,7 @@ class Sources:
         await self._poll_versions(subscribers)
 
     async def _inherit(self, subscribers: Collection[Subscriber]) -> None:
-        """Go on at the position of a model in that which takes its place when it forgets examples."""
+        """Continue at the position of a model in its successor after forgetting."""
         for forgetting in (await self._receipts.all()).values():
             *earlier, present = (str(incarnation) for incarnation in (0, *forgetting.lineage))
             for _, state in subscribers:

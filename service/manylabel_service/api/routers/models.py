@@ -55,8 +55,8 @@ _EXAMPLE = {"name": "tags", "algorithm": "falt", "params": {"eta": 0.5, "passes_
 )
 async def create_model(request: Request, context: ContextOf, access: AccessOf) -> Response:
     """Creates an online model: empty, initialised from a version of a trained one, or a fork, which begins with the
-    state of another model at a position or time. A follower learns from the log of another model, with a spec of its
-    own, and takes no updates. The header Location has its address."""
+    state of another model at a position or time. A follower learns from the log of another model, with its own spec,
+    and accepts no updates. The header Location has its address."""
     document, raw = await read_large_json(request, context.settings.max_body_bytes)
     names_of_clients = isinstance(document, dict) and isinstance(document.get("parents"), dict)
     check_all_known({**document, "parents": None} if names_of_clients else document, ())
@@ -125,7 +125,7 @@ async def _begin(
 
 
 async def _forked(context: Context, name: str, source: schemas.ForkSource, document: Any) -> HostedModel:
-    """Create a model that begins as another one was; it knows nothing of the requests to that one."""
+    """Create a model from the state of another one, without its requests."""
     for field in document:
         if field not in ("name", "fork"):
             raise invalid((field,), "must be left out: a fork takes it from the other model")
@@ -202,8 +202,8 @@ async def delete_model(
 
 @router.endpoint("GET /v1/models/{name}/metrics", "Show metrics", "read", schemas.Metrics, MEASURED)
 async def show_metrics(context: ContextOf, name: str, query: Annotated[WhichVersion, Query()]) -> Response:
-    """Returns prequential metrics: every example is predicted before it is learnt. Those of a trained model are of the
-    predictions of one version, by their delayed labels."""
+    """Returns prequential metrics: every example is predicted before it is learnt. For a trained model, they rate the
+    predictions of one version by their delayed labels."""
     found = await measured(context, name, query.version)
     return json_answer({**found.state.measures(), **found.place})
 
@@ -315,7 +315,7 @@ def _check_name(name: str) -> None:
 
 
 def _model(file: IO[bytes], size_bytes: int, settings: Settings) -> OnlineModel:
-    """Return what a snapshot in a file has learnt; the memory of its bytes is the system's, which may take it back."""
+    """Return the model of a snapshot file, whose bytes are memory-mapped."""
     data = mmap(file.fileno(), size_bytes, flags=MAP_PRIVATE) if size_bytes else b""
     try:
         model = OnlineModel.from_bytes(memoryview(data), partial(check_arrays, settings=settings), requests=False)

@@ -89,7 +89,7 @@ async def server_metadata() -> Response:
 
 @router.endpoint("GET /v2/health/live", "Is the server alive?", None, schemas.ServerLive, stored=False)
 async def server_live() -> Response:
-    """Responds 200 as soon as the process responds at all."""
+    """Responds 200 as soon as the process serves requests."""
     return json_answer({"live": True})
 
 

@@ -53,7 +53,7 @@ _TOTALS = {
 
 @router.endpoint("GET /livez", "Is the process alive?", None, schemas.Alive, stored=False)
 async def is_live() -> Response:
-    """Responds 200 as soon as the process responds at all."""
+    """Responds 200 as soon as the process serves requests."""
     return json_answer({"live": True})
 
 

@@ -38,8 +38,8 @@ class Items(NamedTuple, Generic[T]):
 async def to_items(
     document: Any, convert: Callable[[Any, Path], T], described: type[Batch], max_examples: int
 ) -> Items[T]:
-    """Return the items of a body. `convert` gets each with its path in the body; `described` is what a batch may have.
-    Raises a Problem."""
+    """Return the items of a body, each converted with its path; `described` has the fields of a batch. Raises a
+    Problem."""
     if not (isinstance(document, dict) and "examples" in document):
         return Items([convert(document, ())], batch=False)
     check_known(document, ())
@@ -65,7 +65,7 @@ def take_flag(document: Any, name: str) -> bool:
 
 
 def take_selection(document: Any, max_scores: int) -> Selection:
-    """Take `top`, `only` and `except` out of a body; raises a Problem invalid_request."""
+    """Pop `top`, `only` and `except` from a body; raises a Problem invalid_request."""
     if not isinstance(document, dict):
         return Selection(max_scores)
     top = document.pop("top", None)

@@ -110,7 +110,7 @@ async def to_examples(
 
 
 def _check_names(names: Sequence[str], signature: Signature) -> None:
-    """Refuse inputs that the model does not have, before anything is made of them."""
+    """Reject inputs that the model does not have, before they are parsed."""
     if names == [EXAMPLE]:
         return
     if len(set(names)) < len(names):
@@ -214,7 +214,7 @@ def n_numbers(outputs: Sequence[Output], n_examples: int, n_labels: int) -> int:
 async def to_answer(
     predictions: Sequence[Prediction], outputs: Sequence[Output], facts: dict[str, Any]
 ) -> tuple[bytes, bytes]:
-    """Return a response in two parts: the JSON, and the binary data that goes behind it.
+    """Return a response in two parts: the JSON, and the binary data after it.
 
     Parameters
     ----------

@@ -54,14 +54,14 @@ class TaskReader:
             self._records = RecordEncoder(replace(self._records.text, fields=fields), self._records.limits)
 
     def features(self, data: Mapping[str, Any], at: Path) -> Features:
-        """Return the features of a task; raises a Problem with the place."""
+        """Return the features of a task; raises a Problem with the field path."""
         check_count(data, at, self._records.limits.fields)
         return record_features(dict(fields_of(data, self._config)), at, self._max_features, self._records)
 
     def example(self, data: Mapping[str, Any], annotation: Mapping[str, Any], at: Path) -> Example | None:
         """Return the example of the annotation at a path; None if it was skipped or has no labels.
 
-        Raises a Problem with the place.
+        Raises a Problem with the field path.
         """
         result = annotation.get("result")
         if annotation.get("was_cancelled") or not isinstance(result, list):

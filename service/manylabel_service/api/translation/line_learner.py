@@ -140,7 +140,7 @@ class LineLearner:
         return online(replica)
 
     def refusal(self, number: int, problem: Problem, last: bool = False) -> dict[str, Any]:
-        """Return the response to a line that was not learnt; that of the last line says when to resume."""
+        """Return the response to a rejected line; that of the last line has the line to resume from."""
         answer = {"line": number, "error": problem_document(problem, self._scope)}
         seconds = (problem.headers or {}).get("Retry-After")
         if last and seconds is not None:
@@ -174,8 +174,8 @@ class LineLearner:
             self.summary.position, self.summary.updates = updated.position, updated.updates
 
     def _parts(self, replica: Replica, lines: list[Line], limits: RateLimiter | None) -> Iterator[list[Line]]:
-        """Yield the lines in parts whose answers have a bounded number of scores, one for each label known by then, and
-        which fit the rate limit of the key."""
+        """Yield the lines in parts with a bounded number of scores in the response and within the rate limit of the
+        key."""
         most = len(lines) if limits is None else limits.most_at_once or len(lines)
         good = (line.content for line in lines if isinstance(line.content, Example))
         sizes = itertools.repeat(0) if self._errors_only else iter(replica.answer_sizes(good))

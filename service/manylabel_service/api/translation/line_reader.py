@@ -108,7 +108,7 @@ class ReadAhead:
             self.end(None)
 
     def end(self, problem: Problem | None) -> None:
-        """Stop reading. Buffered lines can still be taken."""
+        """Stop reading. Buffered lines remain available."""
         if not self._ended:
             self._ended, self.problem = True, problem
             self._arrived.set()

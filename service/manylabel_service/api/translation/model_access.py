@@ -81,7 +81,7 @@ async def measured(context: Context, name: str, number: int | None) -> Measured:
 
 @contextmanager
 def counting_refusals(context: Context, name: str) -> Iterator[None]:
-    """Count the requests to learn that are refused inside; a name that no model has makes no series."""
+    """Count updates rejected in this context; an unknown model name creates no series."""
     try:
         yield
     except ServiceError as error:

@@ -82,7 +82,7 @@ def split(inputs: Sequence[InferInput], binary: memoryview) -> list[Tensor]:
 
 
 def n_examples(tensor: Tensor) -> int:
-    """Return how many examples a tensor has; raises a Problem invalid_request for a shape that has none."""
+    """Return the number of examples of a tensor; raises a Problem invalid_request for a shape without examples."""
     shape, at = tensor.asked.shape, (*tensor.at, "shape")
     if tensor.asked.datatype == "BYTES":
         if len(shape) == 1 or (len(shape) == 2 and shape[1] == 1):
@@ -190,7 +190,7 @@ async def _pieces(tensor: Tensor, n: int, d: int) -> Any:
 
 
 def _lists(tensor: Tensor) -> Iterator[tuple[Path, list[Any]]]:
-    """Yield the lists that have the elements, each with its place: one, or one for each row."""
+    """Yield the lists of elements with their locations: one, or one per row."""
     data: list[Any] = tensor.asked.data or []
     at: Path = (*tensor.at, "data")
     if data and isinstance(data[0], list):
@@ -201,5 +201,5 @@ def _lists(tensor: Tensor) -> Iterator[tuple[Path, list[Any]]]:
 
 
 def _behind(begin: int) -> Any:
-    """Return what makes the place of an element from its place in the piece that begins there."""
+    """Return a function that shifts the location of an element by the start of its chunk."""
     return lambda location: tuple(part + begin if isinstance(part, int) else part for part in location[:1])

@@ -86,7 +86,7 @@ def check_size(items: Items[Any], scores: int, probabilities: bool, context: Con
 
 
 def check_numbers(examples: int, needed: int, context: Context) -> None:
-    """Refuse a batch whose answer would exceed `max_response_scores`; raises a Problem."""
+    """Reject a batch whose response would exceed `max_response_scores`; raises a Problem."""
     max_scores = context.settings.max_response_scores
     if needed > max_scores:
         fitting = max(1, examples * max_scores // needed)
@@ -152,7 +152,7 @@ def reliability(found: Reliability) -> dict[str, Any]:
 
 
 def _explanation(explanation: LabelExplanation) -> dict[str, Any]:
-    """Return an explanation as a value of JSON: what speaks for the label, against it, its title and the rest."""
+    """Return an explanation as JSON: contributions for and against the label, its title and the rest."""
     parts = [part._asdict() for part in explanation.parts]
     above = [part for part in parts if part["contribution"] > 0]
     below = [part for part in reversed(parts) if part["contribution"] < 0]

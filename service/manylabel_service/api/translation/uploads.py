@@ -64,7 +64,7 @@ class Multipart:
         )
 
     def feed(self, data: bytes) -> list[tuple[str, bytes]]:
-        """Take the next bytes of the body, and return what they are of which part. Raises a Problem invalid_request."""
+        """Parse the next bytes of the body, and return the data of each part. Raises a Problem invalid_request."""
         self._found = []
         try:
             self._parser.write(data)
@@ -133,7 +133,7 @@ class Part:
     waiting: bytearray = field(default_factory=bytearray)
 
     async def write(self, data: bytes) -> None:
-        """Take what came; raise a Problem body_too_large, or StorageFull."""
+        """Write received bytes; raises a Problem body_too_large, or StorageFull."""
         self.size += len(data)
         if self.size > self.max_bytes:
             raise too_large(self.max_bytes)
@@ -155,7 +155,7 @@ class Part:
 async def receive(
     request: Request, datasets: DatasetStore, settings: Settings, stack: ExitStack
 ) -> dict[str, IO[bytes]]:
-    """Return the file of an upload, and its labels and their details if they came along, as files that `stack` closes.
+    """Return the file of an upload, with the labels and label details if present, as files that `stack` closes.
     Raises NotReady, a Problem, StorageFull or ClientDisconnect.
 
     Until then they count against the space for uploads in progress. An unfinished upload gives way to other uses.

@@ -86,7 +86,7 @@ class CompressedResponse:
 
 
 def _worthwhile(headers: Iterable[tuple[bytes, bytes]]) -> int | None:
-    """Return the length of a response that is worth packing, None if that is not known yet; 0 if it is not worth it."""
+    """Return the length of a response to compress; None if unknown, 0 if it is not compressed."""
     length, kind = None, b""
     for name, value in headers:
         if name == b"content-length":
@@ -126,7 +126,7 @@ class DecompressedBody:
         self._slice_ends = 0.0
 
     async def receive(self) -> Message:
-        """Return the next portion, or that the client went away; raise a Problem for what is out of bounds."""
+        """Return the next chunk, or the disconnect of the client; raise a Problem for an exceeded limit."""
         self._slice_ends = self._slice_ends or time.perf_counter() + SLICE_SECONDS
         while True:
             if time.perf_counter() > self._slice_ends:
@@ -202,7 +202,7 @@ class CompressionMiddleware:
 
 
 def _without_coding(headers: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
-    """Return the headers of a request whose body is unpacked: how long it is will be known at its end."""
+    """Return the headers of a request whose body is decompressed, without its length."""
     known = dict(headers)
     has_body = known.get(b"content-length", b"0") != b"0" or b"transfer-encoding" in known
     kept = [each for each in headers if each[0] not in _OF_PACKED]

@@ -100,7 +100,7 @@ def invalid_body(
 
 
 def _errors(error: ValidationError, at: Path = ()) -> Iterator[tuple[Path, Any]]:
-    """Yield the errors with their locations, also those in a part that a validator passed to another model."""
+    """Yield the errors with their locations, including those of nested validators."""
     for each in error.errors(include_url=False):
         location = (*at, *each["loc"])
         inner = each.get("ctx", {}).get("error")
@@ -119,7 +119,7 @@ def _words_at(path: Path, error: Any, described: Mapping[Path, type[BaseModel]])
 
 
 def _known(described: Mapping[Path, type[BaseModel]], path: Path) -> list[str] | None:
-    """Return the fields of the object at a path; None where it is not one kind of object."""
+    """Return the fields of the object at a path; None if the kind of object is ambiguous."""
     begin = next((path[:n] for n in range(len(path), -1, -1) if path[:n] in described), None)
     if begin is None:
         return None

@@ -49,7 +49,7 @@ Endpoint = Callable[..., Awaitable[Response]]
 
 
 def _as_annif(endpoint: Endpoint) -> Endpoint:
-    """Let an endpoint raise problems with Annif's status codes."""
+    """Convert the problems of an endpoint to Annif's status codes."""
 
     @wraps(endpoint)
     async def call(*args: Any, **kwargs: Any) -> Response:

@@ -138,7 +138,7 @@ class TaskLease:
         return max(POLL_SECONDS, self._valid_seconds() - MARGIN_SECONDS)
 
     def _allow_or_pause(self) -> None:
-        """Let the process compute while the lease is valid; then pause it (self-fencing)."""
+        """Allow the process to compute while the lease is valid, then pause it (self-fencing)."""
         if self.process is None:
             return
         if self._valid_seconds() > MARGIN_SECONDS:

@@ -93,7 +93,7 @@ class Supervision:
         self._log = log.bind(job=record.id, task=lease.number, stage=self._task.stage)
 
     async def run(self) -> None:
-        """Do the task until it ends in any way."""
+        """Run the task to its end."""
         self._log.info("task_started", attempt=self._task.attempt)
         try:
             await _while_leased(self._lease.renew_forever(), self._work())
@@ -181,7 +181,7 @@ class Supervision:
             await self._context.job_store.remove_blobs(record.id)
 
     async def _trained(self, directory: Path) -> dict[str, Any]:
-        """Let a process train, and return its result."""
+        """Run a training process, and return its result."""
         try:
             files = InputFiles(self._context, self._record, self._lease.number, directory)
             await self._lease.retry_until_stored(files.fetch)

@@ -56,7 +56,7 @@ class ConvergenceTrace:
     points: list[list[float]] = field(default_factory=list)
 
     def add(self, at: Progress) -> None:
-        """Take note of a report, if it is its turn."""
+        """Record a report if it is due."""
         if self.seen % self.every == 0:
             self.points.append([at.iteration, at.objective, at.gap, at.seconds])
         self.seen += 1

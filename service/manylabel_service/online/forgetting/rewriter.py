@@ -96,7 +96,7 @@ class Rewriter:
         """The examples omitted from the new history, which are more where entries came after `find`."""
 
     async def find(self) -> Findings:
-        """Look for what is to be forgotten."""
+        """Find the examples to forget."""
         reader = HistoryReader(self._record, self._store)
         findings = Findings(begin=await reader.begin())
         position, pace = findings.begin, Pace()
@@ -156,7 +156,7 @@ class Rewriter:
                 left -= n_entries
 
     async def _left(self) -> int:
-        """Return the number of entries that the new log has not got; `MANY_ENTRIES` stands for more."""
+        """Return the number of entries missing in the new log, at most `MANY_ENTRIES`."""
         counts = await self._store.logs.entries_after({self._record: self._adopted}, MANY_ENTRIES)
         return min(counts.get(self._record, 0), MANY_ENTRIES)
 
@@ -166,7 +166,7 @@ class Rewriter:
         return LogReplayer(record, read_spec(record.spec), self._store, snapshots, reader.read, past.target)
 
     async def _carry_early(self) -> None:
-        """Copy the states and snapshots from before what is forgotten; note where later ones are."""
+        """Copy the states and snapshots before the first forgotten example; note the positions of later ones."""
         catalogue = self._found
         states = [state for state in catalogue.states if not self._is_later(state.position)]
         copied = [state._replace(id=await self._copied(state.id)) for state in states]
@@ -225,7 +225,7 @@ class Rewriter:
         return len(entries)
 
     async def _amended(self, entries: Sequence[Entry]) -> list[Entry]:
-        """Fold entries into the old state, and return them without what is forgotten or was refused."""
+        """Apply entries to the old state, and return them without forgotten examples and rejected changes."""
         done = position_key(self._old.position)
         earlier = [entry for entry in entries if position_key(entry.position) <= done]
         later = entries[len(earlier) :]
@@ -267,7 +267,7 @@ class Rewriter:
             raise error.error from error
 
     async def _keep(self, key: tuple[int, ...], model: OnlineModel | None = None) -> None:
-        """Store a state of the new history, as the old one has it."""
+        """Store a state of the new history at a position of the old one."""
         model = model or self._new
         data = await asyncio.to_thread(model.to_buffer, self._format)
         if key in self._states and key not in self._carried:
@@ -295,7 +295,7 @@ class Rewriter:
                 await self._keep(key, await past.at(position))
 
     async def finish(self, log_bytes: int) -> Rewritten:
-        """End what `build` began, once the log is sealed: the successor can take the place of the model then.
+        """Complete `build` after the log is sealed; then the successor can replace the model.
 
         Parameters
         ----------
@@ -316,7 +316,7 @@ class Rewriter:
         return Rewritten(self._new.position, before, after)
 
     async def copy_predictions(self, done: set[str]) -> None:
-        """Copy stored predictions that nothing forgotten has labelled; `done` has those that were copied before."""
+        """Copy stored predictions without forgotten labels; `done` has the already copied ones."""
         before: str | None = None
         predictions, labelled = self._store.predictions, self.findings.predictions | self.counted.predictions
         while ids := await predictions.ids(self._record, PREDICTIONS_AT_ONCE, before):

@@ -61,7 +61,7 @@ class HistoryLimits(NamedTuple):
 
     @classmethod
     def of(cls, settings: Settings) -> Self:
-        """Return what the settings say."""
+        """Return the limits of the settings."""
         return cls(settings.history_bytes, 86_400 * settings.history_days)
 
 
@@ -116,7 +116,7 @@ class Archiver:
             found = await self._add(found, entries)
 
     async def keep_states(self, snapshots: Sequence[SnapshotMeta]) -> None:
-        """Copy those snapshots into the history that are needed there; raise as `close`."""
+        """Copy the snapshots that the history needs; raises like `close`."""
         if not self._limits.size_bytes:
             return
         catalogue = (await self._found()).catalogue
@@ -125,7 +125,7 @@ class Archiver:
                 catalogue = await self._keep(snapshot, catalogue)
 
     async def put_state(self, position: str, examples: int, data: bytes | memoryview) -> None:
-        """Keep the state at a position, if it is not kept yet.
+        """Store the state at a position if the history lacks it.
 
         Raises
         ------
@@ -202,7 +202,7 @@ class Archiver:
             return await self._catalogue.find()
 
     async def _next(self, after: str, through: str) -> list[Entry]:
-        """Return the entries of the next segment, as far as the log has them up to a position."""
+        """Return the entries of the next segment, up to a position."""
         entries: list[Entry] = []
         size_bytes, last = 0, position_key(through)
         while size_bytes < SEGMENT_BYTES:
@@ -225,7 +225,7 @@ class Archiver:
         return is_large or (is_old and self._limits.seconds > 0)
 
     async def _add(self, found: Found, entries: list[Entry]) -> Found:
-        """Store a segment, see that it is there, and have the catalogue name it."""
+        """Store a segment, read it back, and add it to the catalogue."""
         after = found.catalogue.through
         data = await asyncio.to_thread(segments.encode, after, entries)
         id, size_bytes = await self._catalogue.put_blob(pieces_of(data))
@@ -302,7 +302,7 @@ class Archiver:
         return await self._add_state(StoredState(id, snapshot.position, *snapshot.extent, size_bytes))
 
     async def _add_state(self, state: StoredState) -> Catalogue:
-        """Have the catalogue name a state, whose blob is removed if it has another at the position."""
+        """Add a state to the catalogue; remove its blob if the catalogue has another one at the position."""
 
         def add(catalogue: Catalogue) -> Catalogue:
             return catalogue if catalogue.state_at(state.position) else catalogue.with_state(state)

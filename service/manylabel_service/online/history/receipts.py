@@ -58,11 +58,11 @@ class Forgetting(BaseModel):
 
     @property
     def running(self) -> Receipt | None:
-        """The receipt of what is in progress."""
+        """Receipt of the running request."""
         return self.receipts[-1] if self.receipts and self.receipts[-1].status == "running" else None
 
     def with_last(self, receipt: Receipt) -> "Forgetting":
-        """Return it with another receipt in the place of the latest."""
+        """Return the receipts with the latest one replaced."""
         return self.model_copy(update={"receipts": (*self.receipts[:-1], receipt)})
 
 
@@ -87,7 +87,7 @@ class ReceiptStore:
         return Found(_read(document.value), document.revision)
 
     async def put(self, name: str, found: Found, forgetting: Forgetting) -> bool:
-        """Replace what was found; return False if it has changed since."""
+        """Replace a document; return False if it has changed."""
         value = forgetting.model_dump_json().encode()
         try:
             await self._documents.put(KIND, name, value, revision=found.revision, urgent=True)
@@ -104,12 +104,12 @@ class ReceiptStore:
                 return changed
 
     async def all(self) -> dict[str, Forgetting]:
-        """Return those of all models by name."""
+        """Return the receipts of all models, by name."""
         documents = await self._documents.all(KIND)
         return {document.name: _read(document.value) for document in documents if not document.damaged}
 
     async def delete(self, name: str) -> None:
-        """Remove those of a model that has been deleted."""
+        """Remove the receipts of a deleted model."""
         while (revision := (await self._documents.revisions(KIND)).get(name)) is not None:
             with suppress(RevisionConflict):
                 await self._documents.delete(KIND, name, revision=revision)

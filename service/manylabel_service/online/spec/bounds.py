@@ -20,12 +20,12 @@ def max_learner_bytes(spec: ModelSpec) -> int:
 
 
 def max_features(spec: ModelSpec) -> int | None:
-    """Return the most features that a model can have, or None."""
+    """Return the maximum number of features of a model, or None."""
     return _most(spec.features, (spec.limits or UNLIMITED).features)
 
 
 def max_labels(spec: ModelSpec) -> int | None:
-    """Return the most labels that a model can have, or None."""
+    """Return the maximum number of labels of a model, or None."""
     return _most(spec.labels, (spec.limits or UNLIMITED).labels)
 
 

@@ -36,13 +36,13 @@ class Follow(BaseModel):
         return ModelMeta(self.model, self.incarnation, b"")
 
     def to_json(self) -> dict[str, Any]:
-        """Return what statuses and lists show of it."""
+        """Return the JSON for statuses and lists."""
         until = self.until if self.until_ms is None else rfc3339(self.until_ms)
         return {"model": self.model, "begin": self.begin, "until": until}
 
     @property
     def has_seed(self) -> bool:
-        """True if the state at `begin` is stored as the snapshot at `SEED`; otherwise it is that of an empty model."""
+        """True if the state at `begin` is stored as the snapshot at `SEED`; otherwise it is empty."""
         return self.begin != START
 
     def part_of(self, entries: Sequence[Entry]) -> list[Entry]:

@@ -68,7 +68,7 @@ class ModelLimits(_Limit):
 
     @property
     def hashes(self) -> bool:
-        """True if the names of features are not kept."""
+        """True if the names of features are not stored."""
         return self.features is not None and self.features.policy == "hash"
 
     @property
@@ -90,7 +90,7 @@ def limits_to_dict(limits: ModelLimits | None) -> dict[str, Any] | None:
 
 
 def most_of(limit: FeatureLimit | LabelLimit | None, policy: str) -> int | None:
-    """Return the most columns if it is this policy that keeps to them, else None."""
+    """Return the maximum number of columns if this policy enforces it, else None."""
     return limit.most if limit is not None and limit.policy == policy else None
 
 

@@ -38,7 +38,7 @@ class Text(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _resolve(cls, document: Any) -> Any:
-        """Let core check the settings and fill in defaults."""
+        """Validate the settings by core, and set its defaults."""
         if not isinstance(document, Mapping):
             return document
         known = {name: value for name, value in document.items() if name in cls.model_fields}
@@ -56,5 +56,5 @@ class Text(BaseModel):
 
 
 def text_to_dict(text: Text | None) -> dict[str, Any]:
-    """Return how texts are read, every choice made."""
+    """Return the complete text options."""
     return (text or Text()).model_dump(mode="json")

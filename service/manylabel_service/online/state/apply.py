@@ -151,7 +151,7 @@ class _Block:
         return len(self.examples)
 
     def takes(self, model: OnlineModel, entry: _Entry) -> bool:
-        """Return whether the entry's next example can be added: a block learns all its examples, or none."""
+        """Return whether the block, which is learnt as a whole, can accept the next example of the entry."""
         example = entry.update.examples[entry.taken]
         learns = example.source == "human" or model.learns(example)
         if not self.examples:
@@ -579,7 +579,7 @@ def _decide(
     scores: NDArray[np.float64],
     probabilities: NDArray[np.float64],
 ) -> list[Decision]:
-    """Return the decision about each example just before it was learnt; count it, or the one served for late labels."""
+    """Return the decision about each example just before it was learnt, and count it, or the served one."""
     likely, scores, parents = model.for_promise(probabilities, scores)
     if not block.learns:
         return promise.decide(likely, scores, parents)

@@ -15,7 +15,7 @@ def spec_of_follower(spec: ModelSpec, leading: ModelSpec) -> ModelSpec:
 
 
 def beginning(spec: ModelSpec, state: OnlineModel) -> OnlineModel:
-    """Return a model that has learnt nothing, and knows labels and requests as another state does, which is used up.
+    """Return an empty model with the labels and requests of another state, which is consumed.
     Raises InvalidField."""
     model = OnlineModel(spec)
     most = None if model.limits.labels is None else model.limits.labels.most

@@ -57,7 +57,7 @@ class Checked(NamedTuple):
 
 
 def grown(model: OnlineModel, growth: SizeDelta) -> tuple[int, int]:
-    """Return the most features and labels that a model has once it has gained what several updates bring."""
+    """Return the maximum features and labels of a model after several updates."""
     return model.limits.within(len(model.features) + growth.features, len(model.labels) + growth.labels)
 
 
@@ -105,7 +105,7 @@ class _Gain:
         return new[room] if len(new) > room else None
 
     def take(self, new: list[str]) -> None:
-        """Count new names. Names that will be ignored are not kept."""
+        """Count new names, without those that will be ignored."""
         room = len(new) if self._most is None else max(self._most - len(self._known) - len(self._new), 0)
         self._new.update(new[:room])
 
@@ -131,7 +131,7 @@ class DryRun:
 
     @property
     def checked(self) -> Checked:
-        """The result for the examples so far."""
+        """Result for the examples so far."""
         growth = self._growth(self.layout, self._new_features.size_with(), self._new_labels.size_with(), 0)
         return Checked(self.layout, growth, self._features.names, self._model.relabels)
 

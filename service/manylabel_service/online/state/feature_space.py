@@ -159,7 +159,7 @@ class FeatureSpace:
 
     @property
     def nbytes(self) -> int:
-        """The bytes of memory held for names and indices."""
+        """Bytes of memory of names and indices."""
         return self.names.nbytes + self.columns.nbytes
 
     @property
@@ -253,7 +253,7 @@ class FeatureSpace:
         return self._with_vectors(x, self._found(x))
 
     def name_in(self, x: Features) -> Callable[[int], str | int]:
-        """Return what names the feature of an example in one of its columns; of several, that of the largest value."""
+        """Return the feature in a column of an example by name or index; of several, that of the largest value."""
         name_of = self._name_in(x)
         if not self.layout.vectors:
             return name_of
@@ -301,7 +301,7 @@ class FeatureSpace:
         return arrays, layout if self._n_kept is None else {**layout, "ignored": self.ignored}
 
     def restore(self, arrays: dict[str, NDArray[Any]], layout: dict[str, Any]) -> None:
-        """Take over a `state` of features declared alike. Raises ValueError or TypeError."""
+        """Restore a `state` with the same declared features. Raises ValueError or TypeError."""
         facts = dict(layout)
         ignored = facts.pop("ignored", None) if self._n_kept is not None else 0
         names = Vocabulary.from_state(arrays)
@@ -348,7 +348,7 @@ def _checked_vectors(given: Any) -> tuple[tuple[str, int], ...]:
 
 
 def _undeclared(layout: Layout, names: Vocabulary) -> bool:
-    """Return whether examples can have led to such a layout, with such names."""
+    """Return whether a layout is possible with these names."""
     if layout.kind == "numbered":
         return not (len(names) or layout.vectors) and (layout.size > 0 or not layout.fixed)
     bare = layout.size == 0 and not layout.fixed
@@ -357,7 +357,7 @@ def _undeclared(layout: Layout, names: Vocabulary) -> bool:
 
 
 def _check_limit(names: Vocabulary, layout: Layout, limit: FeatureLimit) -> None:
-    """Raise ValueError if there is more than the limit lets in."""
+    """Raise ValueError above the limit."""
     if limit.policy == "hash":
         if len(names):
             raise ValueError("layout: hashed features have no names")

@@ -118,7 +118,7 @@ def measures_of_labels(counts: NDArray[np.float64]) -> dict[str, Column]:
 
 
 def _padded(array: NDArray[Any], n: int) -> Column:
-    """Return the numbers of the first labels, then zeros: labels known from before a rollback are not measured."""
+    """Return the values of the first labels, then zeros for labels that a rollback left without metrics."""
     padded = np.zeros(n)
     padded[: len(array)] = array
     return padded

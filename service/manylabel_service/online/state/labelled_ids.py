@@ -40,13 +40,13 @@ class LabelledIds:
 
     @property
     def nbytes(self) -> int:
-        """The bytes of memory held, estimated."""
+        """Estimated bytes of memory."""
         return _ID_BYTES * len(self._ids) + self.parts.nbytes
 
     def check(
         self, ids: Sequence[str], truths: Sequence[Labels], columns_of: Callable[[Iterable[str]], Sequence[int]]
     ) -> None:
-        """Raise if not all of the ids can be given these labels, each of them once. Raises PredictionLabelled,
+        """Raise unless each id can get these labels, each once. Raises PredictionLabelled,
         PredictionExpired or PredictionNotFound.
 
         Parameters
@@ -99,7 +99,7 @@ class LabelledIds:
 
     @classmethod
     def from_arrays(cls, packed: NDArray[np.uint8], has_floor: bool, parts: NDArray[np.uint8]) -> "LabelledIds":
-        """Read what `to_array` wrote, here and of the parts. Raises ValueError."""
+        """Restore from the outputs of `to_array`, here and of the parts. Raises ValueError."""
         text = packed.tobytes().decode("ascii")
         ids = [text[begin : begin + 26] for begin in range(0, len(text), 26)]
         if (

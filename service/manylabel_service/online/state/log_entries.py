@@ -173,7 +173,7 @@ class SetPromise:
 
 
 def as_followed(change: "Change") -> "Change":
-    """Return a change as a follower learns it: by its own predictions, not by those that the leader served."""
+    """Return a change for a follower, without the predictions that the leader served."""
     if not isinstance(change, Update):
         return change
     return replace(change, want_predictions=False, want_probabilities=False, served=None, answered=None, decisions=None)
@@ -298,7 +298,7 @@ def _update(
 
 
 def _answered(versions: list[int], *labels: list[Any]) -> tuple[ServedBy, ...]:
-    """Return who answered each example; the labels of a version stand there once."""
+    """Return the version that served each example, with the labels of each version once."""
     known = {int(version): ServedBy(int(version), tuple(names)) for version, names in labels}
     try:
         return tuple(known[version] for version in versions)

@@ -187,7 +187,7 @@ class OnlineModel:
     def for_promise(
         self, probabilities: NDArray[np.float64], scores: NDArray[np.float64]
     ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.int32]]:
-        """Return what a promise decides by: probabilities, 0 for hidden labels, scores, and parents by column."""
+        """Return the inputs of a promise: probabilities (0 for hidden labels), scores, and parents by column."""
         if hidden := self.hidden_columns:
             probabilities = probabilities.copy()
             probabilities[:, hidden] = 0.0
@@ -283,7 +283,7 @@ class OnlineModel:
         return learning_of
 
     def roll_back(self, target: "OnlineModel", to: str, position: str) -> None:
-        """Go back to what `target` had learnt at `to`, by an entry at `position`; the target is used up.
+        """Return to the state of `target` at `to`, by an entry at `position`; consumes the target.
 
         Features and labels that came since keep their columns, in which nothing is learnt. Only from a state without
         features, or of other features, are those of the target taken: then the form of examples is free again.
@@ -318,7 +318,7 @@ class OnlineModel:
         self.rollbacks = [*self.rollbacks, (position, to)][-MAX_ROLLBACKS:]
 
     def take_requests(self, other: "OnlineModel") -> None:
-        """Know the requests that another state of the same log knows, which is used up; of them nothing is measured."""
+        """Take over the requests of another state of the same log, without their metrics; consumes the state."""
         self.keys, self.labelled, self.streams = other.keys, other.labelled, other.streams
         self.labelled.parts.roll_back(PartialLabels())
 
@@ -417,7 +417,7 @@ class OnlineModel:
         return list(new)
 
     def set_promise(self, target: Target | None) -> None:
-        """Promise precision from here on, or no longer (None).
+        """Set or end (None) the promise of precision.
 
         Raises
         ------
@@ -500,7 +500,7 @@ class OnlineModel:
         return columns, signs
 
     def implied(self, columns: list[int], signs: NDArray[np.int8], complete: bool, id: str | None = None) -> Truth:
-        """Return a truth with what follows from it by groups and parents.
+        """Return true labels completed by groups and parents.
 
         For a stored prediction, named by its id, labels that earlier parts have submitted are omitted from the result.
         """
@@ -513,7 +513,7 @@ class OnlineModel:
         return Truth(implied, all_signs, complete)
 
     def without_paused(self, columns: list[int], signs: NDArray[np.int8], complete: bool) -> Truth:
-        """Return the truth of an example about to be learnt, with that of the paused labels as unknown."""
+        """Return the true labels of an example to learn, with paused labels as unknown."""
         if not self.paused:
             return Truth(columns, signs, complete)
         every = np.full(len(self.labels), -1 if complete else 0, dtype=np.int8)
@@ -523,7 +523,7 @@ class OnlineModel:
         return Truth(known.tolist(), every[known], complete=False)
 
     def seed(self, name: str, format_version: int = FORMAT_VERSIONS[0]) -> memoryview:
-        """Return the bytes of a new model of that name, with what this one has learnt, and nothing of its requests.
+        """Return the bytes of a new model of that name with this state, without the requests.
 
         They have one of `FORMAT_VERSIONS`.
 
@@ -688,7 +688,7 @@ def as_rows(columns: Sequence[Columns]) -> Rows:
 
 
 def _text_of(spec: ModelSpec | TrainedSpec) -> TextSettings | None:
-    """Return how a model reads texts; None if it is trained by jobs, or may not keep the names of all features."""
+    """Return the text options of a model; None if it is trained by jobs, or does not store all feature names."""
     limit = None if spec.limits is None else spec.limits.features
     if not isinstance(spec, ModelSpec) or spec.text is None or (limit is not None and limit.policy != "reject"):
         return None

@@ -36,7 +36,7 @@ class UpdateOutcome(NamedTuple):
     decisions: tuple[NDArray[np.int32], ...] | None = None
 
     def predictions(self, label_names: Sequence[str], hidden: Collection[str] = ()) -> Predictions | None:
-        """Return the predictions, given the names of the model's labels in column order, and those not predicted."""
+        """Return the predictions by the names of labels in column order, without the hidden ones."""
         if self.scores is None:
             return None
         return Predictions(self.scores, label_names, self.probabilities, hidden, self.decisions)

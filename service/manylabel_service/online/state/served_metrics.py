@@ -39,21 +39,21 @@ class NothingLearnt:
         self.n_features_ = self.n_labels_ = 0
 
     def grow_vectors(self, lengths: Sequence[int]) -> None:
-        """Take note of no vectors."""
+        """Do nothing: vectors are not learnt."""
 
     def grow(self, n_features: int, n_labels: int) -> None:
         """Count columns."""
         self.n_features_, self.n_labels_ = max(n_features, self.n_features_), max(n_labels, self.n_labels_)
 
     def reserve(self, n_features: int, n_labels: int, touch: bool = False) -> None:
-        """Take no memory."""
+        """Do nothing: no memory is needed."""
 
     def nbytes_after(self, n_features: int, n_labels: int, n_samples: int, n_values: int) -> int:
-        """Return 0: it never takes memory."""
+        """Return 0: no memory is needed."""
         return 0
 
     def nbytes_of_vectors(self, n_values: int, n_features: int, n_labels: int) -> int:
-        """Return 0: it never takes memory."""
+        """Return 0: no memory is needed."""
         return 0
 
     def learn(self, rows: Rows, targets: Targets, probabilities: bool = False) -> Learnt:
@@ -82,7 +82,7 @@ class NothingLearnt:
         return {"columns": np.array([self.n_features_, self.n_labels_], dtype=np.int64)}
 
     def restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
-        """Take over what `arrays` returned; raise ValueError if it did not."""
+        """Restore the output of `arrays`; raises ValueError."""
         columns = arrays["columns"]
         if columns.shape != (2,) or columns.dtype != np.int64 or (columns < 0).any():
             raise ValueError("columns: expected two numbers")
@@ -106,7 +106,7 @@ class VersionMeasures:
 
     @property
     def nbytes(self) -> int:
-        """The bytes of memory held."""
+        """Bytes of memory."""
         n_labels = len(self.labels)
         return self.labels.nbytes + self.prequential.nbytes + self.detectors.nbytes(n_labels, 0)
 
@@ -170,13 +170,13 @@ class ServedMetrics:
 
     @property
     def nbytes(self) -> int:
-        """The bytes of memory held."""
+        """Bytes of memory."""
         return sum(measures.nbytes for measures in self._versions.values())
 
     def measure(
         self, answered: ServedBy, served: NDArray[np.float64], example: Example, id: str, parts: PartialLabels
     ) -> list[str | None]:
-        """Measure a response by its truth, or by a part of it; return whose detectors of drift sounded.
+        """Count a response by its true labels, or a part of them; return the labels with a drift alarm.
 
         Parameters
         ----------
@@ -212,7 +212,7 @@ class ServedMetrics:
         return [names[column - 1] if column else None for column in sounded]
 
     def _of(self, answered: ServedBy, parts: PartialLabels) -> VersionMeasures:
-        """Return the measures of a version, begun if need be; where there are too many, one makes way."""
+        """Return the metrics of a version, created if necessary; above the limit, the oldest are removed."""
         number, labels = answered
         version = self._versions.get(number)
         if version is not None and version.labels.names[: len(labels)] == labels:

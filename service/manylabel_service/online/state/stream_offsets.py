@@ -29,7 +29,7 @@ class StreamOffsets:
 
     @property
     def nbytes(self) -> int:
-        """The bytes of memory held, estimated."""
+        """Estimated bytes of memory."""
         return _STREAM_BYTES * len(self._last) + self._text_bytes
 
     def last(self, key: str) -> int:
@@ -56,7 +56,7 @@ class StreamOffsets:
 
     @classmethod
     def from_array(cls, packed: NDArray[np.uint8]) -> "StreamOffsets":
-        """Read what `to_array` wrote. Raises ValueError."""
+        """Restore from the output of `to_array`. Raises ValueError."""
         try:
             rows: Any = msgpack.unpackb(packed.tobytes())
             last: OrderedDict[Any, Any] = OrderedDict(rows)

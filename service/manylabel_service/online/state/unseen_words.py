@@ -42,7 +42,7 @@ class UnseenWords:
 
     @property
     def share(self) -> float | None:
-        """The share of the words counted that were new; None before there are enough."""
+        """Share of new words among the counted ones; None below the minimum count."""
         return self._unseen / self._words if self._words >= MIN_WORDS else None
 
     def state(self) -> list[int]:

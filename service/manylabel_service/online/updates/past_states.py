@@ -126,7 +126,7 @@ class PastStates:
         return None
 
     async def verify(self, format_version: int) -> Verified:
-        """Replay the history from its earliest state, and compare each later one that is stored with what it gives.
+        """Replay the history from its earliest state, and compare each later stored state with it.
 
         Raises as `at`.
         """
@@ -154,7 +154,7 @@ class PastStates:
             raise HistoryDamaged(self._record.name, position, position, str(error)) from error
 
     async def target(self, position: str) -> OnlineModel:
-        """Return the state that a rollback goes back to.
+        """Return the target state of a rollback.
 
         Raises
         ------

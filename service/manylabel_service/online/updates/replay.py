@@ -109,7 +109,7 @@ class LogReplayer:
         self.learning = asyncio.Lock()
 
     async def restored(self) -> Restored:
-        """Return the model as of the end of the log: the newest intact snapshot, then what came after it.
+        """Return the model at the end of the log: the newest intact snapshot and the replayed log after it.
 
         Raises
         ------
@@ -189,7 +189,7 @@ class LogReplayer:
         log.warning("snapshot_damaged", model=self._record.name, position=position, error=str(error), action=action)
 
     async def read_on(self, model: OnlineModel, through: str | None = None) -> list[tuple[Entry, ApplyResult]]:
-        """Fold in the next entries of the log, up to a position if one is given; return each with its result.
+        """Apply the next entries of the log, up to a position if given; return each with its result.
 
         None are left at its end.
 
@@ -218,7 +218,7 @@ class LogReplayer:
         return decoded
 
     async def _rest(self, worked_seconds: float) -> None:
-        """Let other tasks run after some work; a follower, for as long as it has worked."""
+        """Yield to other tasks after some work; a follower pauses for the duration of its work."""
         if self._follow is None:
             await asyncio.sleep(0)
             return

@@ -123,7 +123,7 @@ class Engine:
                 raise StoreDamaged(self._path, f"it is empty or was missing, but there are {what}")
 
     def _sweep(self) -> None:
-        """Remove the files that no row leads to; none where a row is damaged that may have led to them."""
+        """Remove files without a row; none if a damaged row could refer to them."""
         alive, tokens = [record.incarnation for record in self.tables.models()], self.blob_rows.tokens()
         self.snapshot_files.sweep(alive, self.tables.all_snapshots(), keep_others=not self.tables.intact())
         self.blob_files.sweep(tokens or (), keep_others=tokens is None)
@@ -138,7 +138,7 @@ class Engine:
         await self.threads.end(self._held.close)
 
     async def cleaned(self) -> None:
-        """Wait until what has been deleted so far has left the disk as well."""
+        """Wait until data deleted so far is removed from the disk."""
         await self.maintenance.done()
         await self.background.done()
 

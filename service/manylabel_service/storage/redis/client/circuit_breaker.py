@@ -43,7 +43,7 @@ class CircuitBreaker:
         return None
 
     def end_trial(self) -> None:
-        """Note that a trial has ended, in whatever way."""
+        """Note the end of a trial."""
         self._trying = False
 
     def succeeded(self) -> None:

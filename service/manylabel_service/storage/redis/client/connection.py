@@ -117,7 +117,7 @@ class Connection:
         return await self._call(self._execute(*words))
 
     async def pipeline(self, commands: Sequence[Sequence[Argument]]) -> list[Any]:
-        """Execute several commands in one round trip, or one to each node of a cluster; others may come between."""
+        """Execute several commands in one round trip (per node of a cluster), not atomically."""
 
         async def execute() -> list[Any]:
             pipeline = self.client.pipeline(transaction=False)

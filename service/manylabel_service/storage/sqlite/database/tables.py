@@ -261,7 +261,7 @@ class Tables:
         return trimmed
 
     def trimmed_logs(self) -> list[tuple[int, int]]:
-        """Return (incarnation, last number cut) of every log that was ever cut, those of hidden models included."""
+        """Return (incarnation, last trimmed number) of every trimmed log, including hidden models."""
         trimmed = self._models("trimmed > 0")
         return [(model.record.incarnation, model.trimmed) for model in trimmed if not model.record.damaged]
 
@@ -530,7 +530,7 @@ class Tables:
 def _check_kept(
     record: ModelMeta, own: SnapshotMeta, others: Sequence[SnapshotMeta], kept: ManualSnapshot, most: int
 ) -> None:
-    """Raise SnapshotExists or SnapshotsFull if a snapshot cannot be kept under this name beside the others."""
+    """Raise SnapshotExists or SnapshotsFull if a manual snapshot cannot have this name."""
     named = [other for other in others if kept.name and other.kept and other.kept.name == kept.name]
     if kept.name and own.kept and own.kept.name not in (None, kept.name):
         named.append(own)

@@ -31,7 +31,7 @@ class SnapshotFiles:
         self._root = root
 
     def write(self, incarnation: int, position: str, data: Bytes) -> None:
-        """Put a file in place, whole and safe from loss of power, or leave what was there.
+        """Replace a file atomically and durably.
 
         The written file is read again and compared before it takes its place; raises OSError if it differs. Removed
         folders are created again.
@@ -81,7 +81,7 @@ class SnapshotFiles:
     def sweep(
         self, incarnations: Collection[int], snapshots: Collection[tuple[int, str]], keep_others: bool = False
     ) -> None:
-        """Create the folder if need be, and remove from it all that belongs to none of the given, unless it is kept."""
+        """Create the folder if necessary, and remove the files of all other models unless they are kept."""
         private_directory(self._root)
         sync_folder(self._root.parent)
         if keep_others:
