@@ -35,7 +35,7 @@ def find_slot(slots, indices, multiplier, shift, key):  # type: ignore[no-untype
 
 @compiled
 def insert_columns(slots, indices, multiplier, first, n_columns):  # type: ignore[no-untyped-def]
-    """Put the columns from `first` on, whose indices are distinct and not there yet, into the slots."""
+    """Insert the columns from `first` on, whose indices are new and distinct."""
     shift = shift_of(slots)
     for column in range(first, n_columns):
         slots[find_slot(slots, indices, multiplier, shift, indices[column])] = column

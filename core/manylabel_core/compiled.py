@@ -31,7 +31,7 @@ os.register_at_fork(after_in_child=_name_process)
 
 
 def compiled(function: Callable[..., Any]) -> Any:
-    """Compile a function; in each process again if the compiled one cannot be kept."""
+    """Compile a function; every process recompiles it if it cannot be cached."""
     try:
         return _with_files_of_its_own(_compile(cache=True)(function))
     except (RuntimeError, AttributeError) as error:
@@ -45,7 +45,7 @@ def compiled(function: Callable[..., Any]) -> Any:
 
 @contextmanager
 def when_compiling(tell: Callable[[], None]) -> Iterator[None]:
-    """Call `tell` once if a function is compiled inside, which takes seconds: not where it is read from the disk."""
+    """Call `tell` once if a function is compiled in this context, not if it is loaded from the cache."""
     listener = _FirstCompilation(tell)
     with event.install_listener("numba:compile", listener):
         yield
@@ -65,7 +65,7 @@ class _FirstCompilation(event.Listener):
 
 
 def _with_files_of_its_own(dispatcher: Any) -> Any:
-    """Let no other process write to the files that this one writes compiled code to.
+    """Lock the files of compiled code against other processes.
 
     Numba numbers these files per function, and two processes that compile a function at the same time, each for other
     types, take the same number: a lookup of the one finds the code of the other, in every later process too. With

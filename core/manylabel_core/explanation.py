@@ -110,7 +110,7 @@ def explain_scores(
 
 
 def _strongest(parts: NDArray[np.float64], k: int) -> NDArray[np.intp]:
-    """Return the places of the k largest parts above 0, and of the k smallest below 0, from large to small."""
+    """Return the indices of the k largest positive and the k smallest negative parts, by decreasing size."""
     found = np.arange(len(parts))
     if len(parts) > 2 * k:
         order = np.argpartition(parts, (k - 1, len(parts) - k))

@@ -1,4 +1,4 @@
-"""One ONNX file: the names and values of a record's features, and its texts, in; scores out. Needs the extra onnx."""
+"""Export to ONNX: inputs are names and values of features and texts, outputs are scores. Needs the extra onnx."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ NONE = "\x01"
 
 
 def onnx_file(model: Portable) -> bytes:
-    """Return the file; raises CannotExport for what ONNX cannot read."""
+    """Return the file; raises CannotExport for text options that ONNX lacks."""
     graph = _Graph()
     names, values = "names", "values"
     inputs = [("names", TensorProto.STRING), ("values", TensorProto.FLOAT)]
@@ -69,7 +69,7 @@ def _sealed(graph: Any, model: Portable) -> bytes:
 
 
 def _check_text(text: dict[str, Any]) -> None:
-    """Raise CannotExport for ways to read texts that ONNX has no operators for."""
+    """Raise CannotExport for text options without ONNX operators."""
     beyond = [name for name in ("chars", "stop_words") if text[name]]
     beyond += ["ngrams"] if list(text["ngrams"]) != [1, 1] else []
     if beyond:
@@ -79,7 +79,7 @@ def _check_text(text: dict[str, Any]) -> None:
 
 
 class _Graph:
-    """A graph while it is made: operators on doubles, each with one result that is named by number."""
+    """Graph under construction: operators on doubles, each with one numbered result."""
 
     def __init__(self) -> None:
         self.nodes: list[Any] = []
@@ -224,7 +224,7 @@ def _automatic(graph: _Graph, x: str, listed: str, unseen: str | None, scaling: 
 
 
 def _within_reach(graph: _Graph, x: str, counts: str, values: Any, mean: Any, squares: Any, was: Any) -> str:
-    """Return values no further from their mean than they may be."""
+    """Return values clipped around their mean."""
     far = np.where(was & (was.sum() <= FEW), FAR_OF_FEW, FAR)
     varies = squares > VARIES * values * mean * mean
     spread = far * np.sqrt(squares / np.maximum(values, 1.0))
@@ -235,7 +235,7 @@ def _within_reach(graph: _Graph, x: str, counts: str, values: Any, mean: Any, sq
 
 
 def _to_length(graph: _Graph, scaled: str, is_dense: str, unseen: str | None, n: float) -> str:
-    """Divide by the usual length of a few quantities, or else by the Euclidean norm."""
+    """Divide by the typical norm of a few quantities, or else by the Euclidean norm."""
     n_quantities = graph.total(graph.where(is_dense, 1.0, 0.0))
     is_other = graph.node("And", graph.node("Not", is_dense), graph.node("Not", graph.op("Equal", scaled, 0.0)))
     n_others = graph.total(graph.where(is_other, 1.0, 0.0))
@@ -255,7 +255,7 @@ def _squares(graph: _Graph, x: str, unseen: str | None) -> str:
 
 
 def _divided(graph: _Graph, x: str, total: str) -> str:
-    """Return values divided by the root of a number, as they are where it is 0."""
+    """Return values divided by the root of a number, unchanged if it is 0."""
     return graph.op("Div", x, graph.node("Sqrt", graph.where(graph.op("Greater", total, 0.0), total, 1.0)))
 
 

@@ -95,7 +95,7 @@ def portable_online(model: str, snapshot: bytes) -> Portable:
 
 
 def portable_trained(model: str, version: int, data: bytes) -> Portable:
-    """Return a version of a trained model from its file with names; raises as `portable_online`."""
+    """Return a version of a trained model from its file with names; raises like `portable_online`."""
     arrays, header = State.from_bytes(data)
     estimator_bytes = arrays["estimator"].tobytes()
     kind = State.header_of(estimator_bytes)["estimator"]

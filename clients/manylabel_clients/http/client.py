@@ -35,7 +35,7 @@ from manylabel_clients.http.transport.retry import Retry
 
 
 class ClientRequests(ServerRequests, DatasetRequests, TrainingRequests, AuditRequests):
-    """All requests about a server that are not about one model or one job."""
+    """Requests about a server that do not concern one model or one job."""
 
 
 class Client(SyncResource[ClientRequests]):
@@ -110,11 +110,11 @@ class Client(SyncResource[ClientRequests]):
     audit = sync(ClientRequests.audit)
 
     def model(self, name: str) -> Model:
-        """Return the model of this name. Asks nothing of the server, not even whether it exists."""
+        """Return a handle of the model of this name, without a request to the server."""
         return Model(self._connections, name)
 
     def job(self, id: str) -> Job:
-        """Return the job of this id. Asks nothing of the server, not even whether it exists."""
+        """Return a handle of the job of this id, without a request to the server."""
         return Job(self._connections, id)
 
     @property
@@ -124,7 +124,7 @@ class Client(SyncResource[ClientRequests]):
 
     @property
     def keys(self) -> Keys:
-        """The keys of the server: who may do what."""
+        """API keys of the server."""
         return Keys(self._connections)
 
     @property
@@ -189,11 +189,11 @@ class AsyncClient(AsyncResource[ClientRequests]):
     audit = awaited(ClientRequests.audit)
 
     def model(self, name: str) -> AsyncModel:
-        """Return the model of this name. Asks nothing of the server, not even whether it exists."""
+        """Return a handle of the model of this name, without a request to the server."""
         return AsyncModel(self._connections, name)
 
     def job(self, id: str) -> AsyncJob:
-        """Return the job of this id. Asks nothing of the server, not even whether it exists."""
+        """Return a handle of the job of this id, without a request to the server."""
         return AsyncJob(self._connections, id)
 
     @property
@@ -203,7 +203,7 @@ class AsyncClient(AsyncResource[ClientRequests]):
 
     @property
     def keys(self) -> AsyncKeys:
-        """The keys of the server: who may do what."""
+        """API keys of the server."""
         return AsyncKeys(self._connections)
 
     @property

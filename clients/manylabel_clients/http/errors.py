@@ -25,7 +25,7 @@ from dataclasses import dataclass
 
 
 class ManyLabelError(Exception):
-    """An error of a client: the base of everything it raises on purpose.
+    """Base of the errors of a client.
 
     Attributes
     ----------
@@ -114,8 +114,7 @@ class Denied(ApiError):
 
 
 class Unauthorized(Denied):
-    """No key came, or one that opens nothing: it is unknown, expired or revoked. Or something in front of the server
-    wants credentials."""
+    """The key is missing, unknown, expired or revoked, or a proxy requires credentials."""
 
 
 class NotFound(ApiError):
@@ -128,7 +127,7 @@ class Conflict(ApiError):
 
 
 class Expired(ApiError):
-    """The stored prediction expired before its labels came, or the history of the model begins later."""
+    """The stored prediction has expired, or the history of the model begins later."""
 
 
 class TooLarge(ApiError):

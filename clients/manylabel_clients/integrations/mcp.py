@@ -1,4 +1,4 @@
-"""Tools for agents (Model Context Protocol): classify, teach, explain, list labels, and what to review next."""
+"""Tools for agents (Model Context Protocol): classify, teach, explain, list_labels, review_next."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -37,7 +37,7 @@ INSTRUCTIONS = (
 
 
 def _telling(tool: Callable[P, Awaitable[Document]]) -> Callable[P, Awaitable[Document]]:
-    """Have a tool answer errors of the server, and of arguments, as errors with their message."""
+    """Convert errors of the server and of arguments to tool errors."""
 
     @wraps(tool)
     async def call(*args: P.args, **kwargs: P.kwargs) -> Document:
@@ -50,7 +50,7 @@ def _telling(tool: Callable[P, Awaitable[Document]]) -> Callable[P, Awaitable[Do
 
 
 class Tools:
-    """The tools of one server.
+    """Tools of one server.
 
     Parameters
     ----------
@@ -98,7 +98,7 @@ class Tools:
         id: Annotated[str | None, Field(description="Id of a stored prediction.")] = None,
         model: ModelName = "",
     ) -> Document:
-        """Tell the true labels of a record, or of a stored prediction. They are learnt when this returns."""
+        """Submit the true labels of a record or of a stored prediction. They are learnt when this returns."""
         async with self._asked(context, model) as asked:
             if id is not None and record is None:
                 told = await asked.label(id, labels)
@@ -116,7 +116,7 @@ class Tools:
         model: ModelName = "",
         features: Annotated[Count, Field(description="Number of features for each label, and against it.")] = 5,
     ) -> Document:
-        """Say for each label predicted of a record which features speak for it, and which against it."""
+        """Explain each predicted label of a record by the features for and against it."""
         async with self._asked(context, model) as asked:
             found = await asked.predict(record, explain=features)
         why = {label: asdict(each) for label, each in (found.explanations or {}).items()}
@@ -143,14 +143,14 @@ class Tools:
         model: ModelName = "",
         limit: Annotated[Count, Field(description="Number of predictions.")] = 5,
     ) -> Document:
-        """List stored predictions that wait for their true labels, those first that would teach the model most."""
+        """List stored predictions without labels, most informative first."""
         async with self._asked(context, model) as asked:
             page = await asked.predictions(order="uncertainty", limit=limit)
         return {"predictions": [asdict(each) for each in page.predictions]}
 
 
 def server(connect: Connect, model: str | None = None) -> MCPServer:
-    """Return the server of the tools; parameters as of `Tools`."""
+    """Return the server of the tools; parameters of `Tools`."""
     made = MCPServer("manylabel", instructions=INSTRUCTIONS, log_level="WARNING")
     tools = Tools(connect, model)
     for tool in (tools.classify, tools.explain, tools.list_labels, tools.review_next):
@@ -190,7 +190,7 @@ def with_keys_of_callers(make: Callable[[Mapping[str, str]], AsyncClient], neede
 
 
 def is_loopback(host: str) -> bool:
-    """Return whether only programs on the same machine reach an address."""
+    """Return whether an address is local to this machine."""
     try:
         return host == "localhost" or ip_address(host).is_loopback
     except ValueError:

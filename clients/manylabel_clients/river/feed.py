@@ -1,4 +1,4 @@
-"""Feeds: streams of examples pushed into a model of the service, which can be interrupted and resumed."""
+"""Feeds: streams of examples sent to a model of a server, which can be interrupted and resumed."""
 
 import re
 import uuid
@@ -40,7 +40,7 @@ class FeedResult:
 
 
 class FeedInterrupted(Exception):
-    """A feed stopped; its cause is the ``__cause__``.
+    """The feed stopped; ``__cause__`` is the reason.
 
     Attributes
     ----------
@@ -68,7 +68,7 @@ def feed(
     progress: bool = False,
     on_batch: Callable[[int, StreamSummary], object] | None = None,
 ) -> FeedResult:
-    """Have a model of the service learn a stream, in order, each row once.
+    """Learn a stream with a model of a server, in order, each row once.
 
     The rows are sent by `Model.learn`, in batches, under the key `feed_id`. The server keeps the number of the last row
     learnt under a key, and does not learn rows up to it again. So a feed that was interrupted (by the network, a server
@@ -177,7 +177,7 @@ def _labels(y: Any, complete: bool) -> Labels:
 
 @contextmanager
 def _bar(stream: Any, start: int, wanted: bool) -> Iterator[Callable[[int], object]]:
-    """Yield a function that takes how many rows were fed."""
+    """Yield a function that receives the number of learnt rows."""
     if not wanted:
         yield lambda rows: None
         return

@@ -78,7 +78,7 @@ class RemoteModel(base.MultiLabelClassifier):
 
     @property
     def model(self) -> Model:
-        """The model, with all its other calls: measures, status, batches."""
+        """Model of the client, with all its calls: metrics, status, batches."""
         if self._model is None:
             client = self.server
             if isinstance(client, str):
@@ -88,11 +88,11 @@ class RemoteModel(base.MultiLabelClassifier):
         return self._model
 
     def learn_one(self, x: dict[Hashable, Any], y: dict[Hashable, bool], w: float = 1.0) -> None:
-        """Have the server learn one example, whose loss is multiplied by `w`."""
+        """Learn one example on the server, with the sample weight `w`."""
         self.model.update(named_values(x), named_truths(y), weight=None if w == 1.0 else w)
 
     def predict_one(self, x: dict[Hashable, Any], **kwargs: Any) -> dict[Hashable, bool]:
-        """Return every label the server knows, or the best `max_scores` of them: True where it predicts it.
+        """Return all labels of the model, or the best `max_scores`: True if predicted.
 
         Before the first update: {}.
         """
@@ -101,7 +101,7 @@ class RemoteModel(base.MultiLabelClassifier):
         return PredictedLabels((label, label in relevant) for label in prediction.scores)
 
     def predict_proba_one(self, x: dict[Hashable, Any], **kwargs: Any) -> dict[Hashable, dict[bool, float]]:
-        """Return how likely every label is that the server knows, and how likely it is not.
+        """Return the probabilities of all labels of the model.
 
         Raises
         ------
@@ -112,7 +112,7 @@ class RemoteModel(base.MultiLabelClassifier):
         return PredictedProbabilities((label, both(p)) for label, p in (likely or {}).items())
 
     def learn_many(self, X: Any, y: Any, w: Any = None) -> None:
-        """Have the server learn the rows of data frames in their order, as `learn_one` does one by one."""
+        """Learn the rows of data frames in their order, like `learn_one`."""
         pairs = pairs_of(X, y)
         weights = [None] * len(pairs) if w is None else np.asarray(w).tolist()
         if len(weights) != len(pairs):
@@ -124,14 +124,14 @@ class RemoteModel(base.MultiLabelClassifier):
         self.model.update_many(examples)
 
     def predict_many(self, X: Any) -> Any:
-        """Return the predictions for a data frame: a column of booleans for each label."""
+        """Return the predictions for a data frame: a column of booleans per label."""
         predictions = self.model.predict_many([named_values(x) for x in rows_of(X, "X")])
         relevant = [set(prediction.labels) for prediction in predictions]
         labels = dict.fromkeys(label for prediction in predictions for label in prediction.scores)
         return frame_of({label: np.array([label in one for one in relevant]) for label in labels}, X)
 
     def predict_proba_many(self, X: Any) -> Any:
-        """Return how likely each label is in each row of a data frame, as one with a column for each label.
+        """Return the probabilities for a data frame: a column per label.
 
         Raises
         ------
@@ -144,7 +144,7 @@ class RemoteModel(base.MultiLabelClassifier):
         return frame_of({label: np.array([one.get(label, 0.0) for one in likely]) for label in labels}, X)
 
     def explain_one(self, x: dict[Hashable, Any], k: int = 5) -> dict[Hashable, Explanation]:
-        """Return why the server predicts labels: for each, the k features that speak most for it, and against it.
+        """Explain predicted labels by the k features with the largest contributions for and against each.
 
         Raises
         ------
@@ -175,5 +175,5 @@ class RemoteModel(base.MultiLabelClassifier):
 
     @property
     def _raw_memory_usage(self) -> int:
-        """The bytes of the model on the server: river shows them as memory."""
+        """Bytes of the model on the server, which river shows as memory."""
         return self.model.status().bytes

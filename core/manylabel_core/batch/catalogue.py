@@ -42,7 +42,7 @@ class Flag:
 
 @dataclass(frozen=True, slots=True)
 class Null:
-    """None is allowed; what it stands for, the parameter's description says."""
+    """None is allowed; the parameter's description explains it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +108,7 @@ class Trainer:
     rbf_search: Mapping[str, tuple[float | str, ...]] = field(default_factory=dict)
 
     def searched(self, params: Mapping[str, Any]) -> dict[str, list[float | str]]:
-        """Return the values of a search that names none, given the other parameters of a fit.
+        """Return the default values of a search, given the other parameters of a fit.
 
         A parameter of `rbf_search` that is not at its default is not searched.
         """

@@ -188,7 +188,7 @@ class PrML(PrivilegedLearner):
         return self
 
     def _earlier(self, at: Variables, rank: int, width: int) -> Reached | None:
-        """Return what an earlier fit has reached, if it had as many features and the same rank."""
+        """Return the result of an earlier fit with the same number of features and rank."""
         shapes = (rank, width), (rank, len(at.alpha))
         if (self.dictionary_.shape, self.label_factors_.shape) != shapes:
             return None

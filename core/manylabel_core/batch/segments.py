@@ -92,7 +92,7 @@ def fit_in_segments(
 
 
 def _finish(estimator: Any, at: Reached) -> None:
-    """Leave an estimator as if it had been fitted at once, without the data needed only to resume."""
+    """Remove the data needed only to resume, as after an undivided fit."""
     estimator.n_iter_ = at.iterations
     for name in ONLY_TO_GO_ON:
         if hasattr(estimator, name):

@@ -1,4 +1,4 @@
-"""A label structure: groups of which one label is true, or at most one, and labels that imply their parent."""
+"""Label structure: groups of exclusive labels, and labels that imply their parent."""
 
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
@@ -36,7 +36,7 @@ class Contradiction(ValueError):
 
 
 class Group(NamedTuple):
-    """A group of labels: exactly one of them is true, or at most one."""
+    """Group of labels, exactly or at most one of which is true."""
 
     name: str
     labels: Sequence[str]

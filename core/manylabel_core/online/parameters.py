@@ -48,7 +48,7 @@ def check_seed(value: object) -> int:
 
 
 def check_passes(passes: object, passes_per_label: object) -> tuple[int, float]:
-    """Return both, of which one is given: (passes, 0.0) or (0, passes_per_label)."""
+    """Return both values, one of which is given: (passes, 0.0) or (0, passes_per_label)."""
     if passes is not None and passes_per_label is not None:
         raise ValueError("passes must be None where passes_per_label is given")
     if passes is not None:
@@ -62,7 +62,7 @@ def check_passes(passes: object, passes_per_label: object) -> tuple[int, float]:
 
 
 def resolve_step(step: object, passes: object, passes_per_label: object, steps: Mapping[str, float]) -> str:
-    """Return the kind of step: as asked for, the paper's where passes are given, else the first, which is the best."""
+    """Return the kind of step: the requested one, the paper's if passes are given, else the first (the best)."""
     given = {"passes": passes, "passes_per_label": passes_per_label}
     named = [name for name, value in given.items() if value is not None]
     kind = check_choice("step", step, steps) if step is not None else GRADIENT if named else next(iter(steps))

@@ -67,7 +67,7 @@ def words(text: str) -> list[str]:
 
 @cache
 def _patterns(all_planes: bool) -> _Patterns:
-    """Return patterns for a text; those that know only the first plane of Unicode are quicker."""
+    """Return patterns for a text; those for the first plane of Unicode are faster."""
     marks = _marks(0x110000 if all_planes else 0x10000)
     run = f"[{marks}{_HALF_WIDTH_SOUND_MARKS}]"
     return _Patterns(re.compile(rf"\w+(?:[{marks}]+\w*)*"), re.compile(rf"({run}{{{MAX_MARKS}}}){run}+"))

@@ -1,4 +1,4 @@
-"""Records as a matrix, in scikit-learn's manners: what a batch trainer is fitted on, and asked about."""
+"""Transformer of records to a matrix for batch trainers, with scikit-learn's interface."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class RecordVectorizer(TransformerMixin, BaseEstimator):
         self.limits = limits
 
     def fit(self, records: Iterable[Record], y: Any = None) -> Self:
-        """Give columns to the features of some records.
+        """Assign columns to the features of some records.
 
         Parameters
         ----------
@@ -73,7 +73,7 @@ class RecordVectorizer(TransformerMixin, BaseEstimator):
         return self
 
     def fit_transform(self, records: Iterable[Record], y: Any = None) -> sp.csr_array:
-        """Fit, and return what `transform` of the same records would; raises as `fit`."""
+        """Fit, and return the `transform` of the same records; raises like `fit`."""
         self.vocabulary_: dict[str, int] = {}
         return self._rows(records, grow=True)
 

@@ -15,7 +15,7 @@ MISSING = ("mean", "zero")
 
 
 def make_scaling(name: str, missing: str) -> Scaling:
-    """Return a new scaling, to which what is missing is one of `MISSING`; raises ValueError."""
+    """Return a new scaling with the replacement `missing`; raises ValueError."""
     make = SCALINGS[check_choice("scaling", name, SCALINGS)]
     check_choice("missing", missing, MISSING)
     if issubclass(make, AutomaticScaling):

@@ -20,7 +20,7 @@ _settings: list[Any] = []
 
 @cache
 def _blas() -> ThreadpoolController:
-    """Return the BLAS libraries of the process, those of NumPy and SciPy; finding them takes milliseconds."""
+    """Return the BLAS libraries of NumPy and SciPy in this process."""
     return ThreadpoolController().select(user_api="blas")
 
 

@@ -1,4 +1,4 @@
-"""The dual solvers tell their progress while they run, and give a result in the end."""
+"""Progress and results of the dual solvers."""
 
 from __future__ import annotations
 

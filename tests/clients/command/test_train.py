@@ -93,7 +93,9 @@ def test_files_of_mulan_share_the_xml_beside_them(files: dict[str, Path], comman
     for name in ("songs-train.arff", "songs-test.arff"):
         (tmp_path / name).write_bytes(files["mulan.arff"].read_bytes())
     train, test = str(tmp_path / "songs-train.arff"), str(tmp_path / "songs-test.arff")
-    assert "labels" in command("train", train, "--test", test).err, "nothing says which attributes are labels"
+    assert "the label attributes are unknown" in command("train", train, "--test", test).err, (
+        "nothing says which attributes are labels"
+    )
     (tmp_path / "songs.xml").write_bytes(files["mulan.arff"].with_suffix(".xml").read_bytes())
     assert answered(command("train", train, "--test", test, "--json"))["labels"] == 2
 
@@ -201,7 +203,7 @@ def test_rows_of_a_file_lack_views(songs: Any, command: Run, tmp_path: Path) -> 
         (["--trainer", "lsa_mml"], "lsa_mml needs a file with several views"),
         (["--labels", "2"], "labels of JSON lines are in one field: its name is needed"),
         (["--zero-based"], "an option does not apply to this file format"),
-        (["--test", "TEST"], "does not fit: none of the labels"),
+        (["--test", "TEST"], "does not match: none of the labels"),
     ],
 )
 def test_what_cannot_be_done_is_said(
@@ -313,7 +315,7 @@ def test_a_model_never_takes_the_place_of_what_it_is_learnt_from(
     learnt = files["ndjson"] if option else copy
     refused = command("train", str(learnt), *([option, str(copy)] if option else []), "--out", str(copy))
     assert refused.status == 2
-    assert "is read from" in refused.err
+    assert "is an input file" in refused.err
     assert copy.read_bytes() == files["ndjson"].read_bytes()
 
 

@@ -1,4 +1,4 @@
-"""Checkpoints of feeds: how far files have been fed, kept on this machine."""
+"""Checkpoints of feeds: the progress of files, stored on this machine."""
 
 import json
 import os
@@ -49,7 +49,7 @@ class FeedCheckpoint:
 
 
 class DigestedRows:
-    """Stream with a digest of its rows, which checks the rows that were fed before.
+    """Stream with a digest of its rows, which verifies the rows already learnt.
 
     Parameters
     ----------
@@ -71,7 +71,7 @@ class DigestedRows:
 
     @property
     def digest(self) -> str:
-        """The digest of all rows given so far."""
+        """Digest of all rows so far."""
         return self._hash.hexdigest()
 
     def __iter__(self) -> Iterator[Any]:
@@ -91,7 +91,7 @@ class DigestedRows:
 
 
 def checkpoint_path(url: str, model: str, file: Path) -> Path:
-    """Return where the feed of this file into this model has its checkpoint."""
+    """Return the path of the checkpoint of this file and model."""
     base = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state")
     name = blake2b("\n".join((url, model, str(file.resolve()))).encode(), digest_size=16).hexdigest()
     return base / "manylabel" / "feeds" / f"{name}.json"

@@ -139,7 +139,7 @@ def _resumed(path: Path, file: Path, model: Model) -> FeedCheckpoint:
 
 
 def _stopped(cause: BaseException | None, offset: int) -> Exception:
-    """Return what stopped the feed, with how to resume it."""
+    """Return the error that stopped the feed, with the command to resume it."""
     if isinstance(cause, Failure):
         return cause
     error = cause if isinstance(cause, ManyLabelError) else Failure(str(cause))

@@ -227,12 +227,12 @@ def readable(path: Path | None = None) -> Iterator[None]:
 
 
 def field_names(given: list[str] | None) -> list[str] | None:
-    """Return the names that an option gives, one by one or with commas between them; None without the option."""
+    """Return the names of an option, repeated or separated by commas; None without the option."""
     return None if given is None else [name.strip() for names in given for name in names.split(",")]
 
 
 def label_columns(text: str) -> Any:
-    """Return what --labels means: a Mulan XML file, a number of columns, or their names."""
+    """Parse --labels: a Mulan XML file, a number of columns, or their names."""
     if text.lower().endswith(".xml"):
         return Path(text)
     return int(text) if text.lstrip("-").isdecimal() else [name.strip() for name in text.split(",")]

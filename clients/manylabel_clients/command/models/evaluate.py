@@ -133,7 +133,7 @@ def _account(model: Model, precision: float) -> dict[str, Any]:
 
 
 def _simulated(model: Model, stream: "FileStream", batch_size: int, precision: float) -> dict[str, Any]:
-    """Return the account of a promise that begins with a file, of which the model learns nothing."""
+    """Return the account of a promise over the rows of a file, which the model does not learn."""
     from manylabel_core.promise import Promise, Target, report
 
     promise, columns = Promise(Target(precision)), dict[str, int]()
@@ -210,7 +210,7 @@ def _measure(
     truths: Iterable[dict[str, bool]],
     weights: Sequence[float],
 ) -> None:
-    """Measure predictions on the labels whose truth is given; the model's other labels do not count."""
+    """Evaluate predictions on labels with known truth; other labels do not count."""
     import numpy as np
 
     from manylabel_core.rows import as_targets, as_weights
@@ -229,5 +229,5 @@ def _measure(
 
 
 def _truth(y: dict[str, bool] | list[str], labels: Iterable[str]) -> dict[str, bool]:
-    """Return whether each label is relevant; where a row lists the relevant ones, the others are not."""
+    """Return whether each label is relevant; if a row lists the relevant labels, all others are irrelevant."""
     return y if isinstance(y, dict) else {**dict.fromkeys(labels, False), **dict.fromkeys(y, True)}

@@ -1,4 +1,4 @@
-"""`manylabel forget` and `verify`: examples forgotten for good, and the check of a history."""
+"""`manylabel forget` and `verify`: forget examples permanently, and verify a history."""
 
 import time
 from typing import Annotated
@@ -32,7 +32,7 @@ def forget(
     yes: Yes = False,
     as_json: AsJson = False,
 ) -> None:
-    """Forget examples: they leave the history, and the model becomes what it would be if it had never seen them.
+    """Forget examples: remove them from the history, and make the model as if it had never seen them.
 
     The model serves meanwhile. The command waits for the receipt, and prints it.
 
@@ -56,7 +56,7 @@ def verify(
     model: ModelName,
     as_json: AsJson = False,
 ) -> None:
-    """Replay the history of a model, and compare each state that is stored with what it gives, bit for bit.
+    """Replay the history of a model, and compare each stored state with the replayed one, bit for bit.
 
     Exits with 1 if one differs.
 

@@ -68,7 +68,7 @@ class LabelLoop:
         self._told = 0
 
     def run(self) -> None:
-        """Ask until nothing is left, or the person has had enough."""
+        """Ask until no predictions are left, or the person quits."""
         click.echo(HELP)
         more = True
         while more and (batch := self._next()):

@@ -106,7 +106,7 @@ def set_promise(
 
 
 def read_groups(file: Path) -> dict[str, Any]:
-    """Return the groups and parents that a file has."""
+    """Return the groups and parents in a file."""
     try:
         given = json.loads(file.read_bytes())
     except ValueError as error:

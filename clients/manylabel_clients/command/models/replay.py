@@ -1,4 +1,4 @@
-"""`manylabel replay`: what a model would be with other parameters or another learner, on the same log."""
+"""`manylabel replay`: learn the log of a model with other parameters or another learner."""
 
 import time
 from contextlib import suppress
@@ -94,7 +94,7 @@ def _row(title: str, status: ModelStatus) -> tuple[str, ...]:
 
 
 def _combinations(pairs: list[str] | None) -> list[dict[str, Any]]:
-    """Return the parameters of each combination of values that were given as NAME=VALUE,VALUE."""
+    """Return the parameters of each combination of NAME=VALUE,VALUE."""
     values: dict[str, list[Any]] = {}
     for pair in pairs or []:
         name, _, listed = pair.partition("=")

@@ -63,7 +63,7 @@ def rollback(
     yes: Yes = False,
     as_json: AsJson = False,
 ) -> None:
-    """Return the model to a snapshot, or to any time or position: it forgets what it has learnt since.
+    """Return the model to a snapshot, or to any time or position; later updates are lost.
 
     Example: `manylabel rollback tags --at 2026-11-27T10:03:00Z`
     """

@@ -125,7 +125,7 @@ log      {server.log}""")
 
 
 def _this_command() -> str:
-    """Return how this command is called from here: by its path where the shell would not find it."""
+    """Return how to call this command: by its path if it is not on the PATH."""
     return "manylabel" if shutil.which("manylabel") else shlex.quote(os.path.relpath(sys.argv[0]))
 
 

@@ -226,7 +226,7 @@ class _KeyFile:
 
 
 def _time(text: str | None) -> str | datetime | None:
-    """Return when a key is to expire; the server knows what times there are."""
+    """Return the expiry of a key; the server validates it."""
     found = re.fullmatch(r"([0-9]{1,6})([mhd])", text or "")
     return text if found is None else datetime.now(UTC) + timedelta(**{_UNITS[found[2]]: int(found[1])})
 

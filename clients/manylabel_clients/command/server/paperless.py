@@ -67,7 +67,7 @@ def paperless(
         bool, Option("--dry-run", help="Learn, and print what would be assigned, but change nothing.")
     ] = False,
 ) -> None:
-    """Learn from the documents of paperless-ngx, and give new ones the labels that the model is sure of.
+    """Learn from the documents of paperless-ngx, and assign sure labels to new ones.
 
     Example: `PAPERLESS_TOKEN=... manylabel paperless --paperless http://localhost:8010 --api-key-file paperless.key`
     """

@@ -60,7 +60,7 @@ def fitted(
 
 
 def measures_of(estimator: Any, trainer: str, data: Dataset) -> dict[str, float]:
-    """Return the measures of the table, on rows that were not learnt."""
+    """Return the metrics on held-out rows."""
     scores = (
         estimator.decision_function(as_taken(data.views, estimator.scaling), data.missing)
         if TRAINERS[trainer].views
@@ -70,7 +70,7 @@ def measures_of(estimator: Any, trainer: str, data: Dataset) -> dict[str, float]
 
 
 def baseline_of(learnt: Dataset, data: Dataset) -> dict[str, float]:
-    """Return the same measures of predicting the labels that are frequent in the rows learnt."""
+    """Return the same metrics for predicting the most frequent labels of the training rows."""
     known = learnt.take(learnt.labelled)
     scores = np.tile(frequent_labels(known.Y, known.weights), (data.n_rows, 1))
     return {name: MEASURES[name](data.Y, scores, data.weights) for name in REPORTED}

@@ -152,7 +152,7 @@ def _check_writable(out: Path, files: list[Path]) -> None:
 
 
 def _keep(data: bytes, path: Path) -> None:
-    """Replace the file in one step, by one that its owner alone can read; the old file stays until then."""
+    """Replace the file atomically by one that only its owner can read."""
     descriptor, draft = mkstemp(prefix=f".{path.name}.", dir=path.parent)
     try:
         with open(descriptor, "wb") as file:

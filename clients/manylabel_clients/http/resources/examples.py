@@ -1,4 +1,4 @@
-"""Examples and their labels: the forms in which a user gives them, and how they go to the server as JSON."""
+"""Examples and their labels: the accepted types, and their JSON."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def encode_example(
     source: str | None = None,
     ref: str | None = None,
 ) -> bytes:
-    """Return an example in the shape that all calls have in common: ``{"x": ..., "y": ...}``, or with ``"views"``.
+    """Return an example in the format of all calls: ``{"x": ..., "y": ...}``, or with ``"views"``.
 
     A weight, a source and a reference stand beside them, where they are given.
 
@@ -85,7 +85,7 @@ def encode_example(
 
 
 def encode_pair(example: Example) -> bytes:
-    """Return an example with its truth, and what else it has, as `encode_example` does."""
+    """Return an example with its labels, weight, source and reference, like `encode_example`."""
     if not 2 <= len(example) <= 5:
         raise TypeError(f"must be (x, y), optionally followed by weight, source and ref, not {len(example)} values")
     return encode_example(*example)
@@ -102,7 +102,7 @@ def encode_truth(
 
 
 def _others(weight: float | None, source: str | None, ref: str | None) -> bytes:
-    """Return the weight, the source and the reference as they stand behind the truth; nothing for none."""
+    """Return the weight, source and reference that follow the labels; empty without them."""
     written = b""
     if weight is not None:
         with located("/weight"):
@@ -124,7 +124,7 @@ def _views(x: Any) -> Mapping[str, Any] | None:
 
 
 def _features(x: Any) -> Any:
-    """Return the features of one example as JSON writes them.
+    """Return the features of one example as JSON.
 
     Raises
     ------
@@ -153,7 +153,7 @@ def _features(x: Any) -> Any:
 
 
 def _labels(y: Any) -> Any:
-    """Return the truth of one example as JSON writes it.
+    """Return the true labels of one example as JSON.
 
     Raises
     ------

@@ -62,7 +62,7 @@ class ForgettingRequests(Requests):
     def forget(
         self, *, refs: Iterable[str] | None = None, positions: Iterable[str] | None = None
     ) -> Exchange[ForgetReceipt]:
-        """Begin to forget examples; return the receipt, which is running. `receipt` reads it again.
+        """Start to forget examples; return the receipt, which is running. `receipt` returns its current state.
 
         Parameters
         ----------
@@ -94,6 +94,6 @@ class ForgettingRequests(Requests):
         return (yield from self._get(f"{self._path}/forget/{id}", partial(from_json, ForgetReceipt)))
 
     def verify(self) -> Exchange[Verification]:
-        """Replay the history of the model, and compare each state that is stored on the way."""
+        """Replay the history of the model, and compare each stored state."""
         response = yield from self._post(f"{self._path}/verify", None)
         return read(response, partial(from_json, Verification))

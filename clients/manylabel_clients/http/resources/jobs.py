@@ -1,4 +1,4 @@
-"""Training jobs of a server: submit, list, watch, wait for, stop."""
+"""Training jobs of a server: submit, list, watch, wait, stop."""
 
 from __future__ import annotations
 
@@ -368,7 +368,7 @@ class Job(SyncResource[JobRequests]):
 
     @property
     def id(self) -> str:
-        """The id of the job on the server."""
+        """Id of the job on the server."""
         return self._requests.id
 
     status = sync(JobRequests.status)
@@ -390,7 +390,7 @@ class AsyncJob(AsyncResource[JobRequests]):
 
     @property
     def id(self) -> str:
-        """The id of the job on the server."""
+        """Id of the job on the server."""
         return self._requests.id
 
     status = awaited(JobRequests.status)

@@ -1,4 +1,4 @@
-"""The keys of a server: who may do what."""
+"""API keys of a server."""
 
 from __future__ import annotations
 

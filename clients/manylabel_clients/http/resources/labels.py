@@ -98,7 +98,7 @@ class LabelRequests(Requests):
         limit: int = 100,
         version: int | None = None,
     ) -> Exchange[LabelPage]:
-        """Return some of the labels of the model, with how frequent and how well predicted each is.
+        """Return labels of the model with their frequency and metrics.
 
         Parameters
         ----------
@@ -120,7 +120,7 @@ class LabelRequests(Requests):
     def describe_labels(
         self, labels: Mapping[str, str | Mapping[str, str | None]], *, key: str | None = None
     ) -> Exchange[Updated]:
-        """Give labels titles, descriptions and URIs on every server; labels not known yet are declared.
+        """Set titles, descriptions and URIs of labels on every server; unknown labels are declared.
 
         More than 1,000 labels are sent in several requests, each of which is done completely or not at all.
 
@@ -155,7 +155,7 @@ class LabelRequests(Requests):
         *,
         key: str | None = None,
     ) -> Exchange[Updated]:
-        """Replace all groups and parents of labels on every server; labels not known yet are declared.
+        """Replace all groups and parents of labels on every server; unknown labels are declared.
 
         Parameters
         ----------
@@ -211,7 +211,7 @@ class LabelRequests(Requests):
         return read(response, lambda answer: updated(answer, is_replay(response)))
 
     def rename_label(self, label: str, to: str, *, key: str | None = None) -> Exchange[Updated]:
-        """Rename a label on every server. The model keeps what it learnt, and updates may still use the old name.
+        """Rename a label on every server. The model retains what it learnt, and updates may still use the old name.
 
         Raises
         ------
@@ -237,7 +237,7 @@ class LabelRequests(Requests):
         return (yield from self._relabel("merge", {"label": label, "into": into}, key))
 
     def retire_label(self, label: str, *, key: str | None = None) -> Exchange[Updated]:
-        """Learn and predict a label no more, on every server that has the model.
+        """Retire a label on every server: it is no longer learnt or predicted.
 
         Raises
         ------

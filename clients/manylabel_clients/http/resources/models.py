@@ -180,7 +180,7 @@ class ModelRequests(LabelRequests, SnapshotRequests, ForgettingRequests, Version
     def update_many(
         self, examples: Items[Example], *, batch_size: int = BATCH_SIZE, key: str | None = None
     ) -> Exchange[Updated]:
-        """Learn many examples in their order: (x, y), with weight, source and ref behind them where needed.
+        """Learn many examples in their order: (x, y), optionally followed by weight, source and ref.
 
         The receipt is that of the last request.
         """
@@ -198,7 +198,7 @@ class ModelRequests(LabelRequests, SnapshotRequests, ForgettingRequests, Version
         key: str | None = None,
         probabilities: bool = False,
     ) -> Exchange[tuple[Prediction, Updated]]:
-        """Learn one example, like `update`; return its prediction from just before."""
+        """Learn one example, like `update`; return the prediction made just before."""
         body = asking(encode_example(x, y, weight, source, ref), {"probabilities": probabilities})
         response = yield from self._post(f"{self._path}/predict-update", body, new_key(key))
         return read(response, _only_prediction), _receipt([response])
@@ -211,7 +211,7 @@ class ModelRequests(LabelRequests, SnapshotRequests, ForgettingRequests, Version
         key: str | None = None,
         probabilities: bool = False,
     ) -> Exchange[tuple[list[Prediction], Updated]]:
-        """Learn many examples, in their order; return the prediction of each from just before it was learnt."""
+        """Learn many examples in their order; return the predictions made just before each was learnt."""
         batches, key = Batches(examples, encode_pair, batch_size), new_key(key, MAX_KEY_OF_MANY)
         wanted = {"probabilities": probabilities}
         responses = yield from self._post_many(f"{self._path}/predict-update", batches, key, wanted)
@@ -262,7 +262,7 @@ class ModelRequests(LabelRequests, SnapshotRequests, ForgettingRequests, Version
     def label_many(
         self, truths: Items[Truth], *, batch_size: int = BATCH_SIZE, key: str | None = None
     ) -> Exchange[Updated]:
-        """Learn many predicted examples in their order: (id, y), with weight, source and ref behind them where needed.
+        """Learn many predicted examples in their order: (id, y), optionally followed by weight, source and ref.
 
         The receipt is that of the last request.
         """
@@ -279,7 +279,7 @@ class ModelRequests(LabelRequests, SnapshotRequests, ForgettingRequests, Version
         batch_size: int = BATCH_SIZE,
         probabilities: bool = False,
     ) -> ExampleStream:
-        """Learn any number of examples, and yield the prediction of each from just before; lazily, batch by batch.
+        """Learn any number of examples lazily in batches, and yield the prediction made just before each was learnt.
 
         An interrupted batch is resumed: each example is learnt once. A rejected example yields its `error`, and the
         others are still learnt.
@@ -308,7 +308,7 @@ class ModelRequests(LabelRequests, SnapshotRequests, ForgettingRequests, Version
     def learn(
         self, examples: Items[Example], *, key: str | None = None, first: int = 1, batch_size: int = BATCH_SIZE
     ) -> LearningStream:
-        """Learn any number of examples, and yield a summary for each request; lazily, batch by batch.
+        """Learn any number of examples lazily in batches, and yield a summary per request.
 
         This is the fastest way to learn, because nothing is predicted. An interrupted batch is resumed: each example is
         learnt once. The first rejected example ends it; all examples before it are learnt.
@@ -432,7 +432,7 @@ class ModelRequests(LabelRequests, SnapshotRequests, ForgettingRequests, Version
     def _post_many(
         self, path: str, batches: Batches[Any], key: str | None, wanted: Mapping[str, Any] = MappingProxyType({})
     ) -> Exchange[list[httpx2.Response]]:
-        """Send as many requests as necessary, in turn: the server learns in the given order."""
+        """Send the examples in as many sequential requests as necessary; the server learns them in order."""
         responses: list[httpx2.Response] = []
         while (batch := (yield from batches.draw())) is not None:
             # Derived from the key of the call and the offset, so that a repeated call repeats the same keys.
@@ -467,7 +467,7 @@ def _only_prediction(answer: Mapping[str, Any]) -> Prediction:
 
 
 def _receipt(responses: list[httpx2.Response]) -> Updated:
-    """Return the last response, which covers all requests: positions and counts only rise."""
+    """Return the last response, whose position and counts include all requests."""
     if not responses:
         raise ValueError("there must be at least one example")
     replayed = any(map(is_replay, responses))
@@ -475,7 +475,7 @@ def _receipt(responses: list[httpx2.Response]) -> Updated:
 
 
 class Model(SyncResource[ModelRequests]):
-    """A model of a server can learn and predict: `Client.create_model` and `Client.model` give it.
+    """Model of a server, from `Client.create_model` or `Client.model`.
 
     An example `x` is a mapping of names to numbers, a sequence or array of all numbers in order,
     `Sparse(indices, values)`, or one row of a SciPy sparse matrix; or, for a model of several views,
@@ -496,7 +496,7 @@ class Model(SyncResource[ModelRequests]):
 
     @property
     def name(self) -> str:
-        """The name of the model on the server."""
+        """Name of the model on the server."""
         return self._requests.name
 
     predict = sync(ModelRequests.predict)
@@ -626,7 +626,7 @@ class AsyncModel(AsyncResource[ModelRequests]):
 
     @property
     def name(self) -> str:
-        """The name of the model on the server."""
+        """Name of the model on the server."""
         return self._requests.name
 
     predict = awaited(ModelRequests.predict)

@@ -31,11 +31,11 @@ class _Resource(Generic[C, R]):
 
 
 class SyncResource(_Resource[SyncConnections, R]):
-    """A resource of a server, with its requests carried out by synchronous connections."""
+    """Resource of a server over synchronous connections."""
 
 
 class AsyncResource(_Resource[AsyncConnections, R]):
-    """A resource of a server, with its requests carried out by asynchronous connections."""
+    """Resource of a server over asynchronous connections."""
 
 
 def sync(method: Callable[Concatenate[R, P], Exchange[T]]) -> Callable[Concatenate[SyncResource[R], P], T]:

@@ -143,7 +143,7 @@ class ServerRequests(Requests):
         return name
 
     def fork_model(self, name: str, model: str, at: str | None = None) -> Exchange[str]:
-        """Create a model that begins as another model was; it continues from there, without its idempotency keys.
+        """Create a model from the state of another model, without its idempotency keys.
 
         Parameters
         ----------
@@ -229,7 +229,7 @@ class ServerRequests(Requests):
 
 
 def _text_settings(given: Mapping[str, Any]) -> Any:
-    """Return settings of texts as a server fills them in; as they were given where the core is not installed."""
+    """Return text options with the server's defaults; unchanged if core is not installed."""
     try:
         from manylabel_core.records import TextSettings  # loads SciPy, which other calls do not need
     except MissingExtra:

@@ -1,4 +1,4 @@
-"""Streams of examples without I/O: batches under one key, each continued where it broke off."""
+"""Streams of examples without I/O: batches under one key, each resumed where it was interrupted."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class StreamSummary:
 
 
 class _Stream:
-    """Examples are sent batch by batch, under one key; parameters as of `ExampleStream`."""
+    """Base of streams sent in batches under one key; parameters of `ExampleStream`."""
 
     def __init__(
         self, path: str, examples: Items[Example], key: str | None, first: int, batch_size: int, retry: Retry
@@ -75,12 +75,12 @@ class _Stream:
         self._retry = retry
 
     def _post(self, number: int, lines: Sequence[bytes], options: str) -> Exchange[httpx2.Response]:
-        """Send lines, the first of which has this number."""
+        """Send lines, numbered from this number on."""
         path = f"{self._path}/stream?from={number}{options}"
         return (yield from send(Request("POST", path, b"\n".join(lines), self._headers), self._retry))
 
     def _pause(self, interruption: ApiError, failures: int, done: int) -> Pause:
-        """Return the pause before the next attempt; raise the error if there is to be none."""
+        """Return the pause before the next attempt; raises the error if there is no next attempt."""
         asked = interruption.retry_after_seconds
         wait_seconds = self._retry.wait_seconds(failures, asked) if _may_pass(interruption) else None
         if wait_seconds is None:
@@ -90,7 +90,7 @@ class _Stream:
 
 
 class ExampleStream(_Stream):
-    """A stream of examples is sent batch by batch, under one key.
+    """Stream of examples, sent in batches under one key.
 
     Parameters
     ----------
@@ -129,7 +129,7 @@ class ExampleStream(_Stream):
         return (yield from self._send(self._first + batch.start, batch.items))
 
     def _send(self, first: int, lines: Sequence[bytes]) -> Exchange[list[LineResult]]:
-        """Send lines until each has a response, or the retries are used up without progress."""
+        """Send lines until each has a response, or the retries end without progress."""
         answers: list[LineResult] = []
         failures = 0
         while len(answers) < len(lines):
@@ -155,14 +155,14 @@ class LearningStream(_Stream):
     """
 
     def next_summary(self) -> Exchange[StreamSummary | None]:
-        """Have one more batch learnt; return None when there are no more examples."""
+        """Learn one more batch; return None when there are no more examples."""
         batch = yield from self._batches.draw()
         if batch is None:
             return None
         return (yield from self._send(self._first + batch.start, batch.items))
 
     def _send(self, first: int, lines: Sequence[bytes]) -> Exchange[StreamSummary]:
-        """Send lines until all are learnt, or the retries are used up without any progress."""
+        """Send lines until all are learnt, or the retries end without progress."""
         done = learnt = replayed = failures = 0
         while True:
             number = first + done
@@ -190,7 +190,7 @@ def _answers(response: httpx2.Response, first: int, n_lines: int) -> list[LineRe
 
 
 def _counts(response: httpx2.Response) -> tuple[ApiError | None, Mapping[str, Any]]:
-    """Return why the server has stopped, if it has, and the counts of the lines before."""
+    """Return the error that stopped the server, if any, and the counts of the lines before it."""
     try:
         *refused, counts = map(json.loads, response.content.splitlines())
         errors = [_answer(line).error for line in refused]

@@ -92,7 +92,7 @@ class VersionRequests(Requests):
         return (yield from self._get(f"{self._path}/versions", list_reader("versions", partial(from_json, Version))))
 
     def promote(self, version: int, *, force: bool = False) -> Exchange[Promoted]:
-        """Serve this version from now on; in one step, and as well an earlier one than the one served now.
+        """Serve a version, which can be earlier than the current one; atomic.
 
         Parameters
         ----------
@@ -110,7 +110,7 @@ class VersionRequests(Requests):
         return (yield from self._post_value(f"{self._path}/promote", wanted, partial(from_json, Promoted)))
 
     def download_version(self, version: int, *, names: bool = False) -> Exchange[bytes]:
-        """Return a version as its estimator's `to_bytes`: `manylabel_core.batch` reads it.
+        """Return the bytes of a version's estimator, for `from_bytes` of `manylabel_core.batch`.
 
         With `names` it is a safetensors file that holds this, and the names of features and labels.
         """
@@ -122,7 +122,7 @@ class VersionRequests(Requests):
         yield from self._delete(f"{self._path}/versions/{version}")
 
     def detail(self, version: int | None = None) -> Exchange[ModelDetail]:
-        """Return scores and relations of labels, weights of views, course of the fit.
+        """Return scores and relations of labels, weights of views, and convergence of the fit.
 
         They are those of the version served, or of another; `manylabel_clients.plots` draws them.
         """

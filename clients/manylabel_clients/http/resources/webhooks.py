@@ -78,7 +78,7 @@ class WebhookRequests(Requests):
     def create(
         self, url: str, *, events: Sequence[str], models: Sequence[str] = ("*",), secret: str | None = None
     ) -> Exchange[NewWebhook]:
-        """Have the server post events to an address from now on.
+        """Create a webhook: the server posts events to an address.
 
         Parameters
         ----------
@@ -137,7 +137,7 @@ class WebhookRequests(Requests):
         yield from self._delete(_path(id))
 
     def test(self, id: str) -> Exchange[WebhookDelivery]:
-        """Have a test event sent, and return how that went; a failed delivery has an `error`.
+        """Send a test event, and return the delivery; a failed one has an `error`.
 
         Raises
         ------
@@ -147,7 +147,7 @@ class WebhookRequests(Requests):
         return read((yield from self._post(f"{_path(id)}/test", None)), partial(from_json, WebhookDelivery))
 
     def enable(self, id: str) -> Exchange[Webhook]:
-        """Have the events of a disabled webhook sent again.
+        """Enable a disabled webhook.
 
         Raises
         ------

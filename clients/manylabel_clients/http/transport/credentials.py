@@ -1,4 +1,4 @@
-"""The key that a client sends with each request, and tokens that are derived from it; neither is ever shown."""
+"""API key that a client sends with each request, and tokens derived from it; both are hidden in output."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Secret:
 
 
 def authorization(api_key: str | Secret | None) -> dict[str, str]:
-    """Return the header that shows a key, or a token; none where there is neither.
+    """Return the header of a key or token; empty without one.
 
     Parameters
     ----------
@@ -77,7 +77,7 @@ def authorization(api_key: str | Secret | None) -> dict[str, str]:
 
 
 def derive_token(key: str, model: str, seconds: int = 300) -> str:
-    """Return a short-lived token for predictions of one model, for a browser or anybody who should not have the key.
+    """Return a short-lived token for predictions of one model, for example for a browser.
 
     No request is made: the owner of a key with the scope ``predict`` can derive tokens from it. A token expires after
     its own lifetime, or earlier when the key is revoked or expires. It shares the key's rate limits.

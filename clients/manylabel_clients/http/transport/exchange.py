@@ -45,13 +45,13 @@ class Request:
 
 
 class Pause(NamedTuple):
-    """A pause asks to wait before going on."""
+    """Step of an exchange: wait."""
 
     seconds: float
 
 
 class Draw(NamedTuple):
-    """A draw asks to hand items of an iterator to `add`, in turn, until it answers True or they end."""
+    """Step of an exchange: pass items of an iterator to `add` until it returns True or they end."""
 
     items: Iterator[Any] | AsyncIterator[Any]
     add: Callable[[Any], bool]
@@ -121,7 +121,7 @@ def unexpected(response: httpx2.Response) -> UnexpectedResponse:
 
 
 def count_from(error: ManyLabelError, done: int) -> None:
-    """Put the error of a later request of a batch in the numbers of the whole call."""
+    """Shift the indices in the error of a later request to those of the whole call."""
     error.done = done
     if isinstance(error, ApiError):
         error.detail = _renumbered(error.detail, done)

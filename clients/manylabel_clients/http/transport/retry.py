@@ -1,4 +1,4 @@
-"""The rule of when a call is tried again, as a small value."""
+"""Retry rule of calls."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Server-sent events without I/O: lines in, events out; when to connect again, and after what."""
+"""Server-sent events without I/O: parsing, and when to reconnect."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SILENCE_SECONDS = 45.0
 
 
 class EventStream(Generic[E]):
-    """An event stream parses the events of one resource, over any number of connections.
+    """Parser of the events of one resource, over any number of connections.
 
     Parameters
     ----------
@@ -58,7 +58,7 @@ class EventStream(Generic[E]):
         return Request("GET", self._path, None, headers, SILENCE_SECONDS)
 
     def feed(self, line: str) -> E | None:
-        """Return the event that a line ends, if it does."""
+        """Return the event that a line completes, if any."""
         if line:
             field, _, value = line.partition(":")
             self._fields[field] = value.removeprefix(" ")

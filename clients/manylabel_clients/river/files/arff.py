@@ -12,7 +12,7 @@ from manylabel_core.datasets.formats.text import numbered_lines, opened_text
 
 
 class ArffFile(FileStream):
-    """A multi-label ARFF file is a river stream, dense or sparse.
+    """Multi-label ARFF file as a river stream, dense or sparse.
 
     Numeric attributes give their value, nominal ones of 0 and 1 the number, other nominal ones a feature
     ``attribute=value`` of 1. A missing value (``?``) leaves the feature out; a label whose value is missing

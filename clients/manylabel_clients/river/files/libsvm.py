@@ -9,7 +9,7 @@ from manylabel_core.datasets.formats.text import check_names, numbered_lines, op
 
 
 class LibsvmFile(FileStream):
-    """A multi-label libsvm file is a river stream.
+    """Multi-label libsvm file as a river stream.
 
     A line holds the relevant labels, separated by commas, then ``feature:value`` pairs, separated by blanks.
     A line whose first word has a colon has no relevant label; ``#`` starts a comment; empty lines are

@@ -20,7 +20,7 @@ MAX_WEIGHTS_BYTES = 2**30
 
 
 class NpzFile(FileStream):
-    """A NumPy ``.npz`` file is a river stream.
+    """NumPy ``.npz`` file as a river stream.
 
     The file holds ``X`` (n x d numbers), or ``X_data``, ``X_indices``, ``X_indptr``, ``X_shape`` (CSR); ``Y``
     (n x L of 0 and 1), or ``Y_indices``, ``Y_indptr``, ``Y_shape`` (CSR whose stored entries are the relevant

@@ -30,7 +30,7 @@ NO_LIMITS = ReaderLimits(rows=2**62, features=2**31 - 1, labels=2**31 - 1, nonze
 
 
 class FileFormatError(ValueError):
-    """A file does not have the format that it promises; the message has the line (from 1) or the row (from 0)."""
+    """The file is invalid; the message has the line (from 1) or the row (from 0)."""
 
     def __init__(self, path: Path, detail: str, *, line: int | None = None, row: int | None = None) -> None:
         place = f", line {line}" if line is not None else f", row {row}" if row is not None else ""
@@ -70,7 +70,7 @@ class FileStream(ABC):
 
     @property
     def n_outputs(self) -> int:
-        """The number of labels."""
+        """Number of labels."""
         return len(self.labels)
 
     @abstractmethod
@@ -78,7 +78,7 @@ class FileStream(ABC):
         """Read the file from its beginning."""
 
     def examples(self) -> Iterator[Example]:
-        """Iterate over (x, y), or (x, y, weight), as they are to be sent to a model of the service."""
+        """Iterate over (x, y), or (x, y, weight), for a model of a server."""
         yield from self
 
     def take(self, k: int) -> Iterator[Row]:

@@ -1,4 +1,4 @@
-"""Descriptions that several batch learners share are written here once, and put into their docstrings."""
+"""Shared descriptions of batch learners, inserted into their docstrings."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ Learner = TypeVar("Learner", bound=type)
 
 
 def documented(learner: Learner) -> Learner:
-    """Put the shared descriptions into the docstrings of a class and of its `fit`."""
+    """Insert the shared descriptions into the docstrings of a class and of its `fit`."""
     for described in (learner, learner.fit):  # type: ignore[attr-defined]
         if described.__doc__ is not None:  # Python -OO leaves none
             described.__doc__ = re.sub(r"^( *)%\((\w+)\)s$", _block, described.__doc__, flags=re.MULTILINE)

@@ -33,7 +33,7 @@ Arrays = dict[str, NDArray[Any]]
 
 
 class Serialisable(BaseEstimator):
-    """Base of estimators whose model is in their fitted attributes, whose names all end in "_"."""
+    """Base of estimators whose model is their fitted attributes, with names that end in "_"."""
 
     _fitted_last = FITTED_LAST
 
@@ -94,7 +94,7 @@ class Serialisable(BaseEstimator):
 
 
 def pack(values: Mapping[str, Any], prefix: str) -> tuple[Arrays, dict[str, Any]]:
-    """Split values into arrays, whose names start with `prefix`, and a header that says what each one is."""
+    """Split values into arrays, whose names start with `prefix`, and a header with the type of each."""
     arrays: Arrays = {}
     header: dict[str, Any] = {}
     for name, value in values.items():
@@ -105,7 +105,7 @@ def pack(values: Mapping[str, Any], prefix: str) -> tuple[Arrays, dict[str, Any]
 
 
 def unpack(arrays: Mapping[str, NDArray[Any]], header: Mapping[str, Any], prefix: str) -> dict[str, Any]:
-    """Return the values that `pack` was given."""
+    """Return the values passed to `pack`."""
     try:
         return {
             name: _put_together(kind, plain, lambda suffix, name=name: arrays[f"{prefix}{name}{suffix}"])

@@ -1,4 +1,4 @@
-"""PrML and PrBR share parameters, privileged features, and what a later fit continues from."""
+"""Base of PrML and PrBR: parameters, privileged features, and warm starts."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class PrivilegedLearner(BatchLearner):
     privileged: int | str
 
     def to_linear(self) -> LinearScores:
-        """Return the weights Z and intercepts less the cuts alone, without what only learning needs.
+        """Return the weights Z and intercepts minus thresholds, without the training state.
 
         `FALT.from_linear` takes them, as it takes the model itself.
         """
@@ -72,7 +72,7 @@ class PrivilegedLearner(BatchLearner):
     def _begin_privileged(
         self, X: Any, Y: Any, label_names: Iterable[str] | None, sample_weight: ArrayLike | None
     ) -> tuple[Any, NDArray[np.int8], Privileged]:
-        """Check everything; X in double precision, the signs, and what the solver wants to know of them."""
+        """Check all inputs; return X in double precision, the signs, and the task of the solver."""
         rho, gamma2 = self._checked_rho(), check_positive("gamma2", self.gamma2)
         check_choice("loss", self.loss, LOSSES)
         scale = check_positive("intercept_scaling", self.intercept_scaling)
@@ -120,7 +120,7 @@ class PrivilegedLearner(BatchLearner):
             raise ValueError(f"{error}, or 'all'") from None
 
     def _keep_scores(self, Z: NDArray[np.float64], intercept: NDArray[np.float64]) -> None:
-        """Keep weights of shape (n_labels, n_features), and intercepts."""
+        """Store weights of shape (n_labels, n_features), and intercepts."""
         self._forget("coef_", "intercept_")
         self.coef_, self.intercept_ = np.ascontiguousarray(Z), intercept.copy()
 

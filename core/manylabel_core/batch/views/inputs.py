@@ -83,8 +83,7 @@ def check_some_labels(Y: Any, labelled: Mask) -> sp.csr_array:
 
 
 def _labelled_rows(Y: Any, labelled: Mask) -> Any:
-    """Return Y as an array of what its labelled rows hold, whatever the others do: None, text, another number of
-    entries.
+    """Return the labelled rows of Y as an array; other rows may have any contents.
 
     Labels that cannot be converted, or with another number of rows, are returned for `check_labels` to reject.
     """
@@ -136,7 +135,7 @@ def label_block(Y: sp.csr_array, labelled: Mask) -> tuple[Block, float]:
 def seen_blocks(
     views: Mapping[str, Any], present: Mapping[str, Mask], means: Mapping[str, Matrix], scales: Mapping[str, float]
 ) -> list[Block]:
-    """Return views as a fitted model sees them."""
+    """Return views scaled for a fitted model."""
     return [
         Block(views[name], None if present[name].all() else present[name], means[name], scales[name]) for name in views
     ]

@@ -1,4 +1,4 @@
-"""Weights of views that the labels choose: the views that predict labels of rows omitted weigh more."""
+"""Weights of views chosen by labels: views that predict held-out labels better weigh more."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ GAIN = 1e-3
 
 
 def label_weights(views: Sequence[Block], Y: Matrix, labelled: NDArray[np.int64]) -> Matrix:
-    """Return what the squared errors of the views are multiplied with, shape (n_views,); 1 is the first guess.
+    """Return the factors of the squared errors of the views, shape (n_views,); they start at 1.
 
     The views side by side, each multiplied with the root of its weight, predict the labels by ridge regression. A
     weight is doubled or halved where that lowers the error of labelled rows omitted, view by view, until none does.

@@ -23,7 +23,7 @@ VIEW_WEIGHTS = ("labels", "equal")
 
 
 def check_parameters(learner: Any) -> Prices:
-    """Check all but the number of components, and give the prices of the objective; beta as it was given."""
+    """Check all parameters except the number of components, and return the coefficients of the objective."""
     if check_positive("r", learner.r) <= 1:
         raise ValueError(f"r must be above 1, not {learner.r!r}")
     check_choice("scaling", learner.scaling, FITTED_SCALINGS)

@@ -60,11 +60,11 @@ class Rotated(NamedTuple):
     full: bool
 
     def penalties(self) -> Matrix:
-        """Return the candidate penalties; those of constant features do not matter."""
+        """Return the candidate penalties; for constant features any will do."""
         return PENALTIES * (float(self.values.max(initial=0.0)) or 1.0)
 
     def residuals(self, penalty: float) -> Matrix:
-        """Return what is left of each row by the fit to all other rows, shape (n_samples, n_labels).
+        """Return the leave-one-out residuals, shape (n_samples, n_labels).
 
         Neither form divides by a small eigenvalue. With as many directions as rows, `1 - h` is a sum of positive
         terms: as a difference it would be rounding for small penalties.

@@ -86,7 +86,7 @@ def _chosen(header: Header, labels: Labels) -> set[str]:
 
 
 class ArffColumns:
-    """The columns say what the attributes of a file mean: columns of features and of labels, and rows read by them.
+    """Columns of features and labels of a file, and the parsing of rows by them.
 
     Parameters
     ----------
@@ -121,7 +121,7 @@ class ArffColumns:
         return check_names(names, "features")
 
     def rows(self, lines: Iterator[tuple[int, str]]) -> Iterator[ArffRow]:
-        """Return the rows in the lines after ``@data``; raises BadDataset with the line of one that is none."""
+        """Return the rows in the lines after ``@data``; raises BadDataset with the line of an invalid row."""
         for line, text in lines:
             text = text.strip()
             if text and text[0] != "%":

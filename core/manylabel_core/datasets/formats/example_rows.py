@@ -1,4 +1,4 @@
-"""Rows of files that hold examples, and which of their columns or fields are what."""
+"""Rows of files of examples, and the roles of columns or fields."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class ExampleRow(NamedTuple):
 
 @dataclass(frozen=True)
 class RowParts:
-    """Parts say what the columns of a table are, or the fields of objects.
+    """Roles of the columns of a table, or of the fields of objects.
 
     Parameters
     ----------
@@ -87,7 +87,7 @@ class RowParts:
         return TextSettings.of(self.text)
 
     def listed_in(self, columns: Sequence[str]) -> str | None:
-        """Return the column of a table whose cells list labels; None without one."""
+        """Return the column whose cells list labels; None without one."""
         if self.tags is not None or self.separator is None:
             return self.tags
         chosen = self.label_columns

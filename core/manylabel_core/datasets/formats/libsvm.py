@@ -20,7 +20,7 @@ class Sizes(NamedTuple):
 
 
 class Words(NamedTuple):
-    """Words are one line: its labels and its features as they stand in the file."""
+    """Words of one line: labels and features as text."""
 
     line: int
     labels: list[str]

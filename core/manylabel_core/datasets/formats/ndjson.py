@@ -68,7 +68,7 @@ def read_ndjson(
 
 
 class JsonLines:
-    """JSON lines are iterated over once, line by line: each is an `ExampleRow`. Errors are those of `read_ndjson`."""
+    """One-pass iterator over JSON lines, each an `ExampleRow`. Raises like `read_ndjson`."""
 
     def __init__(self, file: Lines, parts: RowParts = RowParts()) -> None:  # noqa: B008
         self.parts = parts

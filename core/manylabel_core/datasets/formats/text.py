@@ -27,7 +27,7 @@ _GZIP = b"\x1f\x8b"
 
 
 class Lines(Protocol):
-    """A file gives its bytes line by line."""
+    """Iterator over the lines of a file, as bytes."""
 
     def readline(self, size: int, /) -> bytes: ...
 
@@ -77,7 +77,7 @@ def numbered_lines(file: Lines) -> Iterator[tuple[int, str]]:
 
 
 def check_names(names: list[str] | tuple[str, ...], what: str, line: int | None = None) -> tuple[str, ...]:
-    """Return the names as a tuple; a name that comes twice would silently merge two columns."""
+    """Return the names as a tuple; rejects duplicates, which would silently merge columns."""
     seen: set[str] = set()
     for name in names:
         if name in seen:

@@ -21,7 +21,7 @@ REACTIONS = ("raise", "restart")
 
 
 class Alarms(NamedTuple):
-    """Alarms are what detectors of drift have found.
+    """Alarms of drift detectors.
 
     Attributes
     ----------
@@ -36,7 +36,7 @@ class Alarms(NamedTuple):
 
 
 def make_detectors(drift: object, on_drift: object) -> Detectors | None:
-    """Check the two parameters; return what they ask for, None for nothing."""
+    """Check the two parameters; return the detectors, or None."""
     if on_drift is not None:
         check_choice("on_drift", on_drift, REACTIONS)
     if drift is not None:
@@ -80,16 +80,16 @@ class Detectors:
 
     @property
     def n_until_check(self) -> int:
-        """The number of examples until a detector next checks for a change: none can alarm before the last of them."""
+        """Number of examples until the next check of a detector; no alarm is possible before."""
         return int((CLOCK - self._lengths[: 1 + self._n_labels] % CLOCK).min())
 
     def alarms(self) -> Alarms:
-        """Return what has been found so far."""
+        """Return the alarms so far."""
         live = self._alarms[:, : 1 + self._n_labels]
         return Alarms(live[COUNT].copy(), live[LAST].copy())
 
     def reserve(self, n_labels: int) -> None:
-        """Take the memory for this many labels, changing nothing else."""
+        """Allocate memory for this number of labels, without other changes."""
         n_columns = 1 + n_labels
         self._alarms = enlarged(self._alarms, (2, n_columns))
         self._lengths = enlarged(self._lengths, (n_columns,))
@@ -102,7 +102,7 @@ class Detectors:
         self._n_labels = max(n_labels, self._n_labels)
 
     def watch(self, scores: NDArray[np.float64], targets: Targets) -> list[tuple[int, int]]:
-        """Take in the predictions for examples in order.
+        """Process the predictions for examples in order.
 
         Parameters
         ----------
@@ -145,7 +145,7 @@ class Detectors:
         }
 
     def restore(self, arrays: Mapping[str, NDArray[Any]], n_labels: int) -> None:
-        """Take over a state for this number of labels; raise ValueError, changing nothing, if it is invalid."""
+        """Restore a state for this number of labels; raises ValueError, without changes, if it is invalid."""
         seen, alarms, lengths = arrays["drift.seen"], arrays["drift.alarms"], arrays["drift.lengths"]
         sums, runs = arrays["drift.sums"], arrays["drift.runs"]
         n_columns = 1 + n_labels
@@ -165,5 +165,5 @@ class Detectors:
 
 
 def n_rows(length: int) -> int:
-    """Return the rows of runs of a window that has received this number of errors; see `_adwin.n_runs`."""
+    """Return the rows of runs of a window with this number of errors; see `_adwin.n_runs`."""
     return (length + 4).bit_length() - 2

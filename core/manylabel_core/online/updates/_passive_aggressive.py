@@ -1,4 +1,4 @@
-"""The passive-aggressive update of one example, seen from its scores.
+"""Passive-aggressive update of one example from its scores.
 
 Every label is a separate binary problem, with the hinge loss l of its margin, and its weights move along x by
 

@@ -43,7 +43,7 @@ class Pairs(NamedTuple):
 
     @classmethod
     def empty(cls, counts: NDArray[np.int64]) -> Pairs:
-        """Allocate room for this number of pairs of each label."""
+        """Allocate memory for this number of pairs per label."""
         starts = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
         n = starts[-1]
         return cls(starts, np.empty(n, np.int32), np.empty(n, np.int8), np.empty(n))

@@ -100,7 +100,7 @@ class Loop(Generic[AnySide]):
         return joined([side.B for side in self.sides])
 
     def result(self, bias: NDArray[np.float64], **model: NDArray[np.float64] | None) -> DualResult:
-        """Return what has been reached, with the biases and the model (`F` or `Z`) of the sides, which are used up."""
+        """Return the result with the biases and the model (`F` or `Z`) of the sides, which are consumed."""
         alpha = self.variables()
         return DualResult(
             alpha=np.abs(alpha, out=alpha),
@@ -144,7 +144,7 @@ class Loop(Generic[AnySide]):
         return bool(self.control.tol * abs(self.primal) < RESOLUTION * self.sides[0].task.mean_c * n_variables)
 
     def _is_rounded(self, now: bool) -> bool:
-        """Return whether rounding of the data is much of the gap that is requested; it is part of the one reported.
+        """Return whether the rounding of the data is a large part of the requested gap; the reported gap includes it.
 
         It is examined now, or where it may be the end.
         """

@@ -1,4 +1,4 @@
-"""The SVM+ dual with two slacks, for linear models of many labels that know more of their training examples.
+"""The SVM+ dual with two slacks, for linear models of many labels with privileged information.
 
 It is Eqs. (32) and (33) of docs/mathematics.md.
 
@@ -157,8 +157,8 @@ class Privileged:
         self.task = Task(by_label, *self.kinds, mask, *prices)
 
     def losses(self, F: Any, known: Matrix) -> NDArray[np.float64]:
-        """Return what w~ and the slacks cost each label at scores F, (n_labels,); w~ that miss a constraint are lifted
-        in place.
+        """Return the cost of w~ and the slacks of each label at scores F, (n_labels,); infeasible w~ are lifted in
+        place.
 
         Parameters
         ----------

@@ -82,14 +82,14 @@ class PrivilegedSide(ABC):
 
     @abstractmethod
     def evaluate(self, goal: float, again: bool) -> tuple[float, float]:
-        """Return the primal and the dual objective; labels whose gap was below the goal already may be omitted.
+        """Return the primal and the dual objective; labels with a gap below the goal can be skipped.
 
         `again` says that a stopped run had reached this point: another look would average the primal weights again.
         """
 
     @abstractmethod
     def sweep(self, goal: float, seed: int) -> None:
-        """Visit the labels; those whose gap is below the goal are omitted."""
+        """Visit the labels whose gap is above the goal."""
 
     def _evaluate(self, labels: NDArray[np.int64], Z: Matrix, again: bool) -> None:
         """Evaluate some labels at their weights Z."""

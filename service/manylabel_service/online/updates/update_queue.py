@@ -149,7 +149,7 @@ class UpdateQueue:
             timer.cancel()
 
     def take_group(self) -> list[Pending]:
-        """Return the updates for one append, oldest first; the caller resolves each. Reject those that waited too long."""
+        """Return the updates for one append, oldest first, to be resolved. Reject those that waited too long."""
         group: list[Pending] = []
         taken, room = 0, min(GROUP_EXAMPLES, self._rate.amount(GROUP_SHARE * self._max_seconds) or FIRST_EXAMPLES)
         now = self._clock()

@@ -27,7 +27,7 @@ MAX_LENGTH = 1e15
 def to_landmark_features(  # type: ignore[no-untyped-def]
     shape, place, norms, pool_indices, pool_values, n_points, scales, R, work, indptr, indices, values, features
 ):
-    """Write the features (n_samples, n_points) of rows without zeros; give what is left of the last one, of 1."""
+    """Write the features (n_samples, n_points) of rows without zeros; return the residual of the last one."""
     column, z, rest = np.empty(n_points), np.empty(n_points), 0.0
     for i in range(len(indptr) - 1):
         row = slice(indptr[i], indptr[i + 1])
@@ -44,7 +44,7 @@ def to_landmark_features(  # type: ignore[no-untyped-def]
 
 @compiled
 def coordinates(column, scale, scales, R, n_points, z):  # type: ignore[no-untyped-def]
-    """Write R c, and c over the kernel's column; give 1 - |R c|^2."""
+    """Write R c, and c over the kernel's column; return 1 - |R c|^2."""
     for b in range(n_points):
         column[b] = min(max(column[b] / scales[b] / scale, -1.0), 1.0)
     for b in range(n_points):
@@ -56,7 +56,7 @@ def coordinates(column, scale, scales, R, n_points, z):  # type: ignore[no-untyp
 
 @compiled
 def admit(shape, place, norms, pool_indices, pool_values, n_points, scales, R, work):  # type: ignore[no-untyped-def]
-    """Write the scale and the row of R of the last of the points; give what is left of it beside the others, of 1."""
+    """Write the scale and the row of R of the last point; return its residual besides the others."""
     n = n_points - 1
     column, z = np.empty(n), np.empty(n)
     row = slice(place[n, 0], place[n, 1])

@@ -211,7 +211,7 @@ def _set_direction(squares, constant, values, rows, x, direction, parts):  # typ
 
 @compiled
 def _add_squares(squares, rows, x, weight):  # type: ignore[no-untyped-def]
-    """Add the squares of an example's values, times its weight, to those of its features, if there are such."""
+    """Add the weighted squares of an example's values to those of its features, if stored."""
     if len(squares) > 0:
         for p in range(len(rows)):
             squares[rows[p]] += weight * (np.float64(x[p]) * x[p])
