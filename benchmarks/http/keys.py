@@ -27,7 +27,7 @@ from benchmarks.http.requests import bodies, create
 from manylabel_service.access import key_text, token_text
 from manylabel_service.access.attempts import FailedAttempts
 from manylabel_service.access.key import new_key
-from manylabel_service.access.key_store import KeyStore, StoredKey
+from manylabel_service.access.key_store import KeyStore
 from manylabel_service.access.keyring import Keyring
 
 AIM = 0.95
@@ -106,7 +106,7 @@ def _time_wrong_keys() -> None:
     key, text = new_key("benchmark", ["predict"])
     keyring = Keyring(KeyStore(None, 1), None)  # type: ignore[arg-type]  # whose store nobody asks
     keyring._known, keyring._attempts = True, FailedAttempts(at_once=10**9)
-    keyring._note([StoredKey(key.id, 1, key)])
+    keyring._note({key.id: key.at(1)})
     other = {character: "a" if character != "a" else "b" for character in (text[16], text[-1])}
     kinds = {
         "secret wrong in its first character": text[:16] + other[text[16]] + text[17:],

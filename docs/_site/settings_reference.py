@@ -30,11 +30,10 @@ named `manylabel`, Kubernetes sets variables such as `MANYLABEL_SERVICE_HOST`.
 """
 
 GROUPS = {
-    "Jobs and datasets": r"job_|max_queued_jobs|max_dataset",
+    "Jobs and datasets": r"job_|max_dataset",
     "Logs, traces, audit": r"log_level|log_format|otel_|audit_",
-    "Storage": r"store$|data_dir|redis_|durability|snapshot_|history_|archive|max_snapshot_bytes|max_manual_snapshots",
-    "Network and access": r"config|host|port$|insecure|max_keys|allowed_|trusted_|tls_|workers|max_connections|header_"
-    r"|body_|idle_|max_buffered|max_body|max_batch|max_scores|max_response|shutdown_",
+    "Storage": r"store$|data_dir|redis_|durability|snapshot_|history_|archive|max_snapshot_bytes",
+    "Network and access": r"config|host|port$|insecure|allowed_|trusted_|tls_|workers|max_connections|max_body|max_sc",
     "Models": "",
 }
 """Titles of the tables, and the beginnings of the names of their settings; the first that matches counts."""
@@ -56,8 +55,9 @@ def page() -> str:
 
 
 def default_of(name: str) -> str:
-    """Return the default of a setting as a reader wants it: numbers with units and separators, nothing for none."""
-    default = Settings.model_fields[name].default
+    """Return the default of a setting, or the value of a limit, with its unit and separators; nothing for none."""
+    field = Settings.model_fields.get(name)
+    default = getattr(Settings.limits, name) if field is None else field.default
     if default is PydanticUndefined or default is None or default == ():
         return ""
     if isinstance(default, bool):

@@ -22,12 +22,10 @@ from manylabel_service.api.routers import (
     forgetting,
     history,
     keys,
-    label_studio,
     labels,
     learning,
     model_labels,
     models,
-    open_inference,
     page,
     promise,
     server,
@@ -52,9 +50,10 @@ from manylabel_service.audit.files import AuditFiles
 from manylabel_service.audit.log import AuditLog, AuditOutput
 from manylabel_service.datasets.dataset_store import DatasetStore
 from manylabel_service.integrations.annif import router as annif
-from manylabel_service.integrations.annif import schemas as annif_schemas
+from manylabel_service.integrations.label_studio import router as label_studio
+from manylabel_service.integrations.label_studio.connection import Connections
+from manylabel_service.integrations.open_inference import router as open_inference
 from manylabel_service.jobs.job_service import open_jobs
-from manylabel_service.label_studio.connection import Connections
 from manylabel_service.lifespan import lifespan
 from manylabel_service.models.registry import Registry
 from manylabel_service.settings import Settings
@@ -117,17 +116,16 @@ def create_app(
     check_guarded(routes)
     registry, telemetry, datasets = Registry(store, settings), Telemetry(workers), DatasetStore(store, settings)
     jobs = open_jobs(store, settings, datasets, registry.poll)
-    connections = Connections(settings.label_studio_urls)
     audit = _audit_log(settings, telemetry)
     reached_at = None if settings.is_local or settings.insecure else settings.host
-    keyring = Keyring(KeyStore(store.documents, settings.max_keys), reached_at)
+    keyring = Keyring(KeyStore(store.documents, settings.limits.max_keys), reached_at)
     sources = Sources(store, registry, jobs)
     deliverer = Deliverer(store, settings, registry, sources, telemetry.attempted_delivery)
     archive = None
     if settings.archive is not None:
         archive = ArchiveService(store, registry, open_place(settings.archive), settings.archive_seconds)
     context = Context(
-        settings, registry, telemetry, datasets, jobs, connections, keyring, deliverer, Files.shipped(), audit, archive
+        settings, registry, telemetry, datasets, jobs, keyring, deliverer, Files.shipped(), audit, archive
     )
     app = FastAPIOffline(
         title="ManyLabel",
@@ -142,10 +140,11 @@ def create_app(
         lifespan=lambda _: lifespan(context, store, on_ready, on_failure),
     )
     app.state.context, app.state.drain, app.state.is_ready = context, context.draining.set, lambda: registry.ready
-    held = BodyBuffer(settings.max_buffered_bytes, lambda: telemetry.refused("memory"))
+    app.state.label_studio = Connections(settings.label_studio_urls)
+    held = BodyBuffer(settings.limits.max_buffered_bytes, lambda: telemetry.refused("memory"))
     app.state.held_bodies, app.state.turns = held, ParseQueue(held, settings.max_queue_wait_seconds)
     telemetry.watch_bodies(lambda: held.n_bytes)
-    app.openapi = lambda: describe(app, annif_schemas.BODIES)  # type: ignore[method-assign]
+    app.openapi = lambda: describe(app, (*label_studio.BODIES, *annif.BODIES, *open_inference.BODIES))  # type: ignore[method-assign]
     app.add_middleware(CompressionMiddleware, held=held)
     app.add_middleware(AccessMiddleware, access=keyring.access)
     if settings.allowed_origins:
@@ -175,5 +174,5 @@ def _audit_log(settings: Settings, telemetry: Telemetry) -> AuditLog | None:
         return None
     if place == "stdout":
         return AuditLog(AuditOutput(), telemetry.lost_audit)
-    files = AuditFiles(place, settings.audit_max_bytes, settings.audit_backup_count)
+    files = AuditFiles(place, settings.limits.audit_file_bytes, settings.audit_backup_count)
     return AuditLog(files, telemetry.lost_audit)

@@ -132,7 +132,7 @@ class KeyNotFound(ServiceError, kind="missing"):
 class KeysFull(ServiceError, kind="full", code="limit_exceeded"):
     """The limit of keys is reached, and none is revoked."""
 
-    message = "the limit of {self.limit:,} keys is reached: revoke a key, or ask the operator to raise max_keys"
+    message = "the limit of {self.limit:,} keys is reached: revoke a key"
     limit: int
 
 
@@ -146,7 +146,7 @@ class WebhookNotFound(ServiceError, kind="missing"):
 class WebhooksFull(ServiceError, kind="full", code="limit_exceeded"):
     """The limit of webhooks is reached."""
 
-    message = "the limit of {self.limit:,} webhooks is reached: delete one, or ask the operator to raise max_webhooks"
+    message = "the limit of {self.limit:,} webhooks is reached: delete one"
     limit: int
 
 
@@ -353,10 +353,7 @@ class SnapshotNeeded(ServiceError, kind="conflict"):
 class SnapshotsFull(ServiceError, kind="full", code="limit_exceeded"):
     """The limit of manual snapshots of the model is reached."""
 
-    message = (
-        "model {self.name!r} has {self.limit:,} manual snapshots, the limit: delete one, or ask the operator to raise "
-        "max_manual_snapshots"
-    )
+    message = "model {self.name!r} has {self.limit:,} manual snapshots, the limit: delete one"
     name: str
     limit: int
 

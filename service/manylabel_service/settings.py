@@ -13,7 +13,7 @@ from difflib import get_close_matches
 from importlib import import_module
 from ipaddress import ip_address, ip_network
 from pathlib import Path
-from typing import Annotated, Any, Literal, NoReturn, get_args
+from typing import Annotated, Any, ClassVar, Literal, NoReturn, get_args
 
 from pydantic import (
     BeforeValidator,
@@ -40,6 +40,7 @@ from pydantic_settings import (
 )
 
 from manylabel_core.records import RecordLimits
+from manylabel_service.limits import Limits
 from manylabel_service.storage.address import EMBEDDED, Address, check_archive, is_redis
 from manylabel_service.storage.protocol import Durability
 
@@ -102,6 +103,8 @@ class Settings(BaseSettings):
         cli_exit_on_error=False,
     )
 
+    limits: ClassVar[Limits] = Limits()
+
     config: Path | None = None
     """Path of a TOML file with any of these settings; its keys are the names with underscores."""
 
@@ -114,10 +117,6 @@ class Settings(BaseSettings):
     insecure: CliImplicitFlag[bool] = False
     """Serve without keys on an address that other machines can reach, and give every client full access. Without this
     flag, such a server does not start before its store has a key (manylabel keys init)."""
-
-    max_keys: PositiveInt = 1_000
-    """Maximum number of keys, including revoked ones. Above it, the oldest revoked keys are deleted; if none is
-    revoked, creating a key fails with 507."""
 
     tls_cert_file: Path | None = None
     """Path of the certificate chain of this server (PEM): its certificate and the intermediate ones. The server then
@@ -201,44 +200,17 @@ class Settings(BaseSettings):
     """Maximum concurrent connections per process, also capped by the open-file limit. At the limit an idle connection
     is closed; if none is idle, the new one gets 503."""
 
-    header_timeout_seconds: PositiveFloat = 10.0
-    """Timeout in seconds for receiving the request line and the headers, and for the first byte on a new connection."""
-
-    body_timeout_seconds: PositiveFloat = 60.0
-    """Timeout in seconds for receiving a request body, plus a second for every 32 KiB received. It does not apply to a
-    stream whose responses have begun, nor to time in which the server reads slowly."""
-
-    max_buffered_bytes: PositiveInt = 2**28
-    """Maximum bytes buffered for request bodies that are incomplete or wait to be parsed; above it, bodies of 64 KiB or
-    more get 503. Also the maximum of unsent response bytes; above it, the connection with the most is closed."""
-
     max_snapshot_bytes: PositiveInt = 2**35
     """Maximum bytes of the snapshots of all models in the store. Above it, no snapshot is taken, and requests for one
     get 507; updates continue, and the log of a model without new snapshots grows."""
-
-    max_manual_snapshots: PositiveInt = 20
-    """Maximum number of manual snapshots per model, which stay until they are deleted; further ones get 507."""
 
     max_body_bytes: PositiveInt = 4 * 2**20
     """Maximum bytes of a request body. Parsing a body blocks all other requests, so this also bounds the latency of
     predictions."""
 
-    max_batch_examples: PositiveInt = 10_000
-    """Maximum number of examples in a request."""
-
-    max_response_scores: PositiveInt = 1_000_000
-    """Maximum number of scores (examples times labels) and probabilities in a response; a larger batch gets 413. Also
-    the maximum number of contributions of explanations in a response; more get 422."""
-
     max_scores: PositiveInt = 1_000
     """Maximum number of labels in the scores of a prediction, those with the highest scores, if the request has no
     `top`."""
-
-    idle_timeout_seconds: PositiveFloat = 60.0
-    """Seconds after which a stream, an upload or a download is ended if its client sends or receives nothing."""
-
-    max_queue_examples: PositiveInt = 100_000
-    """Maximum number of examples waiting to be learnt, per model; further updates get 429."""
 
     max_queue_wait_seconds: PositiveFloat = 2.0
     """Maximum seconds that a request may queue in total after its headers were read: a body of 64 KiB or more to be
@@ -251,26 +223,14 @@ class Settings(BaseSettings):
     preload: bool = True
     """Whether models are restored before the server is ready; otherwise the first request for a model restores it."""
 
-    evict_idle_seconds: NonNegativeFloat = 3600.0
-    """Seconds without a request after which a model is evicted from memory; 0 disables it."""
-
     max_resident_bytes: PositiveInt = 2**32
     """Maximum bytes of memory for models; above it, the least recently used are evicted."""
-
-    load_timeout_seconds: PositiveFloat = 10.0
-    """Timeout in seconds of a request for a model that is being loaded; then it gets 503."""
-
-    position_wait_seconds: PositiveFloat = 5.0
-    """Timeout in seconds of a prediction that waits for the log position it requests; then it gets 503."""
 
     prediction_ttl_seconds: PositiveFloat = 86_400.0
     """Seconds for which a stored prediction waits for delayed labels."""
 
     max_stored_predictions: PositiveInt = 100_000
     """Maximum number of stored predictions per model; further ones get 429."""
-
-    max_kept_prediction_bytes: PositiveInt = 2**28
-    """Maximum bytes of the stored predictions per model, features and scores; further ones get 429."""
 
     label_studio_urls: Names = ()
     """Addresses of the Label Studio servers whose annotations are read for "Start Training", separated by commas, each
@@ -285,38 +245,15 @@ class Settings(BaseSettings):
     """Addresses or networks that are not public, such as 172.18.0.0/16, to which the host names in webhook_urls may
     resolve, separated by commas. An IP address in webhook_urls, and localhost, need no entry here."""
 
-    max_webhooks: PositiveInt = 20
-    """Maximum number of webhooks; further ones get 507."""
-
-    max_ranked_predictions: PositiveInt = 5_000
-    """Maximum number of stored predictions without labels, the newest, that are compared to find the most uncertain
-    ones."""
-
     max_features: Annotated[int, Field(ge=1, le=MAX_COLUMNS)] = 2**24
     """Maximum number of features of a model; an index must be below it."""
 
     max_record_characters: PositiveInt = 100_000
-    """Maximum number of characters of all strings of a record together; the server rejects more with 422."""
-
-    max_record_tokens: PositiveInt = 50_000
-    """Maximum number of tokens of all texts of a record, repeated tokens included; the server rejects more with 422."""
-
-    max_record_depth: Annotated[int, Field(ge=1, le=100)] = 8
-    """Maximum depth of nested objects in a record, itself included; the server rejects more with 422."""
-
-    max_record_fields: PositiveInt = 50_000
-    """Maximum number of fields of a record, those of objects in it and strings of lists included; also of numbers of an
-    example in a request, and of its labels. The server rejects more with 422."""
+    """Maximum number of characters of all strings of a record together, and twice the maximum number of tokens of its
+    texts; the server rejects more with 422."""
 
     max_labels: Annotated[int, Field(ge=1, le=MAX_COLUMNS)] = 10_000
     """Maximum number of labels of a model."""
-
-    max_versions: PositiveInt = 100
-    """Maximum number of versions of a trained model; at the limit, jobs for the model are refused until versions are
-    deleted."""
-
-    max_datasets: PositiveInt = 100
-    """Maximum number of datasets on this server."""
 
     max_dataset_bytes: PositiveInt = 2**28
     """Maximum bytes of an uploaded dataset, and of its arrays; parsing one takes up to six times the memory, in a
@@ -339,26 +276,12 @@ class Settings(BaseSettings):
     """Number of threads of a fit. A job keeps the number that it was submitted with: a fit that is interrupted and
     resumed gives the same bits only with the same number."""
 
-    job_niceness: Annotated[int, Field(ge=0, le=19)] = 19
-    """Niceness of training processes, 0 to 19; at 19 they barely slow predictions."""
-
     job_memory_bytes: Annotated[int, Field(ge=2**28)] = 2**32
     """Maximum bytes of memory of a training process, its libraries (about 200 MB) included; a fit that needs more
     fails."""
 
     job_timeout_seconds: PositiveFloat = 86_400.0
     """Maximum seconds that one fit, or one trial of a search, may train without interruption; then the job fails."""
-
-    job_max_attempts: Annotated[int, Field(ge=1, le=100)] = 3
-    """Maximum attempts to run a fit whose process or supervisor crashed; after that the job fails."""
-
-    job_checkpoint_work: Annotated[float, Field(ge=1, le=1e15)] = 2e9
-    """Approximate number of multiplications before the first checkpoint of a fit, some seconds; later ones are further
-    apart. A job keeps the number that it was submitted with, so that a fit which is interrupted and resumed gives the
-    same bits."""
-
-    max_queued_jobs: PositiveInt = 100
-    """Maximum number of queued and running jobs; further ones get 429."""
 
     log_level: LogLevel = "info"
     """Minimum severity of the log lines that are written; debug includes one for every request."""
@@ -371,23 +294,13 @@ class Settings(BaseSettings):
     http://localhost:4318/v1/traces; needs the extra: pip install 'manylabel[otel]'. Without an address, tracing is
     off."""
 
-    otel_sample_ratio: Annotated[float, Field(ge=0, le=1)] = 1.0
-    """Share of the requests that are traced; the header traceparent of a request overrides it."""
-
     audit_file: str | None = None
     """File of the audit log: a JSON line for each call that changes or exports anything, and for each refused call.
     Servers on one machine may share it. none disables the audit log, stdout writes it to standard output. Default:
     audit.jsonl in the data directory; with a redis:// store, none."""
 
-    audit_max_bytes: PositiveInt = 2**26
-    """Maximum bytes of an audit file; before it would grow larger, it is renamed with a number, and a new file is
-    started."""
-
     audit_backup_count: PositiveInt = 5
     """Number of full audit files retained, the newest."""
-
-    shutdown_timeout_seconds: PositiveInt = 10
-    """Seconds for which a stopping server lets requests in progress finish before it takes the last snapshots."""
 
     @property
     def audit_place(self) -> Path | Literal["stdout"] | None:
@@ -409,8 +322,8 @@ class Settings(BaseSettings):
     @property
     def record_limits(self) -> RecordLimits:
         """The limits of one record."""
-        most = self.max_record_characters, self.max_record_tokens, self.max_record_depth, self.max_record_fields
-        return RecordLimits(*most)
+        characters = self.max_record_characters
+        return RecordLimits(characters, characters // 2, self.limits.max_record_depth, self.limits.max_record_fields)
 
     @field_validator("tls_key_file", "redis_key_file")
     @classmethod

@@ -3,7 +3,6 @@
 import contextlib
 import json
 import struct
-import time
 from typing import Any
 
 import numpy as np
@@ -99,15 +98,14 @@ def test_arrays_of_a_buffer_are_views_of_it() -> None:
     assert np.shares_memory(state.arrays["W"], whole)
 
 
-def test_a_header_beyond_its_bound_is_not_parsed() -> None:
+def test_a_header_beyond_its_bound_is_not_parsed(monkeypatch: pytest.MonkeyPatch) -> None:
     length = int.from_bytes(DATA[:8], "little")
     assert _same(State.from_bytes(DATA, max_header_bytes=length), ARRAYS, HEADER)
     with pytest.raises(DamagedState, match=f"{length:,} bytes, where at most {length - 1:,}"):
         State.from_bytes(DATA, max_header_bytes=length - 1)
-    started = time.process_time()
+    monkeypatch.setattr(json, "loads", lambda _: pytest.fail("the header was parsed"))
     with pytest.raises(DamagedState, match="at most"):
-        State.from_bytes(_file(b"[" + b"[]," * 10_000_000 + b"0]"), max_header_bytes=2**18)
-    assert time.process_time() - started < 1.0, "the parser would take some seconds"
+        State.from_bytes(_file(b"[" + b"[]," * 2**17 + b"0]"), max_header_bytes=2**18)
 
 
 @for_each(

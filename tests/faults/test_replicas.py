@@ -36,7 +36,7 @@ FLAGS = (
 )
 CALM_EXAMPLES = 100
 """The clients go on when all is well again, until so many more examples are acknowledged."""
-SETTLED_SECONDS = 30.0
+SETTLED_SECONDS = 120.0
 """After the last fault, all replicas stand at the end of the log within this time."""
 
 Start = Callable[..., Any]

@@ -16,11 +16,8 @@ from manylabel_core.records.bounds import RecordLimits
 from manylabel_core.records.encoder import RecordEncoder
 from manylabel_core.records.text import TextSettings
 from manylabel_core.state import DamagedState, State
-from manylabel_service.api.schemas import InferRequest
 from manylabel_service.api.translation.from_json import record_features, to_example
-from manylabel_service.api.translation.inference import to_examples
 from manylabel_service.api.translation.line_reader import Splitter
-from manylabel_service.api.translation.tensors import split
 from manylabel_service.api.translation.uploads import Multipart
 from manylabel_service.api.web.bodies import json_value
 from manylabel_service.api.web.problems import Problem
@@ -28,7 +25,10 @@ from manylabel_service.api.web.validation import Path as Place
 from manylabel_service.archive.layout import ArchivedDocument, ArchivedModel, StoreCatalogue
 from manylabel_service.errors import ReleaseTooOld, UnreadableEntry
 from manylabel_service.hosting.signature import Signature
-from manylabel_service.label_studio.config import ConfigRefused, read_config
+from manylabel_service.integrations.label_studio.config import ConfigRefused, read_config
+from manylabel_service.integrations.open_inference.schemas import InferRequest
+from manylabel_service.integrations.open_inference.tensors import split
+from manylabel_service.integrations.open_inference.translation import to_examples
 from manylabel_service.online.state.log_entries import Rollback, Update, decode, encode
 from manylabel_service.storage.places.place import ObjectDamaged
 

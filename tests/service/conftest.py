@@ -15,11 +15,11 @@ from starlette.testclient import TestClient
 from tests.service.fleet import Fleet
 from tests.service.stores import STORES
 from tests.support.forked_server import LoadedForkServer
+from tests.support.limits import settings_of
 
 from manylabel_service.app import create_app
 from manylabel_service.forking import client as client_of_forks
 from manylabel_service.models import follower
-from manylabel_service.settings import Settings
 from manylabel_service.storage import Address, SQLiteStore, Store, open_store
 from manylabel_service.storage.redis import RedisStore
 
@@ -118,7 +118,7 @@ def serve(tmp_path_factory: pytest.TempPathFactory) -> Serve:
     def make(data_dir: Path | None = None, **settings: Any) -> Iterator[TestClient]:
         directory = data_dir or tmp_path_factory.mktemp("app") / "data"
         ready, failed = threading.Event(), threading.Event()
-        all_settings = Settings(data_dir=directory, **{"job_niceness": 0, **settings})  # as `ServerProcess`
+        all_settings = settings_of(data_dir=directory, **{"job_niceness": 0, **settings})  # as `ServerProcess`
         app = create_app(
             all_settings,
             open_store(all_settings),

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from tests.support.limits import settings_of
 from tests.support.waiting import DEADLINE_SECONDS, eventually_async
 
 from manylabel_service.errors import StorageUnavailable
@@ -14,7 +15,6 @@ from manylabel_service.hosting.examples import Example, Features, Labels
 from manylabel_service.models.registry import Registry
 from manylabel_service.online.replica import Replica
 from manylabel_service.online.spec.spec import ModelSpec
-from manylabel_service.settings import Settings
 from manylabel_service.storage import Store
 
 
@@ -43,7 +43,7 @@ class Fleet:
     async def start(self, **settings: Any) -> Registry:
         store = self._make_store()
         await store.open()
-        registry = Registry(store, Settings(**settings))
+        registry = Registry(store, settings_of(**settings))
         self._stores[registry] = store
         await registry.start()
         return registry

@@ -20,6 +20,8 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
+from tests.support.limits import set_limits, split
+
 from manylabel_service.forking import client
 from manylabel_service.forking.client import ForkServer, Process
 from manylabel_service.forking.server import serve
@@ -74,7 +76,7 @@ class ForkedProgram:
 
     Parameters
     ----------
-    arguments : flags, as for ``python -m manylabel_service``.
+    arguments : flags, as for ``python -m manylabel_service``, and limits in the same form.
     log : a file that it adds its output to.
     environment : all its variables.
     module : the program, as for ``python -m``.
@@ -143,6 +145,8 @@ def _run(
         setattr(forkserver._forkserver, name, value)
     forkserver._forkserver.ensure_running = lambda: None
     main = importlib.import_module(f"{module}.__main__").main
+    flags, limits = split(arguments)
+    set_limits(limits)
 
     for standard, path in enumerate(files, 1):
         with path.open("ab") as file:
@@ -154,5 +158,5 @@ def _run(
     # The processes of `--workers`; this one has one thread.
     workers._PROCESSES = multiprocessing.get_context("fork")  # type: ignore[assignment]
     workers._work = partial(_work, workers._work)
-    sys.argv = [module, *arguments]
+    sys.argv = [module, *flags]
     sys.exit(main())

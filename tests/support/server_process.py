@@ -1,5 +1,6 @@
 """The service in a process of its own, on a port of its own."""
 
+import json
 import os
 import random
 import signal
@@ -14,6 +15,7 @@ from pathlib import Path
 from typing import Self
 
 from tests.support.forked_server import ForkedProgram
+from tests.support.limits import PROGRAM, split
 from tests.support.waiting import eventually
 
 ANSWER_SECONDS = 120.0
@@ -21,14 +23,14 @@ ANSWER_SECONDS = 120.0
 
 START_SECONDS = 300.0
 """A first start compiles every kernel; on a busy machine that takes a while."""
-STOP_SECONDS = 30.0
-PATIENT = {
-    "MANYLABEL_JOB_NICENESS": "0",  # tests that wait for trainings run beside others
-    "MANYLABEL_REDIS_TIMEOUT_SECONDS": "60",
-    "MANYLABEL_HEADER_TIMEOUT_SECONDS": "60",
-    "MANYLABEL_LOAD_TIMEOUT_SECONDS": "60",
-}
-"""Settings of servers unless a test is about them, and says so by a flag: on a busy machine all takes its time."""
+STOP_SECONDS = 300.0
+PATIENT = (
+    *("--job-niceness", "0"),  # tests that wait for trainings run beside others
+    *("--header-timeout-seconds", "60"),
+    *("--load-timeout-seconds", "60"),
+    *("--redis-timeout-seconds", "60"),
+)
+"""Flags of servers unless a test is about them, and gives them again: on a busy machine all takes its time."""
 
 
 class ServerProcess:
@@ -37,7 +39,7 @@ class ServerProcess:
     Parameters
     ----------
     data_dir : its data directory, kept between starts; the log of all its lives is ``<data_dir>.log``.
-    flags : further flags, as for ``manylabel serve``.
+    flags : further flags, as for ``manylabel serve``, and limits in the same form.
     port : None takes a free one, and keeps it over restarts.
     release : a directory with another release of the package, to run in place of this one.
     tls : what a client has that trusts the server, where it speaks https.
@@ -74,15 +76,16 @@ class ServerProcess:
     def start(self, wait: bool = True) -> Self:
         """Start the process; with `wait`, until it is ready."""
         assert self.process is None, "the server is running"
-        arguments = ["--port", str(self.port), "--data-dir", str(self.data_dir), *self.flags]
+        arguments = [*PATIENT, "--port", str(self.port), "--data-dir", str(self.data_dir), *self.flags]
         environment = {name: value for name, value in os.environ.items() if not name.startswith("MANYLABEL_")}
-        environment |= PATIENT | self.environment
+        environment |= self.environment
         if self.release is not None:
             environment["PYTHONPATH"] = str(self.release)
         if self.fresh or self.release is not None or self.environment:
+            flags, limits = split(arguments)
             with self.log.open("ab") as log:
                 self.process = subprocess.Popen(
-                    [sys.executable, "-m", "manylabel_service", *arguments],
+                    [sys.executable, "-c", PROGRAM, json.dumps(limits), *flags],
                     stdin=subprocess.DEVNULL,
                     stdout=log,
                     stderr=log,

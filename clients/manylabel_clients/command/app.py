@@ -62,7 +62,6 @@ for module in (
     evaluate,
     compare,
     replay,
-    replay,
     train,
     datasets,
     jobs,

@@ -1,8 +1,8 @@
 """Commands from functions: the annotations of their parameters declare the arguments and options of the command line.
 
 `typing.Annotated[T, Option(...)]` or `[T, Argument(...)]` declares a parameter; T is a str, int, float, bool or Path, a
-list of one of these for what may be repeated, or one of these or None. The first paragraph of the docstring is the help
-in lists of commands. The command line itself is click's.
+list of one of these for what may be repeated, or one of these or None. `[T, Fields(...)]` declares fields of a named
+tuple. The first paragraph of the docstring is the help in lists of commands. The command line itself is click's.
 """
 
 import inspect
@@ -98,6 +98,18 @@ class Argument(_Declared):
         return click.Argument([name], **attributes)
 
 
+class Fields:
+    """Options of a parameter that is a named tuple: its fields of these names, which are declared as parameters are."""
+
+    def __init__(self, *names: str) -> None:
+        self._names = names
+
+    def parameters(self, kind: Any) -> list[click.Parameter]:
+        """Return click's options for the fields."""
+        declared = inspect.get_annotations(kind)
+        return [_declared(name, declared[name], kind._field_defaults[name]) for name in self._names]
+
+
 class Commands(click.Group):
     """Group of commands, listed in the order in which they were added.
 
@@ -174,18 +186,31 @@ def _parts(function: Callable[..., object], common: Sequence[click.Parameter]) -
     """Return the callback, the parameters and the help of a command."""
     parameters = inspect.signature(function).parameters.values()
     contexts = [parameter.name for parameter in parameters if parameter.annotation is click.Context]
-    declared = [_declared(parameter) for parameter in parameters if parameter.name not in contexts]
+    declared: list[click.Parameter] = []
+    tuples: dict[str, tuple[Callable[..., Any], list[str]]] = {}
+    for one in parameters:
+        if one.name in contexts:
+            continue
+        (fields,) = one.annotation.__metadata__
+        if isinstance(fields, Fields):
+            options = fields.parameters(one.annotation.__origin__)
+            tuples[one.name] = one.annotation.__origin__, [str(option.name) for option in options]
+            declared += options
+        else:
+            declared.append(_declared(one.name, one.annotation, one.default))
 
     def callback(**values: Any) -> object:
+        for name, (kind, fields) in tuples.items():
+            values[name] = kind(**{field: values.pop(field) for field in fields})
         return function(**dict.fromkeys(contexts, click.get_current_context()), **values)
 
     return {"callback": callback, "params": [*declared, *common], "help": inspect.getdoc(function)}
 
 
-def _declared(parameter: inspect.Parameter) -> click.Parameter:
+def _declared(name: str, annotation: Any, default: Any) -> click.Parameter:
     declared: Option | Argument
-    (declared,) = parameter.annotation.__metadata__
-    return declared.parameter(parameter.name, parameter.annotation.__origin__, parameter.default)
+    (declared,) = annotation.__metadata__
+    return declared.parameter(name, annotation.__origin__, default)
 
 
 def _element(kind: Any) -> tuple[bool, Any]:

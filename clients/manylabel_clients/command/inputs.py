@@ -47,21 +47,11 @@ class Item(NamedTuple):
 
 
 def read_items(source: str, labelled: bool, labels: str | None = None, table: TableOptions = PLAIN) -> Iterator[Item]:
-    """Yield the examples of `source` in order, as soon as their line is read.
+    """Yield the examples of `source` in order, as soon as their line is read; raise Failure with the place, or OSError.
 
-    Parameters
-    ----------
-    source : JSON itself, if it starts like it; ``-`` for standard input; otherwise the name of a file, of CSV or TSV if
-        it ends with .csv or .tsv, of JSON else; with .gz behind that, it is gzip.
-    labelled : whether each example must have a `y`; if not, it may have one.
-    labels, table : what the columns of a table, or the fields of JSON lines, are.
-
-    Raises
-    ------
-    Failure
-        For what is not JSON, CSV or an example; it says where.
-    OSError
-        If the file cannot be read.
+    `source` is JSON, ``-`` for standard input, or the name of a file: CSV, TSV or else JSON, perhaps with .gz behind.
+    If `labelled`, each example must have a `y`. `labels` and `table` name the columns of a table, or the fields of JSON
+    lines.
     """
     if _has_rows(source, labels is not None or table != PLAIN):
         yield from _rows(Path(source), labelled, labels, table)

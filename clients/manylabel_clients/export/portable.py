@@ -44,13 +44,8 @@ class CannotExport(ValueError):
 def portable_online(model: str, snapshot: bytes) -> Portable:
     """Return an online model from a snapshot of it.
 
-    Raises
-    ------
-    CannotExport
-        It is not linear, hashes its features, has learnt nothing, has groups, parents or titles that count, or has more
-        than `MAX_WEIGHTS`.
-    manylabel_core.state.DamagedState
-        The bytes are no snapshot.
+    Raises CannotExport if it is not linear, hashes its features, has learnt nothing, has groups, parents or titles that
+    count, or has more than `MAX_WEIGHTS`; DamagedState if the bytes are no snapshot.
     """
     arrays, header = State.from_bytes(snapshot)
     spec = header["spec"]

@@ -14,14 +14,7 @@ from manylabel_clients.http.resources.datasets import DatasetRequests
 from manylabel_clients.http.resources.jobs import AsyncJob, Job, TrainingRequests
 from manylabel_clients.http.resources.keys import AsyncKeys, Keys
 from manylabel_clients.http.resources.models import AsyncModel, Model
-from manylabel_clients.http.resources.resource import (
-    AsyncResource,
-    SyncResource,
-    awaited,
-    awaited_handle,
-    sync,
-    sync_handle,
-)
+from manylabel_clients.http.resources.resource import AsyncResource, Resource, SyncResource, call_of, handle_of
 from manylabel_clients.http.resources.server import ServerRequests
 from manylabel_clients.http.resources.webhooks import AsyncWebhooks, Webhooks
 from manylabel_clients.http.transport.connections import (
@@ -38,14 +31,47 @@ class ClientRequests(ServerRequests, DatasetRequests, TrainingRequests, AuditReq
     """Requests about a server that do not concern one model or one job."""
 
 
-class Client(SyncResource[ClientRequests]):
+class ClientCalls(Resource[ClientRequests]):
+    """Calls of `Client` and `AsyncClient`."""
+
+    create_model = handle_of(ClientRequests.create_model, Model, AsyncModel)
+    fork_model = handle_of(ClientRequests.fork_model, Model, AsyncModel)
+    upload_model = handle_of(ClientRequests.upload_model, Model, AsyncModel)
+    models = call_of(ClientRequests.models)
+    replicas = call_of(ClientRequests.replicas)
+    wait_ready = call_of(ClientRequests.wait_ready)
+
+    upload_dataset = call_of(ClientRequests.upload_dataset)
+    datasets = call_of(ClientRequests.datasets)
+    dataset = call_of(ClientRequests.dataset)
+    delete_dataset = call_of(ClientRequests.delete_dataset)
+
+    trainers = call_of(ClientRequests.trainers)
+    train = handle_of(ClientRequests.train, Job, AsyncJob)
+    jobs = call_of(ClientRequests.jobs)
+
+    audit = call_of(ClientRequests.audit)
+
+    @property
+    def base_url(self) -> str:
+        """Address of the server."""
+        return self._connections.base_url
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._connections.shown_url!r})"
+
+
+class Client(ClientCalls, SyncResource):
     """Client of a ManyLabel server, over pooled connections. Threads may share it.
+
+    A method is one call of the HTTP interface, and an argument without a description here is the field or parameter of
+    that name there: see docs/http.md, and all parameters at ``/docs`` of a server. A rejected call raises the error of
+    its status, another failure another `ManyLabelError`: see `manylabel_clients.http.errors`.
 
     Parameters
     ----------
     base_url : str, optional
-        Address of the server. None: what the environment variable ``MANYLABEL_URL`` says, else
-        ``http://127.0.0.1:8000``.
+        Address of the server. Default: the environment variable ``MANYLABEL_URL``, else ``http://127.0.0.1:8000``.
     timeout : float or httpx2.Timeout
         Seconds an attempt may take to connect, and between bytes.
     retry : Retry
@@ -53,8 +79,7 @@ class Client(SyncResource[ClientRequests]):
     headers : mapping, optional
         Sent with each request.
     api_key : str or Secret, optional
-        The key that a server with keys asks for, or a token derived from one (`derive_token`); sent as a Bearer
-        token, and never shown. None: what the environment variable ``MANYLABEL_API_KEY`` says, if anything.
+        Key, or a token derived from one (`derive_token`). Default: the environment variable ``MANYLABEL_API_KEY``.
     transport : httpx2.BaseTransport, optional
         Carries the requests instead of real connections.
     sleep, clock : callable
@@ -64,8 +89,6 @@ class Client(SyncResource[ClientRequests]):
     ------
     ValueError
         If `base_url` is no HTTP address, `api_key` cannot be sent, or `headers` has another Authorization.
-
-    Every call raises a `ManyLabelError` when it cannot be answered; see `manylabel_clients.http.errors`.
 
     Examples
     --------
@@ -91,23 +114,7 @@ class Client(SyncResource[ClientRequests]):
         connections = SyncConnections(base_url, timeout, retry, headers, api_key, clock, sleep, transport)
         super().__init__(connections, ClientRequests(connections.retry, clock))
 
-    create_model = sync_handle(ClientRequests.create_model, Model)
-    fork_model = sync_handle(ClientRequests.fork_model, Model)
-    upload_model = sync_handle(ClientRequests.upload_model, Model)
-    models = sync(ClientRequests.models)
-    replicas = sync(ClientRequests.replicas)
-    wait_ready = sync(ClientRequests.wait_ready)
-
-    upload_dataset = sync(ClientRequests.upload_dataset)
-    datasets = sync(ClientRequests.datasets)
-    dataset = sync(ClientRequests.dataset)
-    delete_dataset = sync(ClientRequests.delete_dataset)
-
-    trainers = sync(ClientRequests.trainers)
-    train = sync_handle(ClientRequests.train, Job)
-    jobs = sync(ClientRequests.jobs)
-
-    audit = sync(ClientRequests.audit)
+    _connections: SyncConnections
 
     def model(self, name: str) -> Model:
         """Return a handle of the model of this name, without a request to the server."""
@@ -116,11 +123,6 @@ class Client(SyncResource[ClientRequests]):
     def job(self, id: str) -> Job:
         """Return a handle of the job of this id, without a request to the server."""
         return Job(self._connections, id)
-
-    @property
-    def base_url(self) -> str:
-        """Address of the server."""
-        return self._connections.base_url
 
     @property
     def keys(self) -> Keys:
@@ -144,15 +146,11 @@ class Client(SyncResource[ClientRequests]):
     ) -> None:
         self.close()
 
-    def __repr__(self) -> str:
-        return f"Client({self._connections.shown_url!r})"
 
-
-class AsyncClient(AsyncResource[ClientRequests]):
+class AsyncClient(ClientCalls, AsyncResource):
     """Asynchronous client with the calls of `Client`, awaited. Tasks of one event loop may share it.
 
-    Parameters and errors are those of `Client`; `transport` is an httpx2.AsyncBaseTransport, and `sleep` is
-    awaited.
+    Parameters and errors are those of `Client`; `transport` is an httpx2.AsyncBaseTransport, and `sleep` is awaited.
     """
 
     def __init__(
@@ -170,23 +168,7 @@ class AsyncClient(AsyncResource[ClientRequests]):
         connections = AsyncConnections(base_url, timeout, retry, headers, api_key, clock, sleep, transport)
         super().__init__(connections, ClientRequests(connections.retry, clock))
 
-    create_model = awaited_handle(ClientRequests.create_model, AsyncModel)
-    fork_model = awaited_handle(ClientRequests.fork_model, AsyncModel)
-    upload_model = awaited_handle(ClientRequests.upload_model, AsyncModel)
-    models = awaited(ClientRequests.models)
-    replicas = awaited(ClientRequests.replicas)
-    wait_ready = awaited(ClientRequests.wait_ready)
-
-    upload_dataset = awaited(ClientRequests.upload_dataset)
-    datasets = awaited(ClientRequests.datasets)
-    dataset = awaited(ClientRequests.dataset)
-    delete_dataset = awaited(ClientRequests.delete_dataset)
-
-    trainers = awaited(ClientRequests.trainers)
-    train = awaited_handle(ClientRequests.train, AsyncJob)
-    jobs = awaited(ClientRequests.jobs)
-
-    audit = awaited(ClientRequests.audit)
+    _connections: AsyncConnections
 
     def model(self, name: str) -> AsyncModel:
         """Return a handle of the model of this name, without a request to the server."""
@@ -195,11 +177,6 @@ class AsyncClient(AsyncResource[ClientRequests]):
     def job(self, id: str) -> AsyncJob:
         """Return a handle of the job of this id, without a request to the server."""
         return AsyncJob(self._connections, id)
-
-    @property
-    def base_url(self) -> str:
-        """Address of the server."""
-        return self._connections.base_url
 
     @property
     def keys(self) -> AsyncKeys:
@@ -222,6 +199,3 @@ class AsyncClient(AsyncResource[ClientRequests]):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self.aclose()
-
-    def __repr__(self) -> str:
-        return f"AsyncClient({self._connections.shown_url!r})"

@@ -9,13 +9,8 @@ from river.utils.dataframe import into_frame, to_native_frame
 
 
 def rows_of(frame: Any, name: str) -> list[dict[Hashable, Any]]:
-    """Return the rows of a data frame as dicts without missing values (None, NaN, NA).
-
-    Raises
-    ------
-    TypeError
-        It is no data frame.
-    """
+    """Return the rows of a data frame as dicts without missing values (None, NaN, NA); raise TypeError for anything
+    else."""
     try:
         wrapped = into_frame(frame)
     except TypeError as error:

@@ -45,13 +45,8 @@ class Encoder:
         self.vectors: dict[str, int] = {}
 
     def read(self, pairs: Sequence[tuple[Mapping[Any, Any], Mapping[Any, Any]]]) -> list[_Example]:
-        """Return examples to learn, checked.
-
-        Raises
-        ------
-        TypeError, ValueError
-            As `known_values` and `truths`, or a vector of another length than those before; no column is given then.
-        """
+        """Return examples to learn, checked as by `known_values` and `truths`; raise the same errors before any
+        column is added."""
         fields, read = dict(self.vectors), list[_Example]()
         for x, y in pairs:
             example = _Example(self._given(x), y, truths(y))

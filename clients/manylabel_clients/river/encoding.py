@@ -35,12 +35,8 @@ def both(probability: float) -> dict[bool, float]:
 def known_values(x: Mapping[Any, Any]) -> tuple[Mapping[Any, Any], NDArray[np.float64]]:
     """Return the features that are not None, and their values, float64, in the order of `x`.
 
-    Raises
-    ------
-    TypeError
-        A value is neither a number nor a bool, nor None.
-    ValueError
-        A value is not finite, or beyond `MAX_MAGNITUDE`.
+    Raises TypeError for a value that is neither a number, a bool nor None, and ValueError for one that is not finite or
+    beyond `MAX_MAGNITUDE`.
     """
     array = _array(x)
     if array.dtype.kind not in "fiub" or array.ndim != 1:
@@ -62,15 +58,8 @@ def is_record(x: Mapping[Any, Any]) -> bool:
 
 
 def named_values(x: Mapping[Any, Any] | str) -> dict[str, Any] | str:
-    """Return the features that are not None for JSON; a record or a text unchanged.
-
-    Raises
-    ------
-    TypeError
-        A name is not a string, or a value neither a number nor a bool, nor None.
-    ValueError
-        A value is not finite, or beyond `MAX_MAGNITUDE`.
-    """
+    """Return the features that are not None for JSON; a record or a text unchanged. Raises the errors of
+    `known_values`."""
     if isinstance(x, str):
         return x
     try:
@@ -84,13 +73,7 @@ def named_values(x: Mapping[Any, Any] | str) -> dict[str, Any] | str:
 
 
 def truths(y: Mapping[Any, Any]) -> NDArray[np.bool_]:
-    """Return the values of the labels, in the order of `y`.
-
-    Raises
-    ------
-    TypeError
-        `y` is no mapping, or a value neither a bool nor 0 or 1.
-    """
+    """Return the values of the labels, in the order of `y`; raise TypeError unless each is a bool, 0 or 1."""
     if not isinstance(y, Mapping):
         raise TypeError(f"y must be a dict of labels and bools, not {type(y).__name__}")
     array = _array(y) if y else np.zeros(0, dtype=bool)
@@ -103,13 +86,7 @@ def truths(y: Mapping[Any, Any]) -> NDArray[np.bool_]:
 
 
 def named_truths(y: Mapping[Any, Any]) -> dict[str, bool]:
-    """Return the true labels for JSON.
-
-    Raises
-    ------
-    TypeError
-        A name is not a string, or a value neither a bool nor 0 or 1.
-    """
+    """Return the true labels for JSON; raise TypeError unless each name is a string and each value a bool, 0 or 1."""
     return dict(zip(_strings(y, "label"), truths(y).tolist(), strict=True))
 
 

@@ -1,8 +1,8 @@
 """The online learners of core as river classifiers, in process.
 
-Each has the name and the parameters of a learner in `manylabel_core`: what they do, and which values they take,
-stands there. In all of them features and labels may appear at any time, under any hashable key, and `y` may
-leave labels out, which are unknown then. Parameters that every one has, beside those of its own:
+Each has the name and the parameters of a learner in `manylabel_core`, whose docstring says what they do and which
+values they take; another value raises ValueError. Features and labels may appear at any time, under any hashable key,
+and `y` may leave labels out, which are unknown then. All have these parameters too:
 
 scaling     of features, as part of the model; None chooses by the stream
 missing     where a quantity stands that most examples have and one lacks: "mean" or "zero"
@@ -21,12 +21,7 @@ from manylabel_core.online.learner import OnlineLearner
 class FALT(OnlineClassifier):
     """First-order adaptive label thresholding: a linear model with a learnt threshold.
 
-    Parameters are those of `manylabel_core.FALT`. It needs none: the defaults are chosen for any stream.
-
-    Raises
-    ------
-    ValueError
-        A parameter is not allowed.
+    Parameters are those of `manylabel_core.FALT`; the defaults suit any stream.
 
     Examples
     --------
@@ -35,7 +30,7 @@ class FALT(OnlineClassifier):
     >>> evaluate.progressive_val_score(datasets.Yeast().take(600), FALT(), metric)
     MicroAverage(F1): 62.52%
 
-    How likely labels are:
+    Probabilities of labels:
 
     >>> model = FALT()
     >>> for x, y in datasets.Yeast().take(600):
@@ -53,11 +48,6 @@ class SALT(OnlineClassifier):
     """Second-order adaptive label thresholding: like `FALT`, with a step size per weight.
 
     Parameters are those of `manylabel_core.SALT`. Rare features keep large steps, which suits text.
-
-    Raises
-    ------
-    ValueError
-        A parameter is not allowed.
 
     Examples
     --------
@@ -78,11 +68,6 @@ class KernelFALT(OnlineClassifier):
     Parameters are those of `manylabel_core.KernelFALT`. Without a budget it keeps every example that had a loss, and
     takes the longer to predict and to learn the more there are.
 
-    Raises
-    ------
-    ValueError
-        A parameter is not allowed.
-
     Examples
     --------
     >>> from river import datasets, evaluate, metrics
@@ -100,11 +85,6 @@ class KernelSALT(OnlineClassifier):
     """Kernel SALT: `SALT` on kernel features, nonlinear and of fixed size.
 
     Parameters are those of `manylabel_core.KernelSALT`.
-
-    Raises
-    ------
-    ValueError
-        A parameter is not allowed.
 
     Examples
     --------
@@ -124,11 +104,6 @@ class PassiveAggressive(OnlineClassifier):
 
     Parameters are those of `manylabel_core.PassiveAggressive`.
 
-    Raises
-    ------
-    ValueError
-        A parameter is not allowed.
-
     Examples
     --------
     >>> from river import datasets, evaluate, metrics
@@ -146,11 +121,6 @@ class KernelPassiveAggressive(OnlineClassifier):
     """Kernel passive-aggressive binary relevance: `PassiveAggressive` with support vectors.
 
     Parameters are those of `manylabel_core.KernelPassiveAggressive`.
-
-    Raises
-    ------
-    ValueError
-        A parameter is not allowed.
 
     Examples
     --------

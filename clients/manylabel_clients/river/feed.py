@@ -40,14 +40,14 @@ class FeedResult:
 
 
 class FeedInterrupted(Exception):
-    """The feed stopped; ``__cause__`` is the reason.
+    """A feed stopped; the ``__cause__`` says why, and `feed` with the same `feed_id` and `start=offset` resumes it.
 
     Attributes
     ----------
     offset : int
         The first row not known to be learnt. It may have been, with its batch, if a response was lost.
     feed_id : str
-        To continue, call `feed` with the same stream, model and `feed_id`, and `start=offset`.
+        Name of the feed.
     """
 
     def __init__(self, cause: Exception, offset: int, feed_id: str) -> None:

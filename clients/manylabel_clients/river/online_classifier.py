@@ -67,23 +67,18 @@ class OnlineClassifier(base.MultiLabelClassifier):
 
         Parameters
         ----------
-        x : dict
-            Numbers or bools by feature, or a record: strings, lists of strings, vectors (a list or an array of
-            numbers) and dicts beside them. One that is left
-            out, or None, is missing (see the parameter `missing`); one never met before gets a column. A string alone
-            is a text.
+        x : dict or str
+            Numbers or bools by feature, or a record or a text. A feature that is None or absent is missing (parameter
+            `missing`).
         y : dict
-            True or False by label. A label that is missing is unknown, and the loss leaves it out; one never
-            met before gets a column.
+            True or False by label. A label that is absent is unknown.
         w : float
-            Factor of the loss of the example, above 0 and at most 1,000.
+            Sample weight, above 0 and at most 1,000.
 
         Raises
         ------
-        TypeError
-            A feature that is not a number, a label that is not a bool. Nothing is learnt then.
-        ValueError
-            A feature that is not finite, a weight that is not allowed. Nothing is learnt then.
+        TypeError, ValueError
+            A feature, label or weight is not allowed. Nothing is learnt then.
         """
         encoder = self._encoder
         rows, targets = encoder.arrays(encoder.read([(x, y)]), as_weights([w], 1, "w"))
@@ -106,16 +101,11 @@ class OnlineClassifier(base.MultiLabelClassifier):
         return PredictedLabels(zip(self._encoder.labels, (scores[1:] > scores[0]).tolist(), strict=True))
 
     def predict_proba_one(self, x: dict[Hashable, Any], **kwargs: Any) -> dict[Hashable, dict[bool, float]]:
-        """Return the probabilities of all labels so far: ``{label: {False: 1 - p, True: p}}``.
+        """Return the calibrated probabilities of all labels: ``{label: {False: 1 - p, True: p}}``, 0 for an unknown
+        label.
 
-        The probabilities are calibrated on the stream so far. A label need not be above a half to be predicted:
-        `predict_one` applies the decision threshold tuned for `optimise`, or the learnt threshold. Reading a label not
-        met so far gives 0.
-
-        Raises
-        ------
-        NotImplementedError
-            The estimator has calibrate=False.
+        `predict_one` applies the decision threshold tuned for `optimise`, or the learnt threshold, not 0.5. Raises
+        NotImplementedError if the estimator has calibrate=False.
         """
         learner = self._learner
         if not learner.calibrate:
@@ -124,21 +114,21 @@ class OnlineClassifier(base.MultiLabelClassifier):
         return PredictedProbabilities(zip(self._encoder.labels, map(both, probabilities), strict=True))
 
     def learn_many(self, X: Any, y: Any, w: Any = None) -> None:
-        """Learn the rows of a data frame in their order; identical to `learn_one` bit for bit.
+        """Learn the rows of a data frame in their order, with the same bits as by `learn_one`.
 
         Parameters
         ----------
         X : data frame
-            A column for each feature, as `learn_one` takes them. None, NaN and NA are missing.
+            A column for each feature. None, NaN and NA are missing.
         y : data frame of as many rows
             A column of bools, or 0 and 1, for each label; None, NaN and NA are unknown.
         w : sequence of numbers, optional
-            Factor of the loss of each row; 1 if omitted.
+            Sample weights; 1 if omitted.
 
         Raises
         ------
         TypeError, ValueError
-            As `learn_one`, and where there are not as many rows, or weights. Nothing is learnt then.
+            As `learn_one`, and for other numbers of rows or weights. Nothing is learnt then.
         """
         pairs = pairs_of(X, y)
         encoder, weights = self._encoder, as_weights(w, len(pairs), "w")
@@ -158,13 +148,8 @@ class OnlineClassifier(base.MultiLabelClassifier):
         return frame_of({label: predicted[:, column] for label, column in self._encoder.labels.items()}, X)
 
     def predict_proba_many(self, X: Any) -> Any:
-        """Return the probabilities for a data frame: a column per label.
-
-        Raises
-        ------
-        NotImplementedError
-            As `predict_proba_one`.
-        """
+        """Return the probability of each label in each row of a data frame, as a data frame with a column for each
+        label."""
         learner = self._learner
         if not learner.calibrate:
             raise NotImplementedError("there are no probabilities with calibrate=False")
@@ -172,25 +157,11 @@ class OnlineClassifier(base.MultiLabelClassifier):
         return frame_of({label: likely[:, column] for label, column in self._encoder.labels.items()}, X)
 
     def explain_one(self, x: dict[Hashable, Any], k: int = 5) -> dict[Hashable, Explanation]:
-        """Explain predicted labels by the features with the largest contributions for and against each.
+        """Return for each predicted label an `Explanation`: the `k` features with the largest contributions for and
+        against it.
 
-        Parameters
-        ----------
-        x : dict
-            As in `predict_one`; of a record, the features are those that it stands for, as ``"title=cat"``.
-        k : int
-            The most features listed for a label, and the most against it.
-
-        Returns
-        -------
-        dict
-            For each label predicted an `Explanation`; its contributions and its `rest` add up to the label's score
-            less the threshold, with `optimise` half of what its log-odds are above those of its cut.
-
-        Raises
-        ------
-        ValueError
-            `k` is below 1, or the estimator has a kernel.
+        The contributions and the `rest` add up to the label's score less the threshold, with `optimise` half of its
+        log-odds above those of its threshold. Raises ValueError if `k` is below 1, or the estimator has a kernel.
         """
         check_count("k", k, MAX_COLUMNS)
         row, values = self._encoder.rows([x]), self._encoder.values(x)

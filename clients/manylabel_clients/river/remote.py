@@ -101,13 +101,7 @@ class RemoteModel(base.MultiLabelClassifier):
         return PredictedLabels((label, label in relevant) for label in prediction.scores)
 
     def predict_proba_one(self, x: dict[Hashable, Any], **kwargs: Any) -> dict[Hashable, dict[bool, float]]:
-        """Return the probabilities of all labels of the model.
-
-        Raises
-        ------
-        Invalid
-            The model has no probabilities: it was created with calibrate false, or jobs train it.
-        """
+        """Return the probabilities of all labels that the server knows; raise Invalid if the model has none."""
         likely = self.model.predict(named_values(x), probabilities=True).probabilities
         return PredictedProbabilities((label, both(p)) for label, p in (likely or {}).items())
 
@@ -131,26 +125,16 @@ class RemoteModel(base.MultiLabelClassifier):
         return frame_of({label: np.array([label in one for one in relevant]) for label in labels}, X)
 
     def predict_proba_many(self, X: Any) -> Any:
-        """Return the probabilities for a data frame: a column per label.
-
-        Raises
-        ------
-        Invalid
-            As `predict_proba_one`.
-        """
+        """Return the probability of each label in each row of a data frame, as a data frame with a column for each
+        label."""
         predictions = self.model.predict_many([named_values(x) for x in rows_of(X, "X")], probabilities=True)
         likely = [prediction.probabilities or {} for prediction in predictions]
         labels = dict.fromkeys(label for one in likely for label in one)
         return frame_of({label: np.array([one.get(label, 0.0) for one in likely]) for label in labels}, X)
 
     def explain_one(self, x: dict[Hashable, Any], k: int = 5) -> dict[Hashable, Explanation]:
-        """Explain predicted labels by the k features with the largest contributions for and against each.
-
-        Raises
-        ------
-        Invalid
-            The model has a kernel, or `k` is above 100.
-        """
+        """Return for each label that the server predicts the `k` features with the largest contributions for and
+        against it."""
         found = self.model.predict(named_values(x), explain=k).explanations or {}
         return {label: explanation for label, explanation in found.items()}  # noqa: C416 - of any key
 

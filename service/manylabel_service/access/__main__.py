@@ -56,7 +56,7 @@ async def _init(given: argparse.Namespace, settings: Settings) -> None:
     store = open_store(settings)
     await store.open()
     try:
-        key_store = KeyStore(store.documents, settings.max_keys)
+        key_store = KeyStore(store.documents, settings.limits.max_keys)
         keys = await key_store.all()
         if keys and not given.another:
             raise HasKeys(len(keys))

@@ -2,44 +2,27 @@
 
 import math
 from collections.abc import Iterable
-from typing import Annotated, Literal
+from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import ConfigDict
 
 from manylabel_service.access import key_text
 from manylabel_service.access.patterns import ANY
+from manylabel_service.access.rates import NO_RATES, RateLimits
 from manylabel_service.access.scopes import Scope
 from manylabel_service.clock import now_ms, rfc3339
-from manylabel_service.documented import Documented
+from manylabel_service.storage import StoredModel
 
 State = Literal["active", "expired", "revoked"]
 
-Rate = Annotated[float, Field(strict=True, gt=0, le=1e9, allow_inf_nan=False)]
 
-
-class RateLimits(Documented):
-    """Rate limits of a key; null for no limit."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    requests_per_second: Rate | None = None
-    """Requests, on average; as many at once as in one second."""
-    examples_per_second: Rate | None = None
-    """Examples that are predicted or learnt, on average; as many at once as in one second."""
-    max_concurrent_requests: Annotated[int, Field(strict=True, ge=1, le=10**6)] | None = None
-    """Requests in progress at once."""
-
-
-NO_RATES = RateLimits()
-
-
-class Key(BaseModel):
+class Key(StoredModel):
     """Stored key.
 
     Times are milliseconds of Unix time.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(frozen=True)
 
     id: str
     name: str

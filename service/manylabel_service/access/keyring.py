@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import structlog
@@ -10,10 +10,10 @@ import structlog
 from manylabel_service.access import key_text, token_text
 from manylabel_service.access.attempts import FailedAttempts
 from manylabel_service.access.grant import Access
-from manylabel_service.access.key import NO_RATES, Key
-from manylabel_service.access.key_store import KeyStore, StoredKey
+from manylabel_service.access.key import Key
+from manylabel_service.access.key_store import KeyStore
 from manylabel_service.access.patterns import ANY
-from manylabel_service.access.rates import RateLimiter
+from manylabel_service.access.rates import NO_RATES, RateLimiter
 from manylabel_service.access.scopes import ADMIN, SCOPES
 from manylabel_service.clock import now_ms
 from manylabel_service.errors import (
@@ -48,15 +48,15 @@ class _Holder:
 
     Parameters
     ----------
-    key : at this `revision` of the store.
+    key : as it counts here.
     limits : of the key; None for none.
     access : what it opens.
     """
 
-    __slots__ = ("access", "digest", "key", "limits", "revision", "token_key", "tokens", "until_unix_ms")
+    __slots__ = ("access", "digest", "key", "limits", "token_key", "tokens", "until_unix_ms")
 
-    def __init__(self, key: Key, revision: int, limits: RateLimiter | None, access: Access) -> None:
-        self.key, self.revision, self.limits, self.access = key, revision, limits, access
+    def __init__(self, key: Key, limits: RateLimiter | None, access: Access) -> None:
+        self.key, self.limits, self.access = key, limits, access
         self.digest = bytes.fromhex(key.digest)
         self.token_key = token_text.key_of(self.digest)
         self.until_unix_ms = key.usable_until_unix_ms
@@ -117,11 +117,11 @@ class Keyring:
         ----------
         check : whether this process is the one of its server that looks whether there are any.
         """
-        found, ids = await self._key_store.poll(whole=True)
-        if check and not ids and self._reached_at is not None:
-            raise CannotServeOpenly(self._reached_at)
-        self._open, self._known = self._reached_at is None, True
-        self._note(found)
+        async with self._key_store.changes(whole=True) as (found, ids):
+            if check and not ids and self._reached_at is not None:
+                raise CannotServeOpenly(self._reached_at)
+            self._open, self._known = self._reached_at is None, True
+            self._note(found)
         if self._following is None:
             self._following = asyncio.create_task(self._follow(), name="keys")
 
@@ -145,18 +145,17 @@ class Keyring:
                 continue  # the next poll that succeeds reads all keys
             except Exception:  # otherwise this process would never see a revocation again
                 log.exception("keys_not_followed")
-                self._key_store.restart()
 
     async def _poll(self) -> None:
         known = set(self._holders)
-        found, ids = await self._key_store.poll(whole=len(known) > 2 * self._key_store.max_keys)
-        if ids is not None:
-            for id in known - ids:
-                del self._holders[id]
-            if known and not ids:
-                self._lost = True
-                log.error("keys_lost", action=_BACK)
-        self._note(found)
+        async with self._key_store.changes(whole=len(known) > 2 * self._key_store.max_keys) as (found, ids):
+            if ids is not None:
+                for id in known - ids:
+                    del self._holders[id]
+                if known and not ids:
+                    self._lost = True
+                    log.error("keys_lost", action=_BACK)
+            self._note(found)
 
     async def _store_revocations(self) -> None:
         """Store the revocations that failed because the store was full or unavailable."""
@@ -171,24 +170,25 @@ class Keyring:
             else:
                 log.info("revocation_stored", key=id)
 
-    def _note(self, found: list[StoredKey]) -> None:
-        """Add keys read from the store, unless this process knows a newer revision."""
-        for id, revision, key in found:
+    def _note(self, found: Mapping[str, Key | None]) -> None:
+        """Add keys that were read from the store, unless a newer state of them is known."""
+        for id, key in found.items():
             known = self._holders.get(id)
             if key is None:
+                log.error("key_damaged", key=id, action="make another in its place")
                 self._holders.pop(id, None)
-            elif known is None or known.revision < revision:
-                self._holders[id] = self._holder(key, revision, known)
+            elif known is None or known.key.revision < key.revision:
+                self._holders[id] = self._holder(key, known)
         if found:
             self._open = self._lost = False  # closed for good: if keys are lost, not every client may get in
 
-    def _holder(self, key: Key, revision: int, known: _Holder | None) -> _Holder:
+    def _holder(self, key: Key, known: _Holder | None) -> _Holder:
         key = self._current(key)
         limits = None if key.rates == NO_RATES else RateLimiter(key.rates)
         if limits is not None and known is not None and known.limits is not None and known.key.rates == key.rates:
             limits = known.limits
         access = Access(key.id, key.scopes, key.models, limits=limits, standing=lambda: self._standing(key.id))
-        return _Holder(key, revision, limits, access)
+        return _Holder(key, limits, access)
 
     def _current(self, key: Key) -> Key:
         """Return the effective state of a stored key, including a revocation that is not stored yet."""
@@ -265,11 +265,11 @@ class Keyring:
         """Return the keys that a caller may see, newest first, and the ids of damaged ones."""
         found = await self._key_store.all()
         keys = sorted(
-            (self._current(key) for _, _, key in found if key is not None and access.covers(key.scopes, key.models)),
+            (self._current(key) for key in found.values() if key is not None and access.covers(key.scopes, key.models)),
             key=lambda key: (key.created_unix_ms, key.id),
             reverse=True,
         )
-        return keys, [id for id, _, key in found if key is None and access.sees_all]
+        return keys, [id for id, key in found.items() if key is None and access.sees_all]
 
     async def get(self, id: str, access: Access) -> Key:
         """Return a key; raise KeyNotFound, or an AccessError if the key has rights that the caller lacks."""
@@ -283,7 +283,7 @@ class Keyring:
             _require_admin(key)
         access.require_cover(key.scopes, key.models)
         self._require_no_more(key, None, access)
-        self._note([await self._key_store.add(key)])
+        self._note({key.id: await self._key_store.add(key)})
 
     async def change(self, id: str, fields: dict[str, Any], access: Access) -> Key:
         """Change some fields of a key; raise as `get`, and AccessError if it would have more than the caller's own."""
@@ -294,8 +294,8 @@ class Keyring:
             self._require_no_more(new, key, access)
             return new
 
-        kept, key = await self._key_store.change(id, changed)
-        self._note([kept])
+        key = await self._key_store.update(id, changed)
+        self._note({id: key})
         return self._current(key)
 
     def _require_no_more(self, key: Key, before: Key | None, access: Access) -> None:
@@ -335,8 +335,8 @@ class Keyring:
                 raise
             require(holder.key)
             self._unstored[id] = unix_ms
-            holder = self._holders[id] = self._holder(holder.key, holder.revision, holder)
-            log.error("revocation_not_stored", key=id, error=str(error), action="retried until it is stored")
+            holder = self._holders[id] = self._holder(holder.key, holder)
+            log.error("revocation_not_stored", key=id, error=str(error), action="it is tried again until it is stored")
             return holder.key
         return None
 
@@ -345,9 +345,9 @@ class Keyring:
             require(key)
             return key if key.revoked_unix_ms is not None else key.model_copy(update={"revoked_unix_ms": unix_ms})
 
-        kept, _ = await self._key_store.change(id, revoked, urgent=True)
+        key = await self._key_store.update(id, revoked, urgent=True)
         self._unstored.pop(id, None)
-        self._note([kept])
+        self._note({id: key})
 
 
 def _require_admin(key: Key) -> None:

@@ -2,16 +2,38 @@
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from types import TracebackType
+from typing import Annotated
 
-from manylabel_service.access.key import RateLimits
+from pydantic import ConfigDict, Field
+
+from manylabel_service.documented import Documented
 from manylabel_service.errors import RateLimited
 
 MAX_HOLD_SECONDS = 10.0
 """Longest that a stream is held back; one that would have to wait longer ends."""
 BUSY_SECONDS = 1.0
 """Value in seconds of Retry-After if too many requests are in progress."""
+
+
+Rate = Annotated[float, Field(strict=True, gt=0, le=1e9, allow_inf_nan=False)]
+
+
+class RateLimits(Documented):
+    """Rate limits of a key; null for no limit."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    requests_per_second: Rate | None = None
+    """Requests, on average; as many at once as in one second."""
+    examples_per_second: Rate | None = None
+    """Examples that are predicted or learnt, on average; as many at once as in one second."""
+    max_concurrent_requests: Annotated[int, Field(strict=True, ge=1, le=10**6)] | None = None
+    """Requests under way at once."""
+
+
+NO_RATES = RateLimits()
 
 
 class TokenBucket:
@@ -51,10 +73,15 @@ class RateLimiter:
     Each request is made inside ``with limits``, which raises RateLimited on entering.
     """
 
-    def __init__(self, rates: RateLimits) -> None:
-        self.rates = rates
-        self._requests = rates.requests_per_second and TokenBucket(rates.requests_per_second)
-        self._examples = rates.examples_per_second and TokenBucket(rates.examples_per_second)
+    def __init__(
+        self,
+        rates: RateLimits,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
+    ) -> None:
+        self.rates, self._sleep = rates, sleep
+        self._requests = rates.requests_per_second and TokenBucket(rates.requests_per_second, clock=clock)
+        self._examples = rates.examples_per_second and TokenBucket(rates.examples_per_second, clock=clock)
         self._under_way = 0
 
     def __enter__(self) -> None:
@@ -86,7 +113,7 @@ class RateLimiter:
         while self._examples and (seconds := self._examples.take(n_examples)):
             if seconds > MAX_HOLD_SECONDS:
                 raise self._too_many(seconds)
-            await asyncio.sleep(seconds)
+            await self._sleep(seconds)
 
     def _too_many(self, seconds: float) -> RateLimited:
         return RateLimited(f"your key is for {self.rates.examples_per_second:,g} examples a second", seconds)

@@ -13,7 +13,6 @@ from manylabel_service.archive.service import ArchiveService
 from manylabel_service.audit.log import AuditLog
 from manylabel_service.datasets.dataset_store import DatasetStore
 from manylabel_service.jobs.job_service import JobService
-from manylabel_service.label_studio.connection import Connections
 from manylabel_service.models.registry import Registry
 from manylabel_service.settings import Settings
 from manylabel_service.telemetry.metrics import Telemetry
@@ -27,10 +26,8 @@ class Context:
 
     `draining` is set when the server begins to stop: answers that would continue forever end then. `uploading` is held
     by the one upload whose model is being read, and has it in memory. `examining` is held by those that have a
-    whole version in memory to show it, `downloads` by those that have a file to send. `connections` are those to Label
-    Studio; `keyring` has the keys, `webhooks` the
-    webhooks. `page` has the files of the page at /. `audit` and `archive` are None where none
-    is kept.
+    whole version in memory to show it, `downloads` by those that have a file to send. `keyring` has the keys,
+    `webhooks` the webhooks, `page` the files of the page at /. `audit` and `archive` are None if none is kept.
     """
 
     settings: Settings
@@ -38,7 +35,6 @@ class Context:
     telemetry: Telemetry
     datasets: DatasetStore
     jobs: JobService
-    connections: Connections
     keyring: Keyring
     webhooks: Deliverer
     page: Files

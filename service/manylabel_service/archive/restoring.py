@@ -331,7 +331,7 @@ class _Restoring:
             states=tuple(states),
             moved_to=at if at != position else None,
         )
-        await history.put(await history.find(), catalogue)
+        await history.put(await history.read(), catalogue)
 
 
 async def _put_segment(history: CatalogueStore, after: str, entries: Sequence[Entry]) -> Segment:

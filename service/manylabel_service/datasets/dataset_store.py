@@ -16,7 +16,6 @@ from types import MappingProxyType
 from typing import IO, Any
 
 import structlog
-from pydantic import ValidationError
 
 from manylabel_core.datasets import ReaderLimits
 from manylabel_service import ulid
@@ -29,14 +28,13 @@ from manylabel_service.errors import (
     DatasetExists,
     DatasetInUse,
     DatasetNotFound,
-    DocumentDamaged,
     LimitExceeded,
     RevisionConflict,
     StorageError,
     StorageFull,
 )
 from manylabel_service.settings import Settings
-from manylabel_service.storage import Document, Store, blob_bytes, blob_to_file, open_in_thread, pieces_of
+from manylabel_service.storage import Collection, Store, blob_bytes, blob_to_file, open_in_thread, pieces_of
 
 KIND = "datasets"
 PIECE_BYTES = 2**22
@@ -71,6 +69,7 @@ class DatasetStore:
 
     def __init__(self, store: Store, settings: Settings) -> None:
         self._store = store
+        self._documents = Collection(store.documents, KIND, DatasetDocument)
         self._settings = settings
         self.uploads = UploadSlots(UPLOADS * settings.max_dataset_bytes + settings.max_model_bytes)
         self._reading = asyncio.Semaphore(1)  # a second reader would double the memory and finish no sooner
@@ -83,12 +82,12 @@ class DatasetStore:
     async def check_free(self, name: str) -> None:
         """Reject a name that is taken, or a dataset above the limit, before the upload. Raises DatasetExists or
         LimitExceeded."""
-        documents = await self._store.documents.all(KIND)
-        if any(document.name == name and not _is_deleting(document) for document in documents):
+        found = await self._documents.all()
+        if name in found and not ((stored := found[name]) is not None and stored.deleting):
             raise DatasetExists(name)
-        n_others = sum(document.name != name for document in documents)
-        if n_others >= self._settings.max_datasets:
-            raise LimitExceeded("the number of datasets", n_others + 1, self._settings.max_datasets)
+        n_others = len(found.keys() - {name})
+        if n_others >= self._settings.limits.max_datasets:
+            raise LimitExceeded("the number of datasets", n_others + 1, self._settings.limits.max_datasets)
 
     async def add(
         self,
@@ -169,28 +168,24 @@ class DatasetStore:
         try:
             await self._store.blobs.put(stored.data_key, rows)
             await self._store.blobs.put(stored.details_key, pieces_of(json.dumps(details).encode()))
-            await self._put(stored)
+            found = await self._documents.get(name)
+            if found is not None and not found.deleting:
+                raise DatasetExists(name)
+            # A dataset marked as being deleted is overwritten: the process that was deleting it may have died.
+            await self._documents.put(name, stored.at(0 if found is None else found.revision))
         except (RevisionConflict, StorageFull, asyncio.CancelledError, DatasetExists) as error:
             await self._remove_blobs(stored)
             if isinstance(error, RevisionConflict):
                 raise DatasetExists(name) from None
             raise
 
-    async def _put(self, stored: DatasetDocument) -> None:
-        found = await self._store.documents.get(KIND, stored.record.name)
-        if found is not None and not _stored(found).deleting:
-            raise DatasetExists(stored.record.name)
-        # A dataset marked as being deleted is overwritten: the process that was deleting it may have died.
-        revision = None if found is None else found.revision
-        await self._store.documents.put(KIND, stored.record.name, _to_bytes(stored), revision=revision)
-
     async def get(self, name: str) -> DatasetMeta:
         """Return the metadata of a dataset; raises DatasetNotFound."""
-        return (await self._find(name))[1].record
+        return (await self._find(name)).record
 
     async def details(self, name: str) -> Details:
-        """Return the label names, the number of rows of each, and the number of unlabelled rows."""
-        _, stored = await self._find(name)
+        """Return the names of its labels, how many rows have each, and how many have none known."""
+        stored = await self._find(name)
         try:
             details: Details = json.loads(await blob_bytes(self._store.blobs, stored.details_key))
         except BlobNotFound:
@@ -204,20 +199,18 @@ class DatasetStore:
     async def listed(self) -> tuple[Sequence[DatasetMeta], Sequence[str]]:
         """Return all datasets, and the names of damaged ones, by name."""
         records, damaged = [], []
-        for document in await self._store.documents.all(KIND):
-            try:
-                stored = _stored(document)
-            except DocumentDamaged as error:
-                log.error("dataset_damaged", dataset=document.name, error=str(error), action="delete it, or restore it")
-                damaged.append(document.name)
-            else:
-                records += [] if stored.deleting else [stored.record]
+        for name, stored in (await self._documents.all()).items():
+            if stored is None:
+                log.error("dataset_damaged", dataset=name, action="delete it, or restore it")
+                damaged.append(name)
+            elif not stored.deleting:
+                records.append(stored.record)
         return sorted(records, key=lambda record: record.name), sorted(damaged)
 
     async def fetch(self, name: str, to: Path) -> DatasetMeta:
         """Write the dataset to a file, as `manylabel_core.datasets.Dataset.from_bytes` reads it. Raises DatasetNotFound
         or OSError."""
-        _, stored = await self._find(name)
+        stored = await self._find(name)
         try:
             await blob_to_file(self._store.blobs, stored.data_key, to)
         except BlobNotFound:
@@ -230,36 +223,33 @@ class DatasetStore:
         It is marked first, and `in_use` asked then: a job that is written before it looks for its dataset a last
         time either finds it, or is found here.
         """
-        document, stored = await self._find(name)
-        marked = stored.model_copy(update={"deleting": True})
+        stored = await self._find(name)
         try:
-            value = _to_bytes(marked)
-            revision = await self._store.documents.put(KIND, name, value, revision=document.revision, urgent=True)
+            marked = await self._documents.put(name, stored.model_copy(update={"deleting": True}), urgent=True)
         except RevisionConflict:
             raise DatasetNotFound(name) from None  # another process has deleted it
-        if in_use is not None and await self._needed(stored, revision, in_use):
+        if in_use is not None and await self._needed(marked, in_use):
             raise DatasetInUse(name)
-        with suppress(RevisionConflict):
-            await self._store.documents.delete(KIND, name, revision=revision)
+        if await self._documents.delete(name, marked.revision):
             await self._remove_blobs(stored)
         log.info("dataset_deleted", dataset=name)
 
-    async def _needed(self, stored: DatasetDocument, revision: int, in_use: ClusterVersion) -> bool:
+    async def _needed(self, marked: DatasetDocument, in_use: ClusterVersion) -> bool:
         """Return whether the dataset is in use; if so, or if that cannot be determined, remove the mark."""
         needed = True
         try:
-            needed = await in_use(stored.record.name)
+            needed = await in_use(marked.record.name)
         finally:
             if needed:
                 with suppress(RevisionConflict):
-                    await self._store.documents.put(KIND, stored.record.name, _to_bytes(stored), revision=revision)
+                    await self._documents.put(marked.record.name, marked.model_copy(update={"deleting": False}))
         return needed
 
-    async def _find(self, name: str) -> tuple[Document, DatasetDocument]:
-        document = await self._store.documents.get(KIND, name)
-        if document is None or (stored := _stored(document)).deleting:
+    async def _find(self, name: str) -> DatasetDocument:
+        stored = await self._documents.get(name)
+        if stored is None or stored.deleting:
             raise DatasetNotFound(name)
-        return document, stored
+        return stored
 
     async def _remove_blobs(self, stored: DatasetDocument) -> None:
         with suppress(StorageError):  # `_collect_garbage` removes blobs that remain
@@ -272,36 +262,14 @@ class DatasetStore:
         keys = await self._store.blobs.keys(PREFIX)
         if not keys:
             return
-        try:
-            known = {_stored(document).id for document in await self._store.documents.all(KIND)}
-        except DocumentDamaged:
+        known = (await self._documents.all()).values()
+        if None in known:
             return  # the blobs of a damaged document are unknown
+        ids = {stored.id for stored in known if stored is not None}
         for key in keys:
             id = id_of(key)
-            if id not in known and ulid.valid(id) and ulid.timestamp_of(id) < oldest_ms:
+            if id not in ids and ulid.valid(id) and ulid.timestamp_of(id) < oldest_ms:
                 await self._store.blobs.delete(key)
-
-
-def _stored(document: Document) -> DatasetDocument:
-    if document.damaged:
-        raise DocumentDamaged(KIND, document.name)
-    try:
-        return DatasetDocument.model_validate_json(document.value)
-    except ValidationError as error:
-        raise DocumentDamaged(KIND, document.name) from error
-
-
-def _is_deleting(document: Document) -> bool:
-    try:
-        return _stored(document).deleting
-    except DocumentDamaged:
-        return False
-
-
-def _to_bytes(stored: DatasetDocument) -> bytes:
-    # Weights are omitted if there are none, so an older release that shares the store can read the document.
-    unsaid = None if stored.record.weighted else {"record": {"weighted"}}
-    return stored.model_dump_json(exclude=unsaid).encode()
 
 
 async def _pieces(file: IO[bytes]) -> AsyncGenerator[bytes, None]:

@@ -2,10 +2,11 @@
 
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import ConfigDict
 
 from manylabel_service.documented import Documented
 from manylabel_service.online.spec.text import Text
+from manylabel_service.storage import StoredModel
 
 
 class DatasetMeta(Documented):
@@ -40,17 +41,24 @@ class DatasetMeta(Documented):
     """RFC 3339."""
 
 
-class DatasetDocument(BaseModel):
+class DatasetDocument(StoredModel):
     """Document of a dataset; `id` names its blobs and is never reused.
 
     `deleting` is set while it is being made sure that no job needs it; for everybody else it is gone then.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(frozen=True)
 
     id: str
     record: DatasetMeta
     deleting: bool = False
+
+    def to_bytes(self) -> bytes:
+        """Return the value of the document.
+
+        Weights are omitted if there are none, so an older release that shares the store can read the document.
+        """
+        return self.model_dump_json(exclude=None if self.record.weighted else {"record": {"weighted"}}).encode()
 
     @property
     def data_key(self) -> str:

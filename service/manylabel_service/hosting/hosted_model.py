@@ -304,7 +304,7 @@ class HostedModel(ABC):
 
     async def wait_until(self, position: str) -> None:
         """Wait until the model is at or after a position; raise NotReady on a timeout."""
-        seconds = self._settings.position_wait_seconds
+        seconds = self._settings.limits.position_wait_seconds
         if not await self.reach(position, seconds):
             self.check_serving()
             raise NotReady(f"model {self.name!r} did not reach position {position} within {seconds:g} s")

@@ -9,9 +9,9 @@ holder seems dead. Then that holder may do nothing more for the task.
 """
 
 from collections.abc import Iterable, Sequence
-from typing import Any, Literal, Self
+from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, PrivateAttr
+from pydantic import BaseModel, ConfigDict, Field
 
 from manylabel_service.errors import JobEnded, JobNotRetryable
 from manylabel_service.jobs.spec.measures import is_better
@@ -29,7 +29,7 @@ from manylabel_service.jobs.spec.schemas import (
     Trial,
     Trials,
 )
-from manylabel_service.storage import Document
+from manylabel_service.storage import StoredModel
 
 MAX_LINE = 300
 """Characters of a line of the log."""
@@ -53,18 +53,18 @@ class Unchanged(Exception):
     """The change has no effect."""
 
 
-class _StoredModel(BaseModel):
+class _Part(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
 
-class Checkpoint(_StoredModel):
+class Checkpoint(_Part):
     """Saved state of a fit: the key of its blob, and the iteration."""
 
     key: str
     iteration: int
 
 
-class Task(_StoredModel):
+class Task(_Part):
     """Unit of work that one worker runs at a time.
 
     Attributes
@@ -94,7 +94,7 @@ class Task(_StoredModel):
     outcome: dict[str, Any] | None = None
 
 
-class Line(_StoredModel):
+class Line(_Part):
     """Line of a job's log; `after` is the revision of the job before it was written."""
 
     n: int
@@ -103,8 +103,8 @@ class Line(_StoredModel):
     after: int
 
 
-class JobDocument(_StoredModel):
-    """Record of a job with all its tasks.
+class JobDocument(StoredModel):
+    """A record holds one job with all its tasks.
 
     Attributes
     ----------
@@ -127,24 +127,6 @@ class JobDocument(_StoredModel):
     lines: list[Line] = Field(default_factory=list)
     result: Result | None = None
     error: JobFailure | None = None
-
-    _revision: int = PrivateAttr(default=0)
-
-    @classmethod
-    def from_document(cls, document: Document) -> Self:
-        """Read a record from its document."""
-        record = cls.model_validate_json(document.value)
-        record._revision = document.revision
-        return record
-
-    def to_bytes(self) -> bytes:
-        """Return the value of its document."""
-        return self.model_dump_json().encode()
-
-    @property
-    def revision(self) -> int:
-        """The revision of the document that it was read from."""
-        return self._revision
 
     @property
     def has_ended(self) -> bool:

@@ -13,7 +13,7 @@ from manylabel_service.errors import DatasetNotFound, InvalidJob, JobNotFound, K
 from manylabel_service.idempotency import IdempotencyKey
 from manylabel_service.jobs.context import HEARTBEAT_SECONDS, JobContext
 from manylabel_service.jobs.job_record import JobDocument
-from manylabel_service.jobs.job_store import KIND, JobStore, now
+from manylabel_service.jobs.job_store import JobStore, now
 from manylabel_service.jobs.monitor import JobMonitor
 from manylabel_service.jobs.plan import check, plan, with_split
 from manylabel_service.jobs.queue_limit import QueueLimit
@@ -35,7 +35,7 @@ class JobService:
     def __init__(self, context: JobContext, runner: Runner) -> None:
         self._context, self._job_store, self._runner = context, context.job_store, runner
         self._monitor = JobMonitor(context, runner)
-        self._limit = QueueLimit(context.store, context.job_store, context.settings.max_queued_jobs)
+        self._limit = QueueLimit(context.store, context.job_store, context.settings.limits.max_queued_jobs)
         self._monitoring: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
@@ -69,11 +69,10 @@ class JobService:
         return record.to_job(), False
 
     async def _earlier(self, id: str, key: IdempotencyKey) -> Job | None:
-        """Return the job created with the key; raises KeyReused if the request differs."""
-        document = await self._context.store.documents.get(KIND, id)
-        if document is None:
+        """Return the job that the key has made; raises KeyReused if that was another request."""
+        record = await self._job_store.find(id)
+        if record is None:
             return None
-        record = JobDocument.from_document(document)
         if record.digest != key.digest.hex():
             raise KeyReused(key.key)
         return record.to_job()
@@ -90,7 +89,7 @@ class JobService:
             digest=key.digest.hex() if key else None,
             checksums=checksums,
             threads=settings.job_threads,
-            segment_work=settings.job_checkpoint_work,
+            segment_work=settings.limits.job_checkpoint_work,
             created=now(),
             tasks=plan(spec),
         )

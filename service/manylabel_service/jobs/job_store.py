@@ -6,18 +6,15 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 
 import structlog
-from pydantic import ValidationError
 
 from manylabel_service.clock import rfc3339
-from manylabel_service.errors import JobNotFound, RevisionConflict
+from manylabel_service.errors import JobNotFound
 from manylabel_service.jobs.job_record import JobDocument, Unchanged
-from manylabel_service.storage import MAX_DOCUMENT_BYTES, Document, DocumentFollower, Store
+from manylabel_service.storage import MAX_DOCUMENT_BYTES, Collection, Store
 
 KIND = "jobs"
 BLOBS = "jobs/"
 """Prefix of the keys of all blobs of jobs."""
-MAX_INLINE = 8
-"""More documents than this are parsed in a thread."""
 
 log = structlog.get_logger()
 
@@ -51,7 +48,7 @@ class JobStore:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._follower = DocumentFollower(store.documents, KIND)
+        self._documents = Collection(store.documents, KIND, JobDocument)
         self._refreshing = asyncio.Lock()
         self._changed = asyncio.Condition()
         self.jobs: dict[str, JobDocument] = {}
@@ -59,15 +56,17 @@ class JobStore:
 
     async def add(self, record: JobDocument) -> JobDocument:
         """Add a job; raises RevisionConflict if there is one with its id."""
-        revision = await self._store.documents.put(KIND, record.id, record.to_bytes(), revision=None)
-        return JobDocument.from_document(Document(record.id, revision, record.to_bytes()))
+        return await self._documents.put(record.id, record)
+
+    async def find(self, id: str) -> JobDocument | None:
+        """Return a job as it is now; None if it does not exist."""
+        return await self._documents.get(id) if 0 < len(id) <= 64 else None
 
     async def get(self, id: str) -> JobDocument:
         """Return a job as it is now; raises JobNotFound."""
-        document = await self._store.documents.get(KIND, id) if 0 < len(id) <= 64 else None
-        if document is None:
+        if (record := await self.find(id)) is None:
             raise JobNotFound(id)
-        return JobDocument.from_document(document)
+        return record
 
     async def change(self, id: str, change: JobChange) -> JobDocument:
         """Apply a change to the latest state of a job, and return the job afterwards.
@@ -78,28 +77,25 @@ class JobStore:
         ------
         JobNotFound, StorageUnavailable, and what the change raises.
         """
-        while True:
-            record = await self.get(id)
+
+        def changed(record: JobDocument | None) -> JobDocument | None:
+            if record is None:
+                raise JobNotFound(id)
             try:
                 change(record, now())
             except Unchanged:
-                return record
-            value = _fitting(record)
-            try:
-                revision = await self._store.documents.put(KIND, id, value, revision=record.revision)
-            except RevisionConflict:
-                continue
-            return JobDocument.from_document(Document(id, revision, value))
+                return None
+            return _fitting(record)
+
+        record = await self._documents.change(id, changed)
+        assert record is not None, "else JobNotFound was raised"
+        return record
 
     async def remove(self, record: JobDocument) -> None:
         """Delete a job and its blobs, unless it has changed in the meantime."""
-        try:
-            await self._store.documents.delete(KIND, record.id, revision=record.revision)
-        except RevisionConflict as error:
-            if error.found is not None:
-                return
-        self.jobs.pop(record.id, None)
-        await self.remove_blobs(record.id)
+        if await self._documents.delete(record.id, record.revision):
+            self.jobs.pop(record.id, None)
+            await self.remove_blobs(record.id)
 
     async def remove_blobs(self, id: str, keep: Iterable[str] = ()) -> None:
         """Remove the blobs of a job, except some keys."""
@@ -108,28 +104,21 @@ class JobStore:
 
     async def refresh(self) -> None:
         """Read changed jobs, and wake their waiters."""
-        async with self._refreshing:
-            documents, ids = await self._follower.poll()
-            if not documents and ids is None:
+        async with self._refreshing, self._documents.changes() as (found, ids):
+            if not found and ids is None:
                 return
-            new = [document for document in documents if not self._knows(document)]
-            try:
-                records = _readable(new) if len(new) <= MAX_INLINE else await asyncio.to_thread(_readable, new)
-            except BaseException:
-                self._follower.restart()
-                raise
             if ids is not None:
                 self.damaged &= ids
                 self.jobs = {id: record for id, record in self.jobs.items() if id in ids}
-            self.jobs.update((record.id, record) for record in records)
-            self.damaged |= {document.name for document in new}
-            self.damaged -= {record.id for record in records}
+            for id, record in found.items():
+                if record is None:
+                    log.error("job_unreadable", job=id)  # it is damaged, or of a newer release
+                    self.damaged.add(id)
+                else:
+                    self.jobs[id] = record
+                    self.damaged.discard(id)
         async with self._changed:
             self._changed.notify_all()
-
-    def _knows(self, document: Document) -> bool:
-        known = self.jobs.get(document.name)
-        return known is not None and known.revision == document.revision
 
     async def wait(self, seconds: float) -> None:
         """Wait until something has changed, at most `seconds`."""
@@ -138,21 +127,8 @@ class JobStore:
                 await self._changed.wait()
 
 
-def _fitting(record: JobDocument) -> bytes:
-    """Return the job as a document; a job that has grown too large fails with a reason."""
-    value = record.to_bytes()
-    if len(value) > MAX_DOCUMENT_BYTES:
-        record.give_up("too_large", f"the stored record of the job exceeds {MAX_DOCUMENT_BYTES:,} bytes", now())
-        value = record.to_bytes()
-    return value
-
-
-def _readable(documents: list[Document]) -> list[JobDocument]:
-    """Return the documents that this release can read; a newer release may have written others."""
-    records = []
-    for document in documents:
-        try:
-            records.append(JobDocument.from_document(document))
-        except ValidationError as error:
-            log.error("job_unreadable", job=document.name, error=str(error))
-    return records
+def _fitting(record: JobDocument) -> JobDocument:
+    """Return the job; one that has grown too large fails with a reason."""
+    if len(record.to_bytes()) > MAX_DOCUMENT_BYTES:
+        record.give_up("too_large", f"what is to be remembered of the job exceeds {MAX_DOCUMENT_BYTES:,} bytes", now())
+    return record

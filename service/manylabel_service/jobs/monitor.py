@@ -97,7 +97,7 @@ class JobMonitor:
                 raise Unchanged
             reason = f"the worker of task {number} sent no heartbeat for {LEASE_SECONDS:g} s"
             record.add_log_lines(now, [reason])
-            record.requeue_or_fail(task, reason, settings.job_max_attempts, now)
+            record.requeue_or_fail(task, reason, settings.limits.job_max_attempts, now)
 
         try:
             await self._context.job_store.change(id, take_away)

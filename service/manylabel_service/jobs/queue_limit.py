@@ -1,10 +1,12 @@
 """Limit of queued and running jobs, enforced over all servers."""
 
 import asyncio
-import json
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
+from typing import Self
+
+from pydantic import Field
 
 from manylabel_service.errors import (
     JobsFull,
@@ -15,7 +17,7 @@ from manylabel_service.errors import (
     StorageUnavailable,
 )
 from manylabel_service.jobs.job_store import JobStore
-from manylabel_service.storage import Store
+from manylabel_service.storage import Collection, Store, StoredModel
 
 KIND = "job-claims"
 NAME = "queue"
@@ -23,8 +25,15 @@ NAME = "queue"
 CLAIM_SECONDS = 120.0
 """Age in seconds from which a claim counts as left by a dead process."""
 
-_Claims = dict[str, tuple[float, int]]
-"""Claims by job id: when the job was claimed (Unix time), and its revision then; 0 for a new one."""
+
+class Claims(StoredModel):
+    """Claims by job id: when the job was claimed (Unix time), and its revision then; 0 for a new one."""
+
+    jobs: dict[str, tuple[float, int]] = Field(default_factory=dict)
+
+    def without(self, id: str) -> Self:
+        """Return the claims but for that of one job."""
+        return self.model_copy(update={"jobs": {other: claim for other, claim in self.jobs.items() if other != id}})
 
 
 class QueueLimit:
@@ -39,7 +48,8 @@ class QueueLimit:
     """
 
     def __init__(self, store: Store, job_store: JobStore, most: int) -> None:
-        self._store, self._job_store, self._most = store, job_store, most
+        self._documents = Collection(store.documents, KIND, Claims)
+        self._job_store, self._most = job_store, most
         self._turn = asyncio.Lock()  # concurrent claims of one process would only make each other fail
 
     async def check(self) -> None:
@@ -51,41 +61,33 @@ class QueueLimit:
         """Reserve a slot for a job that is added, or changed from this revision, in this context; raises `JobsFull`."""
         async with self._turn:
             while True:
-                claims, at = await self._read(id)
-                value = json.dumps({**claims, id: (time.time(), revision)}).encode()
+                claims = await self._read(id)
+                claims.jobs[id] = (time.time(), revision)
                 with suppress(RevisionConflict):
-                    await self._store.documents.put(KIND, NAME, value, revision=at)
+                    await self._documents.put(NAME, claims)
                     break
         try:
             yield
         except ServiceError as error:
             if not isinstance(error, StorageUnavailable) or isinstance(error, StorageFull):  # it may still be made
                 with suppress(StorageError):
-                    await self._give_back(id)
+                    await self._documents.change(NAME, lambda claims: claims and claims.without(id))
             raise
 
-    async def _read(self, id: str) -> tuple[_Claims, int | None]:
-        """Return the claims for jobs that do not show yet, and their revision; raise `JobsFull`."""
-        claims, revision = await self._claims()
+    async def _read(self, id: str) -> Claims:
+        """Return the claims for jobs that do not show yet; raise `JobsFull`."""
+        found = await self._documents.all()
+        claims = found.get(NAME) or Claims()
+        if NAME in found and not claims.revision:  # damaged
+            await self._documents.delete(NAME)
         await self._job_store.refresh()  # tasks that are visible by now need no claim
         jobs, oldest = self._job_store.jobs, time.time() - CLAIM_SECONDS
-        left = {
+        claims.jobs = {
             other: (at, known)
-            for other, (at, known) in claims.items()
+            for other, (at, known) in claims.jobs.items()
             if at > oldest and not (other in jobs and jobs[other].revision > known)
         }
-        held = left.keys() | {other for other, record in jobs.items() if not record.has_ended}
+        held = claims.jobs.keys() | {other for other, record in jobs.items() if not record.has_ended}
         if len(held - {id}) >= self._most:
             raise JobsFull(self._most)
-        return left, revision
-
-    async def _claims(self) -> tuple[_Claims, int | None]:
-        for document in await self._store.documents.all(KIND):
-            if document.name == NAME:
-                return {} if document.damaged else json.loads(document.value), document.revision
-        return {}, None
-
-    async def _give_back(self, id: str) -> None:
-        claims, revision = await self._claims()
-        if claims.pop(id, None) is not None:
-            await self._store.documents.put(KIND, NAME, json.dumps(claims).encode(), revision=revision)
+        return claims

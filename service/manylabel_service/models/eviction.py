@@ -9,6 +9,7 @@ import structlog
 from manylabel_service.errors import LimitExceeded, ModelNotFound, NotReady, StorageError
 from manylabel_service.hosting.hosted_model import HostedModel
 from manylabel_service.settings import Settings
+from manylabel_service.slices import Pace
 
 SWEEP_SECONDS = 1.0
 PATIENCE_SECONDS = 2.0
@@ -32,7 +33,7 @@ class Eviction:
     def __init__(
         self, settings: Settings, replicas: Callable[[], list[HostedModel]], evict: Callable[[HostedModel], None]
     ) -> None:
-        self._idle_seconds = settings.evict_idle_seconds
+        self._idle_seconds = settings.limits.evict_idle_seconds
         self._most_bytes = settings.max_resident_bytes
         self._replicas = replicas
         self._evict = evict
@@ -104,12 +105,12 @@ class Eviction:
     async def resident_bytes(self) -> int:
         """Return the bytes of memory of the models; each is measured again only after a change."""
         replicas = self._replicas()
-        sizes = {}
+        sizes, pace = {}, Pace()
         for replica in replicas:
             position, nbytes = self._sizes.get(replica, (None, 0))
             if position != replica.weighed_at:
                 nbytes = replica.nbytes
-                await asyncio.sleep(0)
+                await pace.rest()
             sizes[replica] = replica.weighed_at, nbytes
         self._sizes = sizes
         return sum(nbytes for _, nbytes in sizes.values())

@@ -9,6 +9,7 @@ from manylabel_service.hosting.hosted_model import HostedModel
 from manylabel_service.online.spec.follow import follow_of
 from manylabel_service.online.spec.trained import TrainedSpec, read_spec
 from manylabel_service.settings import Settings
+from manylabel_service.slices import in_slices
 from manylabel_service.storage import ModelMeta, Store
 
 LOOK_UP_SECONDS = 1.0
@@ -40,7 +41,7 @@ class Listing:
         StorageUnavailable
         """
         statuses, damaged = [], []
-        for record in sorted(await self._store.models.all(), key=lambda record: record.name):
+        async for record in in_slices(sorted(await self._store.models.all(), key=lambda record: record.name)):
             hosted = self._resident.get(record.name)
             if not of_interest(record.name):
                 continue
@@ -55,7 +56,6 @@ class Listing:
                     pass  # another release can read it
                 except Exception:  # a spec that cannot be read must not hide the other models
                     damaged.append(record.name)
-            await asyncio.sleep(0)  # let other requests run between two models
         return statuses, damaged
 
     async def existing(self, names: Set[str]) -> set[str]:

@@ -11,23 +11,23 @@ too old.
 """
 
 import asyncio
-import json
 import os
 import platform
 import secrets
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any
 
 import structlog
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import ConfigDict, Field
 
 from manylabel_service.clock import rfc3339
 from manylabel_service.errors import ReleaseTooOld, RevisionConflict, StorageError, StorageUnavailable, StoreUnusable
 from manylabel_service.models.build import RELEASE, build_id
 from manylabel_service.online.spec.release import HIGHEST, LOWEST, ClusterVersion, Versions
-from manylabel_service.storage import Document, ModelMeta, Store
+from manylabel_service.storage import Collection, ModelMeta, Store, StoredModel
 
 KIND = "replicas"
 IN_USE = "in-use"
@@ -43,7 +43,7 @@ MAX_MODELS = 1_000
 log = structlog.get_logger()
 
 
-class Member(BaseModel):
+class Member(StoredModel):
     """Description that a process of a store publishes of itself.
 
     Unknown fields of later releases are ignored.
@@ -67,6 +67,15 @@ class Member(BaseModel):
     """Models that another release must serve, with the error code."""
     asks: dict[str, int] = Field(default_factory=dict)
     """The models, and their incarnations, of which it needs a snapshot to compare with."""
+
+
+class VersionsInUse(StoredModel):
+    """Document of the versions in use."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    format: int = LOWEST.format
+    replay_version: int = LOWEST.replay_version
 
 
 class Membership:
@@ -97,7 +106,8 @@ class Membership:
         known: tuple[Versions, Versions] = (LOWEST, HIGHEST),
     ) -> None:
         self._first, self._last = known
-        self._documents = store.documents
+        self._members = Collection(store.documents, KIND, Member)
+        self._versions = Collection(store.documents, IN_USE, VersionsInUse)
         self._shared = store.shared
         self._in_use = in_use
         self._describe = describe
@@ -112,7 +122,6 @@ class Membership:
             replay_versions=(self._first.replay_version, self._last.replay_version),
             started_at=rfc3339(time.time_ns() // 1_000_000),
         )
-        self._revision: int | None = None
         self._others: dict[str, _Seen] = {}
         self._answered: set[tuple[str, str, int]] = set()
         self._told_before: dict[str, dict[str, int]] = {}
@@ -158,17 +167,11 @@ class Membership:
             raise
 
     async def leave(self) -> None:
-        """Leave the group."""
-        revision, self._revision = self._revision, None
-        while revision is not None:
-            try:
-                await self._documents.delete(KIND, self.id, revision=revision)
-            except RevisionConflict as error:  # a heartbeat was interrupted
-                revision = error.found
-            except StorageError:
-                return  # it is removed when it expires
-            else:
-                return
+        """Take part no longer."""
+        if self._own.revision:
+            self._own.at(0)
+            with suppress(StorageError):  # it is removed when it expires
+                await self._members.delete(self.id)
 
     def announce(self) -> None:
         """Send the next heartbeat now: this process has become ready."""
@@ -207,12 +210,11 @@ class Membership:
         name = record.name
         if name not in self._own.asks:
             self._own.asks[name] = record.incarnation
-            self._told_before[name] = {id: seen.revision for id, seen in self._others.items()}
+            self._told_before[name] = {id: seen.member.revision for id, seen in self._others.items()}
             self._wake.set()
         before = self._told_before[name]
         return any(
-            name in member.models or self._others[member.id].revision == before.get(member.id)
-            for member in self._of_other_builds()
+            name in member.models or member.revision == before.get(member.id) for member in self._of_other_builds()
         )
 
     def ask_no_more(self, record: ModelMeta) -> None:
@@ -229,20 +231,24 @@ class Membership:
         """Write the description of this member; return whether the others may have considered it dead before."""
         if not self._shared:
             return False
-        value, entering = self._description().model_dump_json().encode(), False
+        description, entering = self._description(), False
         while True:
             try:
-                self._revision = await self._documents.put(KIND, self.id, value, revision=self._revision)
+                self._own.at((await self._members.put(self.id, description)).revision)
             except RevisionConflict as error:  # it was removed, or a response was lost
-                self._revision, entering = error.found, True
+                description.at(error.found or 0)
+                entering = True
             else:
                 return entering
 
     async def _follow_versions(self, entering: bool) -> None:
         """Read the versions in use, and raise them if all know later ones; write them if this member is `entering`."""
         while True:
-            document = next(iter(await self._documents.all(IN_USE)), None)
-            used = LOWEST if document is None or document.damaged else Versions(**json.loads(document.value))
+            found = await self._versions.all()
+            document = found.get(IN_USE)
+            if document is None and found:
+                await self._versions.delete(IN_USE)  # damaged
+            used = LOWEST if document is None else Versions(document.format, document.replay_version)
             last = self._last
             if used.format > last.format or used.replay_version > last.replay_version:
                 raise ReleaseTooOld(
@@ -251,10 +257,10 @@ class Membership:
                 )
             await self._look()
             due = self._raised(used)
-            if document is None or document.damaged or due != used or (entering and self._shared):
-                revision = None if document is None else document.revision
+            if document is None or due != used or (entering and self._shared):
+                raised = VersionsInUse(**due._asdict()).at(0 if document is None else document.revision)
                 try:
-                    await self._documents.put(IN_USE, IN_USE, json.dumps(due._asdict()).encode(), revision=revision)
+                    await self._versions.put(IN_USE, raised)
                 except RevisionConflict:
                     continue
             if due != self._in_use.versions:
@@ -281,45 +287,44 @@ class Membership:
         """Read the descriptions of the other processes; remove those that have timed out."""
         if not self._shared:
             return
-        documents = await self._documents.all(KIND)
+        members = await self._members.all()
         now = time.monotonic()
         passed = min(now - self._looked_at, MAX_PASSED_SECONDS) if self._looked_at else 0.0
         self._looked_at = now
         others = {}
-        for document in documents:
-            if document.name == self.id:
+        for id, member in members.items():
+            if id == self.id:
                 continue
-            before = self._others.get(document.name)
-            if before is None or before.revision != document.revision:
-                others[document.name] = _Seen(document)
+            # A damaged one may be of the oldest release, until it is written again.
+            member = (member or Member(id=id)).model_copy(update={"id": id})
+            before = self._others.get(id)
+            if before is None or before.member.revision != member.revision:
+                others[id] = _Seen(member)
                 continue
             before.age += passed
-            if before.age < EXPIRY_SECONDS or not await self._removed(document):
-                others[document.name] = before
+            if before.age < EXPIRY_SECONDS or not await self._removed(before.member):
+                others[id] = before
         self._others = others
 
-    async def _removed(self, document: Document) -> bool:
-        try:
-            await self._documents.delete(KIND, document.name, revision=document.revision)
-        except RevisionConflict:
-            return False
-        log.warning("replica_expired", replica=document.name)
-        return True
+    async def _removed(self, member: Member) -> bool:
+        if member.revision:
+            removed = await self._members.delete(member.id, member.revision)
+        else:
+            removed = await self._members.delete_damaged(member.id)
+        if removed:
+            log.warning("replica_expired", replica=member.id)
+        return removed
 
-    def _servers(self) -> Collection[Member]:
+    def _servers(self) -> list[Member]:
         return [seen.member for seen in self._others.values() if seen.member.role == "server"]
 
-    def _of_other_builds(self) -> Collection[Member]:
+    def _of_other_builds(self) -> list[Member]:
         return [member for member in self._servers() if member.build != self._own.build]
 
 
+@dataclass
 class _Seen:
     """Last description of another member, and the seconds since it changed."""
 
-    def __init__(self, document: Document) -> None:
-        self.revision = document.revision
-        self.age = 0.0
-        try:
-            self.member = Member.model_validate_json(document.value).model_copy(update={"id": document.name})
-        except ValidationError:  # damaged: until it is written again, it may be of the oldest release
-            self.member = Member(id=document.name)
+    member: Member
+    age: float = 0.0

@@ -25,7 +25,6 @@ from manylabel_service.errors import (
 )
 from manylabel_service.hosting.hosted_model import HostedModel, ModelEvicted
 from manylabel_service.hosting.size_limits import check_limit
-from manylabel_service.hosting.slices import HalfPace
 from manylabel_service.hosting.store_health import StoreHealth
 from manylabel_service.models.eviction import Eviction
 from manylabel_service.models.follower import Follower
@@ -45,6 +44,7 @@ from manylabel_service.online.state.model import OnlineModel
 from manylabel_service.online.updates.replay import HOPELESS
 from manylabel_service.online.warmup import warm_up
 from manylabel_service.settings import Settings
+from manylabel_service.slices import HalfPace
 from manylabel_service.storage import ModelMeta, Store
 from manylabel_service.trained.model import TrainedModel
 from manylabel_service.trained.version_store import VersionStore
@@ -83,7 +83,7 @@ class Registry:
         self._store_health = StoreHealth()
         self._pace = HalfPace()
         self.snapshot_room = SnapshotQuota(store, settings.max_snapshot_bytes)
-        self._loader = ModelLoader(self._load, settings.load_timeout_seconds)
+        self._loader = ModelLoader(self._load, settings.limits.load_timeout_seconds)
         self._listing = Listing(store, settings, self._replicas)
         self._eviction = Eviction(settings, self.resident, self._evict)
         self._follower = Follower(store, self._store_health, self.resident)
@@ -260,7 +260,7 @@ class Registry:
             replica = await self._loader.get(name)
         replica.used_at = time.monotonic()
         if replica.catching_up:
-            await replica.catch_up(self._settings.load_timeout_seconds)
+            await replica.catch_up(self._settings.limits.load_timeout_seconds)
         return replica
 
     async def ask(self, model: H, request: Callable[[H], Awaitable[T]]) -> T:
@@ -396,7 +396,7 @@ class Registry:
                 raise ModelNotFound(follow.model)
             check_limit(limited, len(followers), MAX_FOLLOWERS)
         replica = await self._restored(record)
-        await replica.catch_up(self._settings.load_timeout_seconds)
+        await replica.catch_up(self._settings.limits.load_timeout_seconds)
         return replica
 
     def _stored(self, spec: ModelSpec) -> bytes:

@@ -20,7 +20,6 @@ from manylabel_service.clock import now_ms, rfc3339
 from manylabel_service.errors import LogSealed, PredictionExpired, PredictionNotFound
 from manylabel_service.hosting.examples import Features
 from manylabel_service.hosting.predictions import Prediction
-from manylabel_service.hosting.slices import SLICE_SECONDS
 from manylabel_service.online.state.log_entries import (
     ServedBy,
     pack_decision,
@@ -29,6 +28,7 @@ from manylabel_service.online.state.log_entries import (
     unpack_vectors,
 )
 from manylabel_service.settings import Settings
+from manylabel_service.slices import in_slices
 from manylabel_service.storage import ModelMeta, Store
 from manylabel_service.ulid import MAX_MS, timestamp_of
 
@@ -74,7 +74,7 @@ class PredictionStore:
         self._store = store
         self._ttl_seconds = settings.prediction_ttl_seconds
         self._most = settings.max_stored_predictions
-        self._most_bytes = settings.max_kept_prediction_bytes
+        self._most_bytes = settings.limits.max_stored_prediction_bytes
         self.kept_bytes = 0
 
     async def put(
@@ -107,11 +107,7 @@ class PredictionStore:
 
     async def _put(self, ids: Sequence[str], predictions: Iterable[StoredPrediction]) -> None:
         kept: dict[str, bytes] = {}
-        slice_ends = time.perf_counter() + SLICE_SECONDS
-        for id, prediction in zip(ids, predictions, strict=True):
-            if time.perf_counter() > slice_ends:
-                await asyncio.sleep(0)
-                slice_ends = time.perf_counter() + SLICE_SECONDS
+        async for id, prediction in in_slices(zip(ids, predictions, strict=True)):
             kept[id] = encode_kept(prediction)
         put, give_up = self._store.predictions.put, time.monotonic() + SEALED_SECONDS
         while True:
@@ -151,11 +147,7 @@ class PredictionStore:
         """Return those of the predictions that are still stored and intact, with their ids; raises like `newest`."""
         kept = await self._store.predictions.get(self._record, ids)
         found = []
-        slice_ends = time.perf_counter() + SLICE_SECONDS
-        for id, packed in zip(ids, kept, strict=True):
-            if time.perf_counter() > slice_ends:
-                await asyncio.sleep(0)
-                slice_ends = time.perf_counter() + SLICE_SECONDS
+        async for id, packed in in_slices(zip(ids, kept, strict=True)):
             if packed is not None and (one := self._intact(id, packed)) is not None:
                 found.append((id, one))
         return found

@@ -41,7 +41,6 @@ from manylabel_service.hosting.explanations import Explainer
 from manylabel_service.hosting.hosted_model import ErrorFactory, HostedModel, ModelLifecycle
 from manylabel_service.hosting.predictions import Prediction, PredictResult
 from manylabel_service.hosting.signature import EXAMPLE, Signature
-from manylabel_service.hosting.slices import SLICE_SECONDS, HalfPace, SliceSize
 from manylabel_service.hosting.store_health import StoreHealth
 from manylabel_service.idempotency import IdempotencyKey
 from manylabel_service.online.history.reader import HistoryReader
@@ -80,6 +79,7 @@ from manylabel_service.online.updates.in_flight_keys import InFlightKeys
 from manylabel_service.online.updates.past_states import PastStates, Verified
 from manylabel_service.online.updates.update_queue import UpdateQueue
 from manylabel_service.settings import Settings
+from manylabel_service.slices import HalfPace, SliceSize, in_slices
 from manylabel_service.storage import (
     POSITION,
     SEED,
@@ -474,7 +474,7 @@ class Replica(HostedModel):
         """
         self.check_serving()
         by_uncertainty = order != "newest"
-        most = self._settings.max_ranked_predictions if by_uncertainty else limit
+        most = self._settings.limits.max_ranked_predictions if by_uncertainty else limit
         ranked: list[tuple[float, str]] = []
         async for page in self._prediction_store.newest(self._waits_for_labels, most):
             if order == "review":
@@ -505,7 +505,7 @@ class Replica(HostedModel):
         """
         self.check_serving()
         found: list[tuple[float, str]] = []
-        most, promised = self._settings.max_ranked_predictions, self.model.promises.promise is not None
+        most, promised = self._settings.limits.max_ranked_predictions, self.model.promises.promise is not None
         async for page in self._prediction_store.newest(self._waits_for_labels, most, since_ms, until_ms):
             if promised:
                 page = [(id, one) for id, one in page if _needs_review(one)]
@@ -1035,17 +1035,10 @@ async def _without_repeats(
     columns_of: dict[Any, int] = {}
     rows: list[UnitRow] = []
     chosen: list[tuple[str, StoredPrediction]] = []
-    slice_ends = time.perf_counter() + SLICE_SECONDS
-    for _, kept in ranked:
+    async for _, kept in in_slices(ranked):
         rows.append(unit_row(kept.x, columns_of))
-        if time.perf_counter() > slice_ends:
-            await asyncio.sleep(0)
-            slice_ends = time.perf_counter() + SLICE_SECONDS
-    for place in spread(rows):
+    async for place in in_slices(spread(rows)):
         chosen.append(ranked[place])
         if len(chosen) == limit:
             break
-        if time.perf_counter() > slice_ends:
-            await asyncio.sleep(0)
-            slice_ends = time.perf_counter() + SLICE_SECONDS
     return chosen

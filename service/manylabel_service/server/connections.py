@@ -50,12 +50,12 @@ class ConnectionLimits:
 
     def __init__(self, settings: Settings, telemetry: Telemetry) -> None:
         self.max_connections = min(settings.max_connections, _descriptors(settings.max_connections))
-        self.header_timeout_seconds = settings.header_timeout_seconds
-        self.body_timeout_seconds = settings.body_timeout_seconds
-        self.unread_seconds = settings.idle_timeout_seconds
+        self.header_timeout_seconds = settings.limits.header_timeout_seconds
+        self.body_timeout_seconds = settings.limits.body_timeout_seconds
+        self.unread_seconds = settings.limits.idle_timeout_seconds
         self.now = 0.0
         self.refused: Callable[[str], None] = telemetry.refused
-        self._max_unsent_bytes = settings.max_buffered_bytes
+        self._max_unsent_bytes = settings.limits.max_buffered_bytes
         self._connections: Set[Connection] = frozenset()
         self._unsent_bytes = 0
         self._is_crowded = False

@@ -108,7 +108,7 @@ def run(
         log.error("cannot_start", error=f"cannot use tls_cert_file and tls_key_file: {error}")
         return 1
     workers = None if place is None else WorkerMetrics(place.directory, place.number, place.count)
-    tracing.start(settings.otel_endpoint, settings.otel_sample_ratio)
+    tracing.start(settings.otel_endpoint)
     try:
         app = create_app(settings, open_store(settings), workers=workers, on_ready=ready, on_failure=fail)
         limits = ConnectionLimits(settings, app.state.context.telemetry)
@@ -134,7 +134,7 @@ def _config(settings: Settings, app: FastAPI, limits: ConnectionLimits) -> uvico
         forwarded_allow_ips=list(settings.trusted_proxies),
         headers=[] if settings.tls_cert_file is None else [HSTS],
         backlog=BACKLOG,
-        timeout_graceful_shutdown=settings.shutdown_timeout_seconds,
+        timeout_graceful_shutdown=settings.limits.shutdown_timeout_seconds,
     )
 
 

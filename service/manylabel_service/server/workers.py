@@ -140,7 +140,7 @@ class Supervisor:
 
     def _stop(self) -> None:
         if self._kill_at is None:
-            self._kill_at = time.monotonic() + self._settings.shutdown_timeout_seconds + LAST_SNAPSHOTS_SECONDS
+            self._kill_at = time.monotonic() + self._settings.limits.shutdown_timeout_seconds + LAST_SNAPSHOTS_SECONDS
         for worker in self._workers:
             if worker.process is not None:
                 worker.process.terminate()

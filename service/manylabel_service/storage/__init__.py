@@ -2,7 +2,8 @@
 
 from manylabel_service.storage.address import Address
 from manylabel_service.storage.blob_pieces import blob_bytes, blob_to_file, file_to_blob, pieces_of
-from manylabel_service.storage.document_follower import DocumentFollower, Poll
+from manylabel_service.storage.collection import Collection, StoredModel
+from manylabel_service.storage.document_follower import DocumentFollower
 from manylabel_service.storage.opened_files import open_in_thread
 from manylabel_service.storage.opening import open_store, store_address
 from manylabel_service.storage.protocol import (
@@ -31,6 +32,7 @@ __all__ = [
     "START",
     "UNBOUNDED_BYTES",
     "Address",
+    "Collection",
     "Document",
     "DocumentFollower",
     "Documents",
@@ -39,10 +41,10 @@ __all__ = [
     "LogExtent",
     "ManualSnapshot",
     "ModelMeta",
-    "Poll",
     "SQLiteStore",
     "SnapshotMeta",
     "Store",
+    "StoredModel",
     "blob_bytes",
     "blob_to_file",
     "file_to_blob",

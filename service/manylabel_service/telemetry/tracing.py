@@ -41,13 +41,11 @@ class Mark(NamedTuple):
 _request: ContextVar[_Traced | None] = ContextVar("manylabel_traced_request", default=None)
 
 
-def start(endpoint: str | None, sample_ratio: float) -> None:
-    """Trace the requests of this process from now on.
+def start(endpoint: str | None) -> None:
+    """Trace the requests of this process from now on, if there is the address of a collector.
 
-    Parameters
-    ----------
-    endpoint : address of the collector; without one nothing is traced.
-    sample_ratio : share of the requests that are traced, of those that come without a trace.
+    OpenTelemetry reads the name of the service and the share of the requests that are traced from OTEL_SERVICE_NAME,
+    OTEL_TRACES_SAMPLER and OTEL_TRACES_SAMPLER_ARG.
     """
     if endpoint is None:
         return
@@ -55,13 +53,11 @@ def start(endpoint: str | None, sample_ratio: float) -> None:
     from opentelemetry.sdk.resources import Resource
     from opentelemetry.sdk.trace import TracerProvider
     from opentelemetry.sdk.trace.export import BatchSpanProcessor
-    from opentelemetry.sdk.trace.sampling import ParentBased, TraceIdRatioBased
 
     global _provider, _tracer
     name = os.environ.get("OTEL_SERVICE_NAME", "manylabel")
     resource = Resource.create({"service.name": name, "service.version": version("manylabel")})
-    sampler = ParentBased(TraceIdRatioBased(sample_ratio))
-    _provider = TracerProvider(resource=resource, sampler=sampler, shutdown_on_exit=False)
+    _provider = TracerProvider(resource=resource, shutdown_on_exit=False)
     exporter = OTLPSpanExporter(endpoint=endpoint, timeout=EXPORT_SECONDS)
     _provider.add_span_processor(BatchSpanProcessor(exporter))
     _tracer = _provider.get_tracer("manylabel_service")

@@ -35,7 +35,7 @@ async def check_publishable(store: Store, settings: Settings, name: str) -> None
         return
     _check_trained(record)
     with suppress(ModelGone):
-        _check_room(name, await VersionStore(record, store).read(), settings.max_versions)
+        _check_room(name, await VersionStore(record, store).read(), settings.limits.max_versions)
 
 
 async def publish(
@@ -105,7 +105,7 @@ async def _published(
     """Return the number of the job's version, created if necessary; raises ModelGone."""
     versions = VersionStore(record, store)
     while meta.job not in (catalogue := await versions.read()).jobs:
-        _check_room(record.name, catalogue, settings.max_versions)
+        _check_room(record.name, catalogue, settings.limits.max_versions)
         not_promoted_because = await _not_promoted_because(versions, meta) if promote == "if_better" else None
         serve = promote != "never" and not_promoted_because is None
         worse = await versions.worse(meta) if serve else None

@@ -15,15 +15,13 @@ from dataclasses import replace
 from typing import NamedTuple, Self
 
 import structlog
-from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, TypeAdapter, ValidationError
+from pydantic import Field, TypeAdapter, ValidationError
 
 from manylabel_service import ulid
 from manylabel_service.errors import (
     BlobDamaged,
     BlobNotFound,
     ModelGone,
-    RevisionConflict,
-    UnreadableEntry,
     VersionDamaged,
     VersionDiffers,
     VersionNotFound,
@@ -33,9 +31,10 @@ from manylabel_service.hosting.size_limits import check_limit
 from manylabel_service.storage import (
     MAX_DOCUMENT_BYTES,
     START,
-    Document,
+    Collection,
     ModelMeta,
     Store,
+    StoredModel,
     blob_bytes,
     pieces_of,
     position_key,
@@ -80,7 +79,7 @@ class NotPromoted(NamedTuple):
 Change = Promoted | NotPromoted
 
 
-class VersionCatalogue(BaseModel):
+class VersionCatalogue(StoredModel):
     """Document of a model that lists its versions.
 
     An added version has no position in the document that adds it, because the revision is not known before the write.
@@ -95,51 +94,30 @@ class VersionCatalogue(BaseModel):
     changes : the latest promotions, and versions that were held back, in their order.
     """
 
-    model_config = ConfigDict(extra="forbid")
-
     last: int = 0
     served: int | None = None
     versions: dict[int, ListedVersion] = Field(default_factory=dict)
     jobs: dict[str, int] = Field(default_factory=dict)
     changes: list[Change] = Field(default_factory=list)
 
-    _revision: int | None = PrivateAttr(default=None)
-
-    @classmethod
-    def from_document(cls, document: Document | None) -> Self:
-        """Return the catalogue in a document, or an empty one; raises UnreadableEntry."""
-        if document is None:
-            return cls()
-        try:
-            catalogue = cls.model_validate_json(document.value)
-        except ValidationError as error:
-            raise UnreadableEntry(f"not the versions of a trained model: {error}") from error
-        catalogue._revision = document.revision
-        position = catalogue.position
-        for number, version in catalogue.versions.items():
+    def at(self, revision: int) -> Self:
+        """Set the revision, which is the position of what the document adds; return the catalogue."""
+        super().at(revision)
+        for number, version in self.versions.items():
             if not version.position:
-                catalogue.versions[number] = replace(version, position=position)
-        catalogue.changes = [each if each.position else each._replace(position=position) for each in catalogue.changes]
-        return catalogue
-
-    @property
-    def revision(self) -> int | None:
-        """Revision of the document; None without one."""
-        return self._revision
+                self.versions[number] = replace(version, position=self.position)
+        self.changes = [each if each.position else each._replace(position=self.position) for each in self.changes]
+        return self
 
     @property
     def position(self) -> str:
         """Position of the model: the revision, or `START` without a document."""
-        return START if self._revision is None else str(self._revision)
+        return str(self.revision) if self.revision else START
 
     @property
     def target(self) -> ListedVersion | None:
         """Version to serve; None before the first."""
         return None if self.served is None else self.versions[self.served]
-
-    def to_bytes(self) -> bytes:
-        """Return the value of the document."""
-        return self.model_dump_json().encode()
 
     def add(self, job: str, id: str, size_bytes: int) -> int:
         """Add a version; return its number."""
@@ -187,39 +165,36 @@ class VersionStore:
         self.catalogue = VersionCatalogue()
         self._record = record
         self._store = store
+        self._documents = Collection(store.documents, KIND, VersionCatalogue)
         self._on_change = on_change
         self._metas: dict[str, VersionMeta] = {}  # by version id; each is read once
         self._turn = asyncio.Lock()
 
     async def read(self) -> VersionCatalogue:
-        """Return the catalogue as it is now. Raises StorageUnavailable, ModelGone or UnreadableEntry."""
+        """Return the catalogue as it is now. Raises StorageUnavailable, ModelGone or DocumentDamaged."""
         async with self._turn:
             return await self._read()
 
     async def change(self, change: Callable[[VersionCatalogue], bool]) -> VersionCatalogue:
         """Change the catalogue as it is by then, and return it as it is afterwards. Raises StorageUnavailable,
-        ModelGone or UnreadableEntry.
+        ModelGone or DocumentDamaged.
 
         Parameters
         ----------
         change : changes a catalogue; returns False to leave it unchanged. Its exceptions are passed on.
         """
+
+        def changed(catalogue: VersionCatalogue | None) -> VersionCatalogue | None:
+            catalogue = catalogue or VersionCatalogue()
+            if not change(catalogue):
+                return None
+            what = f"bytes of what is known of the versions of model {self._record.name!r}"
+            check_limit(what, len(catalogue.to_bytes()), MAX_DOCUMENT_BYTES)
+            return catalogue
+
         async with self._turn:
-            while True:
-                catalogue = (await self._read()).model_copy(deep=True)
-                if not change(catalogue):
-                    return self.catalogue
-                value = catalogue.to_bytes()
-                check_limit(
-                    f"bytes of what is known of the versions of model {self._record.name!r}",
-                    len(value),
-                    MAX_DOCUMENT_BYTES,
-                )
-                try:
-                    revision = await self._store.documents.put(KIND, self._name, value, revision=catalogue.revision)
-                except RevisionConflict:
-                    continue
-                return self._known(Document(self._name, revision, value))
+            await self._read()
+            return self._known(await self._documents.change(self._name, changed) or VersionCatalogue())
 
     async def find(self, number: int) -> Version:
         """Return a version as it is now; raises as `read` and `version`."""
@@ -365,11 +340,7 @@ class VersionStore:
 
     async def delete_all(self) -> None:
         """Remove the document and the blobs of a model that has been deleted; raises StorageUnavailable."""
-        while (document := await self._store.documents.get(KIND, self._name)) is not None:
-            try:
-                await self._store.documents.delete(KIND, self._name, revision=document.revision)
-            except RevisionConflict:
-                continue
+        await self._documents.delete(self._name)
         for key in await self._store.blobs.keys(self._prefix):
             await self._store.blobs.delete(key)
 
@@ -383,15 +354,15 @@ class VersionStore:
         return f"{BLOBS}{self._record.incarnation}/"
 
     async def _read(self) -> VersionCatalogue:
-        document = await self._store.documents.get(KIND, self._name)
-        if document is None and await self._store.models.find(self._record.name) != self._record:
+        catalogue = await self._documents.get(self._name)
+        if catalogue is None and await self._store.models.find(self._record.name) != self._record:
             raise ModelGone(self._record.name, self._record.incarnation)
-        return self._known(document)
+        return self._known(catalogue or VersionCatalogue())
 
-    def _known(self, document: Document | None) -> VersionCatalogue:
+    def _known(self, catalogue: VersionCatalogue) -> VersionCatalogue:
         before = self.catalogue
-        if before.revision != (None if document is None else document.revision):
-            self.catalogue = VersionCatalogue.from_document(document)
+        if before.revision != catalogue.revision:
+            self.catalogue = catalogue
             ids = {listed.id for listed in self.catalogue.versions.values()}
             self._metas = {id: meta for id, meta in self._metas.items() if id in ids}
             self._on_change(before)

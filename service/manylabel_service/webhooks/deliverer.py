@@ -15,14 +15,13 @@ from collections.abc import Callable
 from contextlib import suppress
 
 import structlog
-from pydantic import ValidationError
 
 from manylabel_service import ulid
 from manylabel_service.clock import now_ms
-from manylabel_service.errors import RevisionConflict, StorageError, WebhookNotFound, WebhooksFull
+from manylabel_service.errors import DocumentDamaged, RevisionConflict, StorageError, WebhookNotFound, WebhooksFull
 from manylabel_service.models.registry import Registry
 from manylabel_service.settings import Settings
-from manylabel_service.storage import Document, DocumentFollower, Store
+from manylabel_service.storage import Collection, Store
 from manylabel_service.webhooks.sender import FINAL, Sender
 from manylabel_service.webhooks.sources import Sources
 from manylabel_service.webhooks.webhook import (
@@ -67,10 +66,11 @@ class Deliverer:
         sources: Sources,
         count: Callable[[str], None] = lambda outcome: None,
     ) -> None:
-        self._documents, self._max_webhooks = store.documents, settings.max_webhooks
+        self._webhooks = Collection(store.documents, DEFINITIONS, Webhook)
+        self._states = Collection(store.documents, STATES, DeliveryState)
+        self._max_webhooks = settings.limits.max_webhooks
         self._registry, self._sources, self._count = registry, sources, count
         self.sender = Sender(settings.webhook_urls, settings.webhook_networks)
-        self._follower = DocumentFollower(store.documents, DEFINITIONS)
         self._running: dict[str, _Running] = {}
         self._wake = asyncio.Event()
         self._adding = asyncio.Lock()
@@ -89,65 +89,56 @@ class Deliverer:
         id = ulid.make(now_ms(), secrets.token_bytes(ulid.N_RANDOM_BYTES)).lower()
         webhook = Webhook(id=id, url=url, secret=secret, events=events, models=models, created_unix_ms=now_ms())
         async with self._adding:
-            if len(await self._documents.revisions(DEFINITIONS)) >= self._max_webhooks:
+            if len(await self._webhooks.names()) >= self._max_webhooks:
                 raise WebhooksFull(self._max_webhooks)
             webhook.positions = await self._sources.positions(webhook)
-            await self._documents.put(DEFINITIONS, id, webhook.model_dump_json().encode(), revision=None)
+            await self._webhooks.put(id, webhook)
         self._wake.set()
         return webhook
 
     async def all(self) -> tuple[list[Webhook], list[str]]:
         """Return the webhooks, the oldest first, and the ids of those that are damaged; raises StorageError."""
-        found = [(each.name, _webhook(each)) for each in await self._documents.all(DEFINITIONS)]
-        webhooks = [webhook for _, webhook in found if webhook is not None]
-        return sorted(webhooks, key=lambda each: each.id), sorted(name for name, webhook in found if webhook is None)
+        found = await self._webhooks.all()
+        webhooks = [webhook for webhook in found.values() if webhook is not None]
+        return sorted(webhooks, key=lambda each: each.id), sorted(id for id, each in found.items() if each is None)
 
     async def get(self, id: str) -> Webhook:
         """Return a webhook; raises WebhookNotFound, StorageError."""
-        return (await self._find(id))[0]
-
-    async def _find(self, id: str) -> tuple[Webhook, int]:
-        document = await self._documents.get(DEFINITIONS, id) if ulid.valid(id.upper()) else None
-        webhook = None if document is None else _webhook(document)
-        if document is None or webhook is None:
-            raise WebhookNotFound(id)
-        return webhook, document.revision
+        webhook = None
+        if ulid.valid(id.upper()):
+            with suppress(DocumentDamaged):
+                webhook = await self._webhooks.get(id)
+        return _known(webhook, id)
 
     async def state(self, webhook: Webhook) -> DeliveryState:
         """Return the state of a webhook, as it was stored last; raises StorageError."""
         running = self._running.get(webhook.id)
         if running is not None:
             return running.state
-        document = await self._documents.get(STATES, webhook.id)
-        state = None if document is None else _state(document)
-        return state or DeliveryState.new(webhook, 0)
+        return await self._stored_state(webhook.id) or DeliveryState.new(webhook, 0)
 
     async def enable(self, id: str) -> Webhook:
         """Have the events of a disabled webhook sent again; raises WebhookNotFound, StorageError."""
-        while True:
-            webhook, revision = await self._find(id)
+
+        def enabled(webhook: Webhook | None) -> Webhook:
+            webhook = _known(webhook, id)
             webhook.generation += 1
-            with suppress(RevisionConflict):
-                await self._documents.put(DEFINITIONS, id, webhook.model_dump_json().encode(), revision=revision)
-                self._wake.set()
-                return webhook
+            return webhook
+
+        await self.get(id)
+        webhook = await self._webhooks.change(id, enabled)
+        self._wake.set()
+        return _known(webhook, id)
 
     async def delete(self, id: str) -> None:
         """Delete a webhook, and the events that wait; raises WebhookNotFound, StorageError."""
-        while True:
-            _, revision = await self._find(id)
-            with suppress(RevisionConflict):
-                await self._documents.delete(DEFINITIONS, id, revision=revision)
-                self._wake.set()
-                return
+        await self.get(id)
+        await self._webhooks.delete(id)
+        self._wake.set()
 
     async def delete_damaged(self, id: str) -> bool:
         """Delete a webhook that cannot be read; return whether it was one."""
-        for document in await self._documents.all(DEFINITIONS):
-            if document.name == id and _webhook(document) is None:
-                await self._documents.delete(DEFINITIONS, id, revision=document.revision)
-                return True
-        return False
+        return await self._webhooks.delete_damaged(id)
 
     async def test(self, webhook: Webhook) -> Delivery:
         """Send a test event at once, and return the result."""
@@ -219,49 +210,49 @@ class Deliverer:
                 running.task = asyncio.create_task(self._deliver(running), name=f"webhook {running.webhook.id}")
 
     async def _follow_definitions(self) -> None:
-        documents, ids = await self._follower.poll(whole=True)
-        assert ids is not None, "a whole poll has all names"
-        try:
-            for document in documents:
-                webhook = _webhook(document)
+        async with self._webhooks.changes(whole=True) as (found, ids):
+            assert ids is not None, "a whole poll has all names"
+            for id, webhook in found.items():
                 if webhook is None:
-                    log.error("webhook_damaged", webhook=document.name, action="delete it, and create it again")
-                elif document.name in self._running:
-                    self._running[document.name].webhook = webhook
+                    log.error("webhook_damaged", webhook=id, action="delete it, and create it again")
+                elif id in self._running:
+                    self._running[id].webhook = webhook
                 else:
-                    self._running[document.name] = await self._resumed(webhook, document.revision)
+                    self._running[id] = await self._resumed(webhook)
             if (deleted := self._running.keys() - ids) or not self._swept:
                 for id in deleted:
                     await self._running.pop(id).stop()
                 await self._sweep(ids)
                 self._swept = True
-        except BaseException:
-            self._follower.restart()
-            raise
 
-    async def _resumed(self, webhook: Webhook, revision: int) -> _Running:
-        document = await self._documents.get(STATES, webhook.id)
-        state = None if document is None else _state(document)
-        running = _Running(webhook, state or DeliveryState.new(webhook, revision), document and document.revision)
+    async def _resumed(self, webhook: Webhook) -> _Running:
+        state = await self._stored_state(webhook.id)
+        running = _Running(webhook, state or DeliveryState.new(webhook, webhook.revision))
         if state is None:
+            await self._states.delete(webhook.id)  # it is damaged, if it exists
             await self._save(running)
         return running
 
+    async def _stored_state(self, id: str) -> DeliveryState | None:
+        try:
+            return await self._states.get(id)
+        except DocumentDamaged:
+            log.error("webhook_state_damaged", webhook=id, action="events that waited are lost")
+            return None
+
     async def _sweep(self, ids: set[str]) -> None:
         """Delete the states of webhooks that have been deleted."""
-        for name, revision in (await self._documents.revisions(STATES)).items():
-            if name not in ids:
-                with suppress(RevisionConflict):
-                    await self._documents.delete(STATES, name, revision=revision)
+        for id in await self._states.names() - ids:
+            await self._states.delete(id)
 
     async def _save(self, running: _Running) -> None:
-        changes, value = running.state.changes, running.state.model_dump_json().encode()
+        changes = running.state.changes
         try:
-            running.revision = await self._documents.put(STATES, running.webhook.id, value, revision=running.revision)
+            await self._states.put(running.webhook.id, running.state)
         except RevisionConflict:  # another server leads, or the webhook has been deleted
             await running.stop()
             self._running.pop(running.webhook.id, None)
-            self._follower.restart()
+            self._webhooks.restart()
             return
         running.saved_changes, running.saved_at = changes, time.monotonic()
 
@@ -271,7 +262,7 @@ class Deliverer:
                 running.task.cancel()
         self._running.clear()
         self._sources.close()
-        self._follower.restart()
+        self._webhooks.restart()
         self._looked_at, self._swept = -LOOK_SECONDS, False
 
     async def _deliver(self, running: _Running) -> None:
@@ -301,8 +292,8 @@ def backoff(failures: int) -> float:
 class _Running:
     """A webhook whose events this server delivers."""
 
-    def __init__(self, webhook: Webhook, state: DeliveryState, revision: int | None) -> None:
-        self.webhook, self.state, self.revision = webhook, state, revision
+    def __init__(self, webhook: Webhook, state: DeliveryState) -> None:
+        self.webhook, self.state = webhook, state
         self.saved_changes, self.saved_at = state.changes, time.monotonic()
         self.task: asyncio.Task[None] | None = None
 
@@ -323,16 +314,7 @@ class _Running:
             await asyncio.gather(self.task, return_exceptions=True)
 
 
-def _webhook(document: Document) -> Webhook | None:
-    try:
-        return Webhook.model_validate_json(document.value)
-    except ValidationError:
-        return None
-
-
-def _state(document: Document) -> DeliveryState | None:
-    try:
-        return DeliveryState.model_validate_json(document.value)
-    except ValidationError:
-        log.error("webhook_state_damaged", webhook=document.name, action="queued events are lost")
-        return None
+def _known(webhook: Webhook | None, id: str) -> Webhook:
+    if webhook is None:
+        raise WebhookNotFound(id)
+    return webhook

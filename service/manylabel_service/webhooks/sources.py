@@ -5,12 +5,11 @@ the events after the cursor are found again, with the same ids. Events of a log 
 applies entries; a part of the log that was not watched is applied again.
 """
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from typing import Any
 
 import structlog
-from pydantic import ValidationError
 
 from manylabel_service.clock import now_ms
 from manylabel_service.errors import ModelGone, ModelNotFound, NotReady, ReleaseTooOld, UnreadableEntry
@@ -21,7 +20,7 @@ from manylabel_service.online.history.receipts import ReceiptStore
 from manylabel_service.online.replica import Replica
 from manylabel_service.online.spec.trained import is_trained
 from manylabel_service.online.updates.past_states import PastStates
-from manylabel_service.storage import START, ModelMeta, Store, position_key
+from manylabel_service.storage import START, Collection, ModelMeta, Store, position_key
 from manylabel_service.trained.version_store import KIND as VERSIONS
 from manylabel_service.trained.version_store import Promoted, VersionCatalogue
 from manylabel_service.webhooks.webhook import MAX_NAMED, OF_LOG, DeliveryState, Message, Webhook, message_of
@@ -85,6 +84,7 @@ class Sources:
         self._store, self._registry, self._jobs = store, registry, jobs
         self._feeds: dict[int, _Feed] = {}
         self._receipts = ReceiptStore(store)
+        self._versions = Collection(store.documents, VERSIONS, VersionCatalogue)
 
     def close(self) -> None:
         """Watch no model any longer."""
@@ -109,7 +109,7 @@ class Sources:
 
     # -- logs -------------------------------------------------------------------------------------
 
-    async def poll(self, subscribers: Collection[Subscriber]) -> None:
+    async def poll(self, subscribers: Sequence[Subscriber]) -> None:
         """Queue new events of logs, jobs and versions; raises StorageError."""
         await self._inherit(subscribers)
         for known in list(self._feeds.values()):
@@ -128,8 +128,8 @@ class Sources:
         self._poll_jobs(subscribers)
         await self._poll_versions(subscribers)
 
-    async def _inherit(self, subscribers: Collection[Subscriber]) -> None:
-        """Continue at the position of a model in its successor after forgetting."""
+    async def _inherit(self, subscribers: Sequence[Subscriber]) -> None:
+        """Go on at the position of a model in that which takes its place when it forgets examples."""
         for forgetting in (await self._receipts.all()).values():
             *earlier, present = (str(incarnation) for incarnation in (0, *forgetting.lineage))
             for _, state in subscribers:
@@ -137,7 +137,7 @@ class Sources:
                 if known:
                     state.positions[present] = max(known, key=position_key)
 
-    async def _drain(self, feed: _Feed, subscribers: Collection[Subscriber]) -> None:
+    async def _drain(self, feed: _Feed, subscribers: Sequence[Subscriber]) -> None:
         record = feed.record
         mine = _interested(subscribers, record.name)
         oldest = min((state.position(record) for _, state in mine), key=position_key, default=feed.since)
@@ -164,7 +164,7 @@ class Sources:
                 state.positions[str(record.incarnation)] = feed.through
         feed.forget(feed.through)
 
-    async def look(self, subscribers: Collection[Subscriber]) -> None:
+    async def look(self, subscribers: Sequence[Subscriber]) -> None:
         """Load the models that other servers have changed; queue predictions to review; raises StorageError."""
         await self._inherit(subscribers)
         records = [each for each in await self._store.models.all() if not each.damaged]
@@ -193,7 +193,7 @@ class Sources:
 
     # -- documents --------------------------------------------------------------------------------
 
-    def _poll_jobs(self, subscribers: Collection[Subscriber]) -> None:
+    def _poll_jobs(self, subscribers: Sequence[Subscriber]) -> None:
         for webhook, state in subscribers:
             for job in self._jobs.changed_since(state.jobs):
                 if job.has_ended and webhook.wants("job", job.spec.model):
@@ -208,26 +208,28 @@ class Sources:
                     state.add(message_of("job", data, job.id, job.ended))
                 state.jobs = job.revision
 
-    async def _poll_versions(self, subscribers: Collection[Subscriber]) -> None:
+    async def _poll_versions(self, subscribers: Sequence[Subscriber]) -> None:
         mine = [pair for pair in subscribers if "promoted" in pair[0].events]
         for seen in {state.versions for _, state in mine}:
-            documents = await self._store.documents.all(VERSIONS, seen)
+            catalogues = await self._versions.all(seen)
             names = {}
-            if documents:
+            if catalogues:
                 names = {str(record.incarnation): record.name for record in await self._store.models.all()}
             behind = [pair for pair in mine if pair[1].versions == seen]
-            for document in documents:
-                changes = _changes(document, seen) if document.name in names else []
+            for incarnation, catalogue in catalogues.items():
+                if catalogue is None:
+                    continue  # damaged
+                changes = _changes(catalogue, seen) if incarnation in names else []
                 for webhook, state in behind:
-                    model = names.get(document.name, "")
+                    model = names.get(incarnation, "")
                     for change in changes if webhook.wants("promoted", model) else ():
                         data = {"model": model, **change._asdict()}
-                        state.add(message_of("promoted", data, document.name, change.position))
-                    state.versions = document.revision
+                        state.add(message_of("promoted", data, incarnation, change.position))
+                    state.versions = catalogue.revision
 
     # -- predictions ------------------------------------------------------------------------------
 
-    async def _review(self, records: Iterable[ModelMeta], subscribers: Collection[Subscriber]) -> None:
+    async def _review(self, records: Iterable[ModelMeta], subscribers: Sequence[Subscriber]) -> None:
         until = now_ms() - PREDICTIONS_AGE_MS
         for record in records:
             mine = [pair for pair in subscribers if pair[0].wants("review", record.name)]
@@ -275,10 +277,6 @@ def _messages(record: ModelMeta, events: Iterable[Event]) -> Iterator[Message]:
         yield message_of(kind, data, record.incarnation, position)
 
 
-def _changes(document: Any, seen: int) -> list[Promoted]:
-    try:
-        catalogue = VersionCatalogue.from_document(document)
-    except (UnreadableEntry, ValidationError):
-        return []
+def _changes(catalogue: VersionCatalogue, seen: int) -> list[Promoted]:
     changes = catalogue.changes_after(str(seen))
     return [each for each in (catalogue.changes if changes is None else changes) if isinstance(each, Promoted)]

@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, PrivateAttr
 
 from manylabel_service.access.patterns import Patterns
 from manylabel_service.clock import now_ms, rfc3339
-from manylabel_service.storage import START, ModelMeta
+from manylabel_service.storage import START, ModelMeta, StoredModel
 
 DEFINITIONS = "webhooks"
 STATES = "webhook-states"
@@ -42,12 +42,12 @@ def new_secret() -> str:
     return SECRET_PREFIX + base64.b64encode(secrets.token_bytes(SECRET_BYTES)).decode()
 
 
-class _Stored(BaseModel):
+class _Part(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
 
-class Webhook(_Stored):
-    """Definition of a webhook.
+class Webhook(StoredModel):
+    """A definition.
 
     Attributes
     ----------
@@ -74,15 +74,15 @@ class Webhook(_Stored):
         return not OF_LOG.isdisjoint(self.events)
 
 
-class Message(_Stored):
-    """Event waiting for delivery, with the body that each attempt sends."""
+class Message(_Part):
+    """An event that waits for delivery, with the body as it is sent each time."""
 
     id: str
     type: str
     body: str
 
 
-class Delivery(_Stored):
+class Delivery(_Part):
     """An attempt to deliver an event: the response's status, or the code of the error."""
 
     event: str
@@ -94,16 +94,16 @@ class Delivery(_Stored):
     error: str | None
 
 
-class Disabled(_Stored):
-    """Reason why a webhook is disabled, valid for one generation of its definition."""
+class Disabled(_Part):
+    """The reason for which nothing is sent, as long as the definition has this generation."""
 
     generation: int
     reason: str
     unix_ms: int
 
 
-class DeliveryState(_Stored):
-    """State of a webhook: its cursor in each source, and the waiting events.
+class DeliveryState(StoredModel):
+    """A state: what the webhook has seen of each source, and the events that wait.
 
     Attributes
     ----------

@@ -149,7 +149,7 @@ def environment() -> dict[str, str]:
 
 
 def paste(line: str) -> str:
-    done = subprocess.run(["sh", "-c", line], env=environment(), capture_output=True, text=True, timeout=60)
+    done = subprocess.run(["sh", "-c", line], env=environment(), capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr
     return done.stdout
 

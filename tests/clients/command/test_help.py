@@ -70,17 +70,17 @@ def test_names_that_need_no_core_are_those_of_core() -> None:
 
 
 def test_serve_hands_help_and_unknown_flags_on_to_the_server() -> None:
-    helped = subprocess.run([SCRIPT, "serve", "--help"], capture_output=True, text=True, timeout=60)
+    helped = subprocess.run([SCRIPT, "serve", "--help"], capture_output=True, text=True, timeout=600)
     assert helped.returncode == 0
     assert "--data-dir" in helped.stdout
     assert "--durability" in helped.stdout
-    refused = subprocess.run([SCRIPT, "serve", "--no-such-flag", "1"], capture_output=True, text=True, timeout=60)
+    refused = subprocess.run([SCRIPT, "serve", "--no-such-flag", "1"], capture_output=True, text=True, timeout=600)
     assert refused.returncode == 2
     assert "no-such-flag" in refused.stderr.replace("_", "-")
 
 
 def test_worker_hands_help_on_to_the_worker() -> None:
-    helped = subprocess.run([SCRIPT, "worker", "--help"], capture_output=True, text=True, timeout=60)
+    helped = subprocess.run([SCRIPT, "worker", "--help"], capture_output=True, text=True, timeout=600)
     assert helped.returncode == 0, helped.stderr
     assert "--store" in helped.stdout
 

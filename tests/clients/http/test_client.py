@@ -14,14 +14,18 @@ import manylabel_clients
 from manylabel_clients import (
     AsyncClient,
     AsyncJob,
+    AsyncKeys,
     AsyncModel,
+    AsyncWebhooks,
     Client,
     ConnectionFailed,
     Job,
     JobEvent,
+    Keys,
     Model,
     NotFound,
     Retry,
+    Webhooks,
 )
 
 T = TypeVar("T")
@@ -254,7 +258,16 @@ def test_a_stream_of_examples_that_arrive_is_answered_as_they_do() -> None:
         Caller(Client)(handler, lambda client: list(client.model("m").stream(arriving(EXAMPLES, []))))
 
 
-@pytest.mark.parametrize(("sync", "awaited"), [(Client, AsyncClient), (Model, AsyncModel), (Job, AsyncJob)])
+BOTH = [
+    (Client, AsyncClient),
+    (Model, AsyncModel),
+    (Job, AsyncJob),
+    (Keys, AsyncKeys),
+    (Webhooks, AsyncWebhooks),
+]
+
+
+@pytest.mark.parametrize(("sync", "awaited"), BOTH)
 def test_both_have_the_same_calls_with_the_same_parameters(sync: type, awaited: type) -> None:
     def calls(kind: type) -> dict[str, list[tuple[str, Any]]]:
         return {
@@ -269,7 +282,7 @@ def test_both_have_the_same_calls_with_the_same_parameters(sync: type, awaited: 
     assert len(ours) >= 5
 
 
-@pytest.mark.parametrize(("sync", "awaited"), [(Client, AsyncClient), (Model, AsyncModel), (Job, AsyncJob)])
+@pytest.mark.parametrize(("sync", "awaited"), BOTH)
 def test_both_have_the_same_docstrings_and_say_what_they_return(sync: type, awaited: type) -> None:
     handles = {"Model": "AsyncModel", "Job": "AsyncJob"}
     for name, member in inspect.getmembers(sync, inspect.isfunction):
@@ -293,8 +306,8 @@ def test_everything_public_is_exported_and_described() -> None:
     for name in manylabel_clients.__all__:
         member = getattr(manylabel_clients, name)
         assert member.__doc__, name
-        for call, function in vars(member).items():
-            if inspect.isfunction(function) and not call.startswith("_"):
+        for call, function in inspect.getmembers(member, inspect.isfunction):
+            if not call.startswith("_"):
                 assert function.__doc__, f"{name}.{call}"
     errors = {
         name

@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import json
 import random
 import socket
 import threading
@@ -12,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from manylabel_clients import AsyncClient, Client, Conflict, ConnectionFailed, Model, Retry
+from manylabel_clients import AsyncClient, Client, Conflict, Model, Retry
 
 QUICK = Retry(attempts=5, base_seconds=0.01, cap_seconds=0.05)
 PATIENT = Retry(attempts=400, base_seconds=0.02, cap_seconds=0.2)
@@ -139,23 +138,6 @@ def test_an_update_whose_answer_is_lost_counts_once(proxy: FaultyProxy, client: 
     assert model.status().updates == 9
 
 
-def test_the_answer_of_a_replay_is_the_one_that_was_lost(proxy: FaultyProxy, client: Client, name: str) -> None:
-    client.create_model(name)
-    examples = [({"a": float(i)}, ["b" if i % 2 else "c"]) for i in range(1, 8)]
-    drop_every_other(proxy, "drop")
-    with Client(proxy.url, retry=QUICK) as behind:
-        predictions, receipt = behind.model(name).predict_update_many(examples)
-    lost = json.loads(proxy.lost[0].partition(b"\r\n\r\n")[2])
-    assert [p.scores for p in predictions] == [p["scores"] for p in lost["predictions"]]
-    assert (receipt.position, receipt.updates) == (lost["position"], lost["updates"])
-
-
-def httpx_answer(raw: bytes) -> Any:
-    import json
-
-    return json.loads(raw.partition(b"\r\n\r\n")[2])
-
-
 @pytest.mark.parametrize("kind", [Client, AsyncClient])
 def test_answers_lost_at_random_never_count_twice(proxy: FaultyProxy, client: Client, name: str, kind: type) -> None:
     """Forty updates from eight connections at once, a third of the answers lost."""
@@ -191,16 +173,6 @@ def forty_updates(kind: type, url: str, name: str) -> list[Any]:
             return await asyncio.gather(*map(update, range(40)))
 
     return asyncio.run(run())
-
-
-def test_without_retries_the_error_says_that_it_may_be_done(proxy: FaultyProxy, client: Client, name: str) -> None:
-    model = client.create_model(name)
-    proxy.fault = lambda request: "drop"
-    with Client(proxy.url, retry=Retry(attempts=1)) as behind, pytest.raises(ConnectionFailed) as caught:
-        behind.model(name).update({"a": 1.0}, ["b"], key="once")
-    assert caught.value.maybe_done
-    assert model.update({"a": 1.0}, ["b"], key="once").replayed
-    assert model.status().updates == 1
 
 
 def test_create_and_delete_whose_answers_are_lost(proxy: FaultyProxy, client: Client, name: str) -> None:
@@ -253,34 +225,6 @@ def test_a_server_killed_under_a_request_and_started_again(mortal: Any, name: st
 def wait_for_updates(model: Model, count: int) -> None:
     while model.status().updates < count:
         pass
-
-
-def test_kills_under_load_lose_and_repeat_nothing(mortal: Any, name: str) -> None:
-    """Four connections update without pause while the server is killed twice and started again."""
-    stop = threading.Event()
-    chance = random.Random(11)
-    with Client(mortal.url, retry=PATIENT) as client, ThreadPoolExecutor(4) as pool:
-        model = client.create_model(name)
-
-        def work(worker: int) -> list[int]:
-            seen = []
-            while not stop.is_set():
-                seen.append(model.update({f"w{worker}": 1.0, "n": float(len(seen))}, ["b"]).updates)
-            return seen
-
-        workers = [pool.submit(work, i) for i in range(4)]
-        try:
-            for _ in range(2):
-                target = model.status().updates + chance.randrange(50, 200)
-                while model.status().updates < target:
-                    assert not any(worker.done() for worker in workers)
-                mortal.kill()
-                mortal.start()
-        finally:
-            stop.set()
-        seen = [count for worker in workers for count in worker.result()]
-        assert model.status().updates == len(seen)
-        assert sorted(seen) == list(range(1, len(seen) + 1))
 
 
 def test_streams_and_events_go_on_over_a_kill(server_process: Callable[..., Any]) -> None:

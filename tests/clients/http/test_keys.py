@@ -8,7 +8,7 @@ import logging
 import pickle
 import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -18,13 +18,10 @@ from tests.clients.http.fake_server import FakeServer, ok, problem
 from tests.support.lazy import lazy
 
 from manylabel_clients import (
-    ApiError,
     ApiKey,
     AsyncClient,
-    Busy,
     Client,
     ConnectionFailed,
-    Denied,
     Invalid,
     NotFound,
     RateLimits,
@@ -159,53 +156,6 @@ def test_keys_are_made_listed_changed_and_revoked(keyed: tuple[str, str], admin:
     for call in (admin.keys.get, admin.keys.revoke):
         with pytest.raises(NotFound):
             call("absent")
-
-
-async def test_keys_of_the_asynchronous_client(keyed: tuple[str, str]) -> None:
-    url, key = keyed
-    async with AsyncClient(url, api_key=key) as client:
-        made = await client.keys.create("async", scopes=["read"], expires_at="2099-01-31T12:00:00Z")
-        assert (await client.keys.update(made.id, note="new")).note == "new"
-        assert made.id in [one.id for one in await client.keys.list()]
-        async with AsyncClient(url, api_key=made.key, retry=ONCE) as reader:
-            assert {model.name for model in await reader.models()} == {"tags", "other"}
-            with pytest.raises(Denied):
-                await reader.keys.list()
-        await client.keys.revoke(made.id)
-        assert (await client.keys.get(made.id)).state == "revoked"
-
-
-def test_what_is_wrong_with_a_key_is_told_apart(keyed: tuple[str, str], admin: Client) -> None:
-    url, _ = keyed
-    narrow = admin.keys.create("narrow", scopes=["predict"], models=["tags"])
-
-    def refusal(api_key: str | None, name: str, what: Callable[[Any], object]) -> ApiError:
-        with Client(url, api_key=api_key, retry=ONCE) as client, pytest.raises(ApiError) as caught:
-            what(client.model(name))
-        return caught.value
-
-    cases: list[tuple[ApiError, type[ApiError], int, str]] = [
-        (refusal(None, "tags", lambda m: m.predict([1])), Unauthorized, 401, "key_required"),
-        (refusal(UNKNOWN, "tags", lambda m: m.predict([1])), Unauthorized, 401, "key_invalid"),
-        (refusal(narrow.key, "tags", lambda m: m.update({"a": 1}, ["x"])), Denied, 403, "scope_missing"),
-        (refusal(narrow.key, "other", lambda m: m.predict({"a": 1})), Denied, 403, "model_not_allowed"),
-    ]
-    for error, kind, status, code in cases:
-        assert (type(error), error.status, error.code) == (kind, status, code)
-    with Client(url, api_key=narrow.key) as client, pytest.raises(Denied):
-        client.keys.create("more", scopes=["admin"])
-
-
-def test_more_than_the_rates_of_a_key_allow_is_busy(keyed: tuple[str, str], admin: Client) -> None:
-    """At once, since the server asks for a longer wait than a client has patience for."""
-    slow = admin.keys.create("slow", scopes=["predict"], rates={"requests_per_second": 0.001})
-    with Client(keyed[0], api_key=slow.key) as client:
-        client.model("tags").predict({"a": 1})
-        with pytest.raises(Busy) as caught:
-            client.model("tags").predict({"a": 1})
-    assert (caught.value.status, caught.value.code) == (429, "rate_limited")
-    assert caught.value.retry_after_seconds is not None
-    assert caught.value.retry_after_seconds > 60
 
 
 def test_wrong_keys_are_refused_with_their_fields(admin: Client) -> None:

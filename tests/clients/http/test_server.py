@@ -1,21 +1,17 @@
 """Both clients against a real server: every call, every form of an example, every kind of refusal."""
 
-import asyncio
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
 
 from manylabel_clients import (
     ApiError,
-    AsyncClient,
     Client,
     Conflict,
     Invalid,
     NotFound,
-    Sparse,
     TooLarge,
 )
 
@@ -29,13 +25,6 @@ def test_five_lines(server: Any, name: str, capsys: pytest.CaptureFixture[str]) 
     print(tags.predict({"word=cat": 1}).labels)  # noqa: T201 - the lines of the README
     client.close()
     assert capsys.readouterr().out == "['pets']\n"
-
-
-def test_a_label_has_its_old_names(client: Client, name: str) -> None:
-    model = client.create_model(name)
-    model.update({"a": 1}, ["petz"])
-    model.rename_label("petz", "pets")
-    assert [(label.label, label.old_names) for label in model.labels().labels] == [("pets", ["petz"])]
 
 
 def test_every_call(client: Client, name: str) -> None:
@@ -196,34 +185,6 @@ def test_events(client: Client, name: str) -> None:
         list(resumed)
 
 
-def test_every_form_of_an_example_is_the_same_example(client: Client, name: str) -> None:
-    model = client.create_model(name, features=4)
-    row = np.array([0.0, 1.5, 0.0, -2.0], dtype=np.float32)
-    model.update(row, ["a"])
-    forms = [row, row.tolist(), tuple(row), Sparse([3, 1], [-2, 1.5]), sp.csr_matrix(row), sp.csr_array(row)]
-    predictions = [model.predict(form) for form in forms]
-    assert all(prediction == predictions[0] for prediction in predictions)
-    assert predictions[0].labels == ["a"]
-    X = np.stack([row, row * 0])
-    assert model.predict_many(X) == model.predict_many(sp.csr_matrix(X)) == model.predict_many(sp.csr_array(X))
-
-
-def test_partial_labels_leave_the_others_unknown(client: Client, name: str) -> None:
-    """Where labels share no coefficients, the truth of one moves the scores of others only if they are false."""
-    model = client.create_model(name, params={"step": "adaptive"})
-
-    def raw() -> dict[str, float]:
-        prediction = model.predict({"f": 1})
-        return {label: round(score + prediction.threshold, 5) for label, score in prediction.scores.items()}
-
-    model.update({"f": 1}, {"a": True, "b": False})
-    before = raw()
-    model.update({"f": 1}, {"c": True})
-    assert raw().items() > before.items()
-    model.update({"f": 1}, ["c"])
-    assert raw()["a"] < before["a"]
-
-
 def test_refusals_have_their_types_and_places(client: Client, name: str) -> None:
     model = client.create_model(name, labels=["pets", "music"])
     with pytest.raises(Conflict) as taken:
@@ -269,54 +230,6 @@ def test_a_key_of_ones_own_outlives_the_client(server: Any, name: str) -> None:
             second.model(name).update_many(examples[1:], batch_size=4, key="nightly")
         assert other.value.code == "idempotency_key_reused"
         assert second.model(name).status().updates == 10
-
-
-def test_the_async_client_makes_every_call(server: Any, name: str) -> None:
-    async def run() -> None:
-        async with AsyncClient(server.url) as client:
-            await client.wait_ready(5)
-            model = await client.create_model(name, scaling="unit")
-            receipts = await asyncio.gather(*(model.update(*example) for example in [CAT, SONG] * 20))
-            assert sorted(receipt.updates for receipt in receipts) == list(range(1, 41))
-            assert (await model.update_many([CAT, SONG], batch_size=1)).updates == 42
-            before, receipt = await model.predict_update(*CAT)
-            assert (before.labels, receipt.updates) == (["pets"], 43)
-            befores, receipt = await model.predict_update_many([CAT, SONG])
-            assert [one.labels for one in befores] == [["pets"], ["music"]]
-            assert (await model.predict(SONG[0])).labels == ["music"]
-            kept = await model.predict(SONG[0], keep=True, at_least=receipt.position)
-            assert (await model.label(kept.id or "", ["music"])).updates == 46
-            many = await model.predict_many([CAT[0], SONG[0]], keep="record")
-            waiting = await model.predictions(order="uncertainty", limit=5)
-            assert {one.id for one in waiting.predictions} == {one.id for one in many}
-            assert all(one.record in (CAT[0], SONG[0]) for one in waiting.predictions)
-            assert (await model.label_many([(one.id or "", ["pets"]) for one in many])).updates == 48
-            snapshot = await model.take_snapshot()
-            assert await model.snapshots() == [snapshot]
-            events = model.events()
-            assert (await anext(events)).data["updates"] == 48
-            answers = [one async for one in model.stream([CAT, SONG, CAT], batch_size=2)]
-            assert [one.updates for one in answers] == [49, 50, 51]
-            assert (await model.rollback(snapshot.position)).updates == 48
-            async for event in events:
-                if event.kind == "rollback":
-                    break
-            await events.aclose()  # type: ignore[attr-defined]
-            copy = await client.upload_model(f"{name[:50]}-copy", await model.download_snapshot(snapshot.position))
-            assert (await copy.status()).updates == 48
-            await copy.delete()
-            await model.update_many([CAT, SONG])
-            assert len(await model.predict_many([CAT[0], SONG[0]])) == 2
-            assert (await model.metrics()).cumulative.examples == 50
-            assert (await model.metrics_history()).cumulative.examples == list(range(1, 51))
-            assert (await model.reliability()).updates == 50
-            assert await model.status() in await client.models()
-            assert [one.this for one in (await client.replicas()).replicas] == [True]
-            await model.delete()
-            with pytest.raises(NotFound):
-                await model.status()
-
-    asyncio.run(run())
 
 
 def test_ready_means_answered(server_process: Callable[..., Any]) -> None:

@@ -11,7 +11,7 @@ from tests.clients.http.fake_server import FakeServer, ok
 from tests.support.http_server import http_server
 from tests.support.waiting import eventually
 
-from manylabel_clients import AsyncClient, Client, ConnectionFailed, Invalid, NewWebhook, NotFound, Retry
+from manylabel_clients import Client, ConnectionFailed, Invalid, NewWebhook, NotFound, Retry
 from manylabel_clients.http.resources.webhooks import WebhookRequests
 
 SECRET = "whsec_" + "c2VjcmV0" * 4
@@ -77,17 +77,6 @@ def test_a_client_does_all_that_the_interface_has(url: str, receiver: str) -> No
             client.webhooks.create("http://127.0.0.1:1/", events=["label"])
         with pytest.raises(TypeError, match="lists"):
             client.webhooks.create(receiver, events="label")
-
-
-async def test_so_does_the_asynchronous_one(url: str, receiver: str) -> None:
-    async with AsyncClient(url) as client:
-        made = await client.webhooks.create(receiver, events=["job"])
-        assert made.secret.startswith("whsec_")
-        assert [each.id for each in await client.webhooks.list()] == [made.id]
-        assert (await client.webhooks.test(made.id)).error is None
-        assert (await client.webhooks.enable(made.id)).state == "active"
-        assert (await client.webhooks.get(made.id)).deliveries == []
-        await client.webhooks.delete(made.id)
 
 
 def test_a_webhook_is_created_once_at_most() -> None:

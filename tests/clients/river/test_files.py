@@ -3,15 +3,16 @@
 import subprocess
 import sys
 import tracemalloc
-import zipfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
+from tests.support.cases import for_each
 
 from manylabel_clients.river import ArffFile, FileFormatError, LibsvmFile, NpzFile, open_stream
 
@@ -194,124 +195,40 @@ def test_arff_labels_from_a_named_xml_and_from_meka(tmp_path: Path) -> None:
     assert ArffFile(meka).labels == ("rock", "jazz")
 
 
-@pytest.mark.parametrize(
-    "prologue",
+@for_each(
+    ("name", "contents", "place"),
     [
-        '<!DOCTYPE labels [<!ENTITY a "aaaa"><!ENTITY b "&a;&a;&a;&a;"><!ENTITY c "&b;&b;&b;&b;">]>',
-        '<!DOCTYPE labels [<!ENTITY a SYSTEM "file:///etc/passwd">]>',
-        '<!DOCTYPE labels SYSTEM "http://127.0.0.1:1/labels.dtd">',
+        ("a.svm", "1 1:2\n1 1:x\n", ", line 2: '1:x' is not feature:number"),
+        ("a.svm", "1 0:2\n", ", line 1: feature '0' has no name: allowed are the numbers 1 to 2"),
+        ("a.svm", "1 1:2\n1,3 1:2\n", ", line 2: label '3' has no name: allowed are the numbers 1 to 2"),
+        ("a.svm", "1, 1:2\n", ", line 1: label '' has no name"),
+        ("a.arff", "@attribute a string\n@data\n", ", line 1: attribute 'a' is 'string'"),
+        ("a.arff", "@attribute a real\n@attribute rock {0,1}\n@data\n1, 2\n", ", line 4: label 'rock' is '2'"),
+        ("a.xml", "<labels>\n<label/></labels>", ", line 2: a label has no name"),
+        ("a.npz", "PK but not really", ": "),
     ],
 )
-def test_xml_with_a_document_type_is_refused(tmp_path: Path, prologue: str) -> None:
-    xml = tmp_path / "a.xml"
-    xml.write_text(f'<?xml version="1.0"?>\n{prologue}\n<labels><label name="jazz"/></labels>')
-    with pytest.raises(FileFormatError, match=r"a\.xml, line 2: document type declarations"):
-        ArffFile(write_songs(tmp_path / "a.arff", ""))
-
-
-@pytest.mark.parametrize(
-    ("xml", "message"),
-    [
-        ("<labels><label name='rock'></labels>", "line 1: mismatched tag"),
-        ("<labels>\n<label/></labels>", "line 2: a label has no name"),
-        ("<labels/>", "no <label name=...> in it"),
-        ("<labels><label name='folk'/></labels>", "label 'folk' is not among the attributes"),
-    ],
-)
-def test_xml_that_is_wrong(tmp_path: Path, xml: str, message: str) -> None:
-    (tmp_path / "a.xml").write_text(xml)
-    with pytest.raises(FileFormatError, match=message):
-        ArffFile(write_songs(tmp_path / "a.arff", ""))
-
-
-@pytest.mark.parametrize(
-    ("text", "line", "message"),
-    [
-        ("1 1:2\n1 1:x\n", 2, "'1:x' is not feature:number"),
-        ("1 1:2\n1 1:nan\n", 2, "'1:nan' is not feature:number"),
-        ("1 1:1e999\n", 1, "'1:1e999' is not feature:number"),
-        ("1 2\n", 1, "'2' is not feature:number"),
-        ("1 :2\n", 1, "':2' is not feature:number"),
-        ("\n1 1:2 1:3\n", 2, "a feature occurs twice"),
-        ("1 0:2\n", 1, "feature '0' has no name: allowed are the numbers 1 to 2"),
-        ("1 1:2\n1,3 1:2\n", 2, "label '3' has no name: allowed are the numbers 1 to 2"),
-        ("1, 1:2\n", 1, "label '' has no name"),
-    ],
-)
-def test_libsvm_errors_say_where(tmp_path: Path, text: str, line: int, message: str) -> None:
-    path = tmp_path / "a.svm"
-    path.write_text(text)
-    stream = LibsvmFile(path, labels=["rock", "jazz"], features=["a", "b"])
-    with pytest.raises(FileFormatError, match=rf"a\.svm, line {line}: {message}") as caught:
-        list(stream)
-    assert (caught.value.line, caught.value.path) == (line, path)
-
-
-@pytest.mark.parametrize(
-    ("rows", "line", "message"),
-    [
-        ("1, calm, 0, 0, TRUE\n1, calm, 0, 0", 11, "4 values, there are 5 attributes"),
-        ("fast, calm, 0, 0, TRUE", 10, "attribute 'tempo' is 'fast': expected a finite number"),
-        ("inf, calm, 0, 0, TRUE", 10, "attribute 'tempo' is 'inf': expected a finite number"),
-        ("1, wild, 0, 0, TRUE", 10, "attribute 'mood' is 'wild': expected one of calm, very wild"),
-        ("1, calm, 0, 2, TRUE", 10, "label 'rock' is '2': expected 0 or 1"),
-        ("1, 'calm, 0, 0, TRUE", 10, "a quote is not closed"),
-        ("{0 1, 5 1}", 10, "'5 1' is not index value, index 0 to 4, once"),
-        ("{0 1, 0 1}", 10, "'0 1' is not index value"),
-        ("{-1 1}", 10, "'-1 1' is not index value"),
-        ("{0}", 10, "'0' is not index value"),
-        ("{0 1}, 5", 10, "a sparse row is"),
-        ("{0 1}, {0}", 10, "the weight after a row must be a number above 0"),
-        ("{0 1", 10, "a sparse row is"),
-    ],
-)
-def test_arff_row_errors_say_where(tmp_path: Path, rows: str, line: int, message: str) -> None:
-    stream = ArffFile(write_songs(tmp_path / "a.arff", rows), labels=-2)
-    with pytest.raises(FileFormatError, match=rf"a\.arff, line {line}: {message}"):
-        list(stream)
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("@attribute a string\n@data\n", "line 1: attribute 'a' is 'string'"),
-        ("@attribute a date yyyy-MM-dd\n@data\n", "line 1: attribute 'a' is 'date'"),
-        ("@attribute a\n@data\n", "line 1: an attribute is: @attribute name type"),
-        ("@attribute a real\n@attribute a real\n@data\n", "two attributes are called 'a'"),
-        ("@attribute a {x, y}\n@data\n", "line 1: label 'a' has the values x, y: expected 0 and 1"),
-        ("@attribute a {0, '1}\n@data\n", "line 1: a quote is not closed"),
-        ("@attribute a real\n1, 2\n", "line 2: '1,' in the header"),
-        ("@attribute a real\n", "there is no @data line"),
-        ("@relation r\n@data\n", "1 labels asked for, there are 0 attributes"),
-    ],
-)
-def test_arff_header_errors_say_where(tmp_path: Path, text: str, message: str) -> None:
-    path = tmp_path / "a.arff"
-    path.write_text(text)
-    with pytest.raises(FileFormatError, match=message):
-        ArffFile(path, labels=1)
+def test_errors_name_the_file_and_the_place(tmp_path: Path, name: str, contents: str, place: str) -> None:
+    """`tests/core/datasets/test_hostile.py` has all that is wrong with a file."""
+    path = tmp_path / name
+    path.write_text(contents)
+    arff = write_songs(tmp_path / "songs.arff", "")
+    makes: dict[str, Callable[[], Any]] = {
+        ".svm": lambda: LibsvmFile(path, labels=["rock", "jazz"], features=["a", "b"]),
+        ".arff": lambda: ArffFile(path, labels=-1),
+        ".xml": lambda: ArffFile(arff, labels=path),
+        ".npz": lambda: NpzFile(path),
+    }
+    with pytest.raises(FileFormatError) as caught:
+        list(makes[path.suffix]())
+    assert str(caught.value).startswith(f"{path}{place}")
+    assert caught.value.path == path
 
 
 @pytest.mark.parametrize("relation", ["songs", "songs: -C 2-weka.filters.unsupervised.attribute.Remove-R1-2"])
 def test_arff_without_a_word_on_labels(tmp_path: Path, relation: str) -> None:
     with pytest.raises(FileFormatError, match="the label attributes are unknown: put the Mulan XML"):
         ArffFile(write_songs(tmp_path / "a.arff", "", relation))
-
-
-@pytest.mark.parametrize("text", [b"1 1:2\n1 \xff:2\n"])
-def test_text_that_is_not_utf8(tmp_path: Path, text: bytes) -> None:
-    path = tmp_path / "a.svm"
-    path.write_bytes(text)
-    with pytest.raises(FileFormatError, match="line 2: not UTF-8"):
-        LibsvmFile(path)
-
-
-def test_a_line_without_end_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("manylabel_core.datasets.formats.text.MAX_LINE_BYTES", 10)
-    path = tmp_path / "a.svm"
-    path.write_text("1 1:2\n" + "1 2:33333333333333\n")
-    with pytest.raises(FileFormatError, match="line 2: longer than 10 bytes"):
-        LibsvmFile(path)
 
 
 def csr_arrays() -> dict[str, np.ndarray]:
@@ -327,12 +244,8 @@ def csr_arrays() -> dict[str, np.ndarray]:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"Y": None}, "neither 'Y' nor 'Y_indices', 'Y_indptr', 'Y_shape' is there"),
-        ({"X_indices": None}, "neither 'X' nor 'X_indices' is there"),
         ({"Y": np.int8([[0, 1]])}, "X has 2 rows, Y has 1"),
-        ({"Y": np.int8([0, 1])}, "'Y' must have 2 dimension"),
         ({"Y": np.int8([[0, 1], [2, 0]])}, "row 1: Y must be 0 or 1"),
-        ({"Y": np.array([[0, None]], dtype=object)}, "'Y' must hold numbers or strings, not object"),
         ({"X_data": np.float32([1, 2, np.nan])}, "row 1: X is not finite"),
         ({"X_data": np.float32([1, 2])}, "the arrays of X do not fit one another"),
         ({"X_indices": np.int32([0, 3, 1])}, "row 0: X_indices must be 0 to 2"),
@@ -341,9 +254,6 @@ def csr_arrays() -> dict[str, np.ndarray]:
         ({"X_indptr": np.int64([0, 2, 4])}, "row 1: X_indptr goes from 2 to 4"),
         ({"X_indptr": np.int64([0, 2, 1])}, "row 1: X_indptr goes from 2 to 1"),
         ({"X_indptr": np.int64([1, 2, 3])}, "X_indptr must start with 0, not 1"),
-        ({"X_shape": np.int64([2, 3, 1])}, "X_shape must be two sizes"),
-        ({"feature_names": np.array(["a", "b"])}, "'feature_names' must be 3 strings"),
-        ({"label_names": np.array(["a", "a"])}, "two labels are called 'a'"),
     ],
 )
 def test_npz_errors_say_where(tmp_path: Path, change: dict[str, np.ndarray | None], message: str) -> None:
@@ -361,36 +271,6 @@ def test_npz_stored_by_columns(tmp_path: Path) -> None:
     rows = list(NpzFile(tmp_path / "rows.npz"))
     assert [list(x.values()) for x, _ in rows] == X.tolist()
     assert list(NpzFile(tmp_path / "columns.npz")) == rows
-
-
-def test_npz_is_never_unpickled(tmp_path: Path) -> None:
-    path, witness = tmp_path / "a.npz", tmp_path / "witness"
-
-    class Evil:
-        def __reduce__(self) -> tuple[Callable[..., object], tuple[str, str]]:
-            return open, (str(witness), "w")
-
-    np.savez(path, **csr_arrays(), label_names=np.array([Evil(), Evil()], dtype=object))
-    with pytest.raises(FileFormatError, match="not object"):
-        NpzFile(path)
-    assert not witness.exists()
-
-
-@pytest.mark.parametrize("damage", ["no zip", "cut array", "no array"])
-def test_npz_that_is_damaged(tmp_path: Path, damage: str) -> None:
-    path = tmp_path / "a.npz"
-    if damage == "no zip":
-        path.write_bytes(b"PK but not really")
-    else:
-        np.savez(path, **csr_arrays())
-        with zipfile.ZipFile(path) as archive:
-            members = {name: archive.read(name) for name in archive.namelist()}
-        members["Y.npy"] = members["Y.npy"][:-1] if damage == "cut array" else b"nothing"
-        with zipfile.ZipFile(path, "w") as archive:
-            for name, data in members.items():
-                archive.writestr(name, data)
-    with pytest.raises(FileFormatError, match=r"a\.npz.*(no zip|ends too early|not a NumPy array)"):
-        list(NpzFile(path))
 
 
 @pytest.mark.parametrize("form", ["svm", "arff", "npz"])

@@ -309,16 +309,6 @@ def test_scales_of_views_do_not_matter():
     np.testing.assert_allclose(again.decision_function(other), model.decision_function(X), rtol=1e-5, atol=1e-7)
 
 
-def test_labels_of_one_class_are_predicted_as_that_class():
-    X, Y, _ = planted()
-    Y[:, 1], Y[:, 3] = 0, 1
-    for rule in ("f1", "errors", "prevalence", "half"):
-        predicted = LSAMML(3, threshold=rule, optimise="none").fit(X, Y).predict(X)
-        assert not predicted[:, 1].any()
-        assert predicted[:, 3].all()
-    assert (LSAMML(3).fit(X, np.ones((200, 2))).predict(X) == 1).all()
-
-
 def test_thresholds_do_what_their_names_say():
     X, Y, _ = planted(noise=3.0)
     labelled = np.arange(200) < 120

@@ -6,12 +6,10 @@ from functools import partial
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from tests.support.cases import for_each
 
-from manylabel_core.batch import LSAMML, M3L
-from manylabel_core.state import DamagedState
+from manylabel_core.batch import LSAMML
 
 N = 12
 
@@ -257,29 +255,3 @@ def test_views_may_be_of_any_type():
     np.testing.assert_array_equal(quick().fit(given, Y).decision_function(given), expected)
     given = whole | {"a": np.asfortranarray(whole["a"])}
     np.testing.assert_array_equal(quick().fit(given, Y).decision_function(given), expected)
-
-
-def test_parameters_are_those_of_scikit_learn():
-    model = LSAMML(2, r=3.0, gamma=0.5)
-    assert clone(model).get_params() == model.get_params()
-    assert model.set_params(r=4.0).r == 4.0
-    fitted = clone(model).fit(X, Y)
-    assert fitted.get_params() == model.get_params()
-
-
-def test_damaged_and_other_bytes_are_refused():
-    model = quick().fit(X, Y)
-    written = model.to_bytes()
-    with pytest.raises(DamagedState):
-        LSAMML.from_bytes(written[:-1])
-    with pytest.raises(ValueError, match="data holds the state of LSAMML, not of M3L"):
-        M3L.from_bytes(written)
-    rng = np.random.default_rng(1)
-    for position in rng.integers(0, len(written), 60):
-        damaged = bytearray(written)
-        damaged[position] ^= 1 << int(rng.integers(8))
-        try:
-            back = LSAMML.from_bytes(bytes(damaged))
-        except (DamagedState, ValueError):
-            continue
-        assert back.to_bytes() == written

@@ -188,23 +188,6 @@ def test_only_examples_that_are_needed_are_kept():
     assert not (M3L(optimise="none").fit(X, Y).coef_ == 0).any()
 
 
-def test_a_stopped_fit_goes_on_where_it_was():
-    X, Y = data(200)
-    whole = M3L(optimise="none", C=10.0, kernel="rbf", tol=1e-6, max_iter=10_000).fit(X, Y)
-    told = []
-    model = M3L(optimise="none", C=10.0, kernel="rbf", tol=1e-6, max_iter=10_000, warm_start=True)
-    model.fit(X, Y, progress=lambda progress: told.append(progress) or len(told) == 2)
-    assert len(told) == 2
-    assert model.duality_gap_ > 1e-6
-    stopped_at = model.dual_objective_
-    model.fit(X, Y)
-    assert model.duality_gap_ <= 1e-6
-    assert model.dual_objective_ >= stopped_at
-    np.testing.assert_allclose(model.decision_function(X), whole.decision_function(X), atol=1e-2)
-    model.fit(X, Y)
-    assert model.n_iter_ <= 2
-
-
 @pytest.mark.parametrize("change", ["C", "Y", "X"])
 def test_a_warm_start_holds_after_a_change(change):
     X, Y = data()

@@ -47,11 +47,12 @@ def test_a_fit_of_one_segment_is_the_fit_itself(name):
 
 @pytest.mark.filterwarnings("ignore:not converged")
 @pytest.mark.parametrize("name", ["m3l", "prbr"])
-def test_max_iter_holds_for_all_segments_together(name):
-    estimator = learner(name).set_params(max_iter=7)
+@pytest.mark.parametrize(("max_iter", "segments"), [(7, 3), (2, 1)])
+def test_max_iter_holds_for_all_segments_together(name, max_iter, segments):
+    estimator = learner(name).set_params(max_iter=max_iter)
     reached = run(name, estimator, 2)
-    assert reached.iterations == estimator.n_iter_ == estimator.max_iter == 7
-    assert reached.segments == 3
+    assert reached.iterations == estimator.n_iter_ == estimator.max_iter == max_iter
+    assert reached.segments == segments
 
 
 @pytest.mark.filterwarnings("ignore:not converged")

@@ -169,6 +169,8 @@ def test_text_that_is_not_utf8(format: str) -> None:
         (b"1 1:1\n1 1:x\n", "line 2: '1:x' is not feature:number"),
         (b"1 1:nan\n", "line 1: '1:nan' is not feature:number"),
         (b"1 1:inf\n", "line 1: '1:inf' is not feature:number"),
+        (b"1 2\n", "line 1: '2' is not feature:number"),
+        (b"1 :2\n", "line 1: ':2' is not feature:number"),
         (b"1 1:1e16\n", "line 1: '1:1e16' is not feature:number"),
         (b"1 1:1\n\n1 1:1 1:2\n", "line 3: a feature occurs twice"),
         (b"1 1:1 01:2\n", "line 1: a feature occurs twice"),
@@ -209,6 +211,8 @@ def test_libsvm_errors_say_where(text: bytes, message: str) -> None:
         (b"{0 1, 0 1}", "line 6: '0 1' is not index value"),
         (b"{99999999999999999999 1}", "line 6: '99999999999999999999 1' is not index value"),
         (b"{0 1", "line 6: a sparse row is"),
+        (b"{0}", "line 6: '0' is not index value"),
+        (b"{0 1}, 5", "line 6: a sparse row is"),
         (b"", "there are no rows after @data"),
     ],
 )
@@ -222,6 +226,10 @@ def test_arff_errors_say_where(rows: bytes, message: str) -> None:
     ("header", "message"),
     [
         (b"@attribute a string\n@data\n", "line 1: attribute 'a' is 'string': allowed are numeric"),
+        (b"@attribute a date yyyy-MM-dd\n@data\n", "line 1: attribute 'a' is 'date'"),
+        (b"@attribute a\n@data\n", "line 1: an attribute is: @attribute name type"),
+        (b"@attribute a real\n1, 2\n", "line 2: '1,' in the header"),
+        (b"@attribute a real\n", "there is no @data line"),
         (b"@attribute a {x, x}\n@data\n", "line 1: two values of attribute 'a' are called 'x'"),
         (b"@attribute a real\n@attribute a real\n@data\n", "two attributes are called 'a'"),
         (

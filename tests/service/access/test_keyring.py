@@ -1,25 +1,34 @@
 """What a process knows of the keys: never older than it was, and no more than the store has once that was away."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from tests.support.waiting import eventually_async
 
 from manylabel_service.access import keyring as module
-from manylabel_service.access.key import Key, RateLimits, new_key
-from manylabel_service.access.key_store import KeyStore, StoredKey
+from manylabel_service.access.key import Key, new_key
+from manylabel_service.access.key_store import KeyStore
 from manylabel_service.access.keyring import Keyring
+from manylabel_service.access.rates import RateLimits
 from manylabel_service.errors import KeyInvalid, KeyRequired, NotReady, StorageFull, StorageUnavailable
 from manylabel_service.storage import Document, document_follower
 
 MAX_KEYS = 2
 
 
+class Kept(NamedTuple):
+    """A key in the store; None if it is damaged."""
+
+    id: str
+    revision: int
+    key: Key | None
+
+
 class Store:
     """The documents of a store, as a test sets them."""
 
     def __init__(self) -> None:
-        self.kept: list[StoredKey] = []
+        self.kept: list[Kept] = []
         self.away = self.full = False
         self.asked_after: list[int] = []
 
@@ -40,11 +49,11 @@ class Store:
             raise StorageFull("no room")
         new = 1 + max((each.revision for each in self.kept), default=0)
         others = [each for each in self.kept if each.id != name]
-        self.kept = [*others, StoredKey(name, new, Key.model_validate_json(value))]
+        self.kept = [*others, Kept(name, new, Key.model_validate_json(value))]
         return new
 
 
-def written(kept: StoredKey) -> Document:
+def written(kept: Kept) -> Document:
     return Document(kept.id, kept.revision, b"" if kept.key is None else kept.key.model_dump_json().encode())
 
 
@@ -70,17 +79,17 @@ def opens(keyring: Keyring, text: str) -> bool:
 
 async def test_a_revocation_is_not_undone_by_what_was_read_before_it(keyring: Keyring) -> None:
     key, text = new_key("n", ["read"])
-    keyring._note([StoredKey(key.id, 3, key)])
+    keyring._note({key.id: key.at(3)})
     revoked = key.model_copy(update={"revoked_unix_ms": 1})
-    keyring._note([StoredKey(key.id, 7, revoked)])
-    keyring._note([StoredKey(key.id, 3, key)])
+    keyring._note({key.id: revoked.at(7)})
+    keyring._note({key.id: key.at(3)})
     assert not opens(keyring, text)
 
 
 async def test_only_what_has_changed_is_read(keyring: Keyring, store: Store) -> None:
     key, text = new_key("n", ["read"])
     assert keyring.access(None, "").allows("admin")
-    store.kept.append(StoredKey(key.id, 41, key))
+    store.kept.append(Kept(key.id, 41, key))
     await eventually_async(lambda: not keyring.access(None, "").allows("read"))
     assert opens(keyring, text)
     n_asked = len(store.asked_after)
@@ -90,7 +99,7 @@ async def test_only_what_has_changed_is_read(keyring: Keyring, store: Store) -> 
 
 async def test_a_store_that_was_away_is_read_anew(keyring: Keyring, store: Store) -> None:
     lost, stays = new_key("lost", ["read"]), new_key("stays", ["read"])
-    store.kept += [StoredKey(lost[0].id, 1, lost[0]), StoredKey(stays[0].id, 2, stays[0])]
+    store.kept += [Kept(lost[0].id, 1, lost[0]), Kept(stays[0].id, 2, stays[0])]
     await eventually_async(lambda: opens(keyring, stays[1]))
     store.away = True
     n_asked = len(store.asked_after)
@@ -105,7 +114,7 @@ async def test_a_store_that_was_away_is_read_anew(keyring: Keyring, store: Store
 async def test_keys_that_made_room_for_others_are_forgotten(keyring: Keyring, store: Store) -> None:
     keys = [new_key(f"{number}", ["read"])[0] for number in range(5)]
     for revision, key in enumerate(keys, 1):
-        store.kept = [StoredKey(key.id, revision, key)]  # the others are gone by now
+        store.kept = [Kept(key.id, revision, key)]  # the others are gone by now
         await eventually_async(lambda id=key.id: id in keyring._holders)
     await eventually_async(lambda: len(keyring._holders) <= 2 * MAX_KEYS)
     assert keys[-1].id in keyring._holders
@@ -113,20 +122,20 @@ async def test_keys_that_made_room_for_others_are_forgotten(keyring: Keyring, st
 
 async def test_what_is_left_of_a_rate_is_kept_when_the_key_changes(keyring: Keyring) -> None:
     key, text = new_key("n", ["read"], rates=RateLimits(max_concurrent_requests=1))
-    keyring._note([StoredKey(key.id, 1, key)])
+    keyring._note({key.id: key.at(1)})
     before = keyring.access(text, "").limits
-    keyring._note([StoredKey(key.id, 2, key.model_copy(update={"note": "other"}))])
+    keyring._note({key.id: key.model_copy(update={"note": "other"}).at(2)})
     assert keyring.access(text, "").limits is before
-    keyring._note([StoredKey(key.id, 3, key.model_copy(update={"rates": RateLimits(max_concurrent_requests=2)}))])
+    keyring._note({key.id: key.model_copy(update={"rates": RateLimits(max_concurrent_requests=2)}).at(3)})
     assert keyring.access(text, "").limits is not before
 
 
 async def test_what_goes_on_hears_that_its_key_is_gone(keyring: Keyring) -> None:
     key, text = new_key("n", ["read"])
-    keyring._note([StoredKey(key.id, 1, key)])
+    keyring._note({key.id: key.at(1)})
     access = keyring.access(text, "")
     access.check()
-    keyring._note([StoredKey(key.id, 2, key.model_copy(update={"expires_unix_ms": 1}))])
+    keyring._note({key.id: key.model_copy(update={"expires_unix_ms": 1}).at(2)})
     with pytest.raises(KeyInvalid, match="has expired"):
         access.check()
 
@@ -135,7 +144,7 @@ async def test_what_began_on_an_open_server_ends_with_the_first_key(keyring: Key
     access = keyring.access(None, "")
     access.check()
     key, _ = new_key("first", ["admin"])
-    store.kept.append(StoredKey(key.id, 1, key))
+    store.kept.append(Kept(key.id, 1, key))
     await eventually_async(lambda: not keyring.access(None, "").allows("read"))
     with pytest.raises(KeyRequired):
         access.check()
@@ -145,7 +154,7 @@ async def test_a_key_that_was_deleted_is_found_now_and_then(
     keyring: Keyring, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (gone, text), (stays, _) = new_key("gone", ["read"]), new_key("stays", ["read"])
-    store.kept = [StoredKey(gone.id, 41, gone), StoredKey(stays.id, 42, stays)]
+    store.kept = [Kept(gone.id, 41, gone), Kept(stays.id, 42, stays)]
     await eventually_async(lambda: opens(keyring, text))
     del store.kept[0]
     n_asked = len(store.asked_after)
@@ -157,7 +166,7 @@ async def test_a_key_that_was_deleted_is_found_now_and_then(
 
 async def test_a_server_whose_keys_are_lost_is_not_ready(keyring: Keyring, store: Store) -> None:
     key, text = new_key("n", ["read"])
-    store.kept.append(StoredKey(key.id, 1, key))
+    store.kept.append(Kept(key.id, 1, key))
     await eventually_async(lambda: opens(keyring, text))
     keyring.check_ready()
     store.away = True
@@ -171,14 +180,14 @@ async def test_a_server_whose_keys_are_lost_is_not_ready(keyring: Keyring, store
             keyring.access(shown, "").require(["read"])
     with pytest.raises(NotReady):
         keyring.check_ready()
-    store.kept.append(StoredKey(key.id, 2, key))
+    store.kept.append(Kept(key.id, 2, key))
     await eventually_async(lambda: opens(keyring, text))
     keyring.check_ready()
 
 
 async def test_a_revocation_counts_before_a_full_store_takes_it(keyring: Keyring, store: Store) -> None:
     (admin, admin_text), (key, text) = new_key("admin", ["admin"]), new_key("n", ["read"])
-    store.kept = [StoredKey(admin.id, 1, admin), StoredKey(key.id, 2, key)]
+    store.kept = [Kept(admin.id, 1, admin), Kept(key.id, 2, key)]
     await eventually_async(lambda: opens(keyring, text))
     access = keyring.access(admin_text, "")
     store.full = True
@@ -190,8 +199,8 @@ async def test_a_revocation_counts_before_a_full_store_takes_it(keyring: Keyring
     assert await keyring.get(key.id, access) == unstored
     assert unstored in (await keyring.list(access))[0]
     renamed = key.model_copy(update={"name": "changed by another server"})
-    store.kept[1] = StoredKey(key.id, 3, renamed)
-    await eventually_async(lambda: keyring._holders[key.id].revision == 3)
+    store.kept[1] = Kept(key.id, 3, renamed)
+    await eventually_async(lambda: keyring._holders[key.id].key.revision == 3)
     assert not opens(keyring, text)
     store.full = False
     await eventually_async(lambda: store.kept[-1].key is not None and store.kept[-1].key.revoked_unix_ms is not None)

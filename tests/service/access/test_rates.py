@@ -1,7 +1,6 @@
 """Rates of keys, and wrong keys that come too often."""
 
 import json
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -10,8 +9,7 @@ from tests.service.access.keyed import UNKNOWN, Keyed
 
 from manylabel_service.access import attempts
 from manylabel_service.access.attempts import FailedAttempts
-from manylabel_service.access.key import RateLimits
-from manylabel_service.access.rates import RateLimiter, TokenBucket
+from manylabel_service.access.rates import RateLimiter, RateLimits, TokenBucket
 from manylabel_service.errors import RateLimited
 
 Refused = Callable[..., dict[str, Any]]
@@ -67,6 +65,22 @@ def test_requests_under_way_are_counted_however_they_end() -> None:
         limits.charge(10**6)
     with limits:
         pass
+
+
+async def test_examples_are_held_back_until_they_are_within_the_rate() -> None:
+    clock, slept = Clock(), []
+
+    async def sleep(seconds: float) -> None:
+        slept.append(seconds)
+        clock.now += seconds
+
+    limits = RateLimiter(RateLimits(examples_per_second=200.0), clock, sleep)
+    for n_examples in (200, 100, 100):
+        await limits.hold(n_examples)
+    assert slept == pytest.approx([0.5, 0.5])
+    limits.charge(0)
+    with pytest.raises(RateLimited, match="200 examples a second"):
+        limits.charge(1)
 
 
 def test_too_many_requests_are_answered_when_to_come_back(keyed: Keyed, refused: Refused) -> None:
@@ -132,9 +146,7 @@ def stream(keyed: Keyed, key: str, n_lines: int) -> list[dict[str, Any]]:
 
 def test_a_stream_is_held_back(keyed: Keyed, model: str) -> None:
     key = keyed.make(rates={"examples_per_second": 200.0})["key"]
-    started = time.monotonic()
     answers = stream(keyed, key, 400)
-    assert time.monotonic() - started >= 0.99
     assert [answer["updates"] for answer in answers] == list(range(1, 401))
 
 

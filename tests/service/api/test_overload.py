@@ -12,6 +12,7 @@ from typing import Any
 import httpx2
 import pytest
 from starlette.testclient import TestClient
+from tests.support.limits import settings_of
 from tests.support.server_process import ANSWER_SECONDS
 from tests.support.waiting import eventually
 
@@ -60,7 +61,7 @@ def store(tmp_path: Path) -> StuckStore:
 @pytest.fixture
 def client(store: StuckStore, tmp_path: Path) -> Iterator[TestClient]:
     ready = threading.Event()
-    settings = Settings(data_dir=tmp_path, max_queue_examples=2)
+    settings = settings_of(data_dir=tmp_path, max_queue_examples=2)
     with TestClient(create_app(settings, store, on_ready=ready.set), base_url="http://localhost") as client:
         assert ready.wait(120)
         try:

@@ -436,7 +436,7 @@ async def test_a_restore_that_is_killed_is_not_served_and_the_next_one_completes
     store = await opened(make)
     await check_complete(store)
     assert [record.name for record in await store.models.all()] == ["a", "b"]
-    assert [each.id for each in await KeyStore(store.documents, 10).all()] == [key.id]
+    assert list(await KeyStore(store.documents, 10).all()) == [key.id]
     with pytest.raises(RestoreRefused):
         await restore(place, store, Settings())
     with pytest.raises(ModelExists):

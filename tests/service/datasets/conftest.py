@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support.limits import settings_of
 
 from manylabel_service.datasets.dataset_store import DatasetStore
 from manylabel_service.settings import Settings
@@ -15,7 +16,7 @@ def settings_with(tmp_path: Path) -> Callable[..., Settings]:
     """Settings whose data directory is the test's own."""
 
     def make(**settings: Any) -> Settings:
-        return Settings(data_dir=tmp_path / "data", **settings)
+        return settings_of(data_dir=tmp_path / "data", **settings)
 
     return make
 

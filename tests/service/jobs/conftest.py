@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.support.limits import settings_of
 from tests.support.waiting import eventually_async
 
 from manylabel_core.datasets import Dataset
@@ -22,7 +23,6 @@ from manylabel_service.jobs.runners.local import LocalRunner
 from manylabel_service.jobs.spec.schemas import Job, JobSpec
 from manylabel_service.jobs.spec.trainers import complete
 from manylabel_service.jobs.training.request import FitRequest, Part
-from manylabel_service.settings import Settings
 from manylabel_service.storage import Store
 from manylabel_service.trained.artifact import ModelArtifact
 from manylabel_service.trained.version_store import VersionStore
@@ -60,7 +60,7 @@ def context_of(tmp_path: Path) -> Callable[..., JobContext]:
 
     def make(store: Store, /, **settings: Any) -> JobContext:
         given = {"job_niceness": 0, "job_checkpoint_work": 1.0, **settings}
-        known = Settings(data_dir=tmp_path / "data", **given)
+        known = settings_of(data_dir=tmp_path / "data", **given)
         return JobContext(store, known, DatasetStore(store, known), JobStore(store))
 
     return make

@@ -12,7 +12,7 @@ from tests.support.waiting import eventually_async
 from manylabel_service.errors import JobNotFound, RevisionConflict, StorageUnavailable
 from manylabel_service.jobs import monitor as monitor_module
 from manylabel_service.jobs.context import VALID_SECONDS
-from manylabel_service.jobs.job_record import JobDocument, Unchanged
+from manylabel_service.jobs.job_record import Unchanged
 from manylabel_service.jobs.job_store import KIND, JobStore, blobs_of
 from manylabel_service.jobs.monitor import JobMonitor
 from manylabel_service.jobs.supervision import lease as lease_module
@@ -278,7 +278,7 @@ async def test_time_in_which_this_process_stood_still_does_not_count(kept):
 
 async def test_a_store_that_came_back_with_older_data_is_believed(kept, monkeypatch):
     await claimed(kept)
-    older = JobDocument.from_document((await kept.context.store.documents.all(KIND))[0])
+    older = await kept.job_store.get("a")
     older.tasks[0].state, older.tasks[0].lease, older.state = "queued", None, "queued"
     documents = [(await kept.context.store.documents.all(KIND))[0]._replace(revision=1, value=older.to_bytes())]
     is_away = False

@@ -11,7 +11,6 @@ from manylabel_service.jobs import job_record
 from manylabel_service.jobs.job_record import Checkpoint, JobDocument, LeaseLost, NotClaimable, queued
 from manylabel_service.jobs.plan import plan
 from manylabel_service.jobs.spec.schemas import ENDED, Result, StreamSample
-from manylabel_service.storage import Document
 
 NOW = "2026-11-21T06:00:00.000Z"
 GRID = {"kind": "grid", "params": {"C": [0.1, 1.0, 10.0]}, "folds": 2}
@@ -43,7 +42,7 @@ def job(id="a", created=NOW, **changes) -> JobDocument:
 
 
 def reread(record: JobDocument, revision: int) -> JobDocument:
-    return JobDocument.from_document(Document(record.id, revision, record.to_bytes()))
+    return record.model_copy(deep=True).at(revision)
 
 
 def states(record):

@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.support.waiting import eventually_async
+from tests.support.limits import settings_of
+from tests.support.waiting import DEADLINE_SECONDS, eventually_async
 
 from manylabel_service.errors import (
     InvalidExample,
@@ -30,7 +31,6 @@ from manylabel_service.online.state.apply import ApplyBatch, LogEntry
 from manylabel_service.online.state.log_entries import Update, decode, encode
 from manylabel_service.online.state.model import OnlineModel
 from manylabel_service.online.state.outcome import UpdateResult
-from manylabel_service.settings import Settings
 from manylabel_service.storage import Entry, SQLiteStore
 from manylabel_service.storage.sqlite.logs import SQLiteLogs
 from manylabel_service.storage.sqlite.snapshots import SQLiteSnapshots
@@ -88,7 +88,7 @@ def hosting(tmp_path: Path) -> Hosting:
     async def host(kill: bool = False, **settings: Any) -> AsyncIterator[Registry]:
         store = ObstructedStore(tmp_path / "data")
         await store.open()
-        registry = Registry(store, Settings(**settings))
+        registry = Registry(store, settings_of(**settings))
         await registry.start()
         registry.store = store  # type: ignore[attr-defined]
         try:
@@ -513,10 +513,13 @@ class TestModels:
             update = asyncio.create_task(replica.update([example(0)]))
             await eventually_async(lambda: replica.queue.examples == 1)
             stopping = asyncio.create_task(registry.stop())
-            await eventually_async(lambda: not registry.ready)
-            with pytest.raises(NotReady):
-                await asyncio.wait_for(replica.update([example(1)]), 60)
-            others_stopped.set()
-            store_of(registry).appends.set()
+            try:
+                await eventually_async(lambda: not registry.ready)
+                with pytest.raises(NotReady):
+                    async with asyncio.timeout(DEADLINE_SECONDS):
+                        await replica.update([example(1)])
+            finally:
+                others_stopped.set()
+                store_of(registry).appends.set()
             await stopping
             assert (await update).updates == 1

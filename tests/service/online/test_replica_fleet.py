@@ -18,14 +18,11 @@ from manylabel_service.errors import (
     ModelExists,
     ModelGone,
     ModelNotFound,
-    PredictionExpired,
     PredictionLabelled,
-    PredictionNotFound,
-    PredictionsFull,
     StorageUnavailable,
 )
 from manylabel_service.hosting.events import Event
-from manylabel_service.hosting.examples import Example, Labels
+from manylabel_service.hosting.examples import Example
 from manylabel_service.idempotency import IdempotencyKey
 from manylabel_service.models import follower
 
@@ -261,24 +258,6 @@ class TestKeptPredictions:
         with pytest.raises(PredictionLabelled):
             await one.kept(ids[:1], ys[:1])
         assert one.model.updates == 2
-
-    async def test_unknown_expired_and_too_many(self, fleet: Any) -> None:
-        _, (one,) = await hosted(fleet, 1, max_stored_predictions=2, prediction_ttl_seconds=100)
-        y = [Labels.all_of(())]
-        with pytest.raises(PredictionNotFound):
-            await one.kept([prediction_ids.make(_now_ms(), b"0" * 10)], y)
-        with pytest.raises(PredictionExpired, match=r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z \(ttl 100 s\)"):
-            await one.kept([prediction_ids.make(_now_ms() - 100_001, b"0" * 10)], y)
-        with pytest.raises(PredictionNotFound):
-            await one.kept(["not an id"], y)
-        ids = [prediction_ids.make(_now_ms(), bytes([i]) * 10) for i in range(3)]
-        xs = [fleet.example(0).x] * 3
-        answered = (await one.predict(xs)).predictions
-        with pytest.raises(PredictionsFull):
-            await one.keep(ids, xs, answered)
-        await one.keep(ids[:2], xs[:2], answered[:2])
-        with pytest.raises(PredictionsFull):
-            await one.keep(ids[2:], xs[2:], answered[2:])
 
 
 def _now_ms() -> int:

@@ -28,6 +28,7 @@ from hypothesis.stateful import (
 )
 from tests.service.fleet import snapshot_bytes
 from tests.service.online.folds import append
+from tests.support.limits import settings_of
 from tests.support.waiting import eventually_async
 
 from manylabel_service import ulid as prediction_ids
@@ -52,7 +53,6 @@ from manylabel_service.online.spec.spec import ModelSpec
 from manylabel_service.online.state.log_entries import StreamPart, Update
 from manylabel_service.online.state.model import OnlineModel
 from manylabel_service.online.state.outcome import UpdateResult
-from manylabel_service.settings import Settings
 from manylabel_service.storage import SEED, START, Address, SnapshotMeta, SQLiteStore, Store, position_key
 from manylabel_service.storage.redis import RedisStore
 
@@ -84,8 +84,8 @@ SPECS: dict[str, dict[str, Any]] = {
     "salt": {"algorithm": "salt", "scaling": "unit"},
     "kernel": {"algorithm": "kernel_falt", "params": {"budget": 4}},
 }
-SETTINGS = Settings(snapshot_retention_count=2, history_bytes=0, snapshot_every_updates=12, evict_idle_seconds=0)
-WAIT_SECONDS = 20.0
+SETTINGS = settings_of(snapshot_retention_count=2, history_bytes=0, snapshot_every_updates=12, evict_idle_seconds=0)
+WAIT_SECONDS = 120.0
 
 NAMES = st.sampled_from(["m", "n"])
 PASSING = st.just("n")  # the other one is there for long

@@ -5,6 +5,7 @@ import math
 from typing import Any
 
 import pytest
+from tests.support.limits import settings_of
 
 from manylabel_service.errors import QueueFull
 from manylabel_service.online.state.apply import ApplyResult
@@ -12,7 +13,6 @@ from manylabel_service.online.state.dry_run import Checked, SizeDelta
 from manylabel_service.online.state.log_entries import Update
 from manylabel_service.online.updates import update_queue
 from manylabel_service.online.updates.update_queue import TIMED_EXAMPLES, UpdateQueue
-from manylabel_service.settings import Settings
 from manylabel_service.work_rate import SLOWER
 
 
@@ -21,7 +21,7 @@ class Queue:
 
     def __init__(self, **settings: Any) -> None:
         self.now = 0.0
-        self.queue = UpdateQueue("m", Settings(**{"max_queue_wait_seconds": 2.0, **settings}), lambda: self.now)
+        self.queue = UpdateQueue("m", settings_of(**{"max_queue_wait_seconds": 2.0, **settings}), lambda: self.now)
         self._tasks: list[asyncio.Task[ApplyResult]] = []
 
     async def put(self, n_examples: int, seconds: float = math.inf, payload: bytes = b"") -> asyncio.Task[ApplyResult]:

@@ -31,7 +31,7 @@ logging.getLogger("uvicorn.error").info("chatter")
 
 def printed(log_format: str, log_level: str) -> str:
     command = [sys.executable, "-c", PROGRAM, log_format, log_level]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=True)
     assert done.stdout == ""
     return done.stderr
 

@@ -22,6 +22,7 @@ from manylabel_service.telemetry.tracing import MAX_TRACED_UPDATES
 
 TRACE, PARENT = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
 MARK = "zq7secret"
+ONLY_IF_ASKED = {"OTEL_TRACES_SAMPLER": "parentbased_always_off"}
 EXAMPLE = {"x": {MARK: 1.0}, "y": [f"{MARK}-label"]}
 
 
@@ -76,7 +77,7 @@ def send(server: ServerProcess, path: str, body: Any, parent: str = "") -> Any:
 
 def test_a_request_is_a_trace_from_the_route_to_the_fold(server_process: Callable[..., ServerProcess]) -> None:
     with collector() as (address, received):
-        server = server_process("--otel-endpoint", address, "--otel-sample-ratio", "0").start()
+        server = server_process("--otel-endpoint", address, environment=ONLY_IF_ASKED).start()
         send(server, "/v1/models", {"name": "tags", "algorithm": "falt"}, f"00-{TRACE}-{PARENT}-00")
         updated = send(server, "/v1/models/tags/update", EXAMPLE, f"00-{TRACE}-{PARENT}-01")
         refused = send(server, f"/v1/models/tags/update?{MARK}=1", {MARK: [MARK]}, f"00-{'1' * 32}-{PARENT}-01")
@@ -138,7 +139,7 @@ PROGRAM = """
 import sys
 from manylabel_service.telemetry import tracing
 
-tracing.start(None, 1.0)
+tracing.start(None)
 assert not tracing.enabled()
 assert tracing.mark() is None and tracing.stages([None], "m") is None
 tracing.stop()

@@ -208,12 +208,14 @@ def test_workers_end_with_a_killed_parent(server: Any) -> None:
 
 IMPATIENT = """
 import sys
+from dataclasses import replace
 from manylabel_service.server import workers
 from manylabel_service.settings import read_settings
 from manylabel_service.telemetry.logs import configure_logging
 
 workers.LAST_SNAPSHOTS_SECONDS = 3.0
 settings = read_settings(sys.argv[1:])
+type(settings).limits = replace(settings.limits, shutdown_timeout_seconds=1)
 configure_logging(settings)
 sys.exit(workers.supervise(settings))
 """
@@ -221,7 +223,7 @@ sys.exit(workers.supervise(settings))
 
 @pytest.mark.long
 def test_a_worker_that_does_not_stop_is_killed(redis_url: str) -> None:
-    flags = ["--workers", "2", "--port", "0", "--shutdown-timeout-seconds", "1", "--store", redis_url]
+    flags = ["--workers", "2", "--port", "0", "--store", redis_url]
     command = [sys.executable, "-c", IMPATIENT, *flags]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as parent:
         assert parent.stderr is not None

@@ -24,7 +24,6 @@ from manylabel_service.trained.version_store import VersionStore
 
 LABELS = ("rock", "jazz", "pop")
 NAMES = ("a", "b", "c", "d")
-WAIT_SECONDS = 20.0
 
 
 class Trained(NamedTuple):

@@ -63,14 +63,6 @@ class TestPredict:
         found = set(one.estimator.threshold_.tolist())
         assert single.json()["threshold"] == (found.pop() if len(found) == 1 else 0)
 
-    def test_every_form(self, served: TestClient, one: Any) -> None:
-        x = {name: value for name, value in zip("abcd", one.X[1].tolist(), strict=True) if value}
-        indices = ["abcd".index(name) for name in x]
-        named = served.post(f"{ONE}/predict", json={"x": {**x, "unknown": 4}}).json()
-        sparse = served.post(f"{ONE}/predict", json={"x": {"indices": indices, "values": list(x.values())}}).json()
-        assert named["scores"] == sparse["scores"]
-        assert list(named["scores"].values()) == pytest.approx(one.scores(one.X[1:2])[0], rel=1e-12)
-
     def test_views(self, served: TestClient, views: Any) -> None:
         text, image = views.X["text"][:3].toarray(), views.X["image"][:3]
         items = [
@@ -122,15 +114,6 @@ class TestPredict:
         batch = json.dumps({"examples": [good, item]})
         answer = served.post(f"{address}/predict", content=batch, headers=headers)
         refused(answer, 422, "invalid_request", f"/examples/1{place}")
-
-    def test_probabilities_are_told_if_asked_for(self, served: TestClient, one: Any) -> None:
-        item, due = {"x": one.X[0].tolist()}, one.estimator.predict_proba(one.X[:1])[0].tolist()
-        single = served.post(f"{ONE}/predict", json={**item, "probabilities": True}).json()
-        assert single["probabilities"] == dict(zip(("rock", "jazz", "pop"), due, strict=True))
-        batch = served.post(f"{ONE}/predict", json={"examples": [item], "probabilities": True}).json()
-        assert batch["predictions"][0]["probabilities"] == single["probabilities"]
-        answer = served.post(f"{ONE}/predict", json={**item, "probabilities": False})
-        assert (answer.status_code, b"probabilities" in answer.content) == (200, False)
 
     def test_a_version_without_probabilities_has_none(
         self, served: TestClient, make: Any, meta_of: Any, refused: Any

@@ -8,8 +8,8 @@ import pytest
 from starlette.testclient import TestClient
 from tests.service.trained.test_api_trained import put
 
-from manylabel_service.api import schemas
 from manylabel_service.hosting.examples import Features
+from manylabel_service.integrations.open_inference import schemas
 from manylabel_service.trained.other_versions import MAX_OTHER_VERSIONS
 
 M, V = "/v2/models/m", "/v2/models/v"

@@ -16,7 +16,7 @@ from manylabel_service.storage import Address
 from manylabel_service.storage.redis import RedisStore
 from manylabel_service.trained.publishing import publish
 
-WATCH_SECONDS = 30
+WATCH_SECONDS = 600
 
 
 @pytest.fixture

@@ -8,14 +8,15 @@ from functools import partial
 from typing import Any
 
 import pytest
+from tests.support.limits import settings_of
 
 from manylabel_core.batch import M3L
 from manylabel_core.state import DamagedState
 from manylabel_service.errors import (
+    DocumentDamaged,
     LimitExceeded,
     ModelIsOnline,
     StorageUnavailable,
-    UnreadableEntry,
     VersionDamaged,
     VersionDiffers,
     VersionNotFound,
@@ -23,7 +24,7 @@ from manylabel_service.errors import (
 )
 from manylabel_service.hosting.examples import Features
 from manylabel_service.settings import Settings
-from manylabel_service.storage import MAX_DOCUMENT_BYTES, Document, pieces_of
+from manylabel_service.storage import MAX_DOCUMENT_BYTES, pieces_of
 from manylabel_service.trained import version_store
 from manylabel_service.trained.artifact import ModelArtifact
 from manylabel_service.trained.publishing import check_publishable, publish
@@ -313,7 +314,7 @@ async def test_limits_hold(lone_server: Any, one: Any, meta_of: Any) -> None:
     store = lone_server.store(registry)
 
     async def attempt(job: str, name: str = "m", **settings: Any) -> Any:
-        return await publish(store, Settings(**settings), name, one.contents, meta_of(job), promote="always")
+        return await publish(store, settings_of(**settings), name, one.contents, meta_of(job), promote="always")
 
     with pytest.raises(LimitExceeded, match="bytes"):
         await attempt("j", max_model_bytes=100)
@@ -327,7 +328,7 @@ async def test_limits_hold(lone_server: Any, one: Any, meta_of: Any) -> None:
     with pytest.raises(LimitExceeded, match="number of versions"):
         await attempt("3", max_versions=2)
     with pytest.raises(LimitExceeded, match="number of versions"):
-        await check_publishable(store, Settings(max_versions=2), "m")
+        await check_publishable(store, settings_of(max_versions=2), "m")
     assert await attempt("2", max_versions=2) == 2, "a retry is no other version"
     await (await registry.get("m")).retire(1)
     assert await attempt("3", max_versions=2) == 3
@@ -393,7 +394,7 @@ class TestDocument:
         catalogue = VersionCatalogue()
         for revision, job in ((3, "a"), (8, "b")):
             catalogue.promote(catalogue.add(job, f"id-{job}", 7))
-            catalogue = VersionCatalogue.from_document(Document("1", revision, catalogue.to_bytes()))
+            catalogue = VersionCatalogue.model_validate_json(catalogue.to_bytes()).at(revision)
         assert [version.position for version in catalogue.versions.values()] == ["3", "8"]
         assert catalogue.changes == [("3", 1, None), ("8", 2, 1)]
         assert catalogue.changes_after("3") == [("8", 2, 1)]
@@ -408,7 +409,7 @@ class TestDocument:
         for turn in range(2 * MAX_CHANGES):
             catalogue.promote(19 + turn % 2)
         assert len(catalogue.changes) == MAX_CHANGES
-        assert VersionCatalogue.from_document(Document("1", 5, catalogue.to_bytes())).changes_after("0") is None
+        assert VersionCatalogue.model_validate_json(catalogue.to_bytes()).at(5).changes_after("0") is None
 
     @pytest.mark.parametrize("value", [b"", b"[]", b'{"last":1,"more":2}', b'{"last":"x"}', b"\x80"])
     async def test_what_is_none_is_refused(self, lone_server: Any, one: Any, value: bytes) -> None:
@@ -416,7 +417,7 @@ class TestDocument:
         versions = await lone_server.publish(registry, one) and await lone_server.versions(registry)
         [document] = await lone_server.store(registry).documents.all(KIND)
         await lone_server.store(registry).documents.put(KIND, document.name, value, revision=document.revision)
-        with pytest.raises(UnreadableEntry):
+        with pytest.raises(DocumentDamaged):
             await versions.read()
 
     async def test_it_has_a_limit(

@@ -113,10 +113,6 @@ class TestScores:
         forms = [form(row) for form, row in zip(itertools.cycle([dense, sparse, named]), one.X, strict=False)]
         assert scores(serving(one).predict(forms)) == one.scores(sp.csr_array(one.X))
 
-    def test_labels_are_those_above_0(self, one: Any, serving: Any) -> None:
-        for prediction in serving(one).predict([dense(row) for row in one.X]):
-            assert prediction.labels == [name for name, score in prediction.scores.items() if score > 0]
-
     @pytest.mark.parametrize("own", [False, True])
     def test_labels_and_probabilities_are_those_of_the_estimator(self, make: Any, serving: Any, own: bool) -> None:
         trained = make(M3L(C=0.01))

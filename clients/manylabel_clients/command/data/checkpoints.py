@@ -26,15 +26,7 @@ class FeedCheckpoint:
 
     @classmethod
     def load(cls, path: Path) -> Self:
-        """Read the checkpoint at `path`.
-
-        Raises
-        ------
-        FileNotFoundError
-            If there is none.
-        Failure
-            If it is damaged.
-        """
+        """Read the checkpoint at `path`; raise FileNotFoundError if there is none, and Failure if it is damaged."""
         try:
             return cls(**json.loads(path.read_text()))
         except (ValueError, TypeError) as error:
@@ -51,16 +43,8 @@ class FeedCheckpoint:
 class DigestedRows:
     """Stream with a digest of its rows, which verifies the rows already learnt.
 
-    Parameters
-    ----------
-    rows : the stream.
-    checkpoint : how far the feed had got.
-    n_samples : rows in all, if that is known.
-
-    Raises
-    ------
-    Failure
-        On iteration, before the first row after the checkpoint, if the rows before it are not those that were fed.
+    Iteration raises Failure before the first row after the checkpoint if the rows before it are not those that were
+    fed.
     """
 
     def __init__(self, rows: Iterable[Any], checkpoint: FeedCheckpoint, n_samples: int | None = None) -> None:

@@ -7,17 +7,7 @@ from typing import Annotated, Any
 
 import click
 
-from manylabel_clients.command.data.files import (
-    LABELS_HELP,
-    Ignore,
-    Separator,
-    TableOptions,
-    Tags,
-    Text,
-    WeightColumn,
-    check_labelled,
-    label_columns,
-)
+from manylabel_clients.command.data.files import LABELS_HELP, PLAIN, RowOptions, check_labelled, label_columns
 from manylabel_clients.command.data.label_details import FILE_HELP, read_label_details
 from manylabel_clients.command.declaring import Argument, Commands, Option, group
 from manylabel_clients.command.options import (
@@ -67,11 +57,7 @@ def add(
         str | None,
         Option(metavar="XML|N|A,B,...", help=LABELS_HELP),
     ] = None,
-    tags: Tags = None,
-    separator: Separator = None,
-    ignore: Ignore = None,
-    text: Text = None,
-    weight: WeightColumn = None,
+    table: RowOptions = PLAIN,
     train_rows: Annotated[
         int | None, Option(min=1, help="Number of first rows in the split train; the other rows are the split test.")
     ] = None,
@@ -86,15 +72,14 @@ def add(
     Example: `manylabel datasets add songs songs.arff --labels songs.xml`, and of records
     `manylabel datasets add packages packages.jsonl.gz --labels tags --text title --text body`
     """
-    options = TableOptions(tags, separator, ignore, text, weight)
     if format is None:
-        check_labelled(file, labels, options)
+        check_labelled(file, labels, table)
     columns = None if labels is None else label_columns(labels)
     described = None if label_details is None else read_label_details(label_details)
     with connect() as client, _bar(file.stat().st_size, visible=not as_json) as report:
-        table: dict[str, Any] = {**options.given(), "label_details": described}
+        options: dict[str, Any] = {**table.given(), "label_details": described}
         added = client.upload_dataset(
-            name, file, format=format, labels=columns, train_rows=train_rows, report=report, **table
+            name, file, format=format, labels=columns, train_rows=train_rows, report=report, **options
         )
     told = f"added {name}: {added.rows:,} rows, {added.features:,} features, {added.labels:,} labels"
     told += ", with weights" if added.weighted else ""

@@ -8,19 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import click
 
 from manylabel_clients.command.data.checkpoints import DigestedRows, FeedCheckpoint, checkpoint_path
-from manylabel_clients.command.data.files import (
-    File,
-    Ignore,
-    LabelColumns,
-    RefColumn,
-    Separator,
-    TableOptions,
-    Tags,
-    Text,
-    WeightColumn,
-    ZeroBased,
-    open_for,
-)
+from manylabel_clients.command.data.files import PLAIN, File, LabelColumns, NamedRowOptions, ZeroBased, open_for
 from manylabel_clients.command.declaring import Commands, Option
 from manylabel_clients.command.failures import Failure
 from manylabel_clients.command.options import (
@@ -55,12 +43,7 @@ def feed(
     file: File,
     labels: LabelColumns = None,
     zero_based: ZeroBased = False,
-    tags: Tags = None,
-    separator: Separator = None,
-    ignore: Ignore = None,
-    text: Text = None,
-    weight: WeightColumn = None,
-    ref: RefColumn = None,
+    table: NamedRowOptions = PLAIN,
     complete: Annotated[
         bool,
         Option(
@@ -87,7 +70,7 @@ def feed(
     with connect(PATIENT) as client:
         handle = client.model(model)
         checkpoint = _resumed(path, file, handle) if resume else FeedCheckpoint(uuid.uuid4().hex, complete)
-        stream = open_for(handle, file, labels, zero_based, TableOptions(tags, separator, ignore, text, weight, ref))
+        stream = open_for(handle, file, labels, zero_based, table)
         # Before the first row: even if the first response is lost, a resumed feed must recognise its batch.
         checkpoint.save(path)
         result = _run(handle, stream, checkpoint, path, batch_size, progress=not as_json)

@@ -6,7 +6,7 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
-from manylabel_clients.command.declaring import Argument, Option
+from manylabel_clients.command.declaring import Argument, Fields, Option
 from manylabel_clients.command.failures import Failure
 from manylabel_clients.http.resources.models import Model
 
@@ -82,12 +82,12 @@ ZeroBased = Annotated[bool, Option("--zero-based", help="libsvm: features and la
 class TableOptions(NamedTuple):
     """Options for the columns of a table or the fields of records, in addition to --labels."""
 
-    tags: str | None = None
-    separator: str | None = None
-    ignore: str | None = None
-    text: list[str] | None = None
-    weight: str | None = None
-    ref: str | None = None
+    tags: Tags = None
+    separator: Separator = None
+    ignore: Ignore = None
+    text: Text = None
+    weight: WeightColumn = None
+    ref: RefColumn = None
 
     @property
     def texts(self) -> list[str]:
@@ -103,18 +103,17 @@ class TableOptions(NamedTuple):
 
 
 PLAIN = TableOptions()
+_UNLABELLED = ("tags", "separator", "ignore", "text")
+UnlabelledRowOptions = Annotated[TableOptions, Fields(*_UNLABELLED)]
+RowOptions = Annotated[TableOptions, Fields(*_UNLABELLED, "weight")]
+NamedRowOptions = Annotated[TableOptions, Fields(*_UNLABELLED, "weight", "ref")]
+"""The options for rows that are predicted, that are labelled, and that have names."""
 
 
 def open_for(
     model: Model, path: Path, labels: str | None, zero_based: bool, table: TableOptions = PLAIN
 ) -> "FileStream":
-    """Return a labelled file as a stream of (x, y), with the text fields of a model.
-
-    Raises
-    ------
-    Failure
-        As `open_file`, or the model does not take for text what is said to be.
-    """
+    """Return a labelled file as a stream of (x, y), with the text fields of a model; raise Failure as `open_file`."""
     status = model.status()
     known = [] if status.text is None else status.text.get("fields") or []
     if others := [name for name in table.texts if name not in known]:
@@ -129,13 +128,8 @@ def open_for(
 
 
 def open_file(path: Path, labels: str | None, zero_based: bool, table: TableOptions = PLAIN) -> "FileStream":
-    """Return a labelled file as a stream of (x, y).
-
-    Raises
-    ------
-    Failure
-        If it cannot be understood, or the options are not for its format.
-    """
+    """Return a labelled file as a stream of (x, y); raise Failure if it is damaged or the options are not for its
+    format."""
     from manylabel_clients.river.files import open_stream
     from manylabel_core.datasets.reading import format_of
 
@@ -149,13 +143,7 @@ def open_file(path: Path, labels: str | None, zero_based: bool, table: TableOpti
 
 
 def read_file(path: Path, labels: str | None, zero_based: bool, table: TableOptions = PLAIN) -> "Dataset":
-    """Return a labelled file as a whole.
-
-    Raises
-    ------
-    Failure
-        If it cannot be understood, or the options are not for its format.
-    """
+    """Return a labelled file as a whole; raise Failure if it is damaged or the options are not for its format."""
     from manylabel_core.datasets import read_dataset
     from manylabel_core.datasets.formats.mulan import xml_beside
     from manylabel_core.datasets.reading import EXTENSIONS, format_of
@@ -174,15 +162,7 @@ def read_file(path: Path, labels: str | None, zero_based: bool, table: TableOpti
 
 
 def read_rows(path: Path, labels: str | None, table: TableOptions) -> "Iterator[ExampleRow]":
-    """Yield the rows of a table or of JSON lines, including rows with unknown labels.
-
-    Raises
-    ------
-    Failure
-        If it cannot be understood.
-    OSError
-        If it cannot be read.
-    """
+    """Yield the rows of a table or of JSON lines, including rows with unknown labels; raise Failure or OSError."""
     from manylabel_core.datasets.formats.example_rows import RowParts
     from manylabel_core.datasets.formats.ndjson import JsonLines
     from manylabel_core.datasets.formats.table import Table

@@ -8,18 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import click
 
-from manylabel_clients.command.data.files import (
-    Ignore,
-    LabelColumns,
-    Separator,
-    TableOptions,
-    Tags,
-    Text,
-    WeightColumn,
-    ZeroBased,
-    open_for,
-    readable,
-)
+from manylabel_clients.command.data.files import PLAIN, LabelColumns, RowOptions, ZeroBased, open_for, readable
 from manylabel_clients.command.declaring import Argument, Commands, Option
 from manylabel_clients.command.failures import Failure
 from manylabel_clients.command.inputs import chunks
@@ -67,11 +56,7 @@ def compare(
     ] = None,
     labels: LabelColumns = None,
     zero_based: ZeroBased = False,
-    tags: Tags = None,
-    separator: Separator = None,
-    ignore: Ignore = None,
-    text: Text = None,
-    weight: WeightColumn = None,
+    table: RowOptions = PLAIN,
     batch_size: BatchSize = 64,
     as_json: AsJson = False,
 ) -> None:
@@ -89,9 +74,7 @@ def compare(
             facts = _of_the_stream(both)
         else:
             require("manylabel compare", "core")
-            stream = open_for(
-                both[0].model, data, labels, zero_based, TableOptions(tags, separator, ignore, text, weight)
-            )
+            stream = open_for(both[0].model, data, labels, zero_based, table)
             facts = _of_rows(both, stream, batch_size)
     if as_json:
         print_json({"first": first, "second": second, **facts})

@@ -6,14 +6,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import click
 
 from manylabel_clients.command.data.files import (
-    Ignore,
+    PLAIN,
     LabelColumns,
     OptionalFile,
-    Separator,
-    TableOptions,
-    Tags,
-    Text,
-    WeightColumn,
+    RowOptions,
     ZeroBased,
     open_for,
     readable,
@@ -54,11 +50,7 @@ def evaluate(
     file: OptionalFile = None,
     labels: LabelColumns = None,
     zero_based: ZeroBased = False,
-    tags: Tags = None,
-    separator: Separator = None,
-    ignore: Ignore = None,
-    text: Text = None,
-    weight: WeightColumn = None,
+    table: RowOptions = PLAIN,
     batch_size: BatchSize = 64,
     history: Annotated[bool, Option("--history", help="Show the metrics history; --json has all points.")] = False,
     reliability: Annotated[
@@ -108,7 +100,7 @@ def evaluate(
             if metrics.promise is not None:
                 print_promise(metrics.promise)
             return print_advice(handle.status())
-        stream = open_for(handle, file, labels, zero_based, TableOptions(tags, separator, ignore, text, weight))
+        stream = open_for(handle, file, labels, zero_based, table)
         if precision is not None:
             return print_as(as_json, _simulated(handle, stream, batch_size, precision), print_promise)
         measures = _measured(handle, stream, batch_size)

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import click
 
-from manylabel_clients.command.data.files import Ignore, LabelColumns, Separator, TableOptions, Tags, Text
+from manylabel_clients.command.data.files import PLAIN, LabelColumns, UnlabelledRowOptions
 from manylabel_clients.command.declaring import Commands, Option
 from manylabel_clients.command.inputs import chunks, placed, read_items
 from manylabel_clients.command.options import REMOTE, AsJson, BatchSize, Input, ModelName, connect
@@ -22,10 +22,7 @@ def predict(
     model: ModelName,
     source: Input = "-",
     labels: LabelColumns = None,
-    tags: Tags = None,
-    separator: Separator = None,
-    ignore: Ignore = None,
-    text: Text = None,
+    table: UnlabelledRowOptions = PLAIN,
     batch_size: BatchSize = 64,
     probabilities: Annotated[bool, Option("--probabilities", help="Show probabilities, too.")] = False,
     explain: Annotated[
@@ -53,7 +50,7 @@ def predict(
     """
     done = 0
     with connect() as client:
-        for chunk in chunks(read_items(source, False, labels, TableOptions(tags, separator, ignore, text)), batch_size):
+        for chunk in chunks(read_items(source, False, labels, table), batch_size):
             with placed(chunk):
                 xs = [item.x for item in chunk]
                 predictions = client.model(model).predict_many(

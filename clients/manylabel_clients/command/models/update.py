@@ -6,16 +6,7 @@ from typing import Annotated
 
 import click
 
-from manylabel_clients.command.data.files import (
-    Ignore,
-    LabelColumns,
-    RefColumn,
-    Separator,
-    TableOptions,
-    Tags,
-    Text,
-    WeightColumn,
-)
+from manylabel_clients.command.data.files import PLAIN, LabelColumns, NamedRowOptions
 from manylabel_clients.command.declaring import Argument, Commands, Option
 from manylabel_clients.command.failures import Failure
 from manylabel_clients.command.inputs import Item, chunks, placed, read_items, read_truths
@@ -50,12 +41,7 @@ def update(
     model: ModelName,
     source: Input = "-",
     labels: LabelColumns = None,
-    tags: Tags = None,
-    separator: Separator = None,
-    ignore: Ignore = None,
-    text: Text = None,
-    weight: WeightColumn = None,
-    ref: RefColumn = None,
+    table: NamedRowOptions = PLAIN,
     batch_size: BatchSize = 64,
     key: Key = None,
     as_json: AsJson = False,
@@ -65,7 +51,7 @@ def update(
     Example: `manylabel update tags '{"x": {"word=cat": 1}, "y": ["pets"]}'`
     """
     with connect(PATIENT) as client:
-        items = read_items(source, True, labels, TableOptions(tags, separator, ignore, text, weight, ref))
+        items = read_items(source, True, labels, table)
         learnt, receipt = _send(client.model(model).update_many, items, batch_size, key or uuid.uuid4().hex)
     print_as(as_json, receipt, lambda receipt: _print(model, learnt, "example", receipt))
 

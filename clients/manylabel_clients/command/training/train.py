@@ -7,18 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import click
 
-from manylabel_clients.command.data.files import (
-    FORMATS,
-    LABELS_HELP,
-    Ignore,
-    Separator,
-    TableOptions,
-    Tags,
-    Text,
-    WeightColumn,
-    ZeroBased,
-    read_file,
-)
+from manylabel_clients.command.data.files import FORMATS, LABELS_HELP, PLAIN, RowOptions, ZeroBased, read_file
 from manylabel_clients.command.declaring import Argument, Commands, Option
 from manylabel_clients.command.failures import Failure
 from manylabel_clients.command.options import AsJson, named_values
@@ -53,11 +42,7 @@ def train(
         Option(metavar="XML|N|A,B,...", help=LABELS_HELP),
     ] = None,
     zero_based: ZeroBased = False,
-    tags: Tags = None,
-    separator: Separator = None,
-    ignore: Ignore = None,
-    text: Text = None,
-    weight: WeightColumn = None,
+    table: RowOptions = PLAIN,
     test: Annotated[
         Path | None,
         Option(exists=True, dir_okay=False, metavar="FILE", help="Labelled file for evaluation."),
@@ -86,7 +71,6 @@ def train(
         raise click.BadParameter("either --test or --holdout", param_hint="--holdout")
     if out is not None:
         _check_writable(out, [file] if test is None else [file, test])
-    table = TableOptions(tags, separator, ignore, text, weight)
     whole = read_file(file, labels, zero_based, table)
     other = None if test is None else read_file(test, labels, zero_based, table)
     learnt, measured = _divided(whole, other, holdout, seed)

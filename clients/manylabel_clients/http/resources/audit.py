@@ -61,26 +61,8 @@ class AuditRequests(Requests):
         before: str | None = None,
         after: str | None = None,
     ) -> Exchange[AuditPage]:
-        """Return calls that changed or exported something, or were rejected, newest first.
-
-        Parameters
-        ----------
-        limit : int, optional
-            Maximum number of calls, up to 1,000; default 100.
-        key, model : str, optional
-            Only those with the key of this id, or about this model.
-        since : str, optional
-            Only those that ended at this time or later, as ``2026-11-23T12:00:00Z``.
-        before : str, optional
-            `before` of an earlier page: continues to older calls.
-        after : str, optional
-            `after` of an earlier page: lists what was written since, the oldest first.
-
-        Raises
-        ------
-        NotFound
-            If the server keeps no audit.
-        """
+        """Return a page of the audit, the newest call first; with `after`, the calls after an earlier page, the
+        oldest first."""
         given = {"limit": limit, "key": key, "model": model, "since": since, "before": before, "after": after}
         query = urlencode({name: value for name, value in given.items() if value is not None})
         return (yield from self._get(f"/v1/audit?{query}" if query else "/v1/audit", partial(from_json, AuditPage)))

@@ -100,49 +100,25 @@ class DatasetRequests(Requests):
     ) -> Exchange[DatasetInfo]:
         """Upload a labelled file for training.
 
+        A connection that breaks is retried only if the file can be read from its start again. If the first attempt got
+        no response, a dataset of that name made of the same file counts as the one sent.
+
         Parameters
         ----------
-        name : str
-            Lower-case letters, digits, dots, dashes and underscores; at most 64.
         source : str, Path, bytes or binary file
-            A file by its name, the bytes themselves, or an open file. Only what can be read from its start again can
-            be sent again when a connection breaks.
+            A file by its name, the bytes themselves, or an open file.
         format : str, optional
-            ``libsvm``, ``arff``, ``npz``, ``ndjson``, ``csv`` or ``tsv``; all but ``npz`` may be gzip. None goes by the
-            ending of the name.
+            Format of the file. Default: by the ending of its name.
         labels : Path, int or list of str, optional
-            Which columns are labels. ARFF: a Mulan XML file, or how many of the first (the last, if negative)
-            attributes; CSV, TSV: names, or how many of the last columns, or with a separator the column whose cells
-            list labels; NDJSON of records: the field that has the labels.
-        tags : str, optional
-            The column or field that lists the labels, instead of `labels`.
-        separator : str, optional
-            Separator of labels in a cell; None is a space for `tags`.
-        ignore : sequence of str, optional
-            CSV, TSV, NDJSON: columns or fields that are neither features nor labels.
+            Label columns. ARFF: a Mulan XML file, or the number of the first (the last, if negative) attributes; CSV,
+            TSV: names, or the number of the last columns, or with a separator the column whose cells list labels;
+            NDJSON: the field that has the labels.
         text : sequence of str or mapping, optional
-            CSV, TSV, NDJSON: columns or fields that are text, or all settings of how texts are read, as in the spec of
-            a model.
-        weight : str, optional
-            CSV, TSV, NDJSON of records: the column or field that has what each row weighs, above 0 and at most 1,000.
-            Examples of x and y have it in ``weight``, NPZ in an array ``weight``, ARFF in braces behind a row.
-        train_rows : int, optional
-            Number of first rows in the split ``train``; the other rows are the split ``test``.
+            Columns or fields that are text, or all settings of texts as in the spec of a model.
         label_details : mapping of str, optional
-            By label of the data: a title, or a mapping of "title", "description" and "uri". A model that a job trains
-            from the dataset has them.
+            By label: a title, or a mapping of "title", "description" and "uri".
         report : callable, optional
-            Called with how many bytes have been sent so far.
-
-        Raises
-        ------
-        Invalid
-            If the server cannot read the file; the message says where.
-        Conflict
-            If the name is taken. After an attempt that got no response, a dataset that was made of the same file
-            counts as the one sent.
-        TooLarge
-            If it exceeds a limit of the server.
+            Called with the number of bytes sent so far.
         """
         format = format_of(source) if format is None else format
         query = {"name": name, "format": format}
@@ -184,13 +160,7 @@ class DatasetRequests(Requests):
         return (yield from self._get(path, dataset_info))
 
     def delete_dataset(self, name: str) -> Exchange[None]:
-        """Delete a dataset; models trained on it stay.
-
-        Raises
-        ------
-        Conflict
-            If a job that has not ended needs it.
-        """
+        """Delete a dataset that no unfinished job needs; models trained on it stay."""
         yield from self._delete(_path(name))
 
     def _send(self, query: Mapping[str, str], body: Body, content_type: str) -> Exchange[DatasetInfo]:

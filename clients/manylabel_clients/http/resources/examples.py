@@ -61,14 +61,9 @@ def encode_example(
     source: str | None = None,
     ref: str | None = None,
 ) -> bytes:
-    """Return an example in the format of all calls: ``{"x": ..., "y": ...}``, or with ``"views"``.
+    """Return an example as ``{"x": ..., "y": ...}``, or with ``"views"``, and its weight, source and reference if any.
 
-    A weight, a source and a reference stand beside them, where they are given.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If it cannot be sent; the message begins with the place, as the server's messages do.
+    Raises TypeError or ValueError if it cannot be sent; the message begins with the field path, like the server's.
     """
     views = _views(x)
     name = "x" if views is None else "views"
@@ -124,13 +119,7 @@ def _views(x: Any) -> Mapping[str, Any] | None:
 
 
 def _features(x: Any) -> Any:
-    """Return the features of one example as JSON.
-
-    Raises
-    ------
-    TypeError
-        If `x` has none of the forms of an example.
-    """
+    """Return the features of one example as JSON; raise TypeError if `x` is no example."""
     if isinstance(x, Mapping):
         return dict(x)
     if isinstance(x, Sparse):
@@ -153,13 +142,8 @@ def _features(x: Any) -> Any:
 
 
 def _labels(y: Any) -> Any:
-    """Return the true labels of one example as JSON.
-
-    Raises
-    ------
-    TypeError
-        If `y` is neither a collection of names nor a mapping of names to true or false.
-    """
+    """Return the true labels of one example as JSON; raise TypeError if `y` is neither names nor a mapping of names
+    to bool."""
     if isinstance(y, Mapping):
         return {name: _truth(name, value) for name, value in y.items()}
     if isinstance(y, (set, frozenset)):

@@ -62,24 +62,8 @@ class ForgettingRequests(Requests):
     def forget(
         self, *, refs: Iterable[str] | None = None, positions: Iterable[str] | None = None
     ) -> Exchange[ForgetReceipt]:
-        """Start to forget examples; return the receipt, which is running. `receipt` returns its current state.
-
-        Parameters
-        ----------
-        refs : iterable of str, optional
-            References of the examples, at most 1,000.
-        positions : iterable of str, optional
-            Instead: positions of entries of the log, at most 1,000, all of whose examples are forgotten.
-
-        Raises
-        ------
-        Conflict
-            The model is forgetting already.
-        NotFound
-            The log has no entry at a position.
-        Expired
-            The history of the model begins after a position.
-        """
+        """Begin to forget the examples of references, or of positions in the log; return the receipt, which
+        `receipt` rereads."""
         given = {name: list(each) for name, each in (("refs", refs), ("positions", positions)) if each is not None}
         response = yield from self._post(f"{self._path}/forget", encode(given))
         return read(response, partial(from_json, ForgetReceipt))

@@ -13,13 +13,12 @@ from manylabel_clients.http.resources.records import from_json, list_reader
 from manylabel_clients.http.resources.requests import Requests, new_key
 from manylabel_clients.http.resources.resource import (
     AsyncResource,
+    Connections,
+    Resource,
     SyncResource,
-    async_events,
-    awaited,
-    sync,
-    sync_events,
+    call_of,
+    events_of,
 )
-from manylabel_clients.http.transport.connections import AsyncConnections, SyncConnections
 from manylabel_clients.http.transport.exchange import Exchange, Pause, Request, read, send
 from manylabel_clients.http.transport.json_body import encode
 from manylabel_clients.http.transport.retry import Retry
@@ -217,39 +216,10 @@ class TrainingRequests(Requests):
 
         Parameters
         ----------
-        trainer : str
-            ``m3l``, ``mlrl``, ...: `trainers` has them all.
         data : str or mapping
-            The name of a dataset (of its split train, if it has train and test), ``{"dataset": name, "split":
-            "all"}``, or ``{"stream": model, "last": n}``: the last examples that an online model has learnt. The job
-            fails if the log no longer has all of these, unless
-            a ``"minimum"`` says how many are enough.
-        model : str
-            Name of the model of which the result is a new version.
-        params : mapping, optional
-            Parameters of the trainer; what is omitted has its default.
-        holdout : float or mapping, optional
-            A share of the rows, or data as above, to measure the model on, and not to learn from.
-        search : mapping, optional
-            Looks for the best parameters, as ``{"kind": "grid", "params": {"C": [0.1, 1]}, "folds": 5,
-            "measure": "micro_f1"}``. Without params, the values that the trainer's `search` has are tried, and
-            where the kernel is rbf, those of its `rbf_search`.
-        seed : int, optional
-            Random seed.
-        promote : str, default="if_better"
-            When the version is served. ``if_better``: if its fit converged, it was measured, its features and scaling
-            are those of the version served, and its micro-F1 is not below that version's on the same held-out rows.
-            ``always``: in any case. ``never``: only when you promote it.
+            Name of a dataset, ``{"dataset": name, "split": "all"}``, or ``{"stream": model, "last": n}``.
         key : str, optional
-            The same key with the same job is one job, also from a new process. Without one, the call has one of its
-            own for its retries.
-
-        Raises
-        ------
-        Invalid
-            If the server does not accept it; `errors` says which part, and what is allowed.
-        Busy
-            If too many jobs wait already.
+            Idempotency key: the same key with the same job is one job, also from a new process.
         """
         spec = {
             "trainer": trainer,
@@ -287,12 +257,7 @@ class JobRequests(Requests):
     def wait(self, timeout: float | None = None) -> Exchange[JobStatus]:
         """Wait until the job has ended, for at most `timeout` seconds; None for no limit.
 
-        Raises
-        ------
-        JobFailed
-            If it failed, or was cancelled.
-        TimeoutError
-            If it has not ended when the time is over. It continues.
+        Raises JobFailed if it failed or was cancelled, and TimeoutError if it has not ended; then it continues.
         """
         deadline = None if timeout is None else self._clock() + timeout
         pause_seconds = FIRST_POLL_SECONDS
@@ -310,13 +275,6 @@ class JobRequests(Requests):
         """Iterate over the events of the job until it ends, from its current state or after an earlier event.
 
         A lost connection is restored, and the events resume after the last one received.
-
-        Raises
-        ------
-        NotFound
-            If there is no such job (any more).
-        ManyLabelError
-            If the server cannot be reached, after all retries.
         """
         return EventStream(self._path, after, self._retry, JobEvent, _is_end)
 
@@ -325,23 +283,12 @@ class JobRequests(Requests):
         return (yield from self._get(f"{self._path}/log", list_reader("lines", partial(from_json, LogLine))))
 
     def cancel(self) -> Exchange[JobStatus]:
-        """Cancel the job; it has no result.
-
-        Raises
-        ------
-        Conflict
-            If it has ended.
-        """
+        """Cancel the job; it has no result. Raises Conflict if it has ended."""
         return (yield from self._change(Request("DELETE", self._path), lambda job: job.state == "cancelled"))
 
     def retry(self) -> Exchange[JobStatus]:
-        """Queue a failed or cancelled job again; it resumes from its last checkpoint, if it has one.
-
-        Raises
-        ------
-        Conflict
-            If it did neither.
-        """
+        """Queue a failed or cancelled job again; it resumes from its last checkpoint. Raises Conflict if it did
+        neither."""
         request = Request("POST", f"{self._path}/retry")
         return (yield from self._change(request, lambda job: job.state not in ("failed", "cancelled")))
 
@@ -360,45 +307,31 @@ def _is_end(event: JobEvent) -> bool:
     return event.kind == "state" and event.data["state"] in ENDED
 
 
-class Job(SyncResource[JobRequests]):
+class JobCalls(Resource[JobRequests]):
+    """Calls of `Job` and `AsyncJob`."""
+
+    def __init__(self, connections: Connections, id: str) -> None:
+        super().__init__(connections, JobRequests(id, connections.retry, connections.clock))
+
+    @property
+    def id(self) -> str:
+        """The id of the job on the server."""
+        return self._requests.id
+
+    status = call_of(JobRequests.status)
+    wait = call_of(JobRequests.wait)
+    events = events_of(JobRequests.events)
+    log = call_of(JobRequests.log)
+    cancel = call_of(JobRequests.cancel)
+    retry = call_of(JobRequests.retry)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._connections.shown_url!r}, {self.id!r})"
+
+
+class Job(JobCalls, SyncResource):
     """Training job of a server, from `Client.train` or `Client.job`."""
 
-    def __init__(self, connections: SyncConnections, id: str) -> None:
-        super().__init__(connections, JobRequests(id, connections.retry, connections.clock))
 
-    @property
-    def id(self) -> str:
-        """Id of the job on the server."""
-        return self._requests.id
-
-    status = sync(JobRequests.status)
-    wait = sync(JobRequests.wait)
-    events = sync_events(JobRequests.events)
-    log = sync(JobRequests.log)
-    cancel = sync(JobRequests.cancel)
-    retry = sync(JobRequests.retry)
-
-    def __repr__(self) -> str:
-        return f"Job({self._connections.shown_url!r}, {self.id!r})"
-
-
-class AsyncJob(AsyncResource[JobRequests]):
+class AsyncJob(JobCalls, AsyncResource):
     """Training job of a server with the calls of `Job`, awaited."""
-
-    def __init__(self, connections: AsyncConnections, id: str) -> None:
-        super().__init__(connections, JobRequests(id, connections.retry, connections.clock))
-
-    @property
-    def id(self) -> str:
-        """Id of the job on the server."""
-        return self._requests.id
-
-    status = awaited(JobRequests.status)
-    wait = awaited(JobRequests.wait)
-    events = async_events(JobRequests.events)
-    log = awaited(JobRequests.log)
-    cancel = awaited(JobRequests.cancel)
-    retry = awaited(JobRequests.retry)
-
-    def __repr__(self) -> str:
-        return f"AsyncJob({self._connections.shown_url!r}, {self.id!r})"

@@ -12,8 +12,7 @@ from urllib.parse import quote
 
 from manylabel_clients.http.resources.records import from_json, list_reader
 from manylabel_clients.http.resources.requests import Requests
-from manylabel_clients.http.resources.resource import AsyncResource, SyncResource, awaited, sync
-from manylabel_clients.http.transport.connections import AsyncConnections, SyncConnections
+from manylabel_clients.http.resources.resource import AsyncResource, Connections, Resource, SyncResource, call_of
 from manylabel_clients.http.transport.exchange import Exchange, Request, read, send
 from manylabel_clients.http.transport.json_body import JSON, encode
 
@@ -89,31 +88,8 @@ class KeyRequests(Requests):
     ) -> Exchange[NewApiKey]:
         """Create a key, within the permissions of the key that creates it. From the first key on, every call needs one.
 
-        Parameters
-        ----------
-        name : str
-            Whose key it is, or what for; for people.
-        scopes : sequence of str
-            Of ``predict``, ``learn``, ``read``, ``train``, ``export`` and ``admin``, which includes all others.
-        models : sequence of str
-            Names of models, datasets and targets of jobs, or how they begin, with ``*`` at the end.
-        expires_at : datetime or str, optional
-            Until when it counts, with the offset. None: forever.
-        note : str, optional
-            For people.
-        rates : Rates or mapping, optional
-            Limits of ``requests_per_second``, ``examples_per_second`` and ``max_concurrent_requests``.
-
-        Raises
-        ------
-        Denied
-            The key would be for more than the caller's own.
-        Invalid
-            A field is not allowed.
-        TooLarge
-            The server has as many keys as it may have.
-        ConnectionFailed
-            No response came; if `maybe_done`, a key may exist whose secret was lost: revoke it.
+        The call is not retried. If it raises ConnectionFailed with `maybe_done`, a key may exist whose secret was lost:
+        revoke it.
         """
         wanted: dict[str, Any] = {
             "name": name,
@@ -132,13 +108,7 @@ class KeyRequests(Requests):
         return (yield from self._get("/v1/keys", list_reader("keys", partial(from_json, ApiKey))))
 
     def get(self, id: str) -> Exchange[ApiKey]:
-        """Return the permissions of a key.
-
-        Raises
-        ------
-        NotFound
-            There is no such key.
-        """
+        """Return the permissions of a key."""
         return (yield from self._get(_path(id), partial(from_json, ApiKey)))
 
     def update(
@@ -150,18 +120,9 @@ class KeyRequests(Requests):
         expires_at: Expiry | _Unset = UNCHANGED,
         rates: RateLimits | Mapping[str, Any] | _Unset | None = UNCHANGED,
     ) -> Exchange[ApiKey]:
-        """Change the name, note, expiry or rates of a key; omitted fields stay.
+        """Change the name, note, expiry or rates (all three, None for no limits) of a key; omitted fields stay.
 
-        Scopes and models cannot be changed: create another key. `rates` are all three, None for no limits.
-
-        Raises
-        ------
-        NotFound
-            There is no such key.
-        Denied
-            The key is for more than the caller's own.
-        ValueError
-            There is nothing to change.
+        Raises ValueError if there is nothing to change. Scopes and models cannot be changed: create another key.
         """
         given: dict[str, Any] = {"name": name, "note": note}
         given["expires_at"] = UNCHANGED if expires_at is UNCHANGED else _time(expires_at)
@@ -173,42 +134,29 @@ class KeyRequests(Requests):
         return read(response, partial(from_json, ApiKey))
 
     def revoke(self, id: str) -> Exchange[None]:
-        """Revoke a key permanently. All servers of the store reject it within 1 s; it stays in the list.
-
-        If the store is unavailable, the server that was called rejects the key and retries.
-
-        Raises
-        ------
-        NotFound
-            There is no such key.
-        """
+        """Revoke a key permanently. All servers of the store reject it within 1 s; it stays in the list."""
         yield from self._delete(_path(id))
 
 
-class Keys(SyncResource[KeyRequests]):
+class KeyCalls(Resource[KeyRequests]):
+    """Calls of `Keys` and `AsyncKeys`."""
+
+    def __init__(self, connections: Connections) -> None:
+        super().__init__(connections, KeyRequests(connections.retry))
+
+    create = call_of(KeyRequests.create)
+    get = call_of(KeyRequests.get)
+    update = call_of(KeyRequests.update)
+    revoke = call_of(KeyRequests.revoke)
+    list = call_of(KeyRequests.list)
+
+
+class Keys(KeyCalls, SyncResource):
     """The keys of a server, as `Client.keys` has them."""
 
-    def __init__(self, connections: SyncConnections) -> None:
-        super().__init__(connections, KeyRequests(connections.retry))
 
-    create = sync(KeyRequests.create)
-    get = sync(KeyRequests.get)
-    update = sync(KeyRequests.update)
-    revoke = sync(KeyRequests.revoke)
-    list = sync(KeyRequests.list)
-
-
-class AsyncKeys(AsyncResource[KeyRequests]):
+class AsyncKeys(KeyCalls, AsyncResource):
     """The keys of a server, as `AsyncClient.keys` has them: the calls of `Keys`, awaited."""
-
-    def __init__(self, connections: AsyncConnections) -> None:
-        super().__init__(connections, KeyRequests(connections.retry))
-
-    create = awaited(KeyRequests.create)
-    get = awaited(KeyRequests.get)
-    update = awaited(KeyRequests.update)
-    revoke = awaited(KeyRequests.revoke)
-    list = awaited(KeyRequests.list)
 
 
 def _path(id: str) -> str:

@@ -98,20 +98,7 @@ class LabelRequests(Requests):
         limit: int = 100,
         version: int | None = None,
     ) -> Exchange[LabelPage]:
-        """Return labels of the model with their frequency and metrics.
-
-        Parameters
-        ----------
-        sort : str
-            "name", "frequency", "first_seen", "last_seen", "precision", "recall", "f1", "window_precision",
-            "window_recall", "window_f1", "threshold" or "alarms"; labels without a value come last.
-        descending : bool
-            Whether the highest come first.
-        offset, limit : int
-            How many are omitted before the first, and most labels returned, up to 1,000.
-        version : int, optional
-            Version of a trained model whose predictions are measured. Default: the version that is served.
-        """
+        """Return labels of the model with their frequencies and metrics; those without a value to sort by come last."""
         query = {"sort": sort, "descending": str(descending).lower(), "offset": offset, "limit": limit}
         if version is not None:
             query["version"] = version
@@ -127,17 +114,9 @@ class LabelRequests(Requests):
         Parameters
         ----------
         labels : mapping of str
-            By name: a title, or a mapping of "title", "description" and "uri", of which those omitted stay as they
-            are, and those that are None are removed.
+            By name: a title, or a mapping of "title", "description" and "uri"; omitted ones stay, None removes one.
         key : str, optional
             Idempotency key.
-
-        Raises
-        ------
-        ValueError
-            If there is no label.
-        ServerError
-            If a label was retired, has an old name, or is not one of those declared for the model.
         """
         if not labels:
             raise ValueError("labels must have at least one label")
@@ -155,23 +134,7 @@ class LabelRequests(Requests):
         *,
         key: str | None = None,
     ) -> Exchange[Updated]:
-        """Replace all groups and parents of labels on every server; unknown labels are declared.
-
-        Parameters
-        ----------
-        groups : sequence of mapping
-            Groups of labels that exclude each other, as
-            ``{"name": "priority", "labels": ["low", "mid", "high"], "choose": "one"}``, or ``"at_most_one"``.
-        parents : mapping of str, optional
-            The parent of each child, as ``{"refund": "billing"}``: a true label implies its parent.
-        key : str, optional
-            Idempotency key.
-
-        Raises
-        ------
-        ServerError
-            If groups overlap, parents make a cycle, or a label was retired or is not one of those declared.
-        """
+        """Replace all groups and parents of labels on every server; labels not known yet are declared."""
         body = encode({"groups": [dict(group) for group in groups], "parents": dict(parents or {})})
         response = yield from self._post(f"{self._path}/groups", body, new_key(key), "PUT")
         return read(response, lambda answer: updated(answer, is_replay(response)))
@@ -185,87 +148,32 @@ class LabelRequests(Requests):
         audit_rate: float = 0.05,
         key: str | None = None,
     ) -> Exchange[Updated]:
-        """Promise a precision on every server: predictions have `auto` and `review`.
-
-        Parameters
-        ----------
-        precision : float or None
-            Share of right labels among those applied unseen, such as 0.95; None ends the promise.
-        settled : float or None, default=0.9
-            Share of entirely right examples among those that need no review; None: every example needs review.
-        missed : float, default=0.02
-            Share of all true labels that may be missed in examples without review.
-        audit_rate : float, default=0.05
-            Share of settled examples that are sent to review for audits.
-        key : str, optional
-            Idempotency key.
-
-        Raises
-        ------
-        ServerError
-            If a share is not between 0 and 1, or the model has no probabilities.
-        """
+        """Promise a precision on every server, so that predictions have `auto` and `review`; None ends the promise."""
         target = {"precision": precision, "settled": settled, "missed": missed, "audit_rate": audit_rate}
         body = encode(None if precision is None else target)
         response = yield from self._post(f"{self._path}/promise", body, new_key(key), "PUT")
         return read(response, lambda answer: updated(answer, is_replay(response)))
 
     def rename_label(self, label: str, to: str, *, key: str | None = None) -> Exchange[Updated]:
-        """Rename a label on every server. The model retains what it learnt, and updates may still use the old name.
-
-        Raises
-        ------
-        NotFound
-            If the model has no such label.
-        Conflict
-            If another label has or had that name, or the labels were declared.
-        """
+        """Rename a label on every server. The model keeps what it learnt, and updates may still use the old name."""
         return (yield from self._relabel("rename", {"label": label, "to": to}, key))
 
     def merge_label(self, label: str, into: str, *, key: str | None = None) -> Exchange[Updated]:
-        """Retire a label on every server. Its names stand for another label in updates from then on.
-
-        The other label keeps what it has learnt, and does not take over what the merged one had learnt.
-
-        Raises
-        ------
-        NotFound
-            If the model does not have both labels.
-        Conflict
-            If both are the same label.
-        """
+        """Retire a label on every server; from then on its names mean another label, which does not take over its
+        weights."""
         return (yield from self._relabel("merge", {"label": label, "into": into}, key))
 
     def retire_label(self, label: str, *, key: str | None = None) -> Exchange[Updated]:
-        """Retire a label on every server: it is no longer learnt or predicted.
-
-        Raises
-        ------
-        NotFound
-            If the model has no such label.
-        """
+        """Retire a label on every server: it is neither learnt nor predicted any more."""
         return (yield from self._relabel("retire", {"label": label}, key))
 
     def pause_label(self, label: str, *, key: str | None = None) -> Exchange[Updated]:
-        """Pause a label on every server: the model does not learn or predict it until it is resumed.
-
-        Updates can name it; the model treats its truth as unknown.
-
-        Raises
-        ------
-        NotFound
-            If the model has no such label.
-        """
+        """Pause a label on every server: it is neither learnt nor predicted, and its truth is unknown, until it is
+        resumed."""
         return (yield from self._relabel("pause", {"label": label}, key))
 
     def resume_label(self, label: str, *, key: str | None = None) -> Exchange[Updated]:
-        """Resume a paused label on every server, with what was learnt before the pause.
-
-        Raises
-        ------
-        NotFound
-            If the model has no such label.
-        """
+        """Resume a paused label on every server, with what was learnt before the pause."""
         return (yield from self._relabel("resume", {"label": label}, key))
 
     def _relabel(self, what: str, body: dict[str, str], key: str | None) -> Exchange[Updated]:

@@ -21,13 +21,7 @@ MAX_KEY_OF_MANY = 240
 
 
 class Requests:
-    """Base of the requests of a resource, which are exchanges without I/O.
-
-    Parameters
-    ----------
-    retry : when to try again.
-    path : of the resource, where they are about a single one.
-    """
+    """Base of the requests of a resource, which are exchanges without I/O; `path` is that of a single resource."""
 
     def __init__(self, retry: Retry, path: str = "") -> None:
         self._retry = retry
@@ -61,13 +55,8 @@ class Requests:
 
 
 def new_key(given: str | None, max_length: int | None = None) -> str:
-    """Return the idempotency key of a call: the one given, or a new one.
-
-    Raises
-    ------
-    ValueError
-        If the one given does not fit a header.
-    """
+    """Return the idempotency key of a call: the one given, or a new one; raise ValueError if it does not fit a
+    header."""
     if given is None:
         return uuid.uuid4().hex
     if not re.fullmatch("[!-~]+", given):

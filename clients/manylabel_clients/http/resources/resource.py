@@ -1,127 +1,114 @@
 """Resources of the synchronous and the asynchronous client, made from the same requests without I/O.
 
-A resource has its calls once, as methods of a class of requests: they are exchanges, and have the docstrings. `sync`
-and `awaited` make methods of them that users call, with the same name, parameters and docstring. Calls whose
-parameters differ between the two clients are written out, and take their docstring by `documented_as`.
+A resource has its calls once, as methods of a class of requests: they are exchanges, and have the docstrings.
+`call_of`, `handle_of` and `events_of` make of them the methods that users call, with the same name, parameters and
+docstring: a `SyncResource` waits for the result, an `AsyncResource` returns a coroutine.
 """
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from functools import wraps
-from types import FunctionType
-from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
+from types import FunctionType, MethodType
+from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, overload
 
 from manylabel_clients.http.transport.connections import AsyncConnections, SyncConnections
-from manylabel_clients.http.transport.exchange import Exchange
+from manylabel_clients.http.transport.exchange import Batched, Exchange
 from manylabel_clients.http.transport.sse import EventStream
 
-C = TypeVar("C", bound=SyncConnections | AsyncConnections)
-R = TypeVar("R", covariant=True)
+R = TypeVar("R")
 P = ParamSpec("P")
 T = TypeVar("T")
-H = TypeVar("H")
+S = TypeVar("S")
+A = TypeVar("A")
 F = TypeVar("F", bound=Callable[..., Any])
 
+Connections = SyncConnections | AsyncConnections
 
-class _Resource(Generic[C, R]):
-    def __init__(self, connections: C, requests: R) -> None:
+
+class Resource(Generic[R]):
+    """Resource of a server: connections, and the requests that they carry out."""
+
+    def __init__(self, connections: Connections, requests: R) -> None:
         self._connections = connections
         self._requests = requests
 
 
-class SyncResource(_Resource[SyncConnections, R]):
-    """Resource of a server over synchronous connections."""
+class SyncResource:
+    """Marks resources whose calls wait for their results."""
 
 
-class AsyncResource(_Resource[AsyncConnections, R]):
-    """Resource of a server over asynchronous connections."""
+class AsyncResource:
+    """Marks resources whose calls are awaited."""
 
 
-def sync(method: Callable[Concatenate[R, P], Exchange[T]]) -> Callable[Concatenate[SyncResource[R], P], T]:
-    """Return a method that carries out an exchange and waits for its result."""
+class Method(Generic[P, S, A]):
+    """Method of a resource in two forms: one returns S, the other, of asynchronous resources, A."""
 
-    def call(self: SyncResource[R], /, *args: P.args, **kwargs: P.kwargs) -> T:
-        return self._connections.run(method(self._requests, *args, **kwargs))
+    def __init__(self, method: Callable[..., S], awaited: Callable[..., A]) -> None:
+        self._method, self._awaited = method, awaited
 
-    return _described(call, method, "{}")
-
-
-def awaited(
-    method: Callable[Concatenate[R, P], Exchange[T]],
-) -> Callable[Concatenate[AsyncResource[R], P], Coroutine[Any, Any, T]]:
-    """Return a coroutine method that carries out an exchange."""
-
-    async def call(self: AsyncResource[R], /, *args: P.args, **kwargs: P.kwargs) -> T:
-        return await self._connections.run(method(self._requests, *args, **kwargs))
-
-    return _described(call, method, "{}")
+    @overload
+    def __get__(self, resource: SyncResource, kind: type) -> Callable[P, S]: ...
+    @overload
+    def __get__(self, resource: AsyncResource, kind: type) -> Callable[P, A]: ...
+    @overload
+    def __get__(self, resource: None, kind: type) -> Callable[..., Any]: ...
+    def __get__(self, resource: object, kind: type) -> Any:
+        method: Any = self._awaited if issubclass(kind, AsyncResource) else self._method
+        return method if resource is None else MethodType(method, resource)
 
 
-def sync_handle(
-    method: Callable[Concatenate[R, P], Exchange[str]], kind: Callable[[SyncConnections, str], H]
-) -> Callable[Concatenate[SyncResource[R], P], H]:
-    """Return a method whose result is the resource of the name, or the id, that an exchange returns."""
+def call_of(method: Callable[Concatenate[Any, P], Exchange[T]]) -> Method[P, T, Coroutine[Any, Any, T]]:
+    """Return a method that returns the result of an exchange."""
 
-    def call(self: SyncResource[R], /, *args: P.args, **kwargs: P.kwargs) -> H:
+    def call(self: Any, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return self._connections.run(method(self._requests, *args, **kwargs))  # type: ignore[no-any-return]
+
+    async def awaited(self: Any, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return await self._connections.run(method(self._requests, *args, **kwargs))  # type: ignore[no-any-return]
+
+    return Method(_described(call, method, "{}"), _described(awaited, method, "{}"))
+
+
+def handle_of(
+    method: Callable[Concatenate[Any, P], Exchange[str]],
+    kind: Callable[[Any, str], S],
+    awaited_kind: Callable[[Any, str], A],
+) -> Method[P, S, Coroutine[Any, Any, A]]:
+    """Return a method that returns the resource of the name, or the id, that an exchange returns."""
+
+    def call(self: Any, /, *args: P.args, **kwargs: P.kwargs) -> S:
         return kind(self._connections, self._connections.run(method(self._requests, *args, **kwargs)))
 
-    return _described(call, method, kind.__name__, kind)
+    async def awaited(self: Any, /, *args: P.args, **kwargs: P.kwargs) -> A:
+        return awaited_kind(self._connections, await self._connections.run(method(self._requests, *args, **kwargs)))
+
+    return Method(
+        _described(call, method, kind.__name__, kind), _described(awaited, method, awaited_kind.__name__, awaited_kind)
+    )
 
 
-def awaited_handle(
-    method: Callable[Concatenate[R, P], Exchange[str]], kind: Callable[[AsyncConnections, str], H]
-) -> Callable[Concatenate[AsyncResource[R], P], Coroutine[Any, Any, H]]:
-    """Return a coroutine method whose result is the resource of the name, or the id, that an exchange returns."""
+def events_of(
+    method: Callable[Concatenate[Any, P], EventStream[T] | Batched[T]],
+) -> Method[P, Iterator[T], AsyncIterator[T]]:
+    """Return a method that iterates over events, or over the results of a stream."""
 
-    async def call(self: AsyncResource[R], /, *args: P.args, **kwargs: P.kwargs) -> H:
-        return kind(self._connections, await self._connections.run(method(self._requests, *args, **kwargs)))
+    def each(self: Any, /, *args: P.args, **kwargs: P.kwargs) -> Any:
+        return self._connections.each(method(self._requests, *args, **kwargs))
 
-    return _described(call, method, kind.__name__, kind)
+    def awaited(self: Any, /, *args: P.args, **kwargs: P.kwargs) -> Any:
+        return self._connections.each(method(self._requests, *args, **kwargs))
 
-
-def sync_events(
-    method: Callable[Concatenate[R, P], EventStream[T]],
-) -> Callable[Concatenate[SyncResource[R], P], Iterator[T]]:
-    """Return a method that iterates over events."""
-
-    def call(self: SyncResource[R], /, *args: P.args, **kwargs: P.kwargs) -> Iterator[T]:
-        return self._connections.watch(method(self._requests, *args, **kwargs))
-
-    return _described(call, method, "Iterator[{}]", Iterator)
-
-
-def async_events(
-    method: Callable[Concatenate[R, P], EventStream[T]],
-) -> Callable[Concatenate[AsyncResource[R], P], AsyncIterator[T]]:
-    """Return a method that iterates over events asynchronously."""
-
-    def call(self: AsyncResource[R], /, *args: P.args, **kwargs: P.kwargs) -> AsyncIterator[T]:
-        return self._connections.watch(method(self._requests, *args, **kwargs))
-
-    return _described(call, method, "AsyncIterator[{}]", AsyncIterator)
-
-
-def documented_as(method: Callable[..., Any]) -> Callable[[F], F]:
-    """Copy the docstring of another method to a method."""
-
-    def documented(call: F) -> F:
-        call.__doc__ = method.__doc__
-        return call
-
-    return documented
+    return Method(
+        _described(each, method, "Iterator[{}]", Iterator),
+        _described(awaited, method, "AsyncIterator[{}]", AsyncIterator),
+    )
 
 
 def _described(call: F, method: Callable[..., Any], returns: str, *named: Any) -> F:
-    """Copy name, parameters and docstring of a method to a call, which keeps its own return type.
-
-    Parameters
-    ----------
-    call : what carries out the method.
-    method : the function that `inspect.signature` and `help` show.
-    returns : the return type, with braces for the type that the method's exchange or event stream is of.
-    named : types that it names, and that the method's module may not know.
-    """
+    """Copy name, parameters and docstring of a method to a call; `returns` formats the type that the exchange
+    returns."""
     assert isinstance(method, FunctionType)
     names = method.__globals__ | {one.__name__: one for one in named}
     like = FunctionType(method.__code__, names, method.__name__, method.__defaults__)

@@ -56,61 +56,17 @@ class ServerRequests(Requests):
 
         Parameters
         ----------
-        name : str
-            Lower-case letters, digits, dots, dashes and underscores; at most 64.
         algorithm : str
             ``falt``, ``salt``, ``kernel_falt``, ``kernel_salt``, ``passive_aggressive`` or
             ``kernel_passive_aggressive``.
-        params : mapping, optional
-            The algorithm's parameters, as ``{"optimise": "macro_f1", "drift": "adwin"}``.
         features : sequence of str, or int, optional
-            Names, or the number, of the features: no others are accepted. None: they appear as they come.
+            Names, or the number, of the features: no others are accepted. Default: they appear as they come.
         labels : sequence of str or mapping, optional
             Names of the labels, or mappings with a "name" and any of "title", "description" and "uri": no other labels
-            are accepted. None: they appear as they come.
-        scaling : str, optional
-            ``auto``, ``none``, ``unit`` or ``standard``.
-        missing : str, optional
-            Where a quantity stands that most examples have and one lacks: ``mean`` (with scaling ``auto``) or ``zero``.
-        text : mapping, optional
-            How texts in records are read, as ``{"fields": ["title", "body"], "ngrams": 2}``. None: bare strings and
-            strings of more than 200 characters are texts, other strings are categories.
-        durability : str, optional
-            Durability of an update when the server responds: ``log`` or ``fsync``.
-        old_names : str, optional
-            Updates that name a label by a name that it had before it was renamed or merged: "follow" learns them under
-            the current name, "refuse" refuses them.
-        window : int, optional
-            Examples in the sliding window of the metrics.
-        limits : mapping, optional
-            Maximum number of features and labels, and how more are handled: such as
-            ``{"features": {"most": 10_000, "policy": "hash"}, "labels": {"most": 200, "policy": "ignore"}}``.
-        groups : sequence of mapping, optional
-            Groups of labels that exclude each other, as
-            ``{"name": "priority", "labels": ["low", "mid", "high"], "choose": "one"}``, or ``"at_most_one"``.
-        parents : mapping of str, optional
-            The parent of each child, as ``{"refund": "billing"}``: a true label implies its parent.
-        promise : mapping of str, optional
-            A promise of precision, as ``{"precision": 0.95}``; see `Model.set_promise`.
-        sources : mapping of str, optional
-            Factors of the weights of examples whose labels are not from people, from 0 to 1; by default
-            ``{"machine": 0, "rule": 1}``.
-        init_from : str or mapping, optional
-            A model that a job has trained, or a version of it, ``{"model": name, "version": number}``: the new model
-            begins as that predicts, and continues from there.
-        follow : str or mapping, optional
-            A model whose log the new model learns from, with its own algorithm and parameters, from the beginning of
-            the history; or ``{"model": name, "from": "start" or "now", "until": position or time}``.
+            are accepted. Default: they appear as they come.
         exist_ok : bool
-            Whether a model that has the name already will do, whatever its spec.
-
-        Raises
-        ------
-        Conflict
-            If the name is taken. After an attempt that got no response, a model that has learnt nothing and is
-            what was requested counts as the one created.
-        Invalid
-            If the server does not accept the spec.
+            Whether a model that has the name already will do, whatever its spec. If the first attempt got no response,
+            a model of the same spec that has learnt nothing counts as the one created.
         """
         spec = {
             "name": name,
@@ -143,24 +99,10 @@ class ServerRequests(Requests):
         return name
 
     def fork_model(self, name: str, model: str, at: str | None = None) -> Exchange[str]:
-        """Create a model from the state of another model, without its idempotency keys.
+        """Create a model from the state of another at a position or time; it continues without the idempotency keys.
 
-        Parameters
-        ----------
-        name : str
-            Name of the new model.
-        model : str
-            The other model, which learns online.
-        at : str, optional
-            A position of its log, or a time with an offset, as ``2026-11-27T10:03:00Z``. None: now.
-
-        Raises
-        ------
-        Conflict
-            The name is taken. If a first attempt got no response, a second attempt may find the name taken by the model
-            itself: then it has `maybe_done`.
-        NotFound, Expired
-            The other model has no entry at the position, or its history begins later.
+        If a first attempt got no response, a second may raise Conflict with `maybe_done`: the name is taken by the
+        model itself.
         """
         source = {"model": model} if at is None else {"model": model, "at": at}
         response = yield from self._post("/v1/models", encode({"name": name, "fork": source}))
@@ -168,10 +110,11 @@ class ServerRequests(Requests):
         return name
 
     def upload_model(self, name: str, snapshot: bytes) -> Exchange[str]:
-        """Create a model from a snapshot that was downloaded, from this server or another.
+        """Create a model from a downloaded snapshot of this or another server; it continues without the idempotency
+        keys.
 
-        The model continues from there, without the idempotency keys of the old one. If a first attempt got no response,
-        a second attempt may find the name taken by the model itself: then the Conflict has `maybe_done`.
+        If a first attempt got no response, a second may raise Conflict with `maybe_done`: the name is taken by the
+        model itself.
         """
         response = yield from send(Request("PUT", model_path(name), snapshot, BYTES), self._retry)
         read(response, lambda answer: answer["name"])
@@ -186,16 +129,10 @@ class ServerRequests(Requests):
         return (yield from self._get("/v1/replicas", partial(from_json, Replicas)))
 
     def wait_ready(self, timeout: float = 60.0) -> Exchange[None]:
-        """Wait, for at most `timeout` seconds, until the server is ready.
+        """Wait until the server is ready, for at most `timeout` seconds.
 
-        Raises
-        ------
-        Unavailable
-            If the server is there and still not ready when the time is over.
-        ConnectionFailed
-            If no server answers by then.
-        ApiError
-            At once, if something answers that is not a ManyLabel server.
+        Raises Unavailable if it is not ready by then, ConnectionFailed if nothing answers, and ApiError at once for
+        another program.
         """
         deadline = self._clock() + timeout
         while (error := (yield from self._not_ready(timeout))) is not None:

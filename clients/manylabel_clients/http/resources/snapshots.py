@@ -55,22 +55,7 @@ class SnapshotRequests(Requests):
         return (yield from self._get(f"{self._path}/snapshots", list_reader("snapshots", partial(from_json, Snapshot))))
 
     def take_snapshot(self, name: str | None = None, note: str | None = None) -> Exchange[Snapshot]:
-        """Take a manual snapshot, which is retained until it is deleted.
-
-        Parameters
-        ----------
-        name : str, optional
-            Names it where its position is requested.
-        note : str, optional
-            Says what it is for.
-
-        Raises
-        ------
-        Conflict
-            If another snapshot of the model has the name.
-        TooLarge
-            If as many are kept as may be.
-        """
+        """Take a manual snapshot, which stays until it is deleted."""
         given = {part: value for part, value in (("name", name), ("note", note)) if value is not None}
         response = yield from self._post(f"{self._path}/snapshots", encode(given) if given else None)
         return read(response, partial(from_json, Snapshot))
@@ -80,34 +65,13 @@ class SnapshotRequests(Requests):
         return (yield from self._download(self._snapshot_path(snapshot)))
 
     def delete_snapshot(self, snapshot: str) -> Exchange[None]:
-        """Delete a manual snapshot, by its position or name.
-
-        It is gone then, unless the server would have it without being asked: as one of the newest, or for its log.
-
-        Raises
-        ------
-        Conflict
-            If it is an automatic snapshot, which the server deletes itself.
-        """
+        """Delete a manual snapshot, by its position or name; it stays while the model itself needs it."""
         yield from self._delete(self._snapshot_path(snapshot))
 
     def rollback(self, to: str, *, key: str | None = None) -> Exchange[RolledBack]:
-        """Return the model to an earlier state, on every server.
+        """Roll the model back to a position, a snapshot's name or a time (``2026-11-27T10:03:00Z``), on every server.
 
-        Parameters
-        ----------
-        to : str
-            A position of the log, the name of a snapshot, or a time with an offset, as ``2026-11-27T10:03:00Z``: then
-            the state is that after the last update up to that time.
-        key : str, optional
-            Idempotency key.
-
-        Raises
-        ------
-        NotFound
-            The model has no snapshot of this name, or no entry at this position.
-        Expired
-            The history of the model begins later.
+        Raises NotFound if there is no such state, and Expired if the history of the model begins later.
         """
         part = "position" if _POSITION.fullmatch(to) else "time" if ":" in to else "name"
         response = yield from self._post(f"{self._path}/rollback", encode({part: to}), new_key(key))
@@ -116,28 +80,10 @@ class SnapshotRequests(Requests):
     def log(
         self, start: str | None = None, to: str | None = None, limit: int = 1_000
     ) -> Exchange[list[dict[str, Any]]]:
-        """Return entries of the log, earliest first. The end is an empty list, not one shorter than `limit`.
+        """Return entries of the log (docs/history.md), the earliest first: after `start`, up to `to` (positions or
+        times).
 
-        Parameters
-        ----------
-        start : str, optional
-            Entries after this position, or from this time on; None: from the beginning of the history.
-        to : str, optional
-            Entries up to this position or time; None: up to the end.
-        limit : int
-            Maximum number of entries, at most 10,000.
-
-        Returns
-        -------
-        list of dict
-            Each has ``position``, ``time``, ``kind`` and the fields of its kind: docs/history.md has them.
-
-        Raises
-        ------
-        NotFound
-            The log has no entry at a position.
-        Expired
-            The history of the model begins later.
+        Fewer than `limit` (at most 10,000) are not the end of the log; an empty list is.
         """
         given = {"from": start, "to": to, "limit": limit}
         query = urlencode({name: value for name, value in given.items() if value is not None})

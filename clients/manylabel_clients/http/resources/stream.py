@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import httpx2
 
@@ -27,6 +28,8 @@ from manylabel_clients.http.transport.json_body import NDJSON
 from manylabel_clients.http.transport.retry import Retry
 
 _TIMED_OUT = 408
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +63,11 @@ class StreamSummary:
     """Examples the model has learnt in all."""
 
 
-class _Stream:
-    """Base of streams sent in batches under one key; parameters of `ExampleStream`."""
+class BatchStream(ABC, Generic[T]):
+    """Stream of examples that is sent batch by batch, under one key, and yields results; lazily.
+
+    Raises ValueError if `first` or `batch_size` is not positive, or `key` does not fit a header.
+    """
 
     def __init__(
         self, path: str, examples: Items[Example], key: str | None, first: int, batch_size: int, retry: Retry
@@ -73,6 +79,15 @@ class _Stream:
         self._first = first
         self._batches = Batches(examples, encode_pair, batch_size)
         self._retry = retry
+
+    def next(self) -> Exchange[Sequence[T] | None]:
+        """Send one more batch; return its results, or None when there are no more examples."""
+        batch = yield from self._batches.draw()
+        return None if batch is None else (yield from self._send(self._first + batch.start, batch.items))
+
+    @abstractmethod
+    def _send(self, first: int, lines: Sequence[bytes]) -> Exchange[Sequence[T]]:
+        """Send lines until each is answered, or the retries are used up without progress."""
 
     def _post(self, number: int, lines: Sequence[bytes], options: str) -> Exchange[httpx2.Response]:
         """Send lines, numbered from this number on."""
@@ -89,24 +104,8 @@ class _Stream:
         return Pause(wait_seconds)
 
 
-class ExampleStream(_Stream):
-    """Stream of examples, sent in batches under one key.
-
-    Parameters
-    ----------
-    path : of the model.
-    examples : pairs of x and y.
-    key : names the stream; None for one of its own.
-    first : number of the first example.
-    batch_size : examples in one request, at most.
-    probabilities : whether to return probabilities.
-    retry : when to try again.
-
-    Raises
-    ------
-    ValueError
-        If `first` or `batch_size` is not positive, or `key` does not fit a header.
-    """
+class ExampleStream(BatchStream[LineResult]):
+    """Stream of which each example is predicted before it is learnt."""
 
     def __init__(
         self,
@@ -121,15 +120,7 @@ class ExampleStream(_Stream):
         super().__init__(path, examples, key, first, batch_size, retry)
         self._options = "&probabilities=true" if probabilities else ""
 
-    def next_answers(self) -> Exchange[list[LineResult] | None]:
-        """Send one more batch; return its responses, or None when there are no more examples."""
-        batch = yield from self._batches.draw()
-        if batch is None:
-            return None
-        return (yield from self._send(self._first + batch.start, batch.items))
-
     def _send(self, first: int, lines: Sequence[bytes]) -> Exchange[list[LineResult]]:
-        """Send lines until each has a response, or the retries end without progress."""
         answers: list[LineResult] = []
         failures = 0
         while len(answers) < len(lines):
@@ -145,24 +136,10 @@ class ExampleStream(_Stream):
         return answers
 
 
-class LearningStream(_Stream):
-    """Stream that is learnt without predictions: the server returns counts per batch.
+class LearningStream(BatchStream[StreamSummary]):
+    """Stream that is learnt without predictions: the server returns counts per batch."""
 
-    Raises
-    ------
-    ValueError
-        As `ExampleStream`.
-    """
-
-    def next_summary(self) -> Exchange[StreamSummary | None]:
-        """Learn one more batch; return None when there are no more examples."""
-        batch = yield from self._batches.draw()
-        if batch is None:
-            return None
-        return (yield from self._send(self._first + batch.start, batch.items))
-
-    def _send(self, first: int, lines: Sequence[bytes]) -> Exchange[StreamSummary]:
-        """Send lines until all are learnt, or the retries end without progress."""
+    def _send(self, first: int, lines: Sequence[bytes]) -> Exchange[list[StreamSummary]]:
         done = learnt = replayed = failures = 0
         while True:
             number = first + done
@@ -173,7 +150,7 @@ class LearningStream(_Stream):
                 raise unexpected(response)
             done, learnt, replayed = done + reached, learnt + counts["learnt"], replayed + counts["replayed"]
             if interruption is None:
-                return StreamSummary(first + done, learnt, replayed, counts["position"], counts["updates"])
+                return [StreamSummary(first + done, learnt, replayed, counts["position"], counts["updates"])]
             failures = 1 if reached else failures + 1
             yield self._pause(interruption, failures, first - 1 + done)
 

@@ -92,18 +92,9 @@ class VersionRequests(Requests):
         return (yield from self._get(f"{self._path}/versions", list_reader("versions", partial(from_json, Version))))
 
     def promote(self, version: int, *, force: bool = False) -> Exchange[Promoted]:
-        """Serve a version, which can be earlier than the current one; atomic.
+        """Serve this version from now on; with `force`, also if its features or their scaling differ from those served.
 
-        Parameters
-        ----------
-        version : int
-        force : bool, default=False
-            Also if its features, or how they are scaled, are others than those of the one served.
-
-        Raises
-        ------
-        Conflict
-            If they are, without `force`; the message says which.
+        Raises Conflict, with the difference, without `force`.
         """
         # No idempotency key: promoting a version twice equals promoting it once.
         wanted = {"version": version, **({"force": True} if force else {})}

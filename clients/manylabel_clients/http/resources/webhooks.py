@@ -10,8 +10,7 @@ from urllib.parse import quote
 
 from manylabel_clients.http.resources.records import from_json, list_reader
 from manylabel_clients.http.resources.requests import Requests
-from manylabel_clients.http.resources.resource import AsyncResource, SyncResource, awaited, sync
-from manylabel_clients.http.transport.connections import AsyncConnections, SyncConnections
+from manylabel_clients.http.resources.resource import AsyncResource, Connections, Resource, SyncResource, call_of
 from manylabel_clients.http.transport.exchange import Exchange, Request, read, send
 from manylabel_clients.http.transport.json_body import JSON, encode
 
@@ -80,28 +79,8 @@ class WebhookRequests(Requests):
     ) -> Exchange[NewWebhook]:
         """Create a webhook: the server posts events to an address.
 
-        Parameters
-        ----------
-        url : str
-            Address of the receiver; its scheme, host and port must be one of the server's setting ``webhook_urls``.
-        events : sequence of str
-            Of ``label``, ``drift``, ``job``, ``promoted`` and ``review``.
-        models : sequence of str
-            Names of models, or how they begin, with ``*`` at the end.
-        secret : str, optional
-            Secret that signs the events (Standard Webhooks): ``whsec_`` and the base64 of 24 to 64 bytes. Default: the
-            server makes one.
-
-        Raises
-        ------
-        Denied
-            The key is not for all of these models.
-        Invalid
-            A field is not allowed, or the address.
-        TooLarge
-            The server has as many webhooks as it may have.
-        ConnectionFailed
-            No response came; if `maybe_done`, a webhook may exist whose secret was lost: delete it.
+        The call is not retried. If it raises ConnectionFailed with `maybe_done`, a webhook may exist whose secret was
+        lost: delete it.
         """
         if isinstance(events, str) or isinstance(models, str):
             raise TypeError("events and models must be lists of strings, not one string")
@@ -117,72 +96,42 @@ class WebhookRequests(Requests):
         return (yield from self._get("/v1/webhooks", list_reader("webhooks", partial(from_json, Webhook))))
 
     def get(self, id: str) -> Exchange[Webhook]:
-        """Return a webhook with its latest deliveries.
-
-        Raises
-        ------
-        NotFound
-            The id belongs to no webhook.
-        """
+        """Return a webhook with its latest deliveries."""
         return (yield from self._get(_path(id), partial(from_json, Webhook)))
 
     def delete(self, id: str) -> Exchange[None]:
-        """Delete a webhook with its queued events.
-
-        Raises
-        ------
-        NotFound
-            The id belongs to no webhook.
-        """
+        """Delete a webhook, with its undelivered events."""
         yield from self._delete(_path(id))
 
     def test(self, id: str) -> Exchange[WebhookDelivery]:
-        """Send a test event, and return the delivery; a failed one has an `error`.
-
-        Raises
-        ------
-        NotFound
-            The id belongs to no webhook.
-        """
+        """Send a test event, and return the delivery; a failed one has an `error`."""
         return read((yield from self._post(f"{_path(id)}/test", None)), partial(from_json, WebhookDelivery))
 
     def enable(self, id: str) -> Exchange[Webhook]:
-        """Enable a disabled webhook.
-
-        Raises
-        ------
-        NotFound
-            The id belongs to no webhook.
-        """
+        """Enable a disabled webhook: its events are sent again."""
         return read((yield from self._post(f"{_path(id)}/enable", None)), partial(from_json, Webhook))
 
 
-class Webhooks(SyncResource[WebhookRequests]):
+class WebhookCalls(Resource[WebhookRequests]):
+    """Calls of `Webhooks` and `AsyncWebhooks`."""
+
+    def __init__(self, connections: Connections) -> None:
+        super().__init__(connections, WebhookRequests(connections.retry))
+
+    create = call_of(WebhookRequests.create)
+    get = call_of(WebhookRequests.get)
+    delete = call_of(WebhookRequests.delete)
+    test = call_of(WebhookRequests.test)
+    enable = call_of(WebhookRequests.enable)
+    list = call_of(WebhookRequests.list)
+
+
+class Webhooks(WebhookCalls, SyncResource):
     """The webhooks of a server, as `Client.webhooks` has them."""
 
-    def __init__(self, connections: SyncConnections) -> None:
-        super().__init__(connections, WebhookRequests(connections.retry))
 
-    create = sync(WebhookRequests.create)
-    get = sync(WebhookRequests.get)
-    delete = sync(WebhookRequests.delete)
-    test = sync(WebhookRequests.test)
-    enable = sync(WebhookRequests.enable)
-    list = sync(WebhookRequests.list)
-
-
-class AsyncWebhooks(AsyncResource[WebhookRequests]):
+class AsyncWebhooks(WebhookCalls, AsyncResource):
     """The webhooks of a server, as `AsyncClient.webhooks` has them: the calls of `Webhooks`, awaited."""
-
-    def __init__(self, connections: AsyncConnections) -> None:
-        super().__init__(connections, WebhookRequests(connections.retry))
-
-    create = awaited(WebhookRequests.create)
-    get = awaited(WebhookRequests.get)
-    delete = awaited(WebhookRequests.delete)
-    test = awaited(WebhookRequests.test)
-    enable = awaited(WebhookRequests.enable)
-    list = awaited(WebhookRequests.list)
 
 
 def _path(id: str) -> str:

@@ -34,19 +34,8 @@ class Batch(NamedTuple):
 class Batches(Generic[T]):
     """Batches of items in order, limited in number of items and in bytes (a larger item is a batch alone).
 
-    An error in an item says by its number which one it was.
-
-    Parameters
-    ----------
-    items : what is sent, drawn as late as can be.
-    encode : makes JSON of an item.
-    batch_size : items in one batch, at most.
-    batch_bytes : bytes in one batch, at most.
-
-    Raises
-    ------
-    ValueError
-        If `batch_size` is not positive.
+    Items are drawn as late as possible. An error in an item has its number. Raises ValueError if `batch_size` is not
+    positive.
     """
 
     def __init__(

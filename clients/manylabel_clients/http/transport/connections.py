@@ -12,9 +12,9 @@ from typing import Any, ClassVar, Generic, TypeVar
 import httpx2
 
 from manylabel_clients.http.transport.credentials import Secret, authorization
-from manylabel_clients.http.transport.exchange import Draw, Exchange, Pause, Reply, Request
+from manylabel_clients.http.transport.exchange import Batched, Draw, Exchange, Pause, Reply, Request
 from manylabel_clients.http.transport.retry import Retry
-from manylabel_clients.http.transport.sse import E, EventStream
+from manylabel_clients.http.transport.sse import EventStream
 
 T = TypeVar("T")
 
@@ -119,7 +119,15 @@ class SyncConnections(_Connections[httpx2.Client, Callable[[float], object]]):
             request.method, request.path, content=content, headers=request.headers, timeout=self._timeout(request)
         )
 
-    def watch(self, stream: EventStream[E]) -> Iterator[E]:
+    def each(self, stream: EventStream[T] | Batched[T]) -> Iterator[T]:
+        """Yield the events of a stream, or the results of its batches."""
+        if isinstance(stream, EventStream):
+            yield from self.watch(stream)
+        else:
+            while (results := self.run(stream.next())) is not None:
+                yield from results
+
+    def watch(self, stream: EventStream[T]) -> Iterator[T]:
         """Yield events, reconnecting as necessary, until the stream has ended."""
         while True:
             reply: Reply = None
@@ -181,7 +189,18 @@ class AsyncConnections(_Connections[httpx2.AsyncClient, Callable[[float], Awaita
             request.method, request.path, content=content, headers=request.headers, timeout=self._timeout(request)
         )
 
-    async def watch(self, stream: EventStream[E]) -> AsyncGenerator[E]:
+    async def each(self, stream: EventStream[T] | Batched[T]) -> AsyncGenerator[T]:
+        """Yield the events of a stream, or the results of its batches."""
+        if isinstance(stream, EventStream):
+            async with aclosing(self.watch(stream)) as events:
+                async for event in events:
+                    yield event
+        else:
+            while (results := await self.run(stream.next())) is not None:
+                for result in results:
+                    yield result
+
+    async def watch(self, stream: EventStream[T]) -> AsyncGenerator[T]:
         """Yield events, reconnecting as necessary, until the stream has ended."""
         while True:
             reply: Reply = None

@@ -21,13 +21,7 @@ _NAME = re.compile(r"[a-z0-9](?:[a-z0-9._-]{0,62}[a-z0-9])?")
 
 
 class Secret:
-    """Text that is hidden in reprs, messages and pickles.
-
-    Parameters
-    ----------
-    text : str
-        The text, which `text` gives back.
-    """
+    """Text that is hidden in reprs, messages and pickles; `text` returns it."""
 
     __slots__ = ("text",)
 
@@ -54,17 +48,9 @@ class Secret:
 
 
 def authorization(api_key: str | Secret | None) -> dict[str, str]:
-    """Return the header of a key or token; empty without one.
+    """Return the header with a key or token, by default of ``MANYLABEL_API_KEY``; no header if there is neither.
 
-    Parameters
-    ----------
-    api_key : str, Secret or None
-        The key; None takes what the environment variable ``MANYLABEL_API_KEY`` says, if it says anything.
-
-    Raises
-    ------
-    ValueError
-        It cannot be sent; the message does not have it.
+    Raises ValueError, which does not have the key, if it cannot be sent.
     """
     name, text = "api_key", api_key.text if isinstance(api_key, Secret) else api_key
     if text is None:

@@ -8,9 +8,9 @@ steps out, so that retries, batches and errors are written, and tested, once.
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator, Callable, Generator, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple, TypeAlias, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
 
 import httpx2
 
@@ -25,6 +25,7 @@ from manylabel_clients.http.errors import (
 from manylabel_clients.http.transport.retry import Retry
 
 T = TypeVar("T")
+Result = TypeVar("Result", covariant=True)
 
 Pieces: TypeAlias = Callable[[], Iterator[bytes]]
 """A body too large to hold: gives it piece by piece, from its start each time it is called."""
@@ -70,6 +71,13 @@ LAST_ATTEMPT_SECONDS = 1.0
 """Timeout of an attempt that begins at the end of the patience."""
 
 
+class Batched(Protocol[Result]):
+    """Results that come in batches."""
+
+    def next(self) -> Exchange[Sequence[Result] | None]:
+        """Exchange the next batch; return its results, or None at the end."""
+
+
 def send(request: Request, retry: Retry, *, once: bool = False) -> Exchange[httpx2.Response]:
     """Send a request until it succeeds or the retries are used up.
 
@@ -98,13 +106,7 @@ def send(request: Request, retry: Retry, *, once: bool = False) -> Exchange[http
 
 
 def read(response: httpx2.Response, convert: Callable[[dict[str, Any]], T]) -> T:
-    """Convert the JSON object of a response.
-
-    Raises
-    ------
-    UnexpectedResponse
-        If there is no JSON object, or it lacks what `convert` looks for.
-    """
+    """Convert the JSON object of a response; raise UnexpectedResponse if it has none, or lacks what `convert` reads."""
     try:
         return convert(response.json())
     except (ValueError, TypeError, LookupError, AttributeError) as error:
@@ -135,13 +137,7 @@ def _renumbered(text: str, done: int) -> str:
 
 
 def failure(reply: Reply, request: Request) -> ManyLabelError:
-    """Return the error to raise for an unsuccessful or missing response.
-
-    Raises
-    ------
-    ValueError
-        If the request could not even be written, as with an illegal header.
-    """
+    """Return the error to raise for an unsuccessful or missing response; raise ValueError for an illegal request."""
     if isinstance(reply, httpx2.LocalProtocolError | httpx2.UnsupportedProtocol):
         raise ValueError(f"the request cannot be sent: {reply}") from reply
     if isinstance(reply, httpx2.Response):

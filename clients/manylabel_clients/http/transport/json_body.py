@@ -14,13 +14,8 @@ BYTES = {"Content-Type": "application/octet-stream"}
 
 
 def encode(value: Any) -> bytes:
-    """Return a value as compact JSON in UTF-8.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If a value has no JSON, or a number is not finite; the message then begins with its place.
-    """
+    """Return a value as compact JSON in UTF-8; raise TypeError or ValueError, with the field path, if it has no
+    JSON."""
     try:
         text = json.dumps(value, separators=(",", ":"), ensure_ascii=False, allow_nan=False, default=_scalar)
         return text.encode()

@@ -18,16 +18,9 @@ SILENCE_SECONDS = 45.0
 
 
 class EventStream(Generic[E]):
-    """Parser of the events of one resource, over any number of connections.
+    """Events of a model or a job, over any number of connections, after the event `after`.
 
-    Parameters
-    ----------
-    path : of the model or the job.
-    after : id of the last event seen; None begins with what comes next.
-    retry : when to connect again.
-    make : makes an event of its kind, its id and its data.
-    is_last : tells whether the stream ends with an event; None for one that never ends.
-    query : of the address, encoded.
+    `make` converts an event's kind, id and data; `is_last` tells whether the stream ends with an event.
     """
 
     def __init__(
@@ -76,16 +69,9 @@ class EventStream(Generic[E]):
         return event
 
     def pause_seconds(self, reply: Reply) -> float:
-        """Return how long to wait before connecting again.
+        """Return how long to wait before connecting again after an error, a refusal, or None (the response ended).
 
-        Parameters
-        ----------
-        reply : how the connection ended: an error, a refusal, or None at the end of a response.
-
-        Raises
-        ------
-        ManyLabelError
-            It makes no sense, or the retries were used up with no event in between.
+        Raises ManyLabelError if connecting again makes no sense, or the retries were used up with no event in between.
         """
         self._fields = {}
         now = self._retry.clock()

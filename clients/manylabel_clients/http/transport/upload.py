@@ -57,13 +57,8 @@ class Body(NamedTuple):
 
 
 def format_of(source: Source) -> str:
-    """Return the format of a file by its suffix, without that of gzip.
-
-    Raises
-    ------
-    ValueError
-        If it has no name, or an unknown ending.
-    """
+    """Return the format of a file by the ending of its name, ignoring that of gzip; raise ValueError if it is
+    unknown."""
     name = str(source) if isinstance(source, (str, Path)) else getattr(source, "name", "")
     suffix = _suffix(Path(name)) if isinstance(name, str) else ""
     if suffix not in FORMATS:
@@ -77,15 +72,8 @@ def _suffix(path: Path) -> str:
 
 
 def body_of(source: Source) -> Body:
-    """Return the bytes of a source as a body.
-
-    Raises
-    ------
-    OSError
-        If the file cannot be read.
-    TypeError
-        If it is a file opened for text, or nothing of the kind.
-    """
+    """Return the bytes of a source as a body; raise OSError if the file cannot be read, TypeError if it is opened
+    for text."""
     if isinstance(source, (str, Path)):
         path = Path(source)
         return Body(lambda: _of_path(path), path.stat().st_size, True)

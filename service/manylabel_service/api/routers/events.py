@@ -73,7 +73,7 @@ async def watch_model(
         _event_bytes,
         "events of this model follow",
         context.draining,
-        context.settings.idle_timeout_seconds,
+        context.settings.limits.idle_timeout_seconds,
     )
 
 

@@ -126,7 +126,7 @@ async def watch_job(request: Request, context: ContextOf, access: AccessOf, id: 
         _event_bytes,
         "events of this job follow",
         context.draining,
-        context.settings.idle_timeout_seconds,
+        context.settings.limits.idle_timeout_seconds,
     )
 
 

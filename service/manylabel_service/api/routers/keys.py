@@ -5,7 +5,8 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import Response
 
-from manylabel_service.access.key import NO_RATES, Key, new_key
+from manylabel_service.access.key import Key, new_key
+from manylabel_service.access.rates import NO_RATES
 from manylabel_service.api import schemas
 from manylabel_service.api.context import ContextOf
 from manylabel_service.api.web.access import AccessOf

@@ -1,6 +1,5 @@
 """GET /v1/models/{name}/predictions (stored predictions without labels) and POST /v1/models/{name}/labels."""
 
-import asyncio
 import time
 from collections.abc import Sequence
 from functools import partial
@@ -29,10 +28,8 @@ from manylabel_service.hosting.selection import Selection
 from manylabel_service.idempotency import IdempotencyKey
 from manylabel_service.online.replica import Replica
 from manylabel_service.online.state.outcome import UpdateResult
+from manylabel_service.slices import in_slices
 from manylabel_service.ulid import timestamp_of
-
-COUNTED_AT_ONCE = 256
-"""Number of delays counted between two yields to other requests."""
 
 _LABELLING = ("model_follows", "batch_too_large", "queue_full", "limit_exceeded")
 
@@ -104,9 +101,9 @@ async def label_predictions(request: Request, name: str) -> Response:
         started = time.perf_counter()
         async with request.app.state.turns.turn(raw, deadline):
             document = await read_value(raw)
-            convert = partial(_to_truth, max_fields=context.settings.max_record_fields)
+            convert = partial(_to_truth, max_fields=context.settings.limits.max_record_fields)
             key = idempotency_key(request, "labels", raw)
-            items = await to_items(document, convert, schemas.LabelBatch, context.settings.max_batch_examples)
+            items = await to_items(document, convert, schemas.LabelBatch, context.settings.limits.max_batch_examples)
         _check_repeats(items)
         access_of(request).charge(len(items.values))
         updated = await _learn(context, hosted, items, key, deadline)
@@ -157,10 +154,8 @@ def _in_the_body(error: InvalidExample) -> InvalidExample:
 
 async def _count_delays(truths: Sequence[_Truth], context: Context) -> None:
     now = time.time()
-    for number, truth in enumerate(truths, 1):
+    async for truth in in_slices(truths):
         context.telemetry.labelled(max(0.0, now - timestamp_of(truth.id) / 1000))
-        if number % COUNTED_AT_ONCE == 0:
-            await asyncio.sleep(0)
 
 
 async def _learn_kept(

@@ -101,7 +101,7 @@ async def predict(request: Request, name: str) -> Response:
     started = time.perf_counter()
     learns = isinstance(hosted, Replica)
     convert: Callable[..., Any] = to_features if learns else to_inputs
-    limits = {"max_features": settings.max_features, "max_fields": settings.max_record_fields}
+    limits = {"max_features": settings.max_features, "max_fields": settings.limits.max_record_fields}
     convert = partial(convert, **limits, records=records_of)
     async with request.app.state.turns.turn(raw):
         document = await read_value(raw)
@@ -109,14 +109,14 @@ async def predict(request: Request, name: str) -> Response:
         selection = take_selection(document, settings.max_scores)
         try:
             batch = schemas.PredictBatch if learns else schemas.TrainedBatch
-            items: Items[Any] = await to_items(document, convert, batch, settings.max_batch_examples)
+            items: Items[Any] = await to_items(document, convert, batch, settings.limits.max_batch_examples)
         except Problem:
             refuse_parameters(document, Predicting)
             raise
         records = await posted(document) if wanted.keep == "record" else None
         del document
     check_size(items, len(items.values) * hosted.n_labels, probabilities, context)
-    explainer = Explainer(k, settings.max_response_scores) if k else None
+    explainer = Explainer(k, settings.limits.max_response_scores) if k else None
     access_of(request).charge(len(items.values))
     predicted = await _predict(context, hosted, items, wanted, probabilities, explainer)
     facts: dict[str, Any] = {"position": predicted.position}
@@ -216,13 +216,13 @@ async def _learn_with(replica: Replica, request: Request, operation: str, contex
         max_features=settings.max_features,
         records=replica.records,
         alone=alone,
-        max_fields=settings.max_record_fields,
+        max_fields=settings.limits.max_record_fields,
     )
     async with request.app.state.turns.turn(raw, deadline):
         document = await read_value(raw)
         key = idempotency_key(request, operation, raw)
         probabilities = want_predictions and take_flag(document, "probabilities")
-        items = await to_items(document, convert, batch, settings.max_batch_examples)
+        items = await to_items(document, convert, batch, settings.limits.max_batch_examples)
         del document
     if want_predictions and (key is None or not replica.has_seen(key)):  # a retry gets the same response
         check_size(items, sum(replica.answer_sizes(items.values)), probabilities, context)

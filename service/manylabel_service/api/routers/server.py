@@ -18,6 +18,7 @@ from manylabel_service.api.web.routes import Router, json_answer
 from manylabel_service.clock import now_ms
 from manylabel_service.errors import NotReady, StorageError
 from manylabel_service.hosting.hosted_model import HostedModel
+from manylabel_service.slices import in_slices
 from manylabel_service.telemetry.exposition import only
 
 router = Router("server")
@@ -189,12 +190,11 @@ class _Gauges:
 
     @classmethod
     async def of(cls, replicas: list[HostedModel]) -> "_Gauges":
-        """Return the gauges of these models, yielding to other requests between two models."""
+        """Return the gauges of these models."""
         gauges = cls()
-        for replica in replicas:
+        async for replica in in_slices(replicas):
             if replica.serving:  # it may have ended in the meantime
                 gauges._add_model(replica)
-            await asyncio.sleep(0)
         return gauges
 
     def add_total(self, name: str, value: float) -> None:

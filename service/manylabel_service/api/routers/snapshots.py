@@ -75,7 +75,7 @@ async def download_snapshot(context: ContextOf, name: str, position: str) -> Res
         file = await scratch_file(context.datasets, stack)
         with full_disk():
             await context.registry.ask(replica, lambda replica: replica.copy_snapshot(position, file))
-        return Download(file, context.settings.idle_timeout_seconds, stack.pop_all())
+        return Download(file, context.settings.limits.idle_timeout_seconds, stack.pop_all())
 
 
 @router.endpoint(

@@ -121,7 +121,7 @@ class _StreamAnswer(Response):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         settings = self._context.settings
-        idle_seconds = settings.idle_timeout_seconds
+        idle_seconds = settings.limits.idle_timeout_seconds
         lines = ReadAhead(receive, self._example, self._number, settings.max_body_bytes, idle_seconds)
         writer = Writer(scope, send, idle_seconds)
 
@@ -145,7 +145,7 @@ class _StreamAnswer(Response):
 
     def _converted(self, item: Any) -> Example:
         settings = self._context.settings
-        most = settings.max_features, settings.max_record_fields
+        most = settings.max_features, settings.limits.max_record_fields
         return to_example(item, (), most[0], self._records, max_fields=most[1])
 
     async def _answer(self, lines: ReadAhead, writer: Writer) -> None:

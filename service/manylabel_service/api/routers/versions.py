@@ -86,7 +86,7 @@ async def download_version(
                 raise VersionDamaged(name, found.number, str(error)) from error
             with full_disk():
                 await asyncio.to_thread(file.write, data if names else contents.estimator)
-        return Download(file, context.settings.idle_timeout_seconds, stack.pop_all())
+        return Download(file, context.settings.limits.idle_timeout_seconds, stack.pop_all())
 
 
 @router.endpoint(

@@ -13,12 +13,9 @@ from manylabel_service.api.schemas.forgetting import *
 from manylabel_service.api.schemas.history import *
 from manylabel_service.api.schemas.jobs import *
 from manylabel_service.api.schemas.keys import *
-from manylabel_service.api.schemas.label_studio import *
 from manylabel_service.api.schemas.learning import *
 from manylabel_service.api.schemas.models import *
-from manylabel_service.api.schemas.open_inference import *
 from manylabel_service.api.schemas.requests import *
 from manylabel_service.api.schemas.versions import *
 from manylabel_service.api.schemas.webhooks import *
-from manylabel_service.api.web.problems import InferenceError as InferenceError
 from manylabel_service.api.web.problems import ProblemDocument as ProblemDocument

@@ -6,7 +6,8 @@ from typing import Annotated
 from pydantic import AfterValidator, AwareDatetime, BeforeValidator, ConfigDict, Field
 
 from manylabel_service.access import patterns
-from manylabel_service.access.key import NO_RATES, RateLimits, State
+from manylabel_service.access.key import State
+from manylabel_service.access.rates import NO_RATES, RateLimits
 from manylabel_service.access.scopes import SCOPES, Scope
 from manylabel_service.api.schemas.base import ResponseModel
 from manylabel_service.documented import Documented

@@ -1,7 +1,5 @@
 """The body of predict, update and predict-update: one item, or a batch of them."""
 
-import asyncio
-import time
 from collections.abc import Callable
 from typing import Any, Generic, NamedTuple, TypeVar
 
@@ -11,11 +9,9 @@ from manylabel_service.api.web.validation import Path, check_known, validated
 from manylabel_service.errors import InvalidExample
 from manylabel_service.hosting.selection import MAX_NAMES, MAX_TOP, PREFIX, Names, Selection
 from manylabel_service.online.spec.spec import MAX_NAME_BYTES
+from manylabel_service.slices import in_slices
 
 T = TypeVar("T")
-
-SLICE_SECONDS = 0.001
-"""Seconds of conversion after which other requests get their turn."""
 
 
 class Items(NamedTuple, Generic[T]):
@@ -46,13 +42,7 @@ async def to_items(
     examples = _examples(document, described)
     if len(examples) > max_examples:
         raise Problem("batch_too_large", f"a batch has at most {max_examples:,} examples, this one {len(examples):,}")
-    values = []
-    slice_ends = time.perf_counter() + SLICE_SECONDS
-    for index, item in enumerate(examples):
-        if time.perf_counter() > slice_ends:
-            await asyncio.sleep(0)
-            slice_ends = time.perf_counter() + SLICE_SECONDS
-        values.append(convert(item, _at(index, batch=True)))
+    values = [convert(item, _at(index, batch=True)) async for index, item in in_slices(enumerate(examples))]
     return Items(values, batch=True)
 
 

@@ -1,6 +1,5 @@
 """Learning of the lines of a stream in blocks, and the response to each line."""
 
-import asyncio
 import itertools
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
@@ -13,7 +12,6 @@ from starlette.types import Scope
 from manylabel_service.access.grant import Access
 from manylabel_service.access.rates import RateLimiter
 from manylabel_service.api.context import Context
-from manylabel_service.api.translation.batches import SLICE_SECONDS
 from manylabel_service.api.translation.line_reader import Line
 from manylabel_service.api.translation.model_access import online
 from manylabel_service.api.translation.to_json import numbers, to_dict
@@ -26,6 +24,7 @@ from manylabel_service.hosting.selection import Selection
 from manylabel_service.online.replica import Replica
 from manylabel_service.online.state.log_entries import StreamPart
 from manylabel_service.online.state.outcome import UpdateResult
+from manylabel_service.slices import in_slices
 
 MAX_REFUSED = 1_000
 """Lines in a row of which none was good: a stream with more ends, since each is answered at length."""
@@ -184,7 +183,7 @@ class LineLearner:
         for line in lines:
             part.append(line)
             scores += next(sizes) if isinstance(line.content, Example) else 0
-            is_large = numbers(scores, self._probabilities) >= self._context.settings.max_response_scores
+            is_large = numbers(scores, self._probabilities) >= self._context.settings.limits.max_response_scores
             if is_large or len(part) >= most:
                 yield part
                 part, scores = [], 0
@@ -273,15 +272,11 @@ def _refusal(error: ServiceError) -> Problem:
 async def _portions(documents: Iterable[dict[str, Any]]) -> AsyncIterator[bytes]:
     """Yield the responses to the lines, one a line."""
     portion = bytearray()
-    slice_ends = time.perf_counter() + SLICE_SECONDS
-    for document in documents:
+    async for document in in_slices(documents):
         portion += pydantic_core.to_json(document, inf_nan_mode="null")
         portion += b"\n"
         if len(portion) > MAX_ANSWER_BYTES:
             yield bytes(portion)
             portion.clear()
-        if time.perf_counter() > slice_ends:
-            await asyncio.sleep(0)
-            slice_ends = time.perf_counter() + SLICE_SECONDS
     if portion:
         yield bytes(portion)

@@ -1,16 +1,15 @@
 """Lines of a stream (NDJSON), read ahead while earlier lines are being learnt, up to a bound."""
 
 import asyncio
-import time
 from collections.abc import Awaitable, Callable
 from typing import NamedTuple
 
 from starlette.requests import ClientDisconnect
 from starlette.types import Receive
 
-from manylabel_service.api.translation.batches import SLICE_SECONDS
 from manylabel_service.api.web.problems import Problem
 from manylabel_service.hosting.examples import Example
+from manylabel_service.slices import in_slices
 
 MAX_LINES = 1_000
 MAX_BYTES = 2**20
@@ -91,7 +90,6 @@ class ReadAhead:
         self._bytes = 0
         self._arrived, self._room = asyncio.Event(), asyncio.Event()
         self._ended = self._client_gone = False
-        self._slice_ends = 0.0
         self.next_number = number
         self.problem: Problem | None = None
 
@@ -133,8 +131,7 @@ class ReadAhead:
         if message["type"] == "http.disconnect":
             raise ClientDisconnect
         more = bool(message.get("more_body", False))
-        self._slice_ends = time.perf_counter() + SLICE_SECONDS
-        for text in self._splitter.feed(message.get("body", b"")):
+        async for text in in_slices(self._splitter.feed(message.get("body", b""))):
             await self._add(text)
         if self._splitter.too_long:
             detail = f"a line has at most {self._max_line_bytes:,} bytes"
@@ -145,9 +142,6 @@ class ReadAhead:
         return more and not self._ended
 
     async def _add(self, text: bytes) -> None:
-        if time.perf_counter() > self._slice_ends:
-            await asyncio.sleep(0)
-            self._slice_ends = time.perf_counter() + SLICE_SECONDS
         if self._ended:
             return
         number = self.next_number

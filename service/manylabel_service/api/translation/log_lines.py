@@ -7,7 +7,6 @@ import pydantic_core
 
 from manylabel_service.clock import rfc3339
 from manylabel_service.hosting.examples import Example
-from manylabel_service.hosting.slices import Pace
 from manylabel_service.online.state.log_entries import (
     Describe,
     Regroup,
@@ -17,6 +16,7 @@ from manylabel_service.online.state.log_entries import (
     Update,
     decode,
 )
+from manylabel_service.slices import Pace
 from manylabel_service.storage import Entry
 
 

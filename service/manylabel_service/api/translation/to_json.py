@@ -1,7 +1,5 @@
 """Predictions and the results of updates as JSON."""
 
-import asyncio
-import time
 from collections.abc import Sequence
 from itertools import repeat
 from typing import Any
@@ -12,7 +10,7 @@ from starlette.types import Scope
 
 from manylabel_core.metrics.reliability import EDGES, Reliability
 from manylabel_service.api.context import Context
-from manylabel_service.api.translation.batches import SLICE_SECONDS, Items
+from manylabel_service.api.translation.batches import Items
 from manylabel_service.api.web.bodies import REPLAYED
 from manylabel_service.api.web.problems import Problem
 from manylabel_service.api.web.routes import JSONAnswer, json_answer
@@ -22,6 +20,7 @@ from manylabel_service.hosting.predictions import Prediction
 from manylabel_service.hosting.selection import Selection
 from manylabel_service.online.label_next import RankedPredictions
 from manylabel_service.online.state.outcome import UpdateResult
+from manylabel_service.slices import in_slices
 
 
 async def answer(
@@ -41,31 +40,20 @@ async def answer(
         document = {**to_dict(predictions[0], selection, None if ids is None else ids[0]), **facts}
         return pydantic_core.to_json(document, inf_nan_mode="null")
     parts = []
-    slice_ends = time.perf_counter() + SLICE_SECONDS
-    for prediction, id in zip(predictions, repeat(None) if ids is None else ids, strict=False):
-        if time.perf_counter() > slice_ends:
-            await asyncio.sleep(0)
-            slice_ends = time.perf_counter() + SLICE_SECONDS
+    async for prediction, id in in_slices(zip(predictions, repeat(None) if ids is None else ids, strict=False)):
         parts.append(pydantic_core.to_json(to_dict(prediction, selection, id), inf_nan_mode="null"))
     return b'{"predictions":[' + b",".join(parts) + b"]," + pydantic_core.to_json(facts)[1:]
 
 
 async def posted(document: Any) -> list[bytes]:
     """Return the `x` of each item of a body that was found valid, as JSON."""
-    records = []
-    slice_ends = time.perf_counter() + SLICE_SECONDS
-    for item in document.get("examples", [document]):
-        if time.perf_counter() > slice_ends:
-            await asyncio.sleep(0)
-            slice_ends = time.perf_counter() + SLICE_SECONDS
-        records.append(pydantic_core.to_json(item["x"]))
-    return records
+    return [pydantic_core.to_json(item["x"]) async for item in in_slices(document.get("examples", [document]))]
 
 
 async def unlabelled(found: RankedPredictions) -> bytes:
     """Return the JSON of stored predictions that wait for their labels."""
     parts = []
-    for one in found.predictions:
+    async for one in in_slices(found.predictions):
         prediction = one.prediction
         document = {"id": one.id, "uncertainty": one.uncertainty, "labels": prediction.labels}
         document["probabilities"] = prediction.probabilities
@@ -74,7 +62,6 @@ async def unlabelled(found: RankedPredictions) -> bytes:
         part = pydantic_core.to_json(document)
         # The record is JSON already.
         parts.append(part if one.record is None else part[:-1] + b',"record":' + one.record + b"}")
-        await asyncio.sleep(0)
     facts = {"candidates": found.candidates, "position": found.position, "updates": found.updates}
     return b'{"predictions":[' + b",".join(parts) + b"]," + pydantic_core.to_json(facts)[1:]
 
@@ -86,8 +73,8 @@ def check_size(items: Items[Any], scores: int, probabilities: bool, context: Con
 
 
 def check_numbers(examples: int, needed: int, context: Context) -> None:
-    """Reject a batch whose response would exceed `max_response_scores`; raises a Problem."""
-    max_scores = context.settings.max_response_scores
+    """Refuse a batch whose answer would exceed `max_response_scores`; raises a Problem."""
+    max_scores = context.settings.limits.max_response_scores
     if needed > max_scores:
         fitting = max(1, examples * max_scores // needed)
         raise Problem("batch_too_large", f"with this number of labels a batch can have about {fitting:,} examples")

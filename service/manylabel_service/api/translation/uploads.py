@@ -169,7 +169,7 @@ async def receive(
     parts = {name: Part(await scratch_file(datasets, stack), max_bytes[name]) for name in names}
     multipart = Multipart(boundary_of(content_type), names) if essence == MULTIPART else None
     async with giving_way(upload, UPLOAD_SECONDS):
-        async for chunk in chunks(request, settings.idle_timeout_seconds):
+        async for chunk in chunks(request, settings.limits.idle_timeout_seconds):
             datasets.uploads.add(upload, len(chunk))
             for name, data in [(FILE, chunk)] if multipart is None else multipart.feed(chunk):
                 await parts[name].write(data)

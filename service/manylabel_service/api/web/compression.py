@@ -1,7 +1,5 @@
 """Compressed bodies: requests are decompressed as they arrive, within bounds, and responses compressed on request."""
 
-import asyncio
-import time
 from collections.abc import Awaitable, Iterable, Iterator
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -9,6 +7,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from manylabel_service.api.web.bodies import BodyBuffer
 from manylabel_service.api.web.codings import CODINGS, PORTION_BYTES, Coding, Compressor, Unpacker, accepted
 from manylabel_service.api.web.problems import Problem
+from manylabel_service.slices import Pace, in_slices
 
 MIN_BYTES = 2**12
 """A response of fewer is not packed: sending it takes less time than packing it."""
@@ -20,9 +19,6 @@ PACKED_TYPES = frozenset(
     }
 )
 """Media types that are worth it. Events are not among them: each is short, and must be read when it happens."""
-
-SLICE_SECONDS = 0.001
-"""Seconds of compression or decompression after which other requests get their turn."""
 
 
 class CompressedResponse:
@@ -68,13 +64,8 @@ class CompressedResponse:
     async def _send_packed(self, message: Message, coding: Coding) -> None:
         body, more = message.get("body", b""), message.get("more_body", False)
         packer = self._packer = self._packer or coding.packer()
-        packed = [packer.pack(body[:PORTION_BYTES])]
-        slice_ends = time.perf_counter() + SLICE_SECONDS
-        for begin in range(PORTION_BYTES, len(body), PORTION_BYTES):
-            if time.perf_counter() > slice_ends:
-                await asyncio.sleep(0)
-                slice_ends = time.perf_counter() + SLICE_SECONDS
-            packed.append(packer.pack(body[begin : begin + PORTION_BYTES]))
+        begins = in_slices(range(0, max(len(body), 1), PORTION_BYTES))
+        packed = [packer.pack(body[begin : begin + PORTION_BYTES]) async for begin in begins]
         packed.append(packer.flush() if more else packer.end())
         content = b"".join(packed)
         if (start := self._start) is not None:
@@ -123,15 +114,12 @@ class DecompressedBody:
         self._portions: Iterator[bytes] = iter(())
         self._n_packed = self._n_bytes = self._n_counted = 0
         self._is_last = False
-        self._slice_ends = 0.0
+        self._pace = Pace()
 
     async def receive(self) -> Message:
-        """Return the next chunk, or the disconnect of the client; raise a Problem for an exceeded limit."""
-        self._slice_ends = self._slice_ends or time.perf_counter() + SLICE_SECONDS
+        """Return the next portion, or that the client went away; raise a Problem for what is out of bounds."""
         while True:
-            if time.perf_counter() > self._slice_ends:
-                await asyncio.sleep(0)
-                self._slice_ends = time.perf_counter() + SLICE_SECONDS
+            await self._pace.rest()
             portion = next(self._portions, None)
             if portion:
                 self._count(len(portion))

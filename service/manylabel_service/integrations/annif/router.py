@@ -23,7 +23,6 @@ from manylabel_service.api.web.validation import Path, validated
 from manylabel_service.errors import InvalidExample, ServiceError
 from manylabel_service.hosting.hosted_model import HostedModel
 from manylabel_service.hosting.signature import Signature
-from manylabel_service.hosting.slices import Pace
 from manylabel_service.integrations.annif import schemas
 from manylabel_service.integrations.annif.translation import (
     DocumentReader,
@@ -34,8 +33,12 @@ from manylabel_service.integrations.annif.translation import (
 )
 from manylabel_service.online.replica import Replica
 from manylabel_service.online.state.outcome import UpdateResult
+from manylabel_service.slices import Pace
 
 router = Router("Annif", errors=["model_not_found"])
+
+BODIES = (schemas.AnnifText, schemas.AnnifDocuments, schemas.AnnifIndexedDocuments)
+"""Schemas that no route names as its `response_model`."""
 
 _FORM = "application/x-www-form-urlencoded"
 _LISTING = ("not_ready", "storage_unavailable")
@@ -203,8 +206,8 @@ async def _learn(request: Request, context: Context, replica: Replica) -> Update
     key = idempotency_key(request, "annif-learn", raw)
     if not isinstance(items, list) or not items:
         raise invalid((), "must be a list of documents, at least one")
-    if len(items) > settings.max_batch_examples:
-        raise Problem("batch_too_large", f"the list has more than {settings.max_batch_examples:,} documents")
+    if len(items) > settings.limits.max_batch_examples:
+        raise Problem("batch_too_large", f"the list has more than {settings.limits.max_batch_examples:,} documents")
     started, pace = time.perf_counter(), Pace()
     reader = DocumentReader(replica.records, settings.max_features)
     names = replica.model.labels.names

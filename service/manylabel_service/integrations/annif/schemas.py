@@ -133,7 +133,3 @@ class AnnifDocumentSuggestions(AnnifSuggestions):
     """Labels of a document, with its id."""
 
     document_id: str | None
-
-
-BODIES: tuple[type[BaseModel], ...] = (AnnifText, AnnifDocuments, AnnifIndexedDocuments)
-"""Schemas that no route names as its `response_model`."""

@@ -53,7 +53,7 @@ class InputFiles:
             threads=self._record.threads,
             segment_work=self._record.segment_work,
             memory_bytes=settings.job_memory_bytes,
-            niceness=settings.job_niceness,
+            niceness=settings.limits.job_niceness,
         )
         await self._checkpoint()
         request.write(self._directory)

@@ -106,7 +106,7 @@ class Supervision:
             await self._release()
             raise
         except ProcessDied as error:
-            reason, most = str(error), self._context.settings.job_max_attempts
+            reason, most = str(error), self._context.settings.limits.job_max_attempts
             self._log.warning("training_process_died", error=reason)
             await self._end(lambda record, task, now: record.requeue_or_fail(task, reason, most, now))
         except Exception as error:

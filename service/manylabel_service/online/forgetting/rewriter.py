@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from manylabel_service.errors import LogTrimmed, ServiceError
-from manylabel_service.hosting.slices import Pace
 from manylabel_service.online.history.catalogue import CatalogueStore, Segment
 from manylabel_service.online.history.reader import HistoryReader
 from manylabel_service.online.history.segment import decode as decode_segment
@@ -23,6 +22,7 @@ from manylabel_service.online.state.log_entries import Update, decode, encode
 from manylabel_service.online.state.model import OnlineModel
 from manylabel_service.online.updates.past_states import PastStates
 from manylabel_service.online.updates.replay import Interrupted, LogReplayer
+from manylabel_service.slices import Pace
 from manylabel_service.storage import START, Entry, LogExtent, ModelMeta, Store, pieces_of, position_key
 from manylabel_service.ulid import timestamp_of
 
@@ -171,7 +171,7 @@ class Rewriter:
         states = [state for state in catalogue.states if not self._is_later(state.position)]
         copied = [state._replace(id=await self._copied(state.id)) for state in states]
         new = catalogue.model_copy(update={"segments": (), "states": tuple(copied)})
-        await self._new_catalogue.put(await self._new_catalogue.find(), new)
+        await self._new_catalogue.put(await self._new_catalogue.read(), new)
         self._carried = {position_key(state.position) for state in states}
         self._snapped = set[tuple[int, ...]]()
         for snapshot in await self._store.snapshots.all(self._record):

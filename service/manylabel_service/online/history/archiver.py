@@ -21,7 +21,6 @@ from manylabel_service.online.history.catalogue import (
     MAX_STATES,
     Catalogue,
     CatalogueStore,
-    Found,
     Segment,
     StoredState,
 )
@@ -102,7 +101,7 @@ class Archiver:
         found = await self._found()
         while True:
             try:
-                entries = await self._next(found.catalogue.through, through)
+                entries = await self._next(found.through, through)
             except (LogLost, LogTrimmed) as error:
                 found = await self._begun_anew(found, error)
                 continue
@@ -111,15 +110,15 @@ class Archiver:
                 log.error("history_damaged", model=self._record.name, error=str(error), action=action)
                 await self._catalogue.change(lambda _: Catalogue(begin=through))
                 return through
-            if not self._is_due(entries, found.catalogue):
-                return min(found.catalogue.through, through, key=position_key)
+            if not self._is_due(entries, found):
+                return min(found.through, through, key=position_key)
             found = await self._add(found, entries)
 
     async def keep_states(self, snapshots: Sequence[SnapshotMeta]) -> None:
         """Copy the snapshots that the history needs; raises like `close`."""
         if not self._limits.size_bytes:
             return
-        catalogue = (await self._found()).catalogue
+        catalogue = await self._found()
         for snapshot in sorted(snapshots, key=lambda each: position_key(each.position)):
             if self._is_state_due(snapshot, catalogue):
                 catalogue = await self._keep(snapshot, catalogue)
@@ -134,14 +133,12 @@ class Archiver:
         StorageUnavailable, ModelGone, ModelDamaged
         """
         found = await self._found()
-        if found.catalogue.state_at(position) is not None:
+        if found.state_at(position) is not None:
             return
         # States that rollbacks go back to cannot be dropped before the log is trimmed past the rollbacks.
         limit = 2 * self._limits.size_bytes + TARGETS * len(data)
-        check_limit(
-            f"bytes of the history of model {self._record.name!r}", found.catalogue.size_bytes + len(data), limit
-        )
-        check_limit(f"states in the history of model {self._record.name!r}", len(found.catalogue.states), MAX_STATES)
+        check_limit(f"bytes of the history of model {self._record.name!r}", found.size_bytes + len(data), limit)
+        check_limit(f"states in the history of model {self._record.name!r}", len(found.states), MAX_STATES)
         id, size_bytes = await self._catalogue.put_blob(pieces_of(bytes(data)))
         # How much of the log is before it is not known; the next state is due as if it were not there.
         await self._add_state(StoredState(id, position, examples, 0, size_bytes))
@@ -192,14 +189,14 @@ class Archiver:
             return False
         return catalogue.size_bytes <= self._limits.size_bytes
 
-    async def _found(self) -> Found:
+    async def _found(self) -> Catalogue:
         try:
-            return await self._catalogue.find()
+            return await self._catalogue.read()
         except DocumentDamaged as error:
             action = "the history starts again"
             log.error("history_damaged", model=self._record.name, error=str(error), action=action)
             await self._catalogue.delete_all()
-            return await self._catalogue.find()
+            return await self._catalogue.read()
 
     async def _next(self, after: str, through: str) -> list[Entry]:
         """Return the entries of the next segment, up to a position."""
@@ -224,9 +221,9 @@ class Archiver:
         is_old = entries[0].time_ms < 1_000 * (time.time() - SEGMENT_SECONDS)
         return is_large or (is_old and self._limits.seconds > 0)
 
-    async def _add(self, found: Found, entries: list[Entry]) -> Found:
-        """Store a segment, read it back, and add it to the catalogue."""
-        after = found.catalogue.through
+    async def _add(self, found: Catalogue, entries: list[Entry]) -> Catalogue:
+        """Store a segment, see that it is there, and have the catalogue name it."""
+        after = found.through
         data = await asyncio.to_thread(segments.encode, after, entries)
         id, size_bytes = await self._catalogue.put_blob(pieces_of(data))
         if await self._catalogue.blob(id) != data:
@@ -242,7 +239,7 @@ class Archiver:
             entries[0].time_ms,
             entries[-1].time_ms,
         )
-        added = await self._catalogue.put(found, found.catalogue.with_segment(segment))
+        added = await self._catalogue.put(found, found.with_segment(segment))
         if added is None:  # another server has changed it, and may have added this segment
             await self._catalogue.delete([id])
             return await self._found()
@@ -251,8 +248,8 @@ class Archiver:
         )
         return added
 
-    async def _begun_anew(self, found: Found, error: LogLost | LogTrimmed) -> Found:
-        """Return the catalogue once it continues where the log does.
+    async def _begun_anew(self, found: Catalogue, error: LogLost | LogTrimmed) -> Catalogue:
+        """Return the catalogue once it goes on where the log does.
 
         The log begins later than the history ends at first, and if no history was kept for a while. It no longer has
         the end of the history if the store lost its newest entries; then the log still has all that was not trimmed.
@@ -266,13 +263,13 @@ class Archiver:
         except LogTrimmed as trimmed:
             begin = trimmed.trimmed
         key = position_key(begin)
-        catalogue = Catalogue(begin=begin, states=tuple(s for s in newest.catalogue.states if s.position == begin))
+        catalogue = Catalogue(begin=begin, states=tuple(s for s in newest.states if s.position == begin))
         if isinstance(error, LogLost):
-            kept = tuple(s for s in newest.catalogue.segments if position_key(s.through) <= key)
+            kept = tuple(s for s in newest.segments if position_key(s.through) <= key)
             if kept and kept[-1].through == begin:
-                states = tuple(s for s in newest.catalogue.states if position_key(s.position) <= key)
-                catalogue = Catalogue(begin=newest.catalogue.begin, segments=kept, states=states)
-        if newest.revision is not None:
+                states = tuple(s for s in newest.states if position_key(s.position) <= key)
+                catalogue = Catalogue(begin=newest.begin, segments=kept, states=states)
+        if newest.revision:
             log.warning("history_cut", model=self._record.name, position=catalogue.through, reason=str(error))
         return await self._catalogue.put(newest, catalogue) or await self._found()
 

@@ -7,16 +7,16 @@ removed by its age.
 
 import secrets
 import time
-from collections.abc import AsyncIterable, Callable, Collection, Sequence
+from collections.abc import AsyncIterable, Callable, Container, Iterable, Sequence
 from contextlib import suppress
 from typing import NamedTuple, Self
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import ConfigDict
 
 from manylabel_service import ulid
 from manylabel_service.errors import BlobDamaged, BlobNotFound, DocumentDamaged, RevisionConflict
 from manylabel_service.online.history.receipts import ReceiptStore
-from manylabel_service.storage import MAX_DOCUMENT_BYTES, START, ModelMeta, Store, blob_bytes, position_key
+from manylabel_service.storage import START, Collection, ModelMeta, Store, StoredModel, blob_bytes, position_key
 
 KIND = "history"
 """Kind of the documents, which are named by the incarnation."""
@@ -60,7 +60,7 @@ class StoredState(NamedTuple):
     size_bytes: int
 
 
-class Catalogue(BaseModel):
+class Catalogue(StoredModel):
     """Segments and states of a history, in the order of the log.
 
     Entries after `begin` are in the segments, and where these end in the log. The first state is at `begin`, unless
@@ -72,7 +72,7 @@ class Catalogue(BaseModel):
         from a store with other positions; nothing is between the two.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(frozen=True)
 
     begin: str = START
     segments: tuple[Segment, ...] = ()
@@ -115,8 +115,8 @@ class Catalogue(BaseModel):
         states = sorted((*self.states, state), key=lambda each: position_key(each.position))
         return self.model_copy(update={"states": tuple(states)})
 
-    def beginning_at(self, begin: str, needed: Collection[str]) -> Self:
-        """Return the history after a position, with the ids of the earlier states that it needs.
+    def beginning_at(self, begin: str, needed: Container[str]) -> Self:
+        """Return what is left if the history begins after a position; of the states before it the ids that are needed.
 
         The segment that the position is in stays as a whole.
         """
@@ -125,13 +125,6 @@ class Catalogue(BaseModel):
         states = tuple(state for state in self.states if position_key(state.position) >= key or state.id in needed)
         moved_to = self.moved_to if segments else None
         return self.model_copy(update={"begin": begin, "segments": segments, "states": states, "moved_to": moved_to})
-
-
-class Found(NamedTuple):
-    """A catalogue, and its revision; None if there is no document."""
-
-    catalogue: Catalogue
-    revision: int | None
 
 
 class CatalogueStore:
@@ -145,44 +138,37 @@ class CatalogueStore:
     def __init__(self, record: ModelMeta, store: Store) -> None:
         self._record = record
         self._store = store
-
-    async def find(self) -> Found:
-        """Return the catalogue as it is now; raise `DocumentDamaged`."""
-        document = await self._store.documents.get(KIND, self._name)
-        if document is None:
-            return Found(Catalogue(), None)
-        try:
-            return Found(Catalogue.model_validate_json(document.value), document.revision)
-        except ValidationError as error:
-            raise DocumentDamaged(KIND, self._name) from error
+        self._documents = Collection(store.documents, KIND, Catalogue)
 
     async def read(self) -> Catalogue:
         """Return the catalogue as it is now; raise `DocumentDamaged`."""
-        return (await self.find()).catalogue
+        return await self._documents.get(self._name) or Catalogue()
 
-    async def put(self, found: Found, catalogue: Catalogue) -> Found | None:
+    async def put(self, found: Catalogue, catalogue: Catalogue) -> Catalogue | None:
         """Replace a catalogue that was found; return None if it has changed since.
 
         Blobs that it no longer names are removed. Raises `DocumentDamaged`.
         """
-        value = catalogue.model_dump_json().encode()
-        assert len(value) <= MAX_DOCUMENT_BYTES
         try:
-            revision = await self._store.documents.put(KIND, self._name, value, revision=found.revision)
+            await self._documents.put(self._name, catalogue.at(found.revision))
         except RevisionConflict:
             return None
-        await self.delete(found.catalogue.ids - catalogue.ids)
-        return Found(catalogue, revision)
+        await self.delete(found.ids - catalogue.ids)
+        return catalogue
 
     async def change(self, change: Callable[[Catalogue], Catalogue]) -> Catalogue:
         """Change the current catalogue and return the result; raise `DocumentDamaged`."""
-        while True:
-            found = await self.find()
-            changed = change(found.catalogue)
-            if changed == found.catalogue:
-                return changed
-            if await self.put(found, changed) is not None:
-                return changed
+        before = Catalogue()
+
+        def changed(found: Catalogue | None) -> Catalogue | None:
+            nonlocal before
+            before = found or Catalogue()
+            catalogue = change(before)
+            return None if catalogue == before else catalogue.at(before.revision)
+
+        catalogue = await self._documents.change(self._name, changed) or before
+        await self.delete(before.ids - catalogue.ids)
+        return catalogue
 
     async def put_blob(self, pieces: AsyncIterable[bytes]) -> tuple[str, int]:
         """Store a blob; return its id, which no catalogue names yet, and its size in bytes."""
@@ -193,7 +179,7 @@ class CatalogueStore:
         """Return the bytes of a blob; raise `BlobNotFound` or `BlobDamaged`."""
         return await blob_bytes(self._store.blobs, self.key(id))
 
-    async def delete(self, ids: Collection[str]) -> None:
+    async def delete(self, ids: Iterable[str]) -> None:
         """Remove blobs."""
         for id in ids:
             await self._store.blobs.delete(self.key(id))
@@ -212,9 +198,7 @@ class CatalogueStore:
 
     async def delete_all(self) -> None:
         """Remove the document and the blobs of a model that has been deleted."""
-        while (revision := (await self._store.documents.revisions(KIND)).get(self._name)) is not None:
-            with suppress(RevisionConflict):
-                await self._store.documents.delete(KIND, self._name, revision=revision)
+        await self._documents.delete(self._name)
         for key in await self._store.blobs.keys(self._prefix):
             await self._store.blobs.delete(key)
 

@@ -5,10 +5,10 @@ from collections.abc import Sequence
 
 from manylabel_service.clock import rfc3339
 from manylabel_service.errors import BeforeHistory, HistoryDamaged, LogLost, LogTrimmed, PositionNotFound
-from manylabel_service.hosting.slices import Pace
 from manylabel_service.online.history.catalogue import LOST, Catalogue, CatalogueStore, Segment
 from manylabel_service.online.history.segment import DamagedSegment, decode
 from manylabel_service.online.spec.follow import follow_of
+from manylabel_service.slices import Pace
 from manylabel_service.storage import START, Entry, ModelMeta, Store, position_key
 
 READ_ENTRIES = 1_000

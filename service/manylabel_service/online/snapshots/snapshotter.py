@@ -196,8 +196,10 @@ class Snapshotter:
     async def keep(self, position: str, kept: ManualSnapshot) -> None:
         """Make a snapshot manual: it stays until it is deleted. Raises NotReady, SnapshotExists, SnapshotsFull,
         StorageError or ModelGone."""
-        if not await self._store.snapshots.keep(self._record, position, kept, self._settings.max_manual_snapshots):
-            raise NotReady(f"the snapshot of model {self._record.name!r} was removed before it could be stored")
+        if not await self._store.snapshots.keep(
+            self._record, position, kept, self._settings.limits.max_manual_snapshots
+        ):
+            raise NotReady(f"the snapshot of model {self._record.name!r} went before it could be kept")
 
     async def let_go(self, position: str) -> None:
         """Make a manual snapshot automatic; raises SnapshotNeeded, StorageError, ModelGone."""

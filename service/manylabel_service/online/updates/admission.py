@@ -1,13 +1,10 @@
 """Admission of an update before it is queued: checks of its examples and of the limits of the model."""
 
-import asyncio
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from manylabel_service.errors import InvalidExample, LimitExceeded, QueueFull, ServiceError
 from manylabel_service.hosting.size_limits import check_limit
-from manylabel_service.hosting.slices import SLICE_SECONDS
 from manylabel_service.online.spec.release import ClusterVersion
 from manylabel_service.online.state.dry_run import Checked, DryRun, SizeDelta, grown, grown_columns
 from manylabel_service.online.state.label_details import Edit, nbytes_of
@@ -15,6 +12,7 @@ from manylabel_service.online.state.log_entries import Update, encode_example, e
 from manylabel_service.online.state.model import OnlineModel
 from manylabel_service.online.updates.update_queue import RETRY_SECONDS, UpdateQueue
 from manylabel_service.settings import Settings
+from manylabel_service.slices import in_slices
 
 WEIGHED_EXAMPLES = 256
 WEIGHED_VALUES = 65_536
@@ -72,11 +70,7 @@ class Admission:
         self, update: Update, model: OnlineModel, each: bool, check: Callable[[SizeDelta], None] | None = None
     ) -> Admitted:
         dry_run, parts, refused = DryRun(model), bytearray(), dict[int, ServiceError]()
-        slice_ends = time.perf_counter() + SLICE_SECONDS
-        for index, example in enumerate(update.examples):
-            if time.perf_counter() > slice_ends:
-                await asyncio.sleep(0)
-                slice_ends = time.perf_counter() + SLICE_SECONDS
+        async for index, example in in_slices(enumerate(update.examples)):
             try:
                 dry_run.add(example, check)
             except (InvalidExample, LimitExceeded) as error:

@@ -29,7 +29,6 @@ from manylabel_service.errors import (
 from manylabel_service.hosting.events import Events
 from manylabel_service.hosting.position_waiters import PositionWaiters
 from manylabel_service.hosting.size_limits import check_limit
-from manylabel_service.hosting.slices import HalfPace
 from manylabel_service.online.history.reader import HistoryReader
 from manylabel_service.online.prediction_store import SEALED_POLL_SECONDS, SEALED_SECONDS
 from manylabel_service.online.snapshots.reader import SnapshotReader
@@ -44,6 +43,7 @@ from manylabel_service.online.updates.past_states import PastStates
 from manylabel_service.online.updates.replay import READ_ENTRIES, Interrupted, LogReplayer, TargetLost, payload_bytes
 from manylabel_service.online.updates.replay_verifier import ReplayVerifier
 from manylabel_service.online.updates.update_queue import Pending, UpdateQueue
+from manylabel_service.slices import HalfPace
 from manylabel_service.storage import UNBOUNDED_BYTES, Durability, Entry, ModelMeta, SnapshotMeta, Store
 from manylabel_service.telemetry import tracing
 

@@ -9,7 +9,6 @@ import structlog
 from manylabel_core.state import DamagedState, NewerState
 from manylabel_service.errors import BeforeHistory, HistoryDamaged, LogLost, LogTrimmed, ModelDamaged, ReleaseTooOld
 from manylabel_service.hosting.events import Event
-from manylabel_service.hosting.slices import HalfPace
 from manylabel_service.online.history.catalogue import LOST, CatalogueStore
 from manylabel_service.online.history.reader import HistoryReader
 from manylabel_service.online.snapshots.reader import SnapshotReader
@@ -19,6 +18,7 @@ from manylabel_service.online.state.apply import ApplyResult
 from manylabel_service.online.state.model import OnlineModel
 from manylabel_service.online.updates.events import events_of
 from manylabel_service.online.updates.replay import Interrupted, LogReplayer, TargetLost
+from manylabel_service.slices import HalfPace
 from manylabel_service.storage import SEED, START, ModelMeta, Store, position_key
 
 log = structlog.get_logger()

@@ -16,7 +16,6 @@ from manylabel_service.errors import (
     StorageUnavailable,
     UnreadableEntry,
 )
-from manylabel_service.hosting.slices import SLICE_SECONDS, HalfPace, SliceSize
 from manylabel_service.online.snapshots.reader import SnapshotReader
 from manylabel_service.online.spec.follow import follow_of
 from manylabel_service.online.spec.spec import ModelSpec
@@ -24,6 +23,7 @@ from manylabel_service.online.spec.trained import TrainedSpec
 from manylabel_service.online.state.apply import ApplyBatch, ApplyResult, LogEntry
 from manylabel_service.online.state.log_entries import as_followed, decode
 from manylabel_service.online.state.model import OnlineModel
+from manylabel_service.slices import SLICE_SECONDS, HalfPace, SliceSize
 from manylabel_service.storage import START, Entry, ModelMeta, SnapshotMeta, Store, position_key
 
 READ_ENTRIES = 1_000

@@ -71,7 +71,7 @@ class UpdateQueue:
 
     def __init__(self, model_name: str, settings: Settings, clock: Callable[[], float] = time.monotonic) -> None:
         self._name = model_name
-        self._max_examples = settings.max_queue_examples
+        self._max_examples = settings.limits.max_queue_examples
         self._max_seconds = settings.max_queue_wait_seconds
         self._clock = clock
         self._rate = WorkRate(TIMED_EXAMPLES, clock)

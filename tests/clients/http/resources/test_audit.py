@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from tests.clients.http.fake_server import FakeServer, ok
 
-from manylabel_clients import AsyncClient, Client, NotFound, Retry
+from manylabel_clients import Client, NotFound, Retry
 from manylabel_clients.http.resources.audit import AuditRequests
 
 
@@ -27,13 +27,6 @@ def test_calls_are_listed_filtered_and_paged(client: Client, name: str) -> None:
     later = client.audit(after=after, model="nothing-here").calls
     assert [(call.code, call.status) for call in later] == [("model_not_found", 404)]
     assert client.audit(model=name, since="2999-01-01T00:00:00Z").calls == []
-
-
-async def test_the_same_awaited(server: Any, name: str) -> None:
-    async with AsyncClient(server.url) as client:
-        await client.create_model(name)
-        page = await client.audit(model=name)
-    assert [call.model for call in page.calls] == [name]
 
 
 def test_the_command(manylabel: Callable[..., Any], client: Client, name: str) -> None:

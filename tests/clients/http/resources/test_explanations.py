@@ -1,6 +1,5 @@
 """Explanations through the clients: what is asked, and what comes back."""
 
-import asyncio
 import json
 from collections.abc import Callable
 from typing import Any
@@ -8,7 +7,7 @@ from typing import Any
 import pytest
 from tests.clients.http.fake_server import FakeServer, ok
 
-from manylabel_clients import AsyncClient, Client, Explanation, FeaturePart, Invalid
+from manylabel_clients import Client, Explanation, FeaturePart, Invalid
 from manylabel_clients.http.resources.models import ModelRequests
 from manylabel_clients.http.transport.retry import Retry
 
@@ -34,7 +33,7 @@ def test_it_is_asked_beside_the_example_and_only_if_wanted() -> None:
 
 
 @pytest.mark.parametrize("width", [80])
-def test_from_a_real_server(server: Any, client: Client, name: str, manylabel: Callable[..., Any], width: int) -> None:
+def test_from_a_real_server(client: Client, name: str, manylabel: Callable[..., Any], width: int) -> None:
     model = client.create_model(name, text={"fields": ["title"]})
     model.update_many([({"title": "a black cat"}, ["pets"]), ({"title": "a black car"}, ["cars"])] * 9)
     found = model.predict({"title": "the cat"}, explain=2)
@@ -44,11 +43,6 @@ def test_from_a_real_server(server: Any, client: Client, name: str, manylabel: C
     total = sum(part.contribution for part in (*pets.for_, *pets.against)) + pets.rest
     assert total == pytest.approx(found.scores["pets"])
 
-    async def there() -> Any:
-        async with AsyncClient(server.url) as other:
-            return await other.model(name).predict({"title": "the cat"}, explain=2)
-
-    assert asyncio.run(there()) == found
     record = json.dumps({"x": {"title": "the cat"}})
     shown = manylabel("predict", name, record, "--explain", "2")
     assert shown.status == 0, shown.err

@@ -36,7 +36,7 @@ def answer(*lines: Any, content: bytes | None = None) -> httpx2.Response:
 
 
 def batch(first: int = 1) -> Exchange[Any]:
-    return ModelRequests("m", RETRY).stream(EXAMPLES, key="k", first=first).next_answers()
+    return ModelRequests("m", RETRY).stream(EXAMPLES, key="k", first=first).next()
 
 
 def test_a_batch_is_one_request_when_all_goes_well() -> None:
@@ -125,9 +125,9 @@ def test_batches_are_drawn_one_by_one_under_one_key() -> None:
     stream = ModelRequests("m", RETRY).stream(examples(), first=4, batch_size=2)
     fake = FakeServer(answer(learnt(4), learnt(5)), answer(learnt(6), learnt(7)), answer(learnt(8)))
     for done, so_far in ((0, 2), (2, 4), (4, 5)):
-        assert [one.line for one in fake(stream.next_answers())] == list(range(4 + done, 4 + so_far))
+        assert [one.line for one in fake(stream.next())] == list(range(4 + done, 4 + so_far))
         assert drawn == so_far, "a full batch is sent before anything of the next is drawn"
-    assert fake(stream.next_answers()) is None
+    assert fake(stream.next()) is None
     assert fake.pieces == [("from=4", 2), ("from=6", 2), ("from=8", 1)]
     assert len({one.headers["Idempotency-Key"] for one in fake.requests}) == 1
 
@@ -138,7 +138,7 @@ def test_wrong_parameters_are_refused_before_anything_is_sent() -> None:
         with pytest.raises(ValueError, match=r"first|batch_size|key"):
             calls.stream([([1], [])], key=key, first=first, batch_size=batch_size)
     with pytest.raises(TypeError, match=r"^/examples/1/x "):
-        FakeServer()(calls.stream([([1], []), (3, [])], batch_size=2).next_answers())
+        FakeServer()(calls.stream([([1], []), (3, [])], batch_size=2).next())
 
 
 def counted(following: int, learnt: int, replayed: int = 0) -> dict[str, Any]:
@@ -147,7 +147,8 @@ def counted(following: int, learnt: int, replayed: int = 0) -> dict[str, Any]:
 
 
 def lesson(first: int = 1) -> Exchange[Any]:
-    return ModelRequests("m", RETRY).learn(EXAMPLES, key="k", first=first).next_summary()
+    (summary,) = (yield from ModelRequests("m", RETRY).learn(EXAMPLES, key="k", first=first).next()) or ()
+    return summary
 
 
 def test_a_batch_that_is_only_learnt_has_one_summary() -> None:

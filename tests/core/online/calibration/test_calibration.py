@@ -341,3 +341,15 @@ def test_without_probabilities(make: type[FALT]) -> None:
     assert other.learn(rows, targets).probabilities is None
     with pytest.raises(ValueError, match="scores must have 4 columns"):
         other.probabilities(np.zeros((2, 3)))
+
+
+def test_curves_stay_as_they_were_read() -> None:
+    rng = np.random.default_rng(0)
+    for n_labels in range(1, 9):  # whether or not every column is in use
+        margins, Y = rng.normal(size=(40, n_labels)), rng.integers(0, 2, (40, n_labels))
+        _, calibration = calibrated(margins, Y)
+        read = calibration.curves()
+        before = [np.copy(each) for each in read]
+        calibration.learn(as_scores(margins), as_targets(1 - Y, None), np.empty(Y.shape))
+        for each, expected in zip(read, before, strict=True):
+            np.testing.assert_array_equal(each, expected)

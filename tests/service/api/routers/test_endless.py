@@ -6,12 +6,10 @@ import http.client
 import json
 import signal
 import socket
-import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from tests.support.server_process import open_scratch_files
 from tests.support.waiting import eventually
 
 from manylabel_service.access.grant import Access
@@ -20,7 +18,6 @@ from manylabel_service.access.scopes import SCOPES
 from manylabel_service.api.routers import events
 from manylabel_service.api.web import streaming
 from manylabel_service.api.web.streaming import EventStream
-from manylabel_service.datasets.upload_slots import MAX_UPLOADS
 from manylabel_service.hosting.events import MAX_SUBSCRIBERS, Events
 from manylabel_service.online.spec.spec import ModelSpec
 from manylabel_service.online.state.model import OnlineModel
@@ -82,7 +79,7 @@ class Connection:
             try:
                 self.send(data)
             except TimeoutError:
-                self.socket.settimeout(30)
+                self.socket.settimeout(600)
                 return times
         raise AssertionError("the server takes a gigabyte without an answer being read")
 
@@ -150,7 +147,7 @@ def test_a_client_that_does_not_read_is_not_read_from(server: Any, name: str) ->
         learnt = call(server, "GET", "/v1/models/m")[1]["updates"]
         assert learnt <= sent
         assert call(server, "POST", "/v1/models/m/predict", {"x": [0.5] * 100})[0] == 200
-        connection.socket.settimeout(30)
+        connection.socket.settimeout(600)
         assert [connection.line()["line"] for _ in range(learnt)] == list(range(1, learnt + 1))
 
 
@@ -273,32 +270,6 @@ def test_a_slow_upload_keeps_no_other_from_its_own(server: Any, name: str) -> No
         assert status_of(first) == (201, None)
     for copy in ("first", "second"):
         assert call(server, "DELETE", f"/v1/models/{copy}")[0] == 204
-
-
-def test_uploads_that_stand_still_give_way(server: Any, name: str) -> None:
-    """However many are begun and go on by a byte now and then: who wants to upload can."""
-    data = snapshot_of(server, name)
-    with contextlib.ExitStack() as stack:
-        stalled = [stack.enter_context(Connection(server, PUT % (b"stalled", 1_000))) for _ in range(MAX_UPLOADS)]
-        eventually(lambda: open_scratch_files(server) == MAX_UPLOADS)
-        for _ in range(5):  # longer than one may stand still
-            for connection in stalled:
-                connection.socket.sendall(b" ")
-            time.sleep(0.5)
-        with Connection(server, PUT % (b"third", len(data))) as third:
-            third.socket.sendall(data)
-            assert status_of(third) == (201, None)
-        assert status_of(stalled[0]) == (503, "not_ready")  # it has stood still for longest
-    assert call(server, "DELETE", "/v1/models/third")[0] == 204
-
-
-def test_an_upload_that_stops_is_given_up(impatient: Any) -> None:
-    with Connection(impatient, PUT % (b"never", 1000)) as connection:
-        connection.socket.sendall(b"x")
-        assert status_of(connection) == (408, "stream_idle")
-    with Connection(impatient, PUT % (b"never", 1)) as connection:
-        connection.socket.sendall(b"x")
-        assert status_of(connection) == (422, "invalid_request"), "the next one is taken"
 
 
 # -- events -------------------------------------------------------------------------------------------

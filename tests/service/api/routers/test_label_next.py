@@ -126,7 +126,7 @@ def test_records_come_back_as_they_were_posted(client: TestClient, create: Calla
 
 
 def test_records_count_as_kept_bytes(serve: Callable[..., Any], create: Callable[..., str]) -> None:
-    with serve(max_kept_prediction_bytes=3_000) as client:
+    with serve(max_stored_prediction_bytes=3_000) as client:
         address = create(client, "small")
         long = {"title": "word " * 1_000}
         assert client.post(f"{address}/predict?keep=true", json={"x": long}).status_code == 200

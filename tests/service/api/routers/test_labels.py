@@ -204,7 +204,7 @@ def test_no_more_are_kept_than_may_be(
 def test_the_scores_kept_count_in_the_bytes(
     serve: Callable[..., Any], create: Callable[..., str], refused: Callable[..., Any]
 ) -> None:
-    with serve(max_kept_prediction_bytes=2_000) as client:
+    with serve(max_stored_prediction_bytes=2_000) as client:
         few, many = create(client, "few"), create(client, "many", labels=[f"label {i}" for i in range(100)])
         keep(client, few, {"examples": [X] * 20})
         keep(client, many, {"examples": [X] * 2})  # 100 scores of 8 bytes each

@@ -82,16 +82,6 @@ def test_a_batch_of_one_is_answered_as_a_batch(client: TestClient, model: str) -
     ok(client.post(f"{model}/update", json=body), schemas.UpdateResponse)
 
 
-def test_labels_are_those_with_a_score_above_zero(client: TestClient, model: str) -> None:
-    items = examples(200)
-    client.post(f"{model}/update", json={"examples": items})
-    found = client.post(f"{model}/predict", json={"examples": items}).json()["predictions"]
-    for one in found:
-        assert one["labels"] == [label for label, score in one["scores"].items() if score > 0]
-        assert list(one["scores"]) == list(found[0]["scores"]), "labels stand in the order they appeared"
-    assert any(one["labels"] for one in found)
-
-
 @pytest.mark.parametrize("algorithm", ["falt", "salt", "kernel_falt"])
 def test_dense_and_sparse_are_two_ways_to_say_the_same(
     client: TestClient, create: Callable[..., str], algorithm: str

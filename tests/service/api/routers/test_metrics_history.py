@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 from starlette.testclient import TestClient
-from tests.service.online.folds import DRIFTING_LENGTH, drifting
 
 from manylabel_service.api import schemas
 
@@ -75,22 +74,6 @@ def test_each_point_is_what_was_answered_then(client: TestClient, create: Callab
     for part in ("cumulative", "window"):
         assert {name: column[-1] for name, column in q[part].items()} == of_label(client, address, "q")[part]
     assert past["labels"]["r"]["cumulative"]["recall"][0] is None, "it did not exist yet"
-
-
-def test_alarms_of_drift(client: TestClient, create: Callable[..., str]) -> None:
-    address = create(client, "past-7", params={"drift": "adwin"})
-    assert history(client, address)["drift"] == {"examples": [], "labels": []}
-    examples = [drifting(number) for number in range(DRIFTING_LENGTH)]
-    items = [
-        {"x": dict(zip(x.names or (), x.values.tolist(), strict=True)), "y": list(y.names)} for x, y, *_ in examples
-    ]
-    client.post(f"{address}/update", json={"examples": items[:150]}).raise_for_status()
-    client.post(f"{address}/update", json={"examples": items[150:]}).raise_for_status()
-    sounded = history(client, address)["drift"]
-    due = client.get(f"{address}/metrics").json()["drift"]
-    for name, of in [(None, due), *due["labels"].items()]:
-        own = [after for after, label in zip(sounded["examples"], sounded["labels"], strict=True) if label == name]
-        assert (len(own), own[-1]) == (of["alarms"], of["last"])
 
 
 def test_what_is_refused(client: TestClient, create: Callable[..., str], refused: Callable[..., Any]) -> None:

@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 from starlette.testclient import TestClient
-from tests.service.online.folds import DRIFTING_LENGTH, drifting
 
 from manylabel_service.api import schemas
 
@@ -103,17 +102,6 @@ def test_declared_labels_and_those_of_before_a_rollback(client: TestClient, crea
     client.post(f"{address}/rollback", json={"position": "0"}).raise_for_status()
     (one,) = listed(client, address)["labels"]
     assert (one["label"], one["examples"], one["frequency"], one["last_seen"]) == ("p", 0, None, None)
-
-
-def test_alarms_of_drift(client: TestClient, create: Callable[..., str]) -> None:
-    address = create(client, "labels-6", params={"drift": "adwin"})
-    examples = [drifting(number) for number in range(DRIFTING_LENGTH)]
-    items = [
-        {"x": dict(zip(x.names or (), x.values.tolist(), strict=True)), "y": list(y.names)} for x, y, *_ in examples
-    ]
-    client.post(f"{address}/update", json={"examples": items}).raise_for_status()
-    drift = client.get(f"{address}/metrics").json()["drift"]["labels"]
-    assert {one["label"]: one["drift"] for one in listed(client, address, "?sort=alarms")["labels"]} == drift
 
 
 def test_a_label_is_renamed_and_retired(
@@ -320,24 +308,6 @@ def test_labels_are_described_when_a_model_is_created(
     ):
         answer = client.post("/v1/models", json={"name": "wrong", "algorithm": "falt", "labels": wrong})
         refused(answer, 422, "invalid_request", place)
-
-
-def test_a_label_is_predicted_by_its_title_before_its_first_example(
-    client: TestClient, create: Callable[..., str]
-) -> None:
-    animals = ["otter", "heron", "beaver", "lynx", "kestrel"]
-    labels = [{"name": f"a{place}", "title": f"The {name}"} for place, name in enumerate(animals)]
-    address = create(client, "titled", labels=labels, text={"fields": ["text"]})
-    reports = [{"x": {"text": f"{animals[n % 4]} on day {n}"}, "y": [f"a{n % 4}"]} for n in range(100)]
-    client.post(f"{address}/update", json={"examples": reports}).raise_for_status()
-    found = client.post(f"{address}/predict", json={"x": {"text": "a Kestrel"}, "explain": 3, "top": 1}).json()
-    assert (found["labels"], list(found["scores"])) == (["a4"], ["a4"])
-    why = found["explanations"]["a4"]
-    assert why["title"] > 0
-    parts = sum(part["contribution"] for part in [*why["for"], *why["against"]])
-    assert parts + why["title"] + why["rest"] == pytest.approx(found["scores"]["a4"])
-    client.patch(f"{address}/labels", json={"labels": {"a4": {"title": None}}}).raise_for_status()
-    assert client.post(f"{address}/predict", json={"x": {"text": "a Kestrel"}}).json()["labels"] != ["a4"]
 
 
 def test_labels_that_a_server_has_no_room_for_are_not_declared(

@@ -12,8 +12,6 @@ from manylabel_service.api import schemas
 from manylabel_service.online.spec.bounds import max_learner_bytes
 from manylabel_service.online.spec.spec import ModelSpec
 
-FEATURES = {"most": 2, "policy": "ignore"}
-LABELS = {"most": 1, "policy": "ignore"}
 NDJSON = {"Content-Type": "application/x-ndjson"}
 
 
@@ -60,17 +58,6 @@ def test_what_goes_beyond_is_refused_with_its_place_and_the_limit(
     refused(client.post(f"{address}/labels", json={"id": kept, "y": ["q"]}), 422, "invalid_request", "/y/0")
     client.post(f"{address}/labels", json={"id": kept, "y": ["p"]}).raise_for_status()
     assert client.get(address).json()["ignored"] == {"features": 0, "labels": 0}
-
-
-def test_a_line_of_a_stream_that_goes_beyond_is_refused_alone(client: TestClient, limited: Callable[..., str]) -> None:
-    address = limited("reject", "reject")
-    lines = [item("a"), item("b", "c"), item("b", y=("q",)), item("b"), item("c"), item("a", "b")]
-    answer = client.post(f"{address}/stream", content="\n".join(map(json.dumps, lines)), headers=NDJSON)
-    answers = [json.loads(line) for line in answer.text.splitlines()]
-    assert ["error" in line for line in answers] == [False, True, True, False, True, False]
-    assert answers[1]["error"]["errors"][0]["pointer"] == "/x/c"
-    assert answers[2]["error"]["errors"][0]["pointer"] == "/y/0"
-    assert client.get(address).json()["updates"] == 3
 
 
 def test_what_is_ignored_is_counted(client: TestClient, limited: Callable[..., str]) -> None:

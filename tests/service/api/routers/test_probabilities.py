@@ -32,7 +32,6 @@ ITEMS = [
     {"x": x, "y": [label for label, relevant in zip(LABELS, y, strict=True) if relevant]}
     for x, y in zip(X.tolist(), Y, strict=True)
 ]
-RETRIED = {"examples": ITEMS[:6], **ASKED}
 
 
 def in_core(learner: Any) -> list[dict[str, float]]:
@@ -95,17 +94,6 @@ class TestSameAsCore:
         assert [document["probabilities"] for document in documents] == due
         assert [document["line"] for document in documents] == list(range(3, 63))
         schemas.LineLearnt.model_validate(documents[0])
-
-    def test_what_is_asked_does_not_change_what_is_learnt(
-        self, client: TestClient, model: str, create: Callable[..., str], state_of: Callable[..., bytes]
-    ) -> None:
-        other = create(client, "unasked", **SPEC)
-        client.post(f"{model}/predict-update", json={"examples": ITEMS, **ASKED})
-        client.post(f"{other}/predict-update", json={"examples": ITEMS})
-        asked, unasked = (state_of(client, address) for address in (model, other))
-        assert asked.replace(b'"declared"', b'"unasked"')[-2000:] == unasked[-2000:]
-        metrics = [client.get(f"{address}/metrics").json()["cumulative"] for address in (model, other)]
-        assert metrics[0] == metrics[1]
 
 
 class TestNotAsked:
@@ -185,26 +173,3 @@ class TestRefused:
             for call in ("predict", "predict-update"):
                 answer = client.post(f"{address}/{call}", json={"examples": ITEMS[:6], **ASKED})
                 assert "at most about 5 examples" in refused(answer, 413, "batch_too_large")["detail"]
-
-
-class TestRetries:
-    def test_get_the_first_answer(self, client: TestClient, model: str, refused: Callable[..., Any]) -> None:
-        client.post(f"{model}/update", json={"examples": ITEMS[20:40]})
-        first = client.post(f"{model}/predict-update", json=RETRIED, headers=KEY)
-        assert len(shown(first)[0]) == 3
-        client.post(f"{model}/update", json={"examples": ITEMS[40:]})
-        again = client.post(f"{model}/predict-update", json=RETRIED, headers=KEY)
-        assert (again.content, again.headers["idempotent-replayed"]) == (first.content, "true")
-        for other in ({}, {"probabilities": False}):
-            body = {"examples": RETRIED["examples"], **other}
-            answer = client.post(f"{model}/predict-update", json=body, headers=KEY)
-            refused(answer, 422, "idempotency_key_reused")
-
-
-def test_of_kept_predictions(client: TestClient, model: str) -> None:
-    client.post(f"{model}/update", json={"examples": ITEMS})
-    kept = client.post(f"{model}/predict?keep=true", json={"x": ITEMS[0]["x"], **ASKED}).json()
-    plain = client.post(f"{model}/predict", json={"x": ITEMS[0]["x"], **ASKED}).json()
-    assert kept["probabilities"] == plain["probabilities"]
-    told = client.post(f"{model}/labels", json={"id": kept["id"], "y": ["rock"]})
-    assert "probabilities" not in told.json()

@@ -151,17 +151,19 @@ def test_what_stands_beside_a_record_is_still_checked(client: TestClient, made: 
         assert (response.status_code, [one["pointer"] for one in response.json()["errors"]]) == (422, [pointer])
 
 
-def test_the_limits_are_settings(serve: Callable[..., Any]) -> None:
-    with serve(max_record_characters=20, max_record_tokens=3, max_record_depth=2) as client:
+def test_records_have_limits(serve: Callable[..., Any]) -> None:
+    with serve(max_record_characters=20, max_record_depth=2) as client:
         assert client.post("/v1/models", json={"name": "small", "algorithm": "falt"}).status_code == 201
-        for x, detail in (
-            ("x" * 21, "must have at most 20 characters in all its strings together"),
-            ("aa bb cc dd", "must have at most 3 tokens in all its texts together"),
-            ({"a": {"b": {}}}, "must be at most 2 objects deep, the record included"),
+        pairs = {"name": "pairs", "algorithm": "falt", "text": {"ngrams": 2}}
+        assert client.post("/v1/models", json=pairs).status_code == 201
+        for model, x, detail in (
+            ("small", "x" * 21, "must have at most 20 characters in all its strings together"),
+            ("pairs", "aa bb cc dd ee ff", "must have at most 10 tokens in all its texts together"),
+            ("small", {"a": {"b": {}}}, "must be at most 2 objects deep, the record included"),
         ):
-            response = client.post("/v1/models/small/predict", json={"x": x})
+            response = client.post(f"/v1/models/{model}/predict", json={"x": x})
             assert [error["detail"] for error in response.json()["errors"]] == [detail]
-        assert client.post("/v1/models/small/predict", json={"x": "aa bb cc"}).status_code == 200
+        assert client.post("/v1/models/small/predict", json={"x": "aa bb cc dd ee ff"}).status_code == 200
 
 
 KEYS = st.text(max_size=4) | st.sampled_from(["a", "b.c", "é" * 200])

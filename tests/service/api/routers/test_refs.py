@@ -38,20 +38,6 @@ def test_a_ref_is_in_the_log_and_nowhere_else(client: TestClient, model: str, st
     assert b"4711" not in state_of(client, model)
 
 
-def test_a_ref_changes_nothing_that_is_learnt(
-    client: TestClient, create: Callable[..., str], state_of: Callable[..., bytes]
-) -> None:
-    states = []
-    for extra in ({"ref": REF}, {}, {"ref": None}):
-        model = create(client, "ref-or-not")
-        client.post(
-            f"{model}/update", json={"examples": [{"x": X, "y": Y, **extra}, {"x": {"b": 2}, "y": [], **extra}]}
-        )
-        states.append(state_of(client, model))
-        assert client.delete(model).status_code == 204
-    assert states[0] == states[1] == states[2]
-
-
 @pytest.mark.parametrize("ref", [7, "", "x" * 129, "\N{GREEK SMALL LETTER OMEGA}" * 65, ["a"]], ids=repr)
 def test_what_is_no_ref_is_refused(client: TestClient, model: str, ref: Any) -> None:
     for path, item in (("update", {"x": X, "y": Y}), ("predict-update", {"x": X, "y": Y})):

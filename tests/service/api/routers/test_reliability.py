@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 import pytest
 from starlette.testclient import TestClient
 
@@ -90,27 +89,6 @@ def test_it_counts_what_a_client_was_answered(
     assert found == {**due(MIXED, answered), "position": now["position"], "updates": len(MIXED)}
 
 
-def test_each_label_is_counted_alone_too(
-    client: TestClient, create: Callable[..., str], refused: Callable[..., Any]
-) -> None:
-    address = create(client, "sure-10")
-    answered: list[dict[str, float]] = []
-    for begin in range(0, len(ITEMS), 7):
-        answered += learn(client, address, ITEMS[begin : begin + 7])
-    whole, total = reliability(client, address), 0.0
-    for name in ("p", "q", "r"):
-        found = client.get(f"{address}/metrics/reliability", params={"label": name}).json()
-        truth = np.array([name in item["y"] for item in ITEMS])
-        likely = np.array([each.get(name, 0.0) for each in answered])
-        there = np.arange(len(ITEMS)) >= np.flatnonzero(truth)[0]  # the label is there from its first example on
-        assert counted(found) == there.sum()
-        assert found["brier_score"] == pytest.approx(((likely - truth) ** 2)[there].mean(), rel=1e-9)
-        total += found["brier_score"] * counted(found)
-    assert total == pytest.approx(whole["brier_score"] * counted(whole), rel=1e-9)
-    refused(client.get(f"{address}/metrics/reliability?label=none"), 404, "label_not_found")
-    refused(client.get(f"{address}/metrics/reliability?label=p&label=q"), 422, "invalid_request", "label")
-
-
 def test_late_labels_count_by_the_probabilities_of_then(client: TestClient, create: Callable[..., str]) -> None:
     address = create(client, "sure-5")
     learn(client, address, ITEMS[:60])
@@ -129,20 +107,11 @@ def test_late_labels_count_by_the_probabilities_of_then(client: TestClient, crea
         assert added == pytest.approx(sum((now[name] - truth[name]) ** 2 for name in told), abs=1e-12)
 
 
-def test_a_label_retired_counts_as_not_predicted(client: TestClient, create: Callable[..., str]) -> None:
-    address = create(client, "sure-8")
-    answered = learn(client, address, ITEMS)
-    client.post(f"{address}/labels/retire", json={"label": "p"}).raise_for_status()
-    rest = [{"x": item["x"], "y": [name for name in item["y"] if name != "p"]} for item in ITEMS[:10]]
-    more = learn(client, address, rest)
-    assert "p" not in more[0]
-    found = reliability(client, address)
-    expected = due([*ITEMS, *rest], [*answered, *more])
-    assert {name: found[name] for name in expected} == expected
-
-
 def test_what_is_refused(client: TestClient, create: Callable[..., str], refused: Callable[..., Any]) -> None:
     refused(client.get("/v1/models/nobody/metrics/reliability"), 404, "model_not_found")
+    known = create(client, "sure-10")
+    refused(client.get(f"{known}/metrics/reliability?label=none"), 404, "label_not_found")
+    refused(client.get(f"{known}/metrics/reliability?label=p&label=q"), 422, "invalid_request", "label")
     plain = create(client, "sure-9", params={"calibrate": False, "optimise": "none"})
     client.post(f"{plain}/update", json=ITEMS[5]).raise_for_status()
     problem = refused(client.get(f"{plain}/metrics/reliability"), 422, "invalid_request")

@@ -205,19 +205,6 @@ def test_a_line_has_a_limit(serve: Callable[..., Any], create: Callable[..., str
         assert small.get(address).json()["updates"] == 3
 
 
-def test_a_line_that_would_exceed_a_limit_of_the_model_is_refused_alone(
-    serve: Callable[..., Any], create: Callable[..., str]
-) -> None:
-    with serve(max_labels=3) as small:
-        address = create(small, "m")
-        items = [{"x": {"a": 1}, "y": y} for y in (["p"], ["q"], ["r", "s"], ["r"], ["s"], ["p", "r"])]
-        answered = answers(small.post(f"{address}/stream", content=lines_of(items), headers=NDJSON))
-        assert [one["line"] for one in answered] == [1, 2, 3, 4, 5, 6]
-        assert [one["line"] for one in answered if "error" in one] == [3, 5]
-        assert {one["error"]["code"] for one in answered if "error" in one} == {"limit_exceeded"}
-        assert (small.get(address).json()["updates"], small.get(address).json()["labels"]) == (4, 3)
-
-
 def test_many_labels_make_blocks_short_not_lines_refused(serve: Callable[..., Any], create: Callable[..., str]) -> None:
     with serve(max_response_scores=20) as small:
         address = create(small, "m")

@@ -155,15 +155,3 @@ def test_a_tensor_for_each_field(client: TestClient, made: Callable[..., str]) -
         {"name": "other", "datatype": "FP32", "shape": [1, 6], "data": [[1.0] * 6]},
     ):
         assert client.post(f"/v2/models/{name}/infer", json={"inputs": [tensor]}).status_code == 422
-
-
-def test_vectors_count_towards_the_bytes_that_a_model_may_have(
-    serve: Callable[..., Any], create: Callable[..., str]
-) -> None:
-    with serve(max_model_bytes=200_000) as client:
-        address = create(client, "small", algorithm="falt")
-        ok(client.post(f"{address}/update", json={"x": {"a": "b"}, "y": ["a"]}))
-        response = client.post(f"{address}/update", json={"x": {"v": packed(np.ones(8192))}, "y": ["a"]})
-        assert response.status_code == 507, response.text
-        assert "bytes of model" in response.json()["detail"]
-        ok(client.post(f"{address}/update", json={"x": {"v": packed(np.ones(64))}, "y": ["a"]}))

@@ -73,13 +73,6 @@ def test_every_path_learns_what_core_learns(client: TestClient, made: Callable[.
     assert facts(client, plain)[0] != found[0][0]
 
 
-def test_a_weight_of_1_is_none(client: TestClient, made: Callable[..., str], state_of: Any) -> None:
-    one, none = made(), made()
-    ok(client.post(f"{one}/update", json={"examples": [{**item, "weight": 1} for item in ITEMS]}))
-    ok(client.post(f"{none}/update", json={"examples": [{"x": item["x"], "y": item["y"]} for item in ITEMS]}))
-    assert facts(client, one) == facts(client, none)
-
-
 @pytest.mark.parametrize(
     ("wrong", "detail"),
     [
@@ -125,14 +118,6 @@ def test_truth_in_parts_is_measured_by_the_weight_of_the_first(client: TestClien
 def entry(weight: float) -> bytes:
     x = Features(None, None, np.array([1.0], dtype=np.float32))
     return encode(Update((Example(x, Labels.all_of(["a"]), weight),), "log"))
-
-
-def test_only_a_weight_that_is_not_1_is_in_the_log() -> None:
-    assert len(entry(2.5)) == len(entry(1.0)) + 9
-    for weight in (1.0, 2.5, 1e-300, 1000.0):
-        change = decode(entry(weight))
-        assert isinstance(change, Update)
-        assert change.examples[0].weight == weight
 
 
 @for_each("wrong", [0.0, -1.0, 1001.0, float("nan"), float("inf"), 2, "2", None])

@@ -19,11 +19,10 @@ from tests.support.cases import for_each
 from tests.support.http_server import http_server
 from tests.support.server_process import free_port
 
-from manylabel_service.api import schemas
-from manylabel_service.api.routers import label_studio
-from manylabel_service.hosting.slices import Pace
-from manylabel_service.label_studio import connection
+from manylabel_service.integrations.label_studio import connection, schemas
+from manylabel_service.integrations.label_studio import router as label_studio
 from manylabel_service.settings import Settings
+from manylabel_service.slices import Pace
 
 NUMBERS = itertools.count()
 

@@ -13,8 +13,8 @@ from manylabel_service.api.translation.from_json import check_count, record_feat
 from manylabel_service.api.web.problems import invalid
 from manylabel_service.api.web.validation import Path
 from manylabel_service.hosting.examples import Example, Features
-from manylabel_service.label_studio.answers import AnnotationRefused, truth
-from manylabel_service.label_studio.config import ConfigRefused, LabelConfig, fields_of, read_config
+from manylabel_service.integrations.label_studio.answers import AnnotationRefused, truth
+from manylabel_service.integrations.label_studio.config import ConfigRefused, LabelConfig, fields_of, read_config
 from manylabel_service.online.replica import Replica
 
 _LABELS: TypeAdapter[list[str] | dict[str, bool]] = TypeAdapter(LabelsBody)

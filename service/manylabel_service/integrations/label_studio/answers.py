@@ -9,7 +9,7 @@ import numpy as np
 from manylabel_service.hosting.examples import Labels
 from manylabel_service.hosting.predictions import Prediction
 from manylabel_service.idempotency import IdempotencyKey
-from manylabel_service.label_studio.config import LabelConfig, Question
+from manylabel_service.integrations.label_studio.config import LabelConfig, Question
 
 _DIGEST = b"label-studio-key"
 """Constant digest, because the idempotency key alone identifies an annotation and its update time."""

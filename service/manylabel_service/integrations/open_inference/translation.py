@@ -1,8 +1,6 @@
 """Requests and answers of the Open Inference Protocol as examples and predictions."""
 
-import asyncio
 import struct
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -13,9 +11,6 @@ import pydantic_core
 from numpy.typing import NDArray
 from starlette.requests import Request
 
-from manylabel_service.api import schemas
-from manylabel_service.api.translation.batches import SLICE_SECONDS
-from manylabel_service.api.translation.tensors import BINARY_SIZE, Tensor, n_examples, split, to_matrix, to_strings
 from manylabel_service.api.web.bodies import length_of
 from manylabel_service.api.web.large_json import read_value
 from manylabel_service.api.web.problems import Problem, invalid, pointer
@@ -24,6 +19,16 @@ from manylabel_service.errors import InvalidExample
 from manylabel_service.hosting.examples import Features
 from manylabel_service.hosting.predictions import Prediction
 from manylabel_service.hosting.signature import EXAMPLE, Signature
+from manylabel_service.integrations.open_inference import schemas
+from manylabel_service.integrations.open_inference.tensors import (
+    BINARY_SIZE,
+    Tensor,
+    n_examples,
+    split,
+    to_matrix,
+    to_strings,
+)
+from manylabel_service.slices import in_slices
 from manylabel_service.trained.inputs import Views
 
 HEADER_LENGTH = "inference-header-content-length"
@@ -99,13 +104,10 @@ async def to_examples(
     if names == [EXAMPLE]:
         at = tensors[0].at
         return Examples([Features(None, None, row) for row in matrices[0]], lambda index: (*at, "data", index))
-    values = []
-    slice_ends = time.perf_counter() + SLICE_SECONDS
-    for row in zip(*matrices, strict=True):
-        if time.perf_counter() > slice_ends:
-            await asyncio.sleep(0)
-            slice_ends = time.perf_counter() + SLICE_SECONDS
-        values.append(Views({name: Features(None, None, x) for name, x in zip(names, row, strict=True)}))
+    values = [
+        Views({name: Features(None, None, x) for name, x in zip(names, row, strict=True)})
+        async for row in in_slices(zip(*matrices, strict=True))
+    ]
     return Examples(values, lambda index: ("inputs", index))
 
 
@@ -164,11 +166,7 @@ async def _from_strings(tensor: Tensor, n: int, convert: Convert) -> Examples:
     kind = (tensor.asked.parameters or {}).get("content_type")
     place: Path = (*tensor.at, "data")
     values = []
-    slice_ends = time.perf_counter() + SLICE_SECONDS
-    for index, text in enumerate(await to_strings(tensor, n)):
-        if time.perf_counter() > slice_ends:
-            await asyncio.sleep(0)
-            slice_ends = time.perf_counter() + SLICE_SECONDS
+    async for index, text in in_slices(enumerate(await to_strings(tensor, n))):
         at = (*place, index)
         is_json = kind == JSON or (kind != TEXT and text.lstrip()[:1] == "{")
         values.append(convert({"x": _value(text, at) if is_json else text}, at))
@@ -224,11 +222,7 @@ async def to_answer(
     # A model that learns in the meantime may know more labels at the end of a long batch than at its start.
     names = [name for name in predictions[0].scores if name in predictions[-1].scores]
     parts: list[list[bytes]] = [[] for _ in outputs]
-    slice_ends = time.perf_counter() + SLICE_SECONDS
-    for prediction in predictions:
-        if time.perf_counter() > slice_ends:
-            await asyncio.sleep(0)
-            slice_ends = time.perf_counter() + SLICE_SECONDS
+    async for prediction in in_slices(predictions):
         for output, written in zip(outputs, parts, strict=True):
             if output.name == "labels" or names:
                 written.append(_row(prediction, output, names))

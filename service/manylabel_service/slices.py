@@ -1,7 +1,11 @@
-"""Time slices: the number of examples to process before the event loop runs other tasks."""
+"""Time slices: long work on the event loop lets other tasks run between two slices."""
 
 import asyncio
 import time
+from collections.abc import AsyncIterator, Iterable
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
 
 SLICE_SECONDS = 0.002
 """Aim for one slice; a prediction that arrives in the middle of one waits no longer than this."""
@@ -55,3 +59,22 @@ class Pace:
         if time.perf_counter() >= self._ends:
             await asyncio.sleep(0)
             self._ends = time.perf_counter() + self.seconds
+
+
+def in_slices(items: Iterable[T]) -> AsyncIterator[T]:
+    """Return an iterator that yields items, and lets other tasks run once per slice of time."""
+    return _Slices(items)
+
+
+class _Slices(Generic[T]):
+    def __init__(self, items: Iterable[T]) -> None:
+        self._items, self._pace = iter(items), Pace()
+
+    def __aiter__(self) -> AsyncIterator[T]:
+        return self
+
+    async def __anext__(self) -> T:
+        for item in self._items:
+            await self._pace.rest()
+            return item
+        raise StopAsyncIteration

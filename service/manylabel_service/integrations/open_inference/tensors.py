@@ -1,8 +1,6 @@
 """Tensors of the Open Inference Protocol: their elements as numbers or as strings, in JSON or as binary data."""
 
-import asyncio
 import struct
-import time
 from collections.abc import Iterator, Sequence
 from typing import Annotated, Any, NamedTuple
 
@@ -11,11 +9,11 @@ from numpy.typing import NDArray
 from pydantic import Field, StrictBool, StrictStr, TypeAdapter, ValidationError
 
 from manylabel_core.rows import MAX_MAGNITUDE
-from manylabel_service.api.schemas import InferInput
 from manylabel_service.api.schemas.requests import Value
-from manylabel_service.api.translation.batches import SLICE_SECONDS
 from manylabel_service.api.web.problems import invalid
 from manylabel_service.api.web.validation import Path, invalid_body
+from manylabel_service.integrations.open_inference.schemas import InferInput
+from manylabel_service.slices import Pace, in_slices
 
 PIECE_ELEMENTS = 2**12
 """Looked at before others may be served."""
@@ -139,11 +137,9 @@ async def _strings_from_bytes(tensor: Tensor, n: int) -> list[str]:
     found: list[str] = []
     begin, size = 0, len(tensor.binary)
     at = (*tensor.at, "data")
-    slice_ends = time.perf_counter() + SLICE_SECONDS
+    pace = Pace()
     while begin < size and len(found) < n:
-        if time.perf_counter() > slice_ends:
-            await asyncio.sleep(0)
-            slice_ends = time.perf_counter() + SLICE_SECONDS
+        await pace.rest()
         end = begin + 4 + (struct.unpack_from("<I", tensor.binary, begin)[0] if begin + 4 <= size else size)
         if end > size:
             raise invalid((*at, len(found)), "is longer than the binary data")
@@ -177,12 +173,8 @@ def _checked(tensor: Tensor, n: int, d: int) -> int:
 async def _pieces(tensor: Tensor, n: int, d: int) -> Any:
     """Yield the elements, valid ones, in pieces between which others are served."""
     elements = _ELEMENTS[tensor.asked.datatype]
-    slice_ends = time.perf_counter() + SLICE_SECONDS
     for at, values in _lists(tensor):
-        for begin in range(0, len(values), PIECE_ELEMENTS):
-            if time.perf_counter() > slice_ends:
-                await asyncio.sleep(0)
-                slice_ends = time.perf_counter() + SLICE_SECONDS
+        async for begin in in_slices(range(0, len(values), PIECE_ELEMENTS)):
             try:
                 yield elements.validate_python(values[begin : begin + PIECE_ELEMENTS])
             except ValidationError as error:

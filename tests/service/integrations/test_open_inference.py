@@ -11,7 +11,8 @@ import pytest
 from starlette.testclient import TestClient
 from tests.support.cases import for_each
 
-from manylabel_service.api import schemas
+from manylabel_service.api.web.problems import InferenceError
+from manylabel_service.integrations.open_inference import schemas
 
 X = [[0.5, -1.0, 2.0], [1.0, 0.25, 0.0], [0.0, 3.0, -0.5]]
 Y = [["rock", "jazz"], ["jazz"], ["pop"]]
@@ -313,7 +314,7 @@ class TestErrors:
     def test_a_wrong_body(self, models: TestClient, body: Any, status: int, message: str) -> None:
         answer = models.post(INFER, json=body)
         assert (answer.status_code, answer.headers["content-type"]) == (status, "application/json"), answer.text
-        schemas.InferenceError.model_validate_json(answer.content, strict=True)
+        InferenceError.model_validate_json(answer.content, strict=True)
         assert message in answer.json()["error"]
 
     def test_probabilities_that_a_model_has_not(self, models: TestClient) -> None:

@@ -3,7 +3,7 @@
 import pytest
 from tests.support.cases import for_each
 
-from manylabel_service.label_studio.config import (
+from manylabel_service.integrations.label_studio.config import (
     MAX_CONFIG_BYTES,
     MAX_CONFIG_DEPTH,
     MAX_CONFIG_TAGS,

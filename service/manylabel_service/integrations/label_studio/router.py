@@ -13,9 +13,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from manylabel_service.access.grant import Access
-from manylabel_service.api import schemas
 from manylabel_service.api.context import Context, ContextOf
-from manylabel_service.api.translation.label_studio import TaskReader, to_config
 from manylabel_service.api.translation.model_access import counting_refusals, online
 from manylabel_service.api.translation.to_json import check_numbers
 from manylabel_service.api.web.access import access_of
@@ -26,16 +24,27 @@ from manylabel_service.api.web.validation import Path, validated
 from manylabel_service.errors import InvalidExample, KeyInFlight, KeyReused, LimitExceeded, ModelNotFound
 from manylabel_service.hosting.examples import Example, Features
 from manylabel_service.hosting.predictions import Prediction
-from manylabel_service.hosting.slices import Pace
 from manylabel_service.idempotency import IdempotencyKey
-from manylabel_service.label_studio.answers import AnnotationRefused, annotation_key, is_number, model_versions, shown
-from manylabel_service.label_studio.connection import FetchFailed, annotated_tasks
+from manylabel_service.integrations.label_studio import schemas
+from manylabel_service.integrations.label_studio.answers import (
+    AnnotationRefused,
+    annotation_key,
+    is_number,
+    model_versions,
+    shown,
+)
+from manylabel_service.integrations.label_studio.connection import Connections, FetchFailed, annotated_tasks
+from manylabel_service.integrations.label_studio.tasks import TaskReader, to_config
 from manylabel_service.online.replica import Replica
 from manylabel_service.online.state.outcome import UpdateResult
+from manylabel_service.slices import Pace
 
 log = structlog.get_logger()
 
 router = Router("label studio", errors=["model_not_found"])
+
+BODIES = (schemas.SetupRequest, schemas.PredictTasksRequest, schemas.WebhookRequest)
+"""Schemas that no route names as its `response_model`."""
 
 TASKS_AT_ONCE = 100
 RECONCILING_SECONDS = 80.0
@@ -88,15 +97,20 @@ async def label_studio_setup(request: Request, context: ContextOf, name: str) ->
         if unknown := [label for label in config.labels if label not in declared]:
             raise invalid(("schema",), f"has the choice {unknown[0]!r}, which is not one of the labels declared")
     if access_of(request).allows("learn"):
-        _connect(context, replica, sent)
+        _connect(_connections(request), replica, sent)
     return json_answer({"model_version": _versions(replica)[-1]})
 
 
-def _connect(context: Context, replica: Replica, sent: schemas.SetupRequest) -> None:
-    context.connections.note_config(replica.record, sent.label_config)
+def _connections(request: Request) -> Connections:
+    connections: Connections = request.app.state.label_studio
+    return connections
+
+
+def _connect(connections: Connections, replica: Replica, sent: schemas.SetupRequest) -> None:
+    connections.note_config(replica.record, sent.label_config)
     project = sent.project.partition(".")[0]
     if sent.hostname and sent.access_token and project.isdecimal() and is_number(int(project)):
-        context.connections.add(replica.record, int(project), sent.hostname, sent.access_token)
+        connections.add(replica.record, int(project), sent.hostname, sent.access_token)
 
 
 @router.endpoint(
@@ -146,7 +160,7 @@ async def label_studio_webhook(request: Request, context: ContextOf, name: str) 
     replica = online(await context.registry.get(name))
     with counting_refusals(context, name):
         sent = await _body(request, context, schemas.WebhookRequest)
-        learner = _Learner(context, replica, access_of(request), sent.project or {})
+        learner = _Learner(context, _connections(request), replica, access_of(request), sent.project or {})
         if sent.action in _LEARNT:
             pace = Pace()
             for annotation, task in _pairs(sent):
@@ -178,7 +192,7 @@ async def _sent(request: Request, context: Context, name: str, kind: type[Sent])
 
 async def _body(request: Request, context: Context, kind: type[Sent]) -> Sent:
     document, _ = await read_large_json(request, context.settings.max_body_bytes)
-    most = context.settings.max_batch_examples
+    most = context.settings.limits.max_batch_examples
     for field in ("tasks", "annotation", "task"):
         items = document.get(field) if isinstance(document, dict) else None
         if isinstance(items, list) and len(items) > most:
@@ -236,6 +250,7 @@ class _Learner:
     """Learner of the annotations of one project, with counts."""
 
     context: Context
+    connections: Connections
     replica: Replica
     access: Access
     project: Mapping[str, Any]
@@ -246,7 +261,7 @@ class _Learner:
 
     async def _reader(self) -> TaskReader:
         if self.reader is None:
-            text = self.project.get("label_config") or self.context.connections.config(self.replica.record)
+            text = self.project.get("label_config") or self.connections.config(self.replica.record)
             config = await to_config(text, ("project", "label_config"))
             self.reader = TaskReader(self.replica, config, self.context.settings.max_features)
         return self.reader
@@ -286,7 +301,7 @@ class _Learner:
 
         The client gets the same message for every failure: it must not learn which ports of a host are open.
         """
-        if not self.context.connections:
+        if not self.connections:
             raise invalid(
                 (), "cannot be learnt from: START_TRAINING is off while the setting label_studio_urls is empty"
             )
@@ -294,7 +309,7 @@ class _Learner:
         project = self.project.get("id")
         if not is_number(project):
             raise invalid(("project", "id"), "must be the number of the project")
-        connection = self.context.connections.find(self.replica.record, project)
+        connection = self.connections.find(self.replica.record, project)
         if connection is None:
             raise invalid(("project", "id"), _NOT_CONNECTED)
         ends, pace = time.monotonic() + RECONCILING_SECONDS, Pace()

@@ -6,7 +6,7 @@ from pydantic import ConfigDict, Field, InstanceOf
 
 from manylabel_service.api.schemas.base import ResponseModel
 from manylabel_service.documented import Documented
-from manylabel_service.label_studio.config import MAX_CONFIG_BYTES
+from manylabel_service.integrations.label_studio.config import MAX_CONFIG_BYTES
 
 _Object = InstanceOf[dict[str, Any]]
 """Any JSON object. It is not copied, because a large one would block the event loop."""

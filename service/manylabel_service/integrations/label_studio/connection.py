@@ -16,8 +16,8 @@ import httpx2
 import jiter
 
 from manylabel_service import outgoing
-from manylabel_service.hosting.slices import Pace
 from manylabel_service.settings import origin_of
+from manylabel_service.slices import Pace
 from manylabel_service.storage import ModelMeta
 
 MAX_MODELS = 100

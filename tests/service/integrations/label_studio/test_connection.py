@@ -10,8 +10,8 @@ import jiter
 import pytest
 from tests.support.http_server import http_server
 
-from manylabel_service.label_studio import connection
-from manylabel_service.label_studio.connection import Connection, Connections, FetchFailed, annotated_tasks
+from manylabel_service.integrations.label_studio import connection
+from manylabel_service.integrations.label_studio.connection import Connection, Connections, FetchFailed, annotated_tasks
 from manylabel_service.storage import ModelMeta
 
 URL = "http://localhost:8080"

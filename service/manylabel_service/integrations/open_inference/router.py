@@ -9,11 +9,21 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import Response
 
-from manylabel_service.api import schemas
 from manylabel_service.api.context import Context, ContextOf, context_of
 from manylabel_service.api.routers.versions import read_number
 from manylabel_service.api.translation.from_json import to_features, to_inputs
-from manylabel_service.api.translation.inference import (
+from manylabel_service.api.translation.model_access import trained
+from manylabel_service.api.translation.to_json import check_numbers
+from manylabel_service.api.web.access import access_of
+from manylabel_service.api.web.bodies import read_body
+from manylabel_service.api.web.problems import InferenceError
+from manylabel_service.api.web.routes import DirectRoute, JSONAnswer, Router, body, content, json_answer
+from manylabel_service.errors import InvalidExample
+from manylabel_service.hosting.hosted_model import HostedModel
+from manylabel_service.hosting.predictions import PredictResult
+from manylabel_service.hosting.signature import Signature
+from manylabel_service.integrations.open_inference import schemas
+from manylabel_service.integrations.open_inference.translation import (
     EXTENSION,
     HEADER_LENGTH,
     Examples,
@@ -24,19 +34,13 @@ from manylabel_service.api.translation.inference import (
     to_examples,
     wanted_outputs,
 )
-from manylabel_service.api.translation.model_access import trained
-from manylabel_service.api.translation.to_json import check_numbers
-from manylabel_service.api.web.access import access_of
-from manylabel_service.api.web.bodies import read_body
-from manylabel_service.api.web.routes import DirectRoute, JSONAnswer, Router, body, content, json_answer
-from manylabel_service.errors import InvalidExample
-from manylabel_service.hosting.hosted_model import HostedModel
-from manylabel_service.hosting.predictions import PredictResult
-from manylabel_service.hosting.signature import Signature
 from manylabel_service.online.replica import Replica
 from manylabel_service.trained.model import TrainedModel
 
-router = Router("Open Inference Protocol", error=(schemas.InferenceError, "application/json"))
+router = Router("Open Inference Protocol", error=(InferenceError, "application/json"))
+
+BODIES = (schemas.InferRequest, InferenceError)
+"""Schemas that no route names as its `response_model`."""
 
 _LOOKING = ("model_not_found", "no_version_served", "version_damaged", "not_ready", "storage_unavailable")
 _VERSION = (*_LOOKING, "version_not_found", "model_is_online")
@@ -177,12 +181,14 @@ async def _infer(request: Request, name: str, version: int | None) -> Response:
     started = time.perf_counter()
     signature = await _signature(context, hosted, version)
     convert: Any = to_features if isinstance(hosted, Replica) else to_inputs
-    convert = partial(convert, max_features=settings.max_features, max_fields=settings.max_record_fields)
+    convert = partial(convert, max_features=settings.max_features, max_fields=settings.limits.max_record_fields)
     convert = partial(convert, records=signature.records)
     async with request.app.state.turns.turn(raw):
         asked, tensors = await read_request(request, raw)
         outputs = wanted_outputs(asked, signature)
-        examples = await to_examples(tensors, signature, convert, settings.max_batch_examples, settings.max_features)
+        examples = await to_examples(
+            tensors, signature, convert, settings.limits.max_batch_examples, settings.max_features
+        )
         del tensors, asked.inputs
     n_examples = len(examples.values)
     if n_examples > 1:

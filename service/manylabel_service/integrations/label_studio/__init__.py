@@ -1,0 +1,1 @@
+"""Label Studio: a model predicts the tasks of a project, and learns its annotations."""

@@ -1,1 +1,0 @@
-"""Label Studio: its configurations, annotations and predictions; knows nothing of our own HTTP."""

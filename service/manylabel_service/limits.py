@@ -1,0 +1,92 @@
+"""Limits of a server that no setting changes: they bound its memory, its disk and the time of one client."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Constants of a server, as `Settings.limits`; tests replace some by smaller ones."""
+
+    header_timeout_seconds: float = 10.0
+    """Timeout in seconds for receiving the request line and the headers, and for the first byte on a new connection."""
+
+    body_timeout_seconds: float = 60.0
+    """Timeout in seconds for receiving a request body, plus a second for every 32 KiB received. It does not apply to a
+    stream whose responses have begun, nor to time in which the server reads slowly."""
+
+    idle_timeout_seconds: float = 60.0
+    """Seconds after which a stream, an upload or a download is ended if its client sends or receives nothing."""
+
+    shutdown_timeout_seconds: int = 10
+    """Seconds for which a stopping server lets requests in progress finish before it takes the last snapshots."""
+
+    max_buffered_bytes: int = 2**28
+    """Maximum bytes buffered for request bodies that are incomplete or wait to be parsed; above it, bodies of 64 KiB or
+    more get 503. Also the maximum of unsent response bytes; above it, the connection with the most is closed."""
+
+    max_batch_examples: int = 10_000
+    """Maximum number of examples in a request."""
+
+    max_response_scores: int = 1_000_000
+    """Maximum number of scores (examples times labels) and probabilities in a response; a larger batch gets 413. Also
+    the maximum number of contributions of explanations in a response; more get 422."""
+
+    max_record_depth: int = 8
+    """Maximum depth of nested objects in a record, itself included; the server rejects more with 422."""
+
+    max_record_fields: int = 50_000
+    """Maximum number of fields of a record, those of objects in it and strings of lists included; also of numbers of an
+    example in a request, and of its labels. The server rejects more with 422."""
+
+    max_queue_examples: int = 100_000
+    """Maximum number of examples waiting to be learnt, per model; further updates get 429."""
+
+    load_timeout_seconds: float = 10.0
+    """Timeout in seconds of a request for a model that is being loaded; then it gets 503."""
+
+    evict_idle_seconds: float = 3600.0
+    """Seconds without a request after which a model is evicted from memory; 0 disables it."""
+
+    position_wait_seconds: float = 5.0
+    """Timeout in seconds of a prediction that waits for the log position it requests; then it gets 503."""
+
+    max_stored_prediction_bytes: int = 2**28
+    """Maximum bytes of the stored predictions per model, features and scores; further ones get 429."""
+
+    max_ranked_predictions: int = 5_000
+    """Maximum number of stored predictions without labels, the newest, that are compared to find the most uncertain
+    ones."""
+
+    max_manual_snapshots: int = 20
+    """Maximum number of manual snapshots per model, which stay until they are deleted; further ones get 507."""
+
+    max_versions: int = 100
+    """Maximum number of versions of a trained model; at the limit, jobs for the model are refused until versions are
+    deleted."""
+
+    max_datasets: int = 100
+    """Maximum number of datasets on a server; further ones get 507."""
+
+    max_keys: int = 1_000
+    """Maximum number of keys, including revoked ones. Above it, the oldest revoked keys are deleted; if none is
+    revoked, creating a key fails with 507."""
+
+    max_webhooks: int = 20
+    """Maximum number of webhooks; further ones get 507."""
+
+    max_queued_jobs: int = 100
+    """Maximum number of queued and running jobs; further ones get 429."""
+
+    job_niceness: int = 19
+    """Niceness of training processes; at 19 they barely slow predictions."""
+
+    job_max_attempts: int = 3
+    """Maximum attempts to run a fit whose process or supervisor crashed; after that the job fails."""
+
+    job_checkpoint_work: float = 2e9
+    """Approximate number of multiplications before the first checkpoint of a fit, some seconds; later ones are further
+    apart."""
+
+    audit_file_bytes: int = 2**26
+    """Maximum bytes of an audit file; before it would grow larger, it is renamed with a number, and a new file is
+    started."""
