@@ -171,11 +171,11 @@ class Keyring:
                 log.info("revocation_stored", key=id)
 
     def _note(self, found: Mapping[str, Key | None]) -> None:
-        """Add keys that were read from the store, unless a newer state of them is known."""
+        """Add keys read from the store, unless this process knows a newer revision."""
         for id, key in found.items():
             known = self._holders.get(id)
             if key is None:
-                log.error("key_damaged", key=id, action="make another in its place")
+                log.error("key_damaged", key=id, action="create another key instead of it")
                 self._holders.pop(id, None)
             elif known is None or known.key.revision < key.revision:
                 self._holders[id] = self._holder(key, known)
@@ -336,7 +336,7 @@ class Keyring:
             require(holder.key)
             self._unstored[id] = unix_ms
             holder = self._holders[id] = self._holder(holder.key, holder)
-            log.error("revocation_not_stored", key=id, error=str(error), action="it is tried again until it is stored")
+            log.error("revocation_not_stored", key=id, error=str(error), action="retried until it is stored")
             return holder.key
         return None
 

@@ -122,7 +122,9 @@ def parser(direction: str = "backup") -> Parser:
         )
         when = "restore the state of a time (RFC 3339), or with --model of a position"
         made.add_argument("--until", type=_until, metavar="TIME|POSITION", help=when)
-        made.add_argument("--model", metavar="NAME", help="restore only this model, into a store that does not have it")
+        made.add_argument(
+            "--model", metavar="NAME", help="restore restore only this model, into a store that does not have it"
+        )
     else:
         made.add_argument("--to", metavar="ADDRESS", help="the archive (default: the setting archive)")
     return made

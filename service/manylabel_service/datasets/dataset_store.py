@@ -184,7 +184,7 @@ class DatasetStore:
         return (await self._find(name)).record
 
     async def details(self, name: str) -> Details:
-        """Return the names of its labels, how many rows have each, and how many have none known."""
+        """Return the label names, the number of rows of each, and the number of unlabelled rows."""
         stored = await self._find(name)
         try:
             details: Details = json.loads(await blob_bytes(self._store.blobs, stored.details_key))

@@ -104,7 +104,7 @@ class Line(_Part):
 
 
 class JobDocument(StoredModel):
-    """A record holds one job with all its tasks.
+    """Record of a job with all its tasks.
 
     Attributes
     ----------

@@ -69,7 +69,7 @@ class JobService:
         return record.to_job(), False
 
     async def _earlier(self, id: str, key: IdempotencyKey) -> Job | None:
-        """Return the job that the key has made; raises KeyReused if that was another request."""
+        """Return the job created with the key; raises KeyReused if the request differs."""
         record = await self._job_store.find(id)
         if record is None:
             return None

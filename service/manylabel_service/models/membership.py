@@ -167,7 +167,7 @@ class Membership:
             raise
 
     async def leave(self) -> None:
-        """Take part no longer."""
+        """Leave the group."""
         if self._own.revision:
             self._own.at(0)
             with suppress(StorageError):  # it is removed when it expires

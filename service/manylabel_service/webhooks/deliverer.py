@@ -237,7 +237,7 @@ class Deliverer:
         try:
             return await self._states.get(id)
         except DocumentDamaged:
-            log.error("webhook_state_damaged", webhook=id, action="events that waited are lost")
+            log.error("webhook_state_damaged", webhook=id, action="queued events are lost")
             return None
 
     async def _sweep(self, ids: set[str]) -> None:

@@ -129,7 +129,7 @@ class Sources:
         await self._poll_versions(subscribers)
 
     async def _inherit(self, subscribers: Sequence[Subscriber]) -> None:
-        """Go on at the position of a model in that which takes its place when it forgets examples."""
+        """Continue at the position of a model in its successor after forgetting."""
         for forgetting in (await self._receipts.all()).values():
             *earlier, present = (str(incarnation) for incarnation in (0, *forgetting.lineage))
             for _, state in subscribers:

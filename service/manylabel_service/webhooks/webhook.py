@@ -47,7 +47,7 @@ class _Part(BaseModel):
 
 
 class Webhook(StoredModel):
-    """A definition.
+    """Definition of a webhook.
 
     Attributes
     ----------
@@ -75,7 +75,7 @@ class Webhook(StoredModel):
 
 
 class Message(_Part):
-    """An event that waits for delivery, with the body as it is sent each time."""
+    """Event waiting for delivery, with the body that each attempt sends."""
 
     id: str
     type: str
@@ -95,7 +95,7 @@ class Delivery(_Part):
 
 
 class Disabled(_Part):
-    """The reason for which nothing is sent, as long as the definition has this generation."""
+    """Reason why a webhook is disabled, valid for one generation of its definition."""
 
     generation: int
     reason: str
@@ -103,7 +103,7 @@ class Disabled(_Part):
 
 
 class DeliveryState(StoredModel):
-    """A state: what the webhook has seen of each source, and the events that wait.
+    """State of a webhook: its cursor in each source, and the waiting events.
 
     Attributes
     ----------

@@ -315,7 +315,7 @@ class JobCalls(Resource[JobRequests]):
 
     @property
     def id(self) -> str:
-        """The id of the job on the server."""
+        """Id of the job on the server."""
         return self._requests.id
 
     status = call_of(JobRequests.status)

@@ -257,7 +257,7 @@ class ModelRequests(LabelRequests, SnapshotRequests, ForgettingRequests, Version
         batch_size: int = BATCH_SIZE,
         probabilities: bool = False,
     ) -> BatchStream[LineResult]:
-        """Learn any number of examples, and yield the prediction of each from just before; lazily, batch by batch.
+        """Learn any number of examples lazily in batches, and yield the prediction made just before each was learnt.
 
         An interrupted batch is resumed: each example is learnt once. A rejected example yields its `error`, and the
         others are still learnt. If the stream cannot continue, `done` of the error is the number of the last example
@@ -281,7 +281,7 @@ class ModelRequests(LabelRequests, SnapshotRequests, ForgettingRequests, Version
     def learn(
         self, examples: Items[Example], *, key: str | None = None, first: int = 1, batch_size: int = BATCH_SIZE
     ) -> BatchStream[StreamSummary]:
-        """Learn any number of examples, and yield a summary for each request; lazily, batch by batch.
+        """Learn any number of examples lazily in batches, and yield a summary per request.
 
         Arguments and errors are those of `stream`, but the first rejected example ends it: all examples before it are
         learnt. This is the fastest way to learn, because nothing is predicted.
@@ -391,7 +391,7 @@ class ModelCalls(Resource[ModelRequests]):
 
     @property
     def name(self) -> str:
-        """The name of the model on the server."""
+        """Name of the model on the server."""
         return self._requests.name
 
     predict = call_of(ModelRequests.predict)
@@ -441,7 +441,7 @@ class ModelCalls(Resource[ModelRequests]):
 
 
 class Model(ModelCalls, SyncResource):
-    """A model of a server can learn and predict: `Client.create_model` and `Client.model` give it.
+    """Model of a server, from `Client.create_model` or `Client.model`.
 
     An example `x` is a mapping of names to numbers, a sequence or array of all numbers in order,
     `Sparse(indices, values)`, or one row of a SciPy sparse matrix; or, for a model of several views,

@@ -73,7 +73,7 @@ def check_size(items: Items[Any], scores: int, probabilities: bool, context: Con
 
 
 def check_numbers(examples: int, needed: int, context: Context) -> None:
-    """Refuse a batch whose answer would exceed `max_response_scores`; raises a Problem."""
+    """Reject a batch whose response would exceed `max_response_scores`; raises a Problem."""
     max_scores = context.settings.limits.max_response_scores
     if needed > max_scores:
         fitting = max(1, examples * max_scores // needed)

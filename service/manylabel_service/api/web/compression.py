@@ -117,7 +117,7 @@ class DecompressedBody:
         self._pace = Pace()
 
     async def receive(self) -> Message:
-        """Return the next portion, or that the client went away; raise a Problem for what is out of bounds."""
+        """Return the next chunk, or the disconnect of the client; raise a Problem for an exceeded limit."""
         while True:
             await self._pace.rest()
             portion = next(self._portions, None)

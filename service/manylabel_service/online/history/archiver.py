@@ -222,7 +222,7 @@ class Archiver:
         return is_large or (is_old and self._limits.seconds > 0)
 
     async def _add(self, found: Catalogue, entries: list[Entry]) -> Catalogue:
-        """Store a segment, see that it is there, and have the catalogue name it."""
+        """Store a segment, read it back, and add it to the catalogue."""
         after = found.through
         data = await asyncio.to_thread(segments.encode, after, entries)
         id, size_bytes = await self._catalogue.put_blob(pieces_of(data))

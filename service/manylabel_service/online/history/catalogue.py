@@ -116,7 +116,7 @@ class Catalogue(StoredModel):
         return self.model_copy(update={"states": tuple(states)})
 
     def beginning_at(self, begin: str, needed: Container[str]) -> Self:
-        """Return what is left if the history begins after a position; of the states before it the ids that are needed.
+        """Return the history after a position, with the ids of the earlier states that it needs.
 
         The segment that the position is in stays as a whole.
         """

@@ -199,7 +199,7 @@ class Snapshotter:
         if not await self._store.snapshots.keep(
             self._record, position, kept, self._settings.limits.max_manual_snapshots
         ):
-            raise NotReady(f"the snapshot of model {self._record.name!r} went before it could be kept")
+            raise NotReady(f"the snapshot of model {self._record.name!r} was removed before it could be stored")
 
     async def let_go(self, position: str) -> None:
         """Make a manual snapshot automatic; raises SnapshotNeeded, StorageError, ModelGone."""
