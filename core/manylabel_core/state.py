@@ -153,7 +153,7 @@ class State(NamedTuple):
         Raises
         ------
         DamagedState
-            If there is none, or `data` ends before it does.
+            If it is missing, or `data` ends before it does.
         """
         return _header(_outer(memoryview(data).cast("B"), max_header_bytes)[0])
 

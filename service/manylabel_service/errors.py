@@ -442,7 +442,7 @@ class NoProbabilities(InvalidField):
     """Probabilities of a model whose predictions have none."""
 
     path: tuple[str | int, ...] = ("probabilities",)
-    detail: str = "must be false or left out: this model has no probabilities"
+    detail: str = "must be false or omitted: this model has no probabilities"
 
 
 class NotCalibrated(ServiceError, kind="invalid", code="invalid_request"):

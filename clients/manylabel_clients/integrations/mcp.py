@@ -128,7 +128,7 @@ class Tools:
         context: Context,
         model: ModelName = "",
         limit: Annotated[Count, Field(description="Number of labels, the most frequent first.")] = 100,
-        offset: Annotated[int, Field(ge=0, description="Number of labels to leave out before the first.")] = 0,
+        offset: Annotated[int, Field(ge=0, description="Number of labels to skip.")] = 0,
     ) -> Document:
         """List the labels of a model with title, meaning and number of examples."""
         async with self._asked(context, model) as asked:

@@ -213,7 +213,7 @@ _DECISIONS = (
         "folds",
         3,
         (Number(integer=True, least=2, most=100),),
-        "Number of further fits for thresholds and probabilities; each leaves out a part of the rows.",
+        "Number of further fits for thresholds and probabilities; each holds out a part of the rows.",
     ),
 )
 _GAP = Parameter("tol", 1e-3, (TOLERANCE,), "The fit stops at this relative duality gap.")
@@ -352,7 +352,7 @@ _PRML = Trainer(
 _PRBR = Trainer(
     "prbr",
     "PrBR",
-    "PrBR: labels as privileged information, each label with weights of its own.",
+    "PrBR: labels as privileged information, each label with separate weights.",
     (_SCALING, *_PRIVILEGED, replace(_GAP, default=1e-2), replace(_SWEEPS, default=1000), *_DECISIONS),
     exact=True,
     search={"rho": MISSES},
@@ -379,7 +379,7 @@ _LSA_MML = Trainer(
             "view_weights",
             "labels",
             (Choice(("labels", "equal")),),
-            "Views weigh more that predict the labels of rows left out (with 50 labelled rows that have all views, or"
+            "Views that predict the labels of held-out rows weigh more (with 50 labelled rows that have all views, or"
             " more), or equal.",
         ),
         Parameter("centre", True, (Flag(),), "If true, the mean of every feature is taken away."),

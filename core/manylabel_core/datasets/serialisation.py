@@ -107,7 +107,7 @@ def details_to_array(details: LabelDetails) -> NDArray[np.uint8]:
 
 
 def details_from_array(array: NDArray[Any] | None, label_names: tuple[str, ...]) -> LabelDetails:
-    """Read untrusted label details; without an array there are none. Raise ValueError."""
+    """Read untrusted label details; empty without an array. Raises ValueError."""
     if array is None:
         return {}
     if array.dtype != np.uint8 or array.ndim != 1:

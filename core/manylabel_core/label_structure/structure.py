@@ -143,7 +143,7 @@ class LabelStructure:
 
         Returns
         -------
-        columns, signs : likewise, those given first.
+        columns, signs : of all labels, the given ones first.
 
         Raises
         ------

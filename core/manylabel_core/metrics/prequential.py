@@ -361,7 +361,7 @@ class Prequential:
             "cumulative" and "window", each with `examples`, how many it covers, and the measures that
             `manylabel_core.metrics` has under these names: `precision`, `recall`, `f1`, `micro_f1`,
             `macro_f1`, `hamming_loss`, `one_error`, `ranking_loss`, `subset_accuracy`, and `precision_at_1`,
-            `f1_at_1`, `ndcg_at_1`, likewise at 5, 10 and 100; None while there are no examples. `baseline` has the
+            `f1_at_1`, `ndcg_at_1`, and the same at 5, 10 and 100; None without examples. `baseline` has the
             measures of a predictor of the most frequent labels so far. "window" also has its `size`.
         """
         measured, covered = self._measured(), self._covered

@@ -93,14 +93,13 @@ class FALT(LinearThresholdingLearner):
         ),
         "step": (
             '{"stacked", "adaptive", "implicit", "gradient"}',
-            'How an example is learnt. "gradient": by passes, as in the paper. "implicit": its problem is solved, '
-            "Eq. (3) with the loss itself, so that no margin is overshot and there are no passes to choose. "
-            '"adaptive": likewise, and every feature f moves by 1 / sqrt(1 + s_f) as much, with s_f the sum of its '
-            'squares over earlier examples with a loss. "stacked": an adaptive expert beside a centroid of each '
-            "label's examples; a logistic model that all labels share, with corrections of their own, makes log-odds "
-            'of both margins and of how frequent the label was in the last examples. None is "stacked", or "gradient" '
-            'where passes are given. With "stacked" and "adaptive" steps shrink. The sums s_f are shared by all '
-            "labels: the alarm of all forgets them, and that of one label, which has no steps of its own, does not.",
+            'How an example is learnt. "gradient": by passes, as in the paper. "implicit": its problem, Eq. (3) with '
+            "the loss itself, is solved exactly, so no margin is overshot and there are no passes to choose. "
+            '"adaptive": implicit steps scaled per feature f by 1 / sqrt(1 + s_f), with s_f the sum of its squares '
+            'over earlier examples with a loss. "stacked": an adaptive expert and a centroid of each label\'s examples; a '
+            "logistic model shared by all labels, with corrections per label, turns both margins and the recent "
+            'frequency of the label into log-odds. None is "stacked", or "gradient" if passes are given. Steps '
+            'decrease with "stacked" and "adaptive". All labels share the sums s_f: only the alarm over all labels resets them.',
         ),
     }
 

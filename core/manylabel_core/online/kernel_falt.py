@@ -92,10 +92,10 @@ class KernelFALT(ThresholdingLearner, KernelLearner):
         ),
         "step": (
             '{"stacked", "implicit", "gradient"}',
-            'How an example is learnt. "gradient": by passes, as in the paper. "implicit": its problem is solved, '
-            "Eq. (3) with the loss itself, so that no margin is overshot and there are no passes to choose. "
-            '"stacked": likewise, by the kernel beside the two experts that `FALT` has with "stacked". None is '
-            '"stacked", or "gradient" where passes are given.',
+            'How an example is learnt. "gradient": by passes, as in the paper. "implicit": its problem, Eq. (3) with '
+            "the loss itself, is solved exactly, so no margin is overshot and there are no passes to choose. "
+            '"stacked": implicit steps of the kernel model, stacked with the two experts of `FALT`. None is "stacked", '
+            'or "gradient" if passes are given.',
         ),
         "on_drift": AggressiveLearner._documentation["on_drift"],
     }

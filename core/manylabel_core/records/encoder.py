@@ -110,7 +110,7 @@ class RecordEncoder:
         Raises
         ------
         RecordError
-            Something that is none of the above; a number that is not finite or beyond `MAX_MAGNITUDE`; a string that is
+            Any other type; a number that is not finite or beyond `MAX_MAGNITUDE`; a string that is
             not valid Unicode (a lone surrogate); a name that is empty, longer than 256 bytes, or that another field has
             too (``{"a.b": 1, "a": {"b": 2}}``); more than the limits allow.
         """

@@ -30,7 +30,7 @@ class RateLimits(Documented):
     examples_per_second: Rate | None = None
     """Examples that are predicted or learnt, on average; as many at once as in one second."""
     max_concurrent_requests: Annotated[int, Field(strict=True, ge=1, le=10**6)] | None = None
-    """Requests under way at once."""
+    """Maximum number of concurrent requests."""
 
 
 NO_RATES = RateLimits()

@@ -107,6 +107,6 @@ class ArchiveService:
 
     def _note(self, error: str, gone: bool) -> None:
         if error != self._error and not gone:  # the store itself is told of elsewhere
-            action = "nothing is archived until it responds; updates go on"
+            action = "nothing is archived until it responds; updates continue"
             log.error("archive_unavailable", error=error, action=action)
         self._error = error

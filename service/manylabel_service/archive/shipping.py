@@ -159,7 +159,7 @@ class Shipper:
         if others := stores - {origin.id, *origin.restored_from}:
             raise OtherStore(
                 f"the archive has the store {min(others)}, which is not this one ({origin.id}): give each store an "
-                "address of its own, and stop this server if the other store was restored from it"
+                "separate address, and stop this server if the other store was restored from it"
             )
         await self._put(layout.store_key(origin.id), origin.model_dump_json().encode())
         catalogues = sorted(await self._place.keys(layout.catalogue_prefix(origin.id)))

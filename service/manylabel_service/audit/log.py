@@ -125,7 +125,7 @@ class AuditLog:
         except Exception as error:
             if not self._failing:
                 unexpected = not isinstance(error, OSError)
-                action = "requests go on; retried until the calls are written"
+                action = "requests continue; retried until the calls are written"
                 log.error("audit_failed", error=str(error), action=action, exc_info=unexpected)
             self._failing = True
             return False

@@ -38,7 +38,7 @@ ATTEMPTS = 3
 """Maximum attempts if the log is trimmed while it is read."""
 
 BYTES_PER_ROW_BYTE = 4
-"""Bytes of the log that are read at most for each byte that a data set may have."""
+"""Bytes of the log that are read at most for each byte that a dataset may have."""
 
 
 class StreamCounts(NamedTuple):
@@ -69,7 +69,7 @@ class StreamCounts(NamedTuple):
         """Return the description of the rows for people."""
         older = "were learnt before this log began" if self.all_of_log else "are no longer in the log"
         gone = f", older ones {older}" if self.rows < self.available else ""
-        left = f"; {self.partial:,} left out because a label is unknown" if self.partial else ""
+        left = f"; {self.partial:,} skipped because a label is unknown" if self.partial else ""
         return f"{self.rows:,} of {self.asked:,} asked; {self.learnt:,} were learnt{gone}{left}"
 
 
@@ -136,7 +136,7 @@ class _Begin(NamedTuple):
 async def _beginnings(store: Store, settings: Settings, record: ModelMeta, last: int) -> tuple[list[_Begin], ...]:
     """Return the states to replay the log from: the latest with enough examples after it, earlier ones, later ones.
 
-    No more of the log is read than the rows of the largest data set may come from.
+    No more of the log is read than the rows of the largest dataset may come from.
     """
     reader = HistoryReader(record, store)
     begin = await reader.begin()

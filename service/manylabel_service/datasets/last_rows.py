@@ -137,7 +137,7 @@ class LastRows:
 
 
 def _with_vectors(data: Dataset, rows: sp.csr_array, vectors: Sequence[tuple[str, int]]) -> Dataset:
-    """Return a data set with a view for each field of vectors, of rows that have them in the columns of `rows`."""
+    """Return a dataset with a view for each field of vectors, of rows that have them in the columns of `rows`."""
     first, views, names, missing = VECTOR_COLUMNS, dict(data.views), dict(data.feature_names), {}
     for field, length in vectors:
         own = sp.csr_array(rows[:, first : first + length])

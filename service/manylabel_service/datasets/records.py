@@ -56,7 +56,7 @@ class DatasetDocument(StoredModel):
     def to_bytes(self) -> bytes:
         """Return the value of the document.
 
-        Weights are omitted if there are none, so an older release that shares the store can read the document.
+        Missing weights are omitted, so an older release that shares the store can read the document.
         """
         return self.model_dump_json(exclude=None if self.record.weighted else {"record": {"weighted"}}).encode()
 

@@ -48,7 +48,7 @@ class UploadSlots:
 
     @contextmanager
     def upload(self) -> Iterator[Upload]:
-        """Reserve capacity for an upload; raise NotReady if there is none and no other upload is idle."""
+        """Reserve capacity for an upload; raises NotReady if it is exhausted and no other upload is idle."""
         if len(self._uploads) >= MAX_UPLOADS and not self._make_room():
             raise NotReady("the server has reached its limit of concurrent uploads")
         upload = Upload(self._clock())

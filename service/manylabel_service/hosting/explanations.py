@@ -70,7 +70,7 @@ class Explainer:
         try:
             found = find(self._k)
         except NotLinear as error:
-            raise InvalidField(("explain",), f"must be 0 or left out: {NOT_LINEAR}") from error
+            raise InvalidField(("explain",), f"must be 0 or omitted: {NOT_LINEAR}") from error
         except ValueError as error:
             raise InvalidField(("explain",), f"cannot be done: {error}") from error
         self._left -= sum(len(each.features) for each in found)

@@ -45,7 +45,7 @@ class Selection:
     most : number of labels that `scores` names at most, the best ones.
     always_ranked : whether the best label is always named first; otherwise labels keep their order if all are named.
     only, unwanted : labels to select from, None for all; labels to omit.
-    learning : what tells which of the labels named are still being learnt; None if the response does not tell.
+    learning : what returns which of the named labels are still being learnt; None to omit this.
     """
 
     most: int

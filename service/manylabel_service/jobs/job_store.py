@@ -43,7 +43,7 @@ class JobStore:
     Attributes
     ----------
     jobs : by id. Only `refresh` changes it.
-    damaged : ids of jobs that cannot be read, likewise.
+    damaged : ids of jobs that cannot be read.
     """
 
     def __init__(self, store: Store) -> None:

@@ -206,4 +206,4 @@ def decode_kept(packed: bytes) -> StoredPrediction:
         by = None if answered is None else ServedBy(int(answered[0]), tuple(answered[1]))
         return StoredPrediction(x, np.frombuffer(scores, dtype="<f8"), by, record, read_decision(decision))
     except (TypeError, msgpack.UnpackException) as error:
-        raise ValueError(f"the kept prediction is damaged: {error}") from error
+        raise ValueError(f"the stored prediction is damaged: {error}") from error

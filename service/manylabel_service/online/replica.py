@@ -886,7 +886,7 @@ class Replica(HostedModel):
         Raises
         ------
         ModelFollows
-            It has no log of its own.
+            It follows another model.
         PositionNotFound, BeforeHistory, HistoryDamaged, NotReady, StorageError, ModelGone
         """
         self.check_serving()

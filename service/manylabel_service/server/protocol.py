@@ -21,7 +21,7 @@ from manylabel_service.server.answer_cycle import ResponseCycle
 from manylabel_service.server.connections import ConnectionLimits
 
 MAX_HEAD_BYTES = 2**16
-"""Largest request line with its headers; also the most between two portions of a body that is none of it."""
+"""Largest request line with its headers; also the maximum between two chunks of a body."""
 MAX_PIPELINED = 16
 """Maximum number of pipelined requests; a connection with more ends after them."""
 LINGER_SECONDS = 2.0

@@ -124,7 +124,7 @@ async def blob_to_file(blobs: _Readable, key: str, path: Path) -> int:
     Raises
     ------
     BlobNotFound
-        There is none, or (`BlobGone`) it is no longer there.
+        It is missing, or (`BlobGone`) was removed.
     OSError
         The file cannot be written.
     """

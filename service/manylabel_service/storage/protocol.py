@@ -353,7 +353,7 @@ class Snapshots(Protocol):
         ...
 
     async def keep(self, record: ModelMeta, position: str, kept: ManualSnapshot, most: int) -> bool:
-        """Protect a snapshot from `Snapshots.delete` until `let_go`; return False if there is none at the position.
+        """Protect a snapshot from `Snapshots.delete` until `let_go`; return False if it is missing.
 
         One that is kept stays so, under the name that it has; it gets what it does not have.
 
@@ -470,7 +470,7 @@ class Blobs(Protocol):
         """Read the bytes of a blob, in order, in pieces of a few megabytes.
 
         All come from one blob: of one that is replaced or removed meanwhile the rest follows, or `BlobGone` is
-        raised. Raises `BlobNotFound` with the first piece if there is none, and `BlobDamaged` before the last piece
+        raised. Raises `BlobNotFound` with the first piece if it is missing, and `BlobDamaged` before the last piece
         of one that is damaged. `close` does not wait for it.
         """
         ...

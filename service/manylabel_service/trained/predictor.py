@@ -151,7 +151,7 @@ class Predictor:
     def _explain(self, inputs: Features | Views, labels: Sequence[str], explainer: Explainer) -> Explanations:
         """Return why labels are predicted for an example."""
         if not self._is_linear:
-            raise InvalidField(("explain",), f"must be 0 or left out: {NOT_LINEAR}")
+            raise InvalidField(("explain",), f"must be 0 or omitted: {NOT_LINEAR}")
         x = inputs if isinstance(inputs, Features) else inputs.features[self._first]
         columns = self.views[self._first]
         matrix = as_taken(columns.matrix([x]), self.estimator.scaling)

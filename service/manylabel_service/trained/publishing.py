@@ -51,7 +51,7 @@ async def publish(
         its version is answered, and nothing is changed.
     promote : whether the version is served from now on, in the same step in which it becomes one. "if_better" serves it
         if its fit converged, it was measured, its features and scaling are those of the version served, and it did not
-        measure lower than that on the same rows; else `not_promoted_because` of its meta data has the reasons.
+        measure lower than that on the same rows; else `not_promoted_because` of its metadata has the reasons.
     """
     check_limit(f"bytes of model {name!r}", len(artifact), settings.max_model_bytes)
     # A version that cannot be served is not listed.

@@ -28,7 +28,7 @@ class VersionMeta:
     scaling : of its features, by name.
     features : digest of the names of its features, or of their number, by view.
     not_promoted_because : the reasons why "if_better" did not serve it; else None.
-    baseline : of predicting, for each of the rows held out, the labels frequent in those learnt; None likewise.
+    baseline : metrics of predicting the most frequent labels of the training rows; None without held-out rows.
     taken : what the job has taken from a stream, where it has; None for other data.
     data : what it was trained on, as its job has it: a dataset, or a stream.
     measured_on : digest of the rows held out; versions with the same were measured on the same ones. None: not known.
@@ -95,5 +95,5 @@ class Version:
 
     @property
     def listed(self) -> ListedVersion:
-        """The version without its meta data."""
+        """The version without its metadata."""
         return ListedVersion(self.number, self.position, self.size_bytes, self.meta.job, self.id)

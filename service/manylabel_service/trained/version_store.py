@@ -1,7 +1,7 @@
 """Versions of trained models in the store.
 
 Each model has one document, changed by compare-and-set, that lists its versions and says which is served. The artifact
-of a version is a blob, and so are its meta data, which may be larger than a document. Blobs are written first, under
+of a version is a blob, and so are its metadata, which may be larger than a document. Blobs are written first, under
 keys that are never used again, and a version exists from the moment the document names it. So a publisher may die at
 any moment: what it leaves is listed nowhere, and is removed later. A position of a trained model is a revision of its
 document.
@@ -47,7 +47,7 @@ KIND = "versions"
 BLOBS = "versions/"
 """Prefix of the keys of all blobs of versions."""
 META_SUFFIX = ".meta"
-"""The key of the meta data of a version is that of its artifact and this."""
+"""The key of the metadata of a version is that of its artifact and this."""
 MAX_JOBS = 1_000
 """Jobs remembered, the latest, so that none publishes twice."""
 MAX_CHANGES = 100

@@ -370,7 +370,7 @@ def test_answers_are_kept_and_labelled_later(manylabel: Command, client: Client,
 
 @pytest.fixture
 def waiting(client: Client, name: str) -> str:
-    """A model with kept predictions, of which it is unsure in turn."""
+    """A model with stored predictions, of which it is unsure in turn."""
     model = client.create_model(name, algorithm="falt")
     model.update_many([({"a": 1}, ["p"]), ({"b": 1}, ["q"])] * 40)
     for x in ({"a": 1}, {"b": 1}, {"c": 1}):

@@ -102,7 +102,7 @@ async def test_it_may_break_off_anywhere(servers: Any, one: Any, two: Any, meta_
     assert cuts >= 6
     numbers = await listed(servers, registry)
     assert numbers == [(n + 2, f"job-{n}") for n in reversed(range(cuts + 1))] + [(1, "before")]
-    assert len(await store.blobs.keys(BLOBS)) == 2 * (cuts + 2), "an artifact and its meta data each"
+    assert len(await store.blobs.keys(BLOBS)) == 2 * (cuts + 2), "an artifact and its metadata each"
 
 
 async def test_two_that_publish_for_one_job_make_one_version(servers: Any, one: Any, meta_of: Any) -> None:
@@ -206,7 +206,7 @@ async def test_meta_data_that_are_gone_or_damaged(lone_server: Any, one: Any, va
     await (blobs.delete(key) if value is None else blobs.put(key, pieces_of(value)))
     await lone_server.stop(registry)
     model = await (await lone_server.start()).get("m")
-    with pytest.raises(VersionDamaged, match="meta data"):
+    with pytest.raises(VersionDamaged, match="metadata"):
         await model.promote(1)
     await model.retire(1)
     assert [version.number for version in (await model.versions())[0]] == [2]

@@ -26,7 +26,7 @@ class FeedCheckpoint:
 
     @classmethod
     def load(cls, path: Path) -> Self:
-        """Read the checkpoint at `path`; raise FileNotFoundError if there is none, and Failure if it is damaged."""
+        """Read the checkpoint at `path`; raise FileNotFoundError if it is missing, and Failure if it is damaged."""
         try:
             return cls(**json.loads(path.read_text()))
         except (ValueError, TypeError) as error:

@@ -20,7 +20,7 @@ SILENCE_SECONDS = 45.0
 class EventStream(Generic[E]):
     """Events of a model or a job, over any number of connections, after the event `after`.
 
-    `make` converts an event's kind, id and data; `is_last` tells whether the stream ends with an event.
+    `make` converts an event's kind, id and data; `is_last` returns whether the stream ends with an event.
     """
 
     def __init__(

@@ -21,7 +21,7 @@ class LibsvmFile(FileStream):
     path : str or path
     labels : sequence of str, optional
         The names of all labels, by the number they have in the file. Without it the names are what stands
-        in the file, and unless the first line tells how many labels there are, the file is read through
+        in the file, and unless the first line has the number of labels, the file is read through
         once, one line at a time, to find them.
     features : sequence of str, optional
         The names of all features, by number. Without it the names are what stands in the file.

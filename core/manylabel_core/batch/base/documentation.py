@@ -34,7 +34,7 @@ optimise : {"micro_f1", "macro_f1", "hamming", "none"}, default="micro_f1"
 calibrate : bool, optional
     Whether `predict_proba` is fitted to the scores of those rows. None: where thresholds are chosen.
 folds : int, default=3
-    Number of further fits for thresholds and probabilities; each leaves out a part of the rows. With less than 2 rows a
+    Number of further fits for thresholds and probabilities; each holds out a part of the rows. With less than 2 rows a
     fold, or less rows to learn from than labels, there are neither.""",
     "decided": """\
 threshold_ : ndarray of shape (n_labels,), float64

@@ -102,7 +102,7 @@ class DecidingLearner(BaseEstimator):
         Raises
         ------
         ValueError
-            If there are none.
+            If none were fitted.
         """
         if self.curves_ is None:
             raise ValueError(

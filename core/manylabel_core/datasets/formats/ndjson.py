@@ -12,7 +12,7 @@ from manylabel_core.datasets.formats.examples import read_examples
 from manylabel_core.datasets.formats.text import Lines, Source, check_name, numbered_lines, opened_text, shown
 from manylabel_core.datasets.limits import BadDataset, ReaderLimits
 
-MERGED_LINES = "; each line has one value: curl -d leaves out the ends of lines, --data-binary sends them"
+MERGED_LINES = "; each line has one value: curl -d removes the ends of lines, --data-binary sends them"
 """A hint for who has sent a file without its lines."""
 
 
@@ -59,8 +59,8 @@ def read_ndjson(
     Raises
     ------
     BadDataset
-        With the line: what is no JSON or no example, a value that is not a finite number, a name or index that comes
-        twice, a weight that is not above 0 and at most 1,000.
+        With the line: invalid JSON or an invalid example, a value that is not a finite number, a repeated name or
+        index, a weight that is not above 0 and at most 1,000.
     """
     with opened_text(source, limits.bytes) as file:
         parts = RowParts(label_columns, tags, separator, ignore, text, weight)

@@ -17,7 +17,7 @@ class Model(Protocol):
     """Model that scores examples and learns them in order.
 
     It sees checked and scaled rows. Column 0 of its scores is the threshold, column 1 + l the label l; a label above
-    the threshold is predicted. A model that has no threshold of its own scores it 0.
+    the threshold is predicted. A model without a threshold scores it 0.
 
     Attributes
     ----------

@@ -82,7 +82,7 @@ class Loop(Generic[AnySide]):
         self._rng = np.random.default_rng(control.seed)
 
     def run(self) -> None:
-        """Go on until the gap is small, the caller stops it, or the passes are used up."""
+        """Iterate until the gap is small, the caller stops it, or the passes are used up."""
         for iteration in range(self.control.max_iter + 1):
             last = iteration == self.control.max_iter
             active = self._account(iteration, last)

@@ -128,7 +128,7 @@ async def _forked(context: Context, name: str, source: schemas.ForkSource, docum
     """Create a model from the state of another one, without its requests."""
     for field in document:
         if field not in ("name", "fork"):
-            raise invalid((field,), "must be left out: a fork takes it from the other model")
+            raise invalid((field,), "must be omitted: a fork takes it from the other model")
     try:
         at = None if source.at is None else read_moment(source.at)
     except ValueError as error:
@@ -145,7 +145,7 @@ async def _followed(
     """Create a model that learns from the log of another."""
     for field in ("init_from", "fork", "groups", "parents", "promise"):
         if getattr(wanted, field):
-            raise invalid((field,), "must be left out: a follower takes it from the other model")
+            raise invalid((field,), "must be omitted: a follower takes it from the other model")
     if wanted.details:
         raise invalid(("labels",), "must be names without details: a follower has those of the other model")
     if source.model == spec.name:

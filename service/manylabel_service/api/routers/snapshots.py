@@ -120,7 +120,7 @@ def _target_of(wanted: schemas.RollbackRequest) -> str | int:
     """Return the position, the name of a snapshot, or the time."""
     given = [field for field in ("position", "name", "time") if getattr(wanted, field) is not None]
     if len(given) > 1:
-        raise invalid((given[1],), f"must be left out next to a {given[0]}")
+        raise invalid((given[1],), f"must be omitted next to a {given[0]}")
     if wanted.name is not None:
         return wanted.name
     if wanted.time is not None:

@@ -266,7 +266,7 @@ def last_event_id(request: Request, read: Callable[[str], E], allowed: str) -> E
     ----------
     request : that may have it.
     read : raises ValueError for an invalid id.
-    allowed : what an id is, for the response to one that is none.
+    allowed : description of a valid id, for errors.
     """
     values = [value for name, value in request.scope["headers"] if name == b"last-event-id"]
     if not values:

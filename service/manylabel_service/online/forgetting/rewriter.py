@@ -148,7 +148,7 @@ class Rewriter:
         await self.catch_up()
 
     async def catch_up(self) -> None:
-        """Go on until few entries of the log are left, or until they do not get fewer: others may be as fast."""
+        """Continue until few entries of the log are left, or until their number no longer falls."""
         before = MANY_ENTRIES + 1
         while FEW_ENTRIES <= (left := await self._left()) < before:
             before = left if left < MANY_ENTRIES else before
@@ -215,7 +215,7 @@ class Rewriter:
             await self._fold_new(amended)
 
     async def _advance(self) -> int:
-        """Go on with the next entries of the log; return how many."""
+        """Process the next entries of the log; return their number."""
         entries = await self._reader.read(self._adopted)
         if entries:
             amended = await self._amended(entries)

@@ -249,7 +249,7 @@ class Archiver:
         return added
 
     async def _begun_anew(self, found: Catalogue, error: LogLost | LogTrimmed) -> Catalogue:
-        """Return the catalogue once it goes on where the log does.
+        """Return the catalogue once it continues the log.
 
         The log begins later than the history ends at first, and if no history was kept for a while. It no longer has
         the end of the history if the store lost its newest entries; then the log still has all that was not trimmed.

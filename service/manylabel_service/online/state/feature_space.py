@@ -327,7 +327,7 @@ class FeatureSpace:
         numbered = layout.kind == "numbered" and self._n_hashed is None
         size = layout.size if self._n_kept is None else min(layout.size, self._n_kept)
         if indices.size and not (numbered and indices.max() < size):
-            raise ValueError("indices: there are none, or none so high")
+            raise ValueError("indices: missing, or too high")
         if numbered and layout.fixed and not layout.declared and len(indices) != size:
             raise ValueError(f"indices: a dense example has all {size}, not {len(indices)}")
 
@@ -343,7 +343,7 @@ def _checked_vectors(given: Any) -> tuple[tuple[str, int], ...]:
         if not (named and type(length) is int and 1 <= length <= MAX_VECTOR_LENGTH):
             raise ValueError("layout: expected vectors with a name and a length")
     if len(dict(fields)) != len(fields) or len(fields) > MAX_VECTOR_FIELDS:
-        raise ValueError(f"layout: expected at most {MAX_VECTOR_FIELDS} vectors, each with a name of its own")
+        raise ValueError(f"layout: expected at most {MAX_VECTOR_FIELDS} vectors, with distinct names")
     return fields
 
 

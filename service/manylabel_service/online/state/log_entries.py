@@ -1,14 +1,14 @@
 """Log entries: an Update, a Rollback, a Relabel, a Describe, a Regroup or a SetPromise, as bytes and back.
 
-An entry is a msgpack array, [format, kind, durability, key, digest, ...]. A rollback goes on [to], a relabel [label,
-to, merges], with `paused` behind it if the label is paused or resumed, a describe [{label: {field: text or null}}], a
-regroup [[[name, labels, choose], ...], {child: parent}], a promise [[precision, settled, missed, audit rate] or null],
-an update [want_predictions, want_probabilities, origin, examples]. An origin is null or [prediction ids, scores served,
-stream key, stream lines], with [[versions, [version, label names], ...], decisions] behind it, each perhaps null, if
-versions of a trained model have answered or precision was promised, and behind these the last line, if it was
-forgotten. An example is [names, indices, values, label names, signs, complete], then its weight, the source of its
-labels, its vectors, {field: values}, and its reference, up to the last of these that is not 1, "human" or none. The
-format version is one of `FORMAT_VERSIONS`, which differ in nothing so far.
+An entry is a msgpack array, [format, kind, durability, key, digest, ...]. A rollback continues with [to], a relabel
+with [label, to, merges], followed by `paused` if the label is paused or resumed, a describe with [{label: {field:
+text or null}}], a regroup with [[[name, labels, choose], ...], {child: parent}], a promise with [[precision, settled,
+missed, audit rate] or null], an update with [want_predictions, want_probabilities, origin, examples]. An origin is
+null or [prediction ids, served scores, stream key, stream lines], followed by [[versions, [version, label names],
+...], decisions], each perhaps null, if versions of a trained model served or precision was promised, then by the last
+line, if it was forgotten. An example is [names, indices, values, label names, signs, complete], then its weight, the
+source of its labels, its vectors, {field: values}, and its reference, up to the last of these that is not 1, "human"
+or null. The format version is one of `FORMAT_VERSIONS`, which differ in nothing so far.
 
 Numbers are little-endian float32 (values), int32 (indices) and int8 (signs), so that an entry replays to the
 same bits on every machine. Decoding runs no code and reads only what `encode` writes.

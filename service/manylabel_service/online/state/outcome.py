@@ -18,7 +18,7 @@ class UpdateOutcome(NamedTuple):
     ----------
     scores : the raw scores of each example before it was learnt, the threshold first and then one for each
         label known then (float64); None when no predictions were requested.
-    probabilities : likewise one for each label known then (float64); None when they were not asked for.
+    probabilities : one for each label known then (float64); None if not requested.
     decisions : where precision is promised, of each example 1 if it needs review, else 0, and then the columns of the
         labels that may be applied unseen (int32).
     skipped : how many of the first examples had been learnt before, as the same lines of their stream; they

@@ -78,7 +78,7 @@ class Applier:
 
     Attributes
     ----------
-    model : the state; another takes its place when it must be restored.
+    model : the state; replaced by a restore.
     events : what happens to the model.
     learning : as of `LogReplayer`.
     """

@@ -90,8 +90,8 @@ def _warnings(facts: Mapping[str, str], directives: Mapping[str, str]) -> list[s
         warnings.append("appendfsync is no: a loss of power loses what the system has not written yet, up to 30 s")
     if facts["maxmemory_policy"].startswith("volatile"):
         warnings.append(
-            f"maxmemory-policy is {facts['maxmemory_policy']}: kept predictions, and snapshots being written, go "
-            "when memory gets short; set it to noeviction"
+            f"maxmemory-policy is {facts['maxmemory_policy']}: stored predictions, and snapshots being written, can "
+            "be evicted when memory is low; set it to noeviction"
         )
     unknown = [name for name in ("append_only_file", "appendfsync", "maxmemory_policy") if facts[name] == UNKNOWN]
     if unknown:

@@ -33,8 +33,8 @@ class SnapshotFiles:
     def write(self, incarnation: int, position: str, data: Bytes) -> None:
         """Replace a file atomically and durably.
 
-        The written file is read again and compared before it takes its place; raises OSError if it differs. Removed
-        folders are created again.
+        The written file is read back and compared before it replaces the old one; raises OSError if it differs.
+        Removed folders are created again.
         """
         folder = self._folder(incarnation)
         if not folder.is_dir():
