@@ -123,7 +123,7 @@ def create_app(
     deliverer = Deliverer(store, settings, registry, sources, telemetry.attempted_delivery)
     archive = None
     if settings.archive is not None:
-        archive = ArchiveService(store, registry, open_place(settings.archive), settings.archive_seconds)
+        archive = ArchiveService(store, registry, open_place(settings.archive), settings)
     context = Context(
         settings, registry, telemetry, datasets, jobs, keyring, deliverer, Files.shipped(), audit, archive
     )

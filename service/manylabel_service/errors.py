@@ -264,6 +264,10 @@ class ModelFailed(NotReady):
     retry_after: float | None = None  # no default
 
 
+class FollowerFailed(ModelFailed, kind="conflict"):
+    """A follower that cannot learn from the log of its leader any more; the client can delete it."""
+
+
 class IncompatibleRelease(NotReady):
     """This release must not serve a model; another release can."""
 
@@ -366,10 +370,18 @@ class PositionNotFound(ServiceError, kind="missing"):
     position: str
 
 
-class ForgetRunning(ServiceError, kind="conflict"):
-    """Examples of the model are being forgotten."""
+class NotPromotable(ServiceError, kind="conflict", title="Follower cannot be promoted"):
+    """A follower that cannot take the place of its leader now."""
 
-    message = "model {self.name!r} already has a running request to forget; wait for receipt {self.id}"
+    message = "follower {self.name!r} cannot be promoted: {self.detail}"
+    name: str
+    detail: str
+
+
+class ForgetRunning(ServiceError, kind="conflict"):
+    """Examples of the model are being forgotten, or a follower is taking its place."""
+
+    message = "model {self.name!r} is being replaced already; wait until {self.id} has ended"
     name: str
     id: str
 

@@ -196,6 +196,10 @@ class Settings(BaseSettings):
     archive_seconds: PositiveFloat = 10.0
     """Seconds between two passes of archiving; a lost disk costs at most the updates of that long."""
 
+    archive_days: NonNegativeFloat = 30.0
+    """Age in days up to which the archive restores a store as it was, and has what was deleted from the store; 0 for
+    no maximum. The logs of models that exist are kept as a whole."""
+
     max_connections: PositiveInt = 1_000
     """Maximum concurrent connections per process, also capped by the open-file limit. At the limit an idle connection
     is closed; if none is idle, the new one gets 503."""

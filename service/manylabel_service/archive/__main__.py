@@ -4,6 +4,10 @@ import argparse
 import asyncio
 import sys
 from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pydantic import ValidationError
 
 from manylabel_service.clock import rfc3339, unix_ms
 from manylabel_service.errors import ServiceError
@@ -12,6 +16,10 @@ from manylabel_service.settings import Settings
 from manylabel_service.storage.places import open_place
 from manylabel_service.storage.places.place import ArchiveError
 from manylabel_service.storage.protocol import position_key
+
+if TYPE_CHECKING:
+    from manylabel_service.archive.restoring import Without
+    from manylabel_service.online.history.lineage import Receipt
 
 _EPILOG = (
     "Name the store by the settings of a server: --data-dir, --store, --config, or MANYLABEL_STORE and so on "
@@ -67,7 +75,7 @@ async def _backup(given: argparse.Namespace, settings: Settings) -> str:
     await store.open()
     try:
         await check_complete(store)
-        objects, size_bytes = await Shipper(store, place).ship()
+        objects, size_bytes = await Shipper(store, place, settings).ship()
     finally:
         await store.close()
     return f"wrote {objects} objects, {size_bytes:,} bytes, to {address}\n{_LEFT}"
@@ -78,12 +86,15 @@ async def _restore(given: argparse.Namespace, settings: Settings) -> str:
     from manylabel_service.storage import open_store
 
     if isinstance(given.until, str) and given.model is None:
-        raise ValueError("a position belongs to one model: add --model, or set --until to a time")
+        raise ValueError("a position belongs to one model: say --model too, or give --until a time")
+    if given.without is not None and given.model is None:
+        raise ValueError("--without forgets examples of one model: say --model too")
+    without = None if given.without is None else _without(given.without)
     place = open_place(given.archive_address)
     store = open_store(settings)
     await store.open()
     try:
-        restored = await restore(place, store, settings, until=given.until, model=given.model)
+        restored = await restore(place, store, settings, until=given.until, model=given.model, without=without)
     finally:
         await store.close()
     lines = [f"restored the backup of {rfc3339(restored.unix_ms)} from {given.archive_address}"]
@@ -91,7 +102,37 @@ async def _restore(given: argparse.Namespace, settings: Settings) -> str:
         moved = "" if here == origin else f", which is {here} in this store"
         lines.append(f"model {name}: position {origin}{moved}")
     lines.append(f"{restored.datasets} datasets, {restored.keys} keys")
+    lines += [] if restored.receipt is None else _receipt(restored.receipt)
     return "\n".join(lines) + f"\n{_LEFT}"
+
+
+def _without(path: Path) -> "Without":
+    """Return the examples that a file names."""
+    from manylabel_service.archive.restoring import Without
+
+    try:
+        without = Without.model_validate_json(path.read_bytes())
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"])) or "the document"
+        raise ValueError(
+            f'{path} must be JSON such as {{"refs": ["customer-4711"]}}: {where}: {first["msg"]}'
+        ) from None
+    if not without.refs and not without.positions:
+        raise ValueError(f"{path} names no example: it must have refs or positions")
+    return without
+
+
+def _receipt(receipt: "Receipt") -> list[str]:
+    """Return what is printed of a receipt."""
+    if not receipt.examples:
+        return [f"its history, which begins at position {receipt.since}, has no example that --without names"]
+    told = [
+        f"without {receipt.examples:,} examples of {receipt.entries:,} entries (receipt {receipt.id})",
+        f"its history begins at position {receipt.since}",
+        "the archive has these examples until a server, or manylabel backup, has archived this store there",
+    ]
+    return told + [f"out of reach: {each}" for each in receipt.beyond_reach]
 
 
 def _until(text: str) -> str | int:
@@ -122,9 +163,9 @@ def parser(direction: str = "backup") -> Parser:
         )
         when = "restore the state of a time (RFC 3339), or with --model of a position"
         made.add_argument("--until", type=_until, metavar="TIME|POSITION", help=when)
-        made.add_argument(
-            "--model", metavar="NAME", help="restore restore only this model, into a store that does not have it"
-        )
+        made.add_argument("--model", metavar="NAME", help="only this model, into a store that does not have it")
+        without = "with --model: as if it had never seen the examples in this JSON file, refs or positions"
+        made.add_argument("--without", type=Path, metavar="FILE", help=without)
     else:
         made.add_argument("--to", metavar="ADDRESS", help="the archive (default: the setting archive)")
     return made

@@ -3,34 +3,84 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
+from contextlib import suppress
 from typing import Any, cast
 
 from manylabel_service.archive import layout
-from manylabel_service.archive.layout import ArchivedModel, LogPart, NoCatalogue, Origin, StoreCatalogue
+from manylabel_service.archive.layout import (
+    ArchivedModel,
+    LogPart,
+    NoCatalogue,
+    Origin,
+    Replacement,
+    Replacements,
+    StoreCatalogue,
+)
 from manylabel_service.clock import rfc3339
 from manylabel_service.errors import LogLost, LogTrimmed
 from manylabel_service.storage import Entry, ModelMeta, SnapshotMeta, Store, position_key
 from manylabel_service.storage.places.place import ObjectDamaged, ObjectMissing, Place
 
 
-async def find_catalogue(place: Place, until_ms: int | None) -> tuple[StoreCatalogue, Origin]:
-    """Return the newest catalogue, or the newest up to a time, and its store. Raises NoCatalogue,
-    ObjectMissing, ObjectDamaged or PlaceUnavailable."""
+async def catalogue_keys(place: Place) -> list[str]:
+    """Return the keys of the catalogues of all stores, in the order of their times. Raises PlaceUnavailable."""
     stores = [key.removeprefix(layout.STORES) for key in await place.keys(layout.STORES)]
     keys = [key for store in stores for key in await place.keys(layout.catalogue_prefix(store))]
+    return sorted(keys, key=lambda key: key.rpartition("/")[2])
+
+
+async def find_catalogue(place: Place, until_ms: int | None, model: str | None = None) -> tuple[StoreCatalogue, Origin]:
+    """Return the newest catalogue, or the newest up to a time, and its store.
+
+    Parameters
+    ----------
+    model : one that the catalogue should have; then the oldest will do if all are of a later time.
+
+    Raises
+    ------
+    NoCatalogue, ObjectMissing, ObjectDamaged, PlaceUnavailable
+    """
+    keys = await catalogue_keys(place)
     if not keys:
         raise NoCatalogue("the archive has no backup")
-    keys.sort(key=lambda key: key.rpartition("/")[2])
-    reached = [key for key in keys if until_ms is None or layout.catalogue_ms(key) <= until_ms]
+    reached = [key for key in keys if until_ms is None or layout.unix_ms(key) <= until_ms]
+    if not reached and model is not None:
+        reached = keys[:1]
     if not reached:
-        raise NoCatalogue(f"the archive begins at {rfc3339(layout.catalogue_ms(keys[0]))}, after the time of --until")
-    key = reached[-1]
-    catalogue = StoreCatalogue.from_bytes(key, await place.get(key))
+        raise NoCatalogue(f"the archive begins at {rfc3339(layout.unix_ms(keys[0]))}, after the time of --until")
+    catalogue = await _catalogue(place, reached[-1])
+    if model is not None and not catalogue.has(model):  # it was deleted meanwhile
+        for key in reached[-2::-1]:
+            if (earlier := await _catalogue(place, key)).has(model):
+                catalogue = earlier
+                break
     name = layout.store_key(catalogue.store)
     try:
         return catalogue, Origin.model_validate_json(await place.get(name))
     except ValueError as error:
         raise ObjectDamaged(name, str(error)) from error
+
+
+async def _catalogue(place: Place, key: str) -> StoreCatalogue:
+    return StoreCatalogue.from_bytes(key, await place.get(key))
+
+
+async def replacements(place: Place) -> Replacements:
+    """Return what has replaced models that have forgotten examples. Raises ObjectDamaged or PlaceUnavailable."""
+    found = {}
+    for store in await place.keys(layout.STORES):
+        store = store.removeprefix(layout.STORES)
+        for key in await place.keys(layout.replaced_prefix(store)):
+            with suppress(ObjectMissing):  # another process has removed it
+                found[store, int(key.rpartition("/")[2])] = Replacement.from_bytes(key, await place.get(key))
+    return found
+
+
+def present(replaced: Replacements, store: str, model: ArchivedModel) -> tuple[str, ArchivedModel]:
+    """Return the store and the timeline that are to be read for a model that a catalogue of a store names."""
+    while (replacement := replaced.get((store, model.incarnation))) is not None:
+        store, model = replacement.store, replacement.model
+    return store, model
 
 
 class ArchivedLog:

@@ -7,14 +7,17 @@
     STORE/blobs/<key>                                    a blob of the store: a dataset, or a version of a model
     STORE/models/<incarnation>/<timeline>/log/<after>_<through>   entries of a log, a segment
     STORE/models/<incarnation>/<timeline>/state/<position>        a snapshot
+    STORE/replaced/<incarnation>                         the timeline that has replaced all of this model
+    unnamed/<unix ms>-<random>                           objects that no catalogue named at a time
 
 A *timeline* is one unbroken log. A store that lost the end of a log, or more of it than was archived, begins another.
+A model that has forgotten examples is another incarnation; older catalogues name the former ones, which are deleted.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 from pydantic import Base64Bytes, BaseModel, ConfigDict, Field, ValidationError
@@ -27,6 +30,9 @@ STORE_ID = r"^[0-9a-f]{32}$"
 
 STORES = "stores/"
 """Prefix of the objects that name stores."""
+
+NOTES = "unnamed/"
+"""Prefix of the objects that note what no catalogue names."""
 
 MAX_CATALOGUE_BYTES = 1 << 28
 """Maximum bytes of a catalogue that is read."""
@@ -72,6 +78,31 @@ class ArchivedModel(BaseModel):
     """The position through which the log was archived."""
 
 
+class Replacement(BaseModel):
+    """A timeline, and the id of the store that has it, to be read instead of those of another model."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    store: str = Field(pattern=STORE_ID)
+    model: ArchivedModel
+
+    def to_bytes(self) -> bytes:
+        """Return the object."""
+        return self.model_dump_json().encode()
+
+    @classmethod
+    def from_bytes(cls, key: str, data: bytes) -> Replacement:
+        """Return the one in an object; raise `ObjectDamaged`."""
+        try:
+            return cls.model_validate_json(data)
+        except ValidationError as error:
+            raise ObjectDamaged(key, f"this release cannot read it: {error.errors()[0]['msg']}") from error
+
+
+Replacements = Mapping[tuple[str, int], Replacement]
+"""By the id of a store, and the incarnation of a model of that store."""
+
+
 class ArchivedBlob(BaseModel):
     """A blob of the store."""
 
@@ -112,6 +143,10 @@ class StoreCatalogue(BaseModel):
         except ValidationError as error:
             raise ObjectDamaged(key, f"this release cannot read it: {error.errors()[0]['msg']}") from error
 
+    def has(self, model: str) -> bool:
+        """Return whether there is a model of this name."""
+        return any(each.name == model for each in self.models)
+
     @property
     def contents(self) -> str:
         """A digest of all but the times: a catalogue with the same contents need not be written."""
@@ -144,24 +179,54 @@ def catalogue_key(store: str, unix_ms: int, random: str) -> str:
     return f"{catalogue_prefix(store)}{unix_ms:015d}-{random}"
 
 
-def catalogue_ms(key: str) -> int:
-    """Return the time of a catalogue, in milliseconds of Unix time."""
+def unix_ms(key: str) -> int:
+    """Return the time of a catalogue or a note, in milliseconds of Unix time."""
     return int(key.rpartition("/")[2].partition("-")[0])
+
+
+def note_key(unix_ms: int, random: str) -> str:
+    """Return the key of a note."""
+    return f"{NOTES}{unix_ms:015d}-{random}"
+
+
+def blobs_prefix(store: str) -> str:
+    """Return the prefix of the objects that have blobs."""
+    return f"{store}/blobs/"
 
 
 def blob_key(store: str, key: str) -> str:
     """Return the key of the object that has a blob."""
-    return f"{store}/blobs/" + "/".join(map(quoted, key.split("/")))
+    return blobs_prefix(store) + "/".join(map(quoted, key.split("/")))
 
 
-def models_prefix(store: str, incarnation: int) -> str:
+def replaced_prefix(store: str) -> str:
+    """Return the prefix of the objects that name replaced models."""
+    return f"{store}/replaced/"
+
+
+def replaced_key(store: str, incarnation: int) -> str:
+    """Return the key of the object that says what has replaced a model."""
+    return f"{replaced_prefix(store)}{incarnation}"
+
+
+def models_prefix(store: str) -> str:
+    """Return the prefix of all objects of all models."""
+    return f"{store}/models/"
+
+
+def model_prefix(store: str, incarnation: int) -> str:
     """Return the prefix of all objects of a model."""
-    return f"{store}/models/{incarnation}/"
+    return f"{models_prefix(store)}{incarnation}/"
 
 
 def timeline_prefix(store: str, incarnation: int, timeline: int) -> str:
     """Return the prefix of all objects of a timeline."""
-    return f"{models_prefix(store, incarnation)}{timeline:06d}/"
+    return f"{model_prefix(store, incarnation)}{timeline:06d}/"
+
+
+def timeline_of(key: str) -> str:
+    """Return the prefix of the timeline that an object of a model belongs to."""
+    return "/".join(key.split("/")[:4]) + "/"
 
 
 def log_key(prefix: str, after: str, through: str) -> str:

@@ -7,24 +7,36 @@ restore removes what the first has left.
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import json
 import secrets
 from collections.abc import Sequence
-from pathlib import Path
-from tempfile import TemporaryDirectory
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
+
+from pydantic import BaseModel, ConfigDict, Field
 
 from manylabel_core.state import DamagedState
+from manylabel_service import ulid
 from manylabel_service.access.key_store import KIND as KEYS
 from manylabel_service.archive import layout
-from manylabel_service.archive.archived import ArchivedLog, find_catalogue
-from manylabel_service.archive.layout import ArchivedBlob, ArchivedDocument, ArchivedModel, Origin, StoreCatalogue
+from manylabel_service.archive.archived import ArchivedLog, find_catalogue, present, replacements
+from manylabel_service.archive.layout import (
+    ArchivedBlob,
+    ArchivedDocument,
+    ArchivedModel,
+    Origin,
+    Replacements,
+    StoreCatalogue,
+)
 from manylabel_service.archive.mark import RESTORE
-from manylabel_service.archive.shipping import ARCHIVE, BLOBS, KINDS, put_origin
+from manylabel_service.archive.shipping import ARCHIVE, BLOBS, KINDS, SCRATCH, put_origin
+from manylabel_service.archive.writer import digest_of
+from manylabel_service.clock import now_ms, rfc3339
 from manylabel_service.datasets.dataset_store import KIND as DATASETS
 from manylabel_service.errors import BeforeHistory, DurabilityUnavailable, ModelExists, PositionNotFound
+from manylabel_service.hosting.examples import MAX_REF_BYTES
 from manylabel_service.hosting.size_limits import check_limit
+from manylabel_service.jobs.supervision.workdirs import remove_stale, task_directory
+from manylabel_service.models.forgetting import ended_receipt
 from manylabel_service.models.membership import EXPIRY_SECONDS
 from manylabel_service.models.membership import KIND as MEMBERS
 from manylabel_service.online.history import segment
@@ -32,18 +44,25 @@ from manylabel_service.online.history.archiver import SEGMENT_BYTES
 from manylabel_service.online.history.catalogue import BLOBS as HISTORY_BLOBS
 from manylabel_service.online.history.catalogue import KIND as HISTORY
 from manylabel_service.online.history.catalogue import Catalogue, CatalogueStore, Segment, StoredState
+from manylabel_service.online.history.lineage import KIND as LINEAGES
+from manylabel_service.online.history.lineage import Lineage, LineageStore, Receipt, read_lineage
 from manylabel_service.online.history.reader import HistoryReader
 from manylabel_service.online.size_limits import check_arrays, check_size
-from manylabel_service.online.spec.follow import FIELD, follow_of
+from manylabel_service.online.spec.follow import follow_of, moved
+from manylabel_service.online.spec.release import LOWEST
 from manylabel_service.online.spec.spec import ModelSpec
-from manylabel_service.online.spec.trained import read_spec
+from manylabel_service.online.spec.trained import is_trained, read_spec
 from manylabel_service.online.state.model import OnlineModel
+from manylabel_service.online.successor.rewriter import Rewriter, Selection
 from manylabel_service.online.updates.past_states import PastStates
 from manylabel_service.settings import Settings
-from manylabel_service.storage import START, Entry, ModelMeta, Store, file_to_blob, pieces_of, position_key
+from manylabel_service.storage import POSITION, START, Entry, ModelMeta, Store, file_to_blob, pieces_of, position_key
 from manylabel_service.storage.places.place import ArchiveError, ObjectDamaged, Place
 from manylabel_service.trained.version_store import BLOBS as VERSION_BLOBS
 from manylabel_service.trained.version_store import KIND as VERSIONS
+
+OF_MODELS = (VERSIONS, LINEAGES)
+"""Kinds of documents that are restored with their models."""
 
 
 class RestoreRefused(ArchiveError):
@@ -59,10 +78,27 @@ class Restored(NamedTuple):
     """By name: the position in the origin, and the one in this store."""
     datasets: int
     keys: int
+    receipt: Receipt | None = None
+    """Receipt of the examples without which a model was restored."""
+
+
+class Without(BaseModel):
+    """Examples without which a model is restored: those with a reference, and those of some entries of the log."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    refs: frozenset[Annotated[str, Field(strict=True, min_length=1, max_length=MAX_REF_BYTES)]] = frozenset()
+    positions: frozenset[Annotated[str, Field(strict=True, max_length=64, pattern=POSITION)]] = frozenset()
 
 
 async def restore(
-    place: Place, store: Store, settings: Settings, *, until: str | int | None = None, model: str | None = None
+    place: Place,
+    store: Store,
+    settings: Settings,
+    *,
+    until: str | int | None = None,
+    model: str | None = None,
+    without: Without | None = None,
 ) -> Restored:
     """Restore a store, or one model. Raises RestoreRefused, NoCatalogue, ArchiveError, ServiceError or DamagedState.
 
@@ -73,13 +109,15 @@ async def restore(
     settings : limits of the store.
     until : a time in milliseconds of Unix time, or the position of `model`; None for all there is.
     model : the one model to restore, without datasets, keys and webhooks.
+    without : examples that `model` is to have never seen.
     """
-    catalogue, origin = await find_catalogue(place, until if isinstance(until, int) else None)
-    restoring = _Restoring(place, store, settings, catalogue)
+    until_ms = until if isinstance(until, int) else None
+    catalogue, origin = await find_catalogue(place, until_ms, model)
+    restoring = _Restoring(place, store, settings, catalogue, await replacements(place))
     await restoring.check(model)
     mark = await restoring.mark(model)
     try:
-        restored = await restoring.all(origin, until) if model is None else await restoring.one(model, until)
+        restored = await restoring.all(origin, until) if model is None else await restoring.one(model, until, without)
     except BaseException:
         await restoring.undo(model, mark)
         raise
@@ -90,11 +128,15 @@ async def restore(
 class _Restoring:
     """Restorer of one catalogue."""
 
-    def __init__(self, place: Place, store: Store, settings: Settings, catalogue: StoreCatalogue) -> None:
+    def __init__(
+        self, place: Place, store: Store, settings: Settings, catalogue: StoreCatalogue, replaced: Replacements
+    ) -> None:
         self._place = place
         self._store = store
         self._settings = settings
         self._catalogue = catalogue
+        self._replaced = replaced
+        self._scratch = settings.data_dir / SCRATCH
 
     # -- before and after ---------------------------------------------------------------------------
 
@@ -152,6 +194,7 @@ class _Restoring:
     async def wipe(self, name: str | None) -> None:
         """Remove the results of a restore."""
         store = self._store
+        await asyncio.to_thread(remove_stale, self._scratch)
         for record in await store.models.all():
             if name in (None, record.name):
                 await store.models.delete(record)
@@ -159,6 +202,8 @@ class _Restoring:
             for kind in (*KINDS, ARCHIVE):
                 for document, revision in (await store.documents.revisions(kind)).items():
                     await store.documents.delete(kind, document, revision=revision)
+        else:
+            await LineageStore(store).delete(name)
         there = {str(record.incarnation) for record in await store.models.all()}
         for kind in (HISTORY, VERSIONS):
             for document, revision in (await store.documents.revisions(kind)).items():
@@ -176,7 +221,7 @@ class _Restoring:
         check_limit("the number of models", len(self._catalogue.models), self._settings.max_models)
         ancestors = (origin.id, *origin.restored_from)
         await put_origin(self._store, Origin(id=secrets.token_hex(16), restored_from=ancestors))
-        documents = [document for document in self._catalogue.documents if document.kind != VERSIONS]
+        documents = [document for document in self._catalogue.documents if document.kind not in OF_MODELS]
         for document in sorted(documents, key=lambda document: document.revision):
             await self._put(document, document.name)
         for blob in self._catalogue.blobs:
@@ -191,15 +236,19 @@ class _Restoring:
             await self._follower(model)
         return self._restored(models, len(self._of_kind(DATASETS)), len(self._of_kind(KEYS)))
 
-    async def one(self, name: str, until: str | int | None) -> Restored:
+    async def one(self, name: str, until: str | int | None, without: Without | None) -> Restored:
         """Restore one model."""
         check_limit("the number of models", len(await self._store.models.all()) + 1, self._settings.max_models)
         found = next((model for model in self._catalogue.models if model.name == name), None)
         if found is None:
             raise RestoreRefused(f"the archive has no model {name!r}")
         if (follow := follow_of(found.spec)) is not None:
-            raise RestoreRefused(f"model {name!r} has no separate log: it follows {follow.model!r}; restore that one")
-        return self._restored({name: await self._model(found, until)}, 0, 0)
+            raise RestoreRefused(f"model {name!r} has no log of its own: it follows {follow.model!r}; restore that one")
+        if without is not None and is_trained(found.spec):
+            raise RestoreRefused(f"model {name!r} is trained by jobs, and has no examples of its own")
+        restored = self._restored({name: await self._model(found, until, without)}, 0, 0)
+        lineage = (await LineageStore(self._store).find(name)).lineage
+        return restored if without is None else restored._replace(receipt=lineage.receipts[-1])
 
     def _restored(self, models: dict[str, tuple[str, str]], datasets: int, keys: int) -> Restored:
         return Restored(self._catalogue.unix_ms, models, datasets, keys)
@@ -215,27 +264,78 @@ class _Restoring:
 
     async def _put_blob(self, blob: ArchivedBlob, key: str) -> None:
         archived = layout.blob_key(self._catalogue.store, blob.key)
-        with TemporaryDirectory() as directory:
-            path = Path(directory) / "blob"
+        with task_directory(self._scratch) as directory:
+            path = directory / "blob"
             await self._place.fetch(archived, path)
-            digest = await asyncio.to_thread(_digest, path)
+            digest = await asyncio.to_thread(digest_of, path)
             if digest != blob.sha256:
                 raise ObjectDamaged(archived, "it does not match its checksum")
             await file_to_blob(self._store.blobs, path, key)
 
     # -- models -------------------------------------------------------------------------------------
 
-    async def _model(self, model: ArchivedModel, until: str | int | None) -> tuple[str, str]:
+    async def _model(
+        self, model: ArchivedModel, until: str | int | None, without: Without | None = None
+    ) -> tuple[str, str]:
         """Restore a model; return its position in the origin, and here."""
-        archived = ArchivedLog(self._place, self._catalogue.store, model)
+        store, found = present(self._replaced, self._catalogue.store, model)
+        archived = ArchivedLog(self._place, store, found)
         await archived.open()
-        position = await self._position(archived, until)
+        position = await self._position(archived, until, found == model)
         state = await self._state(archived, position)
         at = self._store.models.position_at(position)
         record = await self._created(archived, state, position, at)
-        await self._restore_versions(model, record)
-        await self._restore_history(archived, record, position, at)
+        if self._settings.history_bytes or without is not None:
+            await self._restore_history(archived, record, position, at)
+        lineage = await self._restore_receipts(model, (store, found.incarnation), record)
+        if without is not None:
+            await self._forget(record, without, lineage)
+        elif is_trained(record.spec):
+            await self._restore_versions(model, record)
         return position, at
+
+    async def _restore_receipts(self, model: ArchivedModel, read: tuple[str, int], record: ModelMeta) -> Lineage:
+        """Store what a model has forgotten, and where the archive has what it was restored from.
+
+        Parameters
+        ----------
+        read : id of the store, and incarnation, of the timeline that was read.
+        """
+        document = next((each for each in self._of_kind(LINEAGES) if each.name == record.name), None)
+        before = Lineage() if document is None else read_lineage(document.value)
+        former = [(self._catalogue.store, each) for each in (*before.incarnations, model.incarnation)]
+        lineage = before.restored((*former, read), record.incarnation)
+        await LineageStore(self._store).change(record.name, lambda _: lineage)
+        return lineage
+
+    async def _forget(self, record: ModelMeta, without: Without, lineage: Lineage) -> None:
+        """Replace a model that was restored by one that has never seen some examples, and store the receipt."""
+        store, settings = self._store, self._settings
+        reader = HistoryReader(record, store)
+        selection = Selection(without.refs, frozenset([await reader.find(position) for position in without.positions]))
+        rewriter = Rewriter(record, store, selection, LOWEST.format, settings.prediction_ttl_seconds)
+        id, created = ulid.make(now_ms(), secrets.token_bytes(ulid.N_RANDOM_BYTES)), rfc3339(now_ms())
+        findings = await rewriter.find()
+        receipt = Receipt(id=id, status="done", created=created, since=findings.begin, first=findings.first)
+        incarnations = lineage.incarnations
+        if findings.first is not None:
+            successor = await rewriter.stage()
+            try:
+                await rewriter.build()
+                rewritten = await rewriter.finish(0)
+                await store.models.replace([(record, successor)])
+            except BaseException:
+                await store.models.discard(successor)
+                raise
+            await CatalogueStore(record, store).delete_all()
+            if not settings.history_bytes:
+                await CatalogueStore(successor, store).delete_all()
+            await store.erased()
+            receipt = await ended_receipt(receipt, rewriter, rewritten, LOWEST, store.shared, archived=True)
+            incarnations = (*incarnations, successor.incarnation)
+        receipt = receipt.model_copy(update={"ended": rfc3339(now_ms())})
+        ended = lineage.with_change(receipt).model_copy(update={"incarnations": incarnations})
+        await LineageStore(store).change(record.name, lambda _: ended)
 
     async def _follower(self, model: ArchivedModel) -> None:
         """Restore a follower as it began; it learns from the log of its leader, which is restored, again."""
@@ -243,8 +343,6 @@ class _Restoring:
         leader = None if follow is None else await self._store.models.find(follow.model)
         if leader is None:
             return  # it was deleted
-        document = json.loads(model.spec)
-        document[FIELD]["incarnation"] = leader.incarnation
         state = None
         if model.begin != START:
             prefix = layout.timeline_prefix(self._catalogue.store, model.incarnation, model.timeline)
@@ -252,14 +350,20 @@ class _Restoring:
             await asyncio.to_thread(
                 OnlineModel.from_bytes, bytes(state), lambda arrays: check_arrays(arrays, self._settings)
             )
-        await self._store.models.create(model.name, json.dumps(document).encode(), state)
+        await self._store.models.create(model.name, moved(model.spec, leader.incarnation), state)
 
-    async def _position(self, archived: ArchivedLog, until: str | int | None) -> str:
+    async def _position(self, archived: ArchivedLog, until: str | int | None, is_of_then: bool) -> str:
+        """Return the position to restore.
+
+        Parameters
+        ----------
+        is_of_then : whether the timeline is that which the catalogue names.
+        """
         reader = HistoryReader(archived.record, archived.as_store)
         try:
             position = archived.through if until is None else await reader.find(until)
         except BeforeHistory:
-            if isinstance(until, int):  # the catalogue is of an earlier time, so the model was there, as it began
+            if isinstance(until, int) and is_of_then and self._catalogue.unix_ms <= until:  # it was there, as it began
                 return archived.begin
             raise
         except PositionNotFound:
@@ -304,7 +408,7 @@ class _Restoring:
 
     async def _restore_history(self, archived: ArchivedLog, record: ModelMeta, position: str, at: str) -> None:
         """Write the log up to a position as the history of the restored model."""
-        if not self._settings.history_bytes or position == archived.begin:
+        if position == archived.begin:
             return
         history = CatalogueStore(record, self._store)
         segments: list[Segment] = []
@@ -348,8 +452,3 @@ async def _put_segment(history: CatalogueStore, after: str, entries: Sequence[En
         entries[0].time_ms,
         entries[-1].time_ms,
     )
-
-
-def _digest(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -12,6 +12,7 @@ import structlog
 from manylabel_service.archive.shipping import Shipper
 from manylabel_service.errors import ServiceError, StorageUnavailable
 from manylabel_service.models.registry import Registry
+from manylabel_service.settings import Settings
 from manylabel_service.storage import Store
 from manylabel_service.storage.places.place import ArchiveError, Place
 
@@ -44,14 +45,14 @@ class ArchiveService:
     ----------
     store, registry : of the server.
     place : the archive.
-    seconds : between two passes.
+    settings : of the server.
     """
 
-    def __init__(self, store: Store, registry: Registry, place: Place, seconds: float) -> None:
+    def __init__(self, store: Store, registry: Registry, place: Place, settings: Settings) -> None:
         self._store = store
         self._registry = registry
         self._place = place
-        self._seconds = seconds
+        self._settings = settings
         self._shipper: Shipper | None = None
         self._reached = 0.0
         self._objects = self._size_bytes = 0
@@ -83,11 +84,11 @@ class ArchiveService:
         while True:
             if self._registry.membership.leads:
                 if self._shipper is None:
-                    self._shipper, self._reached = Shipper(self._store, self._place), time.monotonic()
+                    self._shipper, self._reached = Shipper(self._store, self._place, self._settings), time.monotonic()
                 await self._pass(self._shipper)
             else:
                 self._shipper, self._error = None, None
-            await asyncio.sleep(self._seconds)
+            await asyncio.sleep(self._settings.archive_seconds)
 
     async def _pass(self, shipper: Shipper) -> None:
         began = time.monotonic()

@@ -14,9 +14,8 @@ import secrets
 from collections.abc import AsyncIterable, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from tempfile import TemporaryDirectory
-from typing import NamedTuple
 
 import structlog
 
@@ -30,6 +29,9 @@ from manylabel_service.archive.layout import (
     Origin,
     StoreCatalogue,
 )
+from manylabel_service.archive.purging import Purger
+from manylabel_service.archive.thinning import Thinner
+from manylabel_service.archive.writer import Shipped, Writer
 from manylabel_service.clock import now_ms
 from manylabel_service.datasets.dataset_store import KIND as DATASETS
 from manylabel_service.datasets.records import PREFIX as DATASET_BLOBS
@@ -45,18 +47,22 @@ from manylabel_service.errors import (
     RevisionConflict,
     SnapshotNotFound,
 )
+from manylabel_service.jobs.supervision.workdirs import remove_stale, task_directory
 from manylabel_service.online.history import segment
 from manylabel_service.online.history.catalogue import CatalogueStore
+from manylabel_service.online.history.lineage import KIND as LINEAGES
+from manylabel_service.online.history.lineage import Lineage, LineageStore
 from manylabel_service.online.history.reader import HistoryReader
 from manylabel_service.online.snapshots.reader import SnapshotReader
 from manylabel_service.online.spec.follow import follow_of
+from manylabel_service.settings import Settings
 from manylabel_service.storage import SEED, START, Entry, ModelMeta, Store, position_key
 from manylabel_service.storage.places.place import ArchiveError, ObjectDamaged, ObjectMissing, Place
 from manylabel_service.trained.version_store import BLOBS as VERSION_BLOBS
 from manylabel_service.trained.version_store import KIND as VERSIONS
 from manylabel_service.webhooks.webhook import DEFINITIONS as WEBHOOKS
 
-KINDS = (KEYS, DATASETS, VERSIONS, WEBHOOKS)
+KINDS = (KEYS, DATASETS, VERSIONS, WEBHOOKS, LINEAGES)
 """Kinds of the documents that are archived."""
 
 BLOBS = (DATASET_BLOBS, VERSION_BLOBS)
@@ -64,6 +70,9 @@ BLOBS = (DATASET_BLOBS, VERSION_BLOBS)
 
 ARCHIVE = "archive"
 """Kind and name of the document that says which store this is."""
+
+SCRATCH = "scratch"
+"""Directory, in that of the data, of the files of a pass or a restore."""
 
 PART_BYTES = 4 << 20
 """Bytes of payloads in one part of a log, about."""
@@ -83,13 +92,6 @@ log = structlog.get_logger()
 
 class OtherStore(ArchiveError):
     """The archive belongs to another store."""
-
-
-class Shipped(NamedTuple):
-    """Objects and bytes written by a pass."""
-
-    objects: int = 0
-    size_bytes: int = 0
 
 
 class _NoState(Exception):
@@ -119,11 +121,19 @@ class Shipper:
     ----------
     store : open.
     place : of the archive.
+    settings : of the server.
+    clock : returns the time in milliseconds of Unix time.
     """
 
-    def __init__(self, store: Store, place: Place) -> None:
+    def __init__(self, store: Store, place: Place, settings: Settings, clock: Callable[[], int] = now_ms) -> None:
         self._store = store
         self._place = place
+        self._clock = clock
+        self._scratch = partial(task_directory, settings.data_dir / SCRATCH)
+        self._writer = Writer(place)
+        self._thinner = Thinner(place, self._writer, settings.archive_days)
+        self._purger: Purger | None = None
+        self._lineages: dict[str, Lineage] = {}
         self._origin: Origin | None = None
         self._revisions: dict[str, dict[str, int]] | None = None
         self._documents: tuple[ArchivedDocument, ...] = ()
@@ -132,11 +142,11 @@ class Shipper:
         self._models: dict[int, ArchivedModel] = {}
         self._blobs: dict[str, ArchivedBlob] = {}
         self._contents: str | None = None
-        self._shipped = Shipped()
 
     async def ship(self) -> Shipped:
-        """Write new data; return the objects and bytes written. Raises ArchiveError, StorageError or OSError."""
-        self._shipped = Shipped()
+        """Write what is new, and remove what is not needed; return what was written. Raises ArchiveError, StorageError
+        or OSError."""
+        before = self._writer.shipped
         if self._origin is None:
             await self._begin()
         await self._ship_documents()
@@ -149,11 +159,23 @@ class Shipper:
         self._models = {model.incarnation: model for model in models}
         self._cursors = {number: cursor for number, cursor in self._cursors.items() if number in self._models}
         await self._put_catalogue()
-        return self._shipped
+        await self._purge()
+        await self._thinner.thin(self._clock())
+        written = self._writer.shipped
+        return Shipped(written.objects - before.objects, written.size_bytes - before.size_bytes)
+
+    async def _purge(self) -> None:
+        """Delete what was archived of models before they forgot examples."""
+        self._purger = self._purger or Purger(self._store, self._place, self._writer, self._id)
+        for incarnation in self._cursors:  # which are archived as they are now
+            model = self._models[incarnation]
+            if (lineage := self._lineages.get(model.name)) is not None:
+                await self._purger.purge(model, lineage)
 
     # -- whose archive it is ------------------------------------------------------------------------
 
     async def _begin(self) -> None:
+        await asyncio.to_thread(remove_stale, self._scratch.args[0])
         origin = await origin_of(self._store)
         stores = {key.removeprefix(layout.STORES) for key in await self._place.keys(layout.STORES)}
         if others := stores - {origin.id, *origin.restored_from}:
@@ -161,7 +183,7 @@ class Shipper:
                 f"the archive has the store {min(others)}, which is not this one ({origin.id}): give each store an "
                 "separate address, and stop this server if the other store was restored from it"
             )
-        await self._put(layout.store_key(origin.id), origin.model_dump_json().encode())
+        await self._writer.put(layout.store_key(origin.id), origin.model_dump_json().encode())
         catalogues = sorted(await self._place.keys(layout.catalogue_prefix(origin.id)))
         if catalogues:
             try:
@@ -203,19 +225,20 @@ class Shipper:
             if (blob := self._blobs.get(key) or await self._ship_blob(key)) is not None:
                 blobs[key] = self._blobs[key] = blob
         self._blobs = blobs
+        self._lineages = await LineageStore(self._store).all() if revisions[LINEAGES] else {}
         self._documents, self._closed, self._revisions = tuple(found), closed, revisions
 
     async def _ship_blob(self, key: str) -> ArchivedBlob | None:
         """Ship a blob; return None if it was removed or is damaged."""
-        with TemporaryDirectory() as directory:
-            path = Path(directory) / "blob"
+        with self._scratch() as directory:
+            path = directory / "blob"
             try:
                 async with aclosing(self._store.blobs.read(key)) as pieces:
                     size_bytes, digest = await _spool(pieces, path)
             except (BlobNotFound, BlobDamaged) as error:
                 log.warning("blob_not_archived", blob=key, error=str(error))
                 return None
-            await self._put_file(layout.blob_key(self._id, key), path, digest, size_bytes)
+            await self._writer.put_file(layout.blob_key(self._id, key), path, digest)
         return ArchivedBlob(key=key, size_bytes=size_bytes, sha256=digest)
 
     def _known(self, record: ModelMeta) -> ArchivedModel | None:
@@ -258,7 +281,7 @@ class Shipper:
         )
 
     async def _last_timeline(self, record: ModelMeta) -> int:
-        prefix = layout.models_prefix(self._id, record.incarnation)
+        prefix = layout.model_prefix(self._id, record.incarnation)
         numbers = {int(key.removeprefix(prefix).partition("/")[0]) for key in await self._place.keys(prefix)}
         return max(numbers, default=0)
 
@@ -354,7 +377,7 @@ class Shipper:
     async def _put_part(self, cursor: _Cursor, after: str, entries: list[Entry]) -> LogPart:
         data = await asyncio.to_thread(segment.encode, after, entries)
         part = LogPart(layout.log_key(cursor.prefix, after, entries[-1].position), after, entries[-1].position)
-        await self._put(part.key, data, lambda found: segment.decode(found) == (after, entries))
+        await self._writer.put(part.key, data, lambda found: _decoded(found) == (after, entries))
         return part
 
     # -- states -------------------------------------------------------------------------------------
@@ -367,8 +390,8 @@ class Shipper:
         places = {*states, *(snapshot.position for snapshot in await snapshots.list())}
         later = sorted((at for at in places if position_key(at) >= position_key(begin)), key=position_key)
         for at in later:
-            with TemporaryDirectory() as directory:
-                path = Path(directory) / "state"
+            with self._scratch() as directory:
+                path = directory / "state"
                 try:
                     if at in states:
                         async with aclosing(self._store.blobs.read(catalogue.key(states[at]))) as pieces:
@@ -390,8 +413,8 @@ class Shipper:
         reached = [each for each in await snapshots.list() if position_key(each.position) <= through]
         if not reached or cursor.size_bytes < reached[0].size_bytes:  # the states take no more than the log
             return
-        with TemporaryDirectory() as directory:
-            path = Path(directory) / "state"
+        with self._scratch() as directory:
+            path = directory / "state"
             try:
                 await _copy(snapshots, reached[0].position, path)
             except SnapshotNotFound:
@@ -400,8 +423,7 @@ class Shipper:
         cursor.entries = cursor.size_bytes = 0
 
     async def _put_state(self, prefix: str, position: str, path: Path) -> None:
-        digest, size_bytes = await asyncio.to_thread(lambda: (_digest(path), path.stat().st_size))
-        await self._put_file(layout.state_key(prefix, position), path, digest, size_bytes)
+        await self._writer.put_file(layout.state_key(prefix, position), path)
 
     # -- catalogue and objects ----------------------------------------------------------------------
 
@@ -409,7 +431,7 @@ class Shipper:
         made = StoreCatalogue.model_construct(
             format=1,
             store=self._id,
-            unix_ms=now_ms(),
+            unix_ms=self._clock(),
             closed=self._closed,
             documents=self._documents,
             models=tuple(self._models.values()),
@@ -419,43 +441,8 @@ class Shipper:
         if contents == self._contents:
             return
         key = layout.catalogue_key(self._id, made.unix_ms, secrets.token_hex(4))
-        await self._put(key, await asyncio.to_thread(made.to_bytes))
+        await self._writer.put(key, await asyncio.to_thread(made.to_bytes))
         self._contents = contents
-
-    async def _put(self, key: str, data: bytes, is_same: Callable[[bytes], bool] = lambda found: False) -> None:
-        """Write an object, and read it back.
-
-        Parameters
-        ----------
-        is_same : whether other bytes say the same; they are those of another release.
-        """
-        for _ in range(2):
-            if await self._place.put(key, data):
-                self._shipped = Shipped(self._shipped.objects + 1, self._shipped.size_bytes + len(data))
-            try:
-                found = await self._place.get(key)
-                if found == data or is_same(found):
-                    return
-            except ObjectMissing:
-                continue
-            except segment.DamagedSegment:
-                pass
-            await self._place.delete(key)
-        raise ObjectDamaged(key, "it is not what was written")
-
-    async def _put_file(self, key: str, path: Path, digest: str, size_bytes: int) -> None:
-        for _ in range(2):
-            if await self._place.put(key, path):
-                self._shipped = Shipped(self._shipped.objects + 1, self._shipped.size_bytes + size_bytes)
-            back = path.with_suffix(".back")
-            try:
-                await self._place.fetch(key, back)
-            except ObjectMissing:
-                continue
-            if await asyncio.to_thread(_digest, back) == digest:
-                return
-            await self._place.delete(key)
-        raise ObjectDamaged(key, "it is not what was written")
 
 
 async def origin_of(store: Store) -> Origin:
@@ -474,6 +461,13 @@ async def put_origin(store: Store, origin: Origin) -> None:
     """Decide which store this is; raises RevisionConflict if that is decided."""
     value = json.dumps(origin.model_dump(mode="json")).encode()
     await store.documents.put(ARCHIVE, ARCHIVE, value, revision=None)
+
+
+def _decoded(data: bytes) -> tuple[str, list[Entry]] | None:
+    try:
+        return segment.decode(data)
+    except segment.DamagedSegment:
+        return None
 
 
 async def _next(reader: HistoryReader, after: str) -> list[Entry]:
@@ -500,8 +494,3 @@ async def _spool(pieces: AsyncIterable[bytes], path: Path) -> tuple[int, str]:
 async def _copy(snapshots: SnapshotReader, position: str, path: Path) -> None:
     with path.open("wb") as file:
         await snapshots.copy(position, file)
-
-
-def _digest(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

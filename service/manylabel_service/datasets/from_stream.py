@@ -26,8 +26,7 @@ from manylabel_service.errors import (
 from manylabel_service.online.history.catalogue import LOST, CatalogueStore
 from manylabel_service.online.history.reader import HistoryReader
 from manylabel_service.online.spec.follow import follow_of
-from manylabel_service.online.spec.spec import ModelSpec
-from manylabel_service.online.spec.trained import is_trained
+from manylabel_service.online.spec.trained import is_trained, read_spec
 from manylabel_service.online.state.log_entries import Rollback, decode
 from manylabel_service.online.updates.past_states import PastStates
 from manylabel_service.online.updates.replay import TargetLost
@@ -105,7 +104,7 @@ async def rows_of_stream(store: Store, settings: Settings, model: str, last: int
         raise ModelIsTrained(model)  # the log has no examples
     if (follow := follow_of(record.spec)) is not None:
         raise ModelFollows(model, follow.model)
-    limits = ModelSpec.from_bytes(record.spec).limits
+    limits = read_spec(record.spec).limits
     if limits is not None and limits.hashes:
         raise InvalidDataset(f"model {model!r} hashes its features, so their names are unknown")
     failure: Exception | None = None
@@ -142,7 +141,9 @@ async def _beginnings(store: Store, settings: Settings, record: ModelMeta, last:
     begin = await reader.begin()
     found = {s.position: _Begin(s.position, *s.extent) for s in await store.snapshots.all(record)}
     states = (await reader.catalogue()).states
-    found |= {s.position: _Begin(s.position, s.examples, s.log_bytes) for s in states if s.log_bytes}
+    found |= {
+        s.position: _Begin(s.position, s.examples, s.log_bytes) for s in states if s.log_bytes or s.position == begin
+    }
     if begin in (START, SEED):
         found.setdefault(begin, _Begin(begin, 0, 0))
     begins = sorted(found.values(), key=lambda each: position_key(each.position))
@@ -171,7 +172,7 @@ async def _folded(
             return None
         report = await run(
             "manylabel_service.datasets.export_log",
-            {"spec": record.spec.decode(), "last": last, "bytes": most},
+            {"spec": read_spec(record.spec).to_bytes().decode(), "last": last, "bytes": most},
             [log, file],
             memory_bytes=BASE_BYTES + 2 * settings.max_model_bytes + 6 * most,
             file_bytes=BASE_BYTES + 2 * most,

@@ -329,7 +329,7 @@ class HostedModel(ABC):
             return error
         if isinstance(error, ModelFailed):
             log.error("model_failed", model=self.name, position=self.position, error=str(error))
-            self.fail(lambda: ModelFailed(error.detail))
+            self.fail(lambda: type(error)(error.detail))
             return error
         # The operation may be incomplete: this state must neither serve nor be stored.
         log.error("model_failed", model=self.name, position=self.position, exc_info=error)

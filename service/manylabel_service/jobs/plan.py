@@ -15,8 +15,7 @@ from manylabel_service.jobs.context import JobContext
 from manylabel_service.jobs.job_record import Task
 from manylabel_service.jobs.spec.schemas import DataOfSet, DataOfStream, JobSpec, RandomSearch, Range, Rows
 from manylabel_service.jobs.spec.trainers import PARAMS, complete
-from manylabel_service.online.spec.spec import ModelSpec
-from manylabel_service.online.spec.trained import is_trained
+from manylabel_service.online.spec.trained import is_trained, read_spec
 from manylabel_service.trained.publishing import check_publishable
 
 Path = tuple[str, ...]
@@ -134,7 +133,7 @@ async def _check_stream(context: JobContext, spec: JobSpec, data: DataOfStream) 
     record.check()
     if is_trained(record.spec):
         raise InvalidJob(("data", "stream"), f"must be a model that learns online; {data.stream} is trained by jobs")
-    limits = ModelSpec.from_bytes(record.spec).limits
+    limits = read_spec(record.spec).limits
     if limits is not None and limits.hashes:
         raise InvalidJob(("data", "stream"), f"must be a model without hashed features; {data.stream} does")
 

@@ -17,7 +17,9 @@ from manylabel_service.errors import (
     ModelFailed,
     ModelGone,
     ModelHasFollowers,
+    ModelIsOnline,
     ModelNotFound,
+    NotPromotable,
     NotReady,
     ReleaseTooOld,
     ReplayMismatch,
@@ -26,13 +28,17 @@ from manylabel_service.errors import (
 from manylabel_service.hosting.hosted_model import HostedModel, ModelEvicted
 from manylabel_service.hosting.size_limits import check_limit
 from manylabel_service.hosting.store_health import StoreHealth
+from manylabel_service.idempotency import IdempotencyKey
 from manylabel_service.models.eviction import Eviction
 from manylabel_service.models.follower import Follower
 from manylabel_service.models.forgetting import Forgetter
 from manylabel_service.models.listing import Listing
 from manylabel_service.models.loader import ModelLoader
 from manylabel_service.models.membership import MAX_MODELS, Membership
+from manylabel_service.models.promoting import Promoter
+from manylabel_service.models.successions import Successions
 from manylabel_service.online.history.catalogue import CatalogueStore
+from manylabel_service.online.history.lineage import Promotion
 from manylabel_service.online.replica import Replica
 from manylabel_service.online.size_limits import check_size
 from manylabel_service.online.snapshots.quota import SnapshotQuota
@@ -70,6 +76,7 @@ class Registry:
     snapshot_room : what the models share for their snapshots.
     in_use : the versions in which this process writes.
     membership : of this process among those that share the store.
+    successions : replaces models by successors.
     forgetter : forgets examples of models.
     ready : True once the kernels are compiled and the models that are to be preloaded are restored, until `stop`.
     """
@@ -91,7 +98,9 @@ class Registry:
         self.ready = False
         self.in_use = ClusterVersion()
         self.membership = Membership(store, "server", self.in_use, self._standing, self._asked)
-        self.forgetter = Forgetter(store, settings, self.membership, self.in_use, self._replaced)
+        self.successions = Successions(store, self.membership, self._replaced)
+        self.forgetter = Forgetter(store, settings, self.in_use, self.successions)
+        self._promoter = Promoter(store, settings, self.in_use, self.successions)
 
     # -- life -------------------------------------------------------------------------------------
 
@@ -108,12 +117,12 @@ class Registry:
         await asyncio.to_thread(warm_up)  # where nothing is compiled yet, a minute: the store is heard of afterwards
         if not self._tasks:
             await self.membership.join()
-        await self.forgetter.look()
+        await self.successions.look()
         records = await self._store.models.all() if self._settings.preload else []
         self._store_health.heard()
         if not self._tasks:
             following = self._follower.run(), self._follower.poll_versions(), self._follower.poll_followers()
-            work = (*following, self._eviction.run(), self.membership.run(), self.forgetter.run())
+            work = (*following, self._eviction.run(), self.membership.run(), self.successions.run())
             self._tasks = [asyncio.create_task(each) for each in work]
         for record in records:
             if await self._eviction.resident_bytes() >= self._settings.max_resident_bytes:
@@ -152,10 +161,9 @@ class Registry:
         except Exception as error:  # whatever it is, it must not keep the other models from serving
             unexpected = not isinstance(error, HOPELESS)
             log.error("model_restore_failed", model=name, error=str(error), action=_ACTION, exc_info=unexpected)
-            detail = f"model {name!r} could not be restored: the operator of the server must act, see its log"
-            if isinstance(error, ModelFailed):
-                detail = error.detail
-            replica.fail(lambda: ModelFailed(detail))
+            detail = f"model {name!r} could not be restored: the operator of the server has to act, see its log"
+            failed = error if isinstance(error, ModelFailed) else ModelFailed(detail)
+            replica.fail(lambda: type(failed)(failed.detail))
         else:
             log.info("model_restored", model=name, position=replica.position)
         return await self._host(replica)
@@ -175,7 +183,7 @@ class Registry:
         self.ready = False
         for replica in self.resident():
             replica.stop_changes()
-        await self.forgetter.stop()
+        await self.successions.stop()
         await self._loader.cancel()
         for task in self._tasks:
             task.cancel()
@@ -418,6 +426,37 @@ class Registry:
             raise ModelNotFound(name)
         return [each.name for each in followers_of(record, await self._store.models.all())]
 
+    async def promote(self, name: str, key: IdempotencyKey | None, key_id: str | None) -> tuple[Promotion, bool]:
+        """Have a follower take the place of its leader; return also whether a request with the key has done it before.
+
+        Raises
+        ------
+        NotPromotable
+            The follower has failed, or does not learn all of the log; the leader was deleted, or is being replaced.
+        NotReady
+            The follower has not caught up yet.
+        ModelNotFound, ModelIsOnline, KeyInFlight, KeyReused, StorageError
+        """
+        follower = await self.get(name)
+        follow = follower.follow if isinstance(follower, Replica) else None
+        if not isinstance(follower, Replica) or follow is None:
+            raise ModelIsOnline(name)
+        if (earlier := await self._promoter.earlier(follow.model, name, key)) is not None:
+            return earlier, True
+        try:
+            follower.check_serving()
+        except ModelFailed as error:
+            raise NotPromotable(name, error.detail) from error
+        if follow.until is not None or follow.until_ms is not None:
+            raise NotPromotable(name, f"it learns the log of {follow.model!r} up to a position or time only")
+        try:
+            leader = await self.get(follow.model)
+        except ModelNotFound as error:
+            raise NotPromotable(name, f"model {follow.model!r} was deleted") from error
+        if not isinstance(leader, Replica) or leader.record.incarnation != follow.incarnation:
+            raise NotPromotable(name, f"model {follow.model!r} was deleted, and another has its name")
+        return await self._promoter.promote(leader, follower, key, key_id), False
+
     async def delete(self, name: str, with_followers: bool = False) -> None:
         """Delete a model with its log and its snapshots, and the models that follow it.
 
@@ -444,7 +483,7 @@ class Registry:
         self._damaged.discard(name)
         with suppress(StorageUnavailable):  # blobs that are left are deleted later
             await CatalogueStore(record, self._store).delete_all()
-            await self.forgetter.delete(name)
+            await self.successions.delete(name)
             if not record.damaged and is_trained(record.spec):
                 await VersionStore(record, self._store).delete_all()
         replica = self._replicas.get(name)

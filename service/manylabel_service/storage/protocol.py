@@ -206,10 +206,13 @@ class Models(Protocol):
         """
         ...
 
-    async def replace(self, record: ModelMeta, successor: ModelMeta) -> None:
-        """Give the name of a model to its successor atomically; the old model is deleted like by `delete`.
+    async def replace(self, successions: Sequence[tuple[ModelMeta, ModelMeta]]) -> None:
+        """Give the names of models to their successors, all in one step; what the names stood for is deleted as by
+        `delete`.
 
-        Raises `ModelGone` for the model, or for a successor that was discarded.
+        Each pair is a model and its successor, with the spec that it has from then on. A successor of the same
+        incarnation is the model itself, which only gets another spec. Raises `ModelGone` for a model, or for a
+        successor that was discarded; nothing has changed then.
         """
         ...
 

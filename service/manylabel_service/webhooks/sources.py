@@ -16,7 +16,7 @@ from manylabel_service.errors import ModelGone, ModelNotFound, NotReady, Release
 from manylabel_service.hosting.events import Event, Events
 from manylabel_service.jobs.job_service import JobService
 from manylabel_service.models.registry import Registry
-from manylabel_service.online.history.receipts import ReceiptStore
+from manylabel_service.online.history.lineage import LineageStore
 from manylabel_service.online.replica import Replica
 from manylabel_service.online.spec.trained import is_trained
 from manylabel_service.online.updates.past_states import PastStates
@@ -83,7 +83,7 @@ class Sources:
     def __init__(self, store: Store, registry: Registry, jobs: JobService) -> None:
         self._store, self._registry, self._jobs = store, registry, jobs
         self._feeds: dict[int, _Feed] = {}
-        self._receipts = ReceiptStore(store)
+        self._lineages = LineageStore(store)
         self._versions = Collection(store.documents, VERSIONS, VersionCatalogue)
 
     def close(self) -> None:
@@ -129,9 +129,9 @@ class Sources:
         await self._poll_versions(subscribers)
 
     async def _inherit(self, subscribers: Sequence[Subscriber]) -> None:
-        """Continue at the position of a model in its successor after forgetting."""
-        for forgetting in (await self._receipts.all()).values():
-            *earlier, present = (str(incarnation) for incarnation in (0, *forgetting.lineage))
+        """Go on at the position of a model in the successor that takes its place."""
+        for lineage in (await self._lineages.all()).values():
+            *earlier, present = (str(incarnation) for incarnation in (0, *lineage.incarnations))
             for _, state in subscribers:
                 known = [state.positions[each] for each in (*earlier, present) if each in state.positions]
                 if known:

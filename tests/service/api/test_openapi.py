@@ -19,7 +19,7 @@ OPERATIONS = {
     ("get", "/v1/replicas"): set(),
     ("post", "/v1/models"): {400, 404, 409, 410, 413, 415, 422, 503, 507},
     ("get", "/v1/models"): {503},
-    ("get", "/v1/models/{name}"): {404, 503},
+    ("get", "/v1/models/{name}"): {404, 409, 503},
     ("put", "/v1/models/{name}"): {408, 409, 413, 415, 422, 503, 507},
     ("delete", "/v1/models/{name}"): {404, 409, 422, 503},
     ("get", "/v1/models/{name}/metrics"): {404, 409, 422, 503},
@@ -34,7 +34,7 @@ OPERATIONS = {
     ("post", "/v1/models/{name}/labels/retire"): {400, 404, 409, 413, 415, 422, 429, 503},
     ("post", "/v1/models/{name}/labels/pause"): {400, 404, 409, 413, 415, 422, 429, 503},
     ("post", "/v1/models/{name}/labels/resume"): {400, 404, 409, 413, 415, 422, 429, 503},
-    ("get", "/v1/models/{name}/events"): {404, 422, 429, 503},
+    ("get", "/v1/models/{name}/events"): {404, 409, 422, 429, 503},
     ("get", "/v1/models/{name}/snapshots"): {404, 409, 503},
     ("post", "/v1/models/{name}/snapshots"): {400, 404, 409, 413, 415, 422, 503, 507},
     ("delete", "/v1/models/{name}/snapshots/{position}"): {404, 409, 503},
@@ -79,14 +79,14 @@ OPERATIONS = {
     ("delete", "/v1/webhooks/{id}"): {404, 503},
     ("post", "/v1/webhooks/{id}/test"): {404, 503},
     ("post", "/v1/webhooks/{id}/enable"): {404, 503},
-    ("get", "/v1/label-studio/{name}/health"): {404, 503},
+    ("get", "/v1/label-studio/{name}/health"): {404, 409, 503},
     ("post", "/v1/label-studio/{name}/setup"): {400, 404, 409, 413, 415, 422, 503},
     ("post", "/v1/label-studio/{name}/predict"): {400, 404, 409, 413, 415, 422, 503},
     ("post", "/v1/label-studio/{name}/webhook"): {400, 404, 409, 413, 415, 422, 429, 503, 507},
     ("get", "/v1/label-studio/{name}/versions"): {404, 409, 503},
     ("get", "/annif/v1/"): set(),
     ("get", "/annif/v1/projects"): {503},
-    ("get", "/annif/v1/projects/{name}"): {404, 503},
+    ("get", "/annif/v1/projects/{name}"): {404, 409, 503},
     ("get", "/annif/v1/vocabs"): {503},
     ("post", "/annif/v1/projects/{name}/suggest"): {400, 404, 409, 413, 415, 429, 503},
     ("post", "/annif/v1/projects/{name}/suggest-batch"): {400, 404, 409, 413, 415, 429, 503},
@@ -107,7 +107,7 @@ WITHOUT_BODY = {
     ("post", "/v1/webhooks/{id}/enable"),
     ("post", "/v1/models/{name}/verify"),
 }
-KEYED = {"update", "predict-update", "labels", "stream", "rollback"} | {
+KEYED = {"update", "predict-update", "labels", "stream", "rollback", "promote"} | {
     f"labels/{change}" for change in ("rename", "merge", "retire", "pause", "resume")
 }
 

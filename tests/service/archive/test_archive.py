@@ -3,15 +3,24 @@
 import asyncio
 import random
 import shutil
-from collections.abc import Callable, Coroutine
-from pathlib import Path
-from typing import Any, TypeVar
+from collections.abc import Callable
+from typing import Any
 
 import pytest
+from tests.service.archive.origin import (
+    KINDS,
+    Make,
+    Worn,
+    begun,
+    directory_of,
+    learn,
+    opened,
+    same,
+    shipper,
+)
 from tests.service.fleet import Fleet
 from tests.service.online.forgetting.test_forgetting import forgotten
 from tests.service.online.history.test_history import entries_of
-from tests.service.stores import STORES
 
 from manylabel_service.access.key import new_key
 from manylabel_service.access.key_store import KeyStore
@@ -19,112 +28,18 @@ from manylabel_service.archive import restoring, shipping
 from manylabel_service.archive.layout import NoCatalogue
 from manylabel_service.archive.mark import RESTORE, check_complete
 from manylabel_service.archive.restoring import RestoreRefused, restore
-from manylabel_service.archive.shipping import OtherStore, Shipper
+from manylabel_service.archive.shipping import OtherStore
 from manylabel_service.clock import now_ms
 from manylabel_service.errors import ModelExists, PositionNotFound, StoreUnusable
-from manylabel_service.hosting.examples import Labels
 from manylabel_service.idempotency import IdempotencyKey
-from manylabel_service.models.registry import Registry
-from manylabel_service.online.forgetting.rewriter import Selection
-from manylabel_service.online.history import archiver as archivers
 from manylabel_service.online.history.reader import HistoryReader
 from manylabel_service.online.replica import Replica
-from manylabel_service.online.state.model import OnlineModel
-from manylabel_service.online.state.outcome import UpdateResult
+from manylabel_service.online.successor.rewriter import Selection
 from manylabel_service.online.updates.past_states import PastStates
 from manylabel_service.settings import Settings
 from manylabel_service.storage import SQLiteStore, Store
 from manylabel_service.storage.places.files import FilePlace
 from manylabel_service.storage.places.place import ArchiveError, PlaceUnavailable
-
-T = TypeVar("T")
-
-QUIET = {"snapshot_every_seconds": 1000.0, "snapshot_every_updates": 10_000, "snapshot_retention_count": 2}
-
-
-@pytest.fixture(autouse=True)
-def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Parts, segments and states so small that a test has several of each."""
-    monkeypatch.setattr(shipping, "PART_BYTES", 400)
-    monkeypatch.setattr(shipping, "STATE_ENTRIES", 12)
-    monkeypatch.setattr(shipping, "JOINED_PARTS", 4)
-    monkeypatch.setattr(archivers, "SEGMENT_BYTES", 500)
-    monkeypatch.setattr(archivers, "STATE_EXAMPLES", 10)
-    monkeypatch.setattr(archivers, "STATE_SHARE", 0)
-    monkeypatch.setattr(restoring, "SEGMENT_BYTES", 500)
-    monkeypatch.setattr(restoring, "EXPIRY_SECONDS", 0.1)
-
-
-@pytest.fixture
-def place(tmp_path: Path) -> FilePlace:
-    return FilePlace(tmp_path / "archive")
-
-
-@pytest.fixture
-def new_store(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[str], Callable[[], Store]]:
-    """Makes a place for stores of a kind."""
-    numbers = iter(range(100))
-
-    def make(kind: str) -> Callable[[], Store]:
-        directory = tmp_path / f"store-{next(numbers)}"
-        directory.mkdir()
-        return STORES[kind](request, directory).new
-
-    return make
-
-
-async def learn(replica: Replica, rng: random.Random, n: int, marker: str = "k") -> UpdateResult:
-    for i in range(n):
-        key = IdempotencyKey(f"{marker}-{replica.model.updates}", bytes(16))
-        names = rng.sample(["x", "y", "z"], rng.randint(0, 2))
-        result = await replica.update([Fleet.example(i)._replace(y=Labels.all_of(names))], key=key)
-    return result
-
-
-def same(one: OnlineModel, other: OnlineModel) -> bool:
-    """Whether two states are the same bits, wherever they are in their logs."""
-    one, other = (OnlineModel.from_bytes(each.to_bytes()) for each in (one, other))
-    one.position = other.position
-    return one.to_bytes() == other.to_bytes()
-
-
-class Origin:
-    """A store in use, and the states that its model had."""
-
-    def __init__(self, fleet: Fleet, registry: Registry, place: FilePlace) -> None:
-        self.fleet, self.registry = fleet, registry
-        self.store = fleet.store(registry)
-        self.shipper = Shipper(self.store, place)
-        self.states: dict[str, bytes] = {}
-        self.rng = random.Random(7)
-
-    async def replica(self, name: str = "m") -> Replica:
-        found = await self.registry.get(name)
-        assert isinstance(found, Replica)
-        return found
-
-    async def learn(self, n: int, name: str = "m") -> None:
-        replica = await self.replica(name)
-        for _ in range(n):
-            await learn(replica, self.rng, 1)
-            self.states[replica.position] = replica.model.to_bytes()
-
-    async def snapshot(self, name: str = "m") -> None:
-        await (await self.replica(name)).take_snapshot()
-
-
-def _directory(store: Store) -> Path:
-    assert isinstance(store, SQLiteStore)
-    return store.engine.directory
-
-
-async def begun(make: Callable[[], Store], place: FilePlace, **settings: Any) -> Origin:
-    fleet = Fleet(make)
-    registry = await fleet.start(**QUIET, **settings)
-    return Origin(fleet, registry, place)
-
-
-KINDS = [("sqlite", "sqlite"), ("sqlite", "redis"), ("redis", "sqlite"), ("redis", "redis")]
 
 
 @pytest.mark.parametrize(("source", "target"), KINDS)
@@ -146,7 +61,7 @@ async def test_a_restored_model_goes_on_bit_for_bit(
     reopened = Fleet(origin.fleet._make_store)
     store = reopened._make_store()
     await store.open()
-    await Shipper(store, place).ship()
+    await shipper(store, place).ship()
     await store.close()
 
     make = new_store(target)
@@ -203,57 +118,6 @@ async def test_a_restored_model_forgets_what_is_before_a_rollback(
     await other.fleet.end()
 
 
-async def opened(make: Callable[[], Store]) -> Store:
-    store = make()
-    await store.open()
-    return store
-
-
-class Worn:
-    """A place that fails, loses answers, and truncates, as it is told.
-
-    `left` counts the calls that still work; the next one is lost after it was done (`lost`), or before it was.
-    """
-
-    def __init__(self, inner: FilePlace, left: int = 10**9, lost: bool = False) -> None:
-        self.inner, self.left, self.lost = inner, left, lost
-        self.truncates = False
-        self.puts = 0
-
-    async def _called(self, work: Coroutine[Any, Any, T]) -> T:
-        self.left -= 1
-        if self.left < 0 and not self.lost:
-            work.close()
-            raise PlaceUnavailable("the archive is away")
-        result = await work
-        if self.left < 0:
-            raise PlaceUnavailable("the answer of the archive is lost")
-        return result
-
-    async def put(self, key: str, data: Any) -> bool:
-        self.puts += 1
-        if self.truncates:
-            self.truncates = False
-            raw = data if isinstance(data, bytes) else data.read_bytes()
-            return await self._called(self.inner.put(key, raw[: len(raw) // 2]))
-        return await self._called(self.inner.put(key, data))
-
-    async def get(self, key: str) -> bytes:
-        return await self._called(self.inner.get(key))
-
-    async def fetch(self, key: str, path: Path) -> None:
-        await self._called(self.inner.fetch(key, path))
-
-    async def keys(self, prefix: str) -> list[str]:
-        return await self._called(self.inner.keys(prefix))
-
-    async def delete(self, key: str) -> None:
-        await self._called(self.inner.delete(key))
-
-
-Make = Callable[[str], Callable[[], Store]]
-
-
 @pytest.mark.parametrize("lost", [False, True], ids=["not made", "answer lost"])
 async def test_a_pass_that_ends_at_any_call_leaves_an_archive_that_the_next_one_completes(
     lost: bool, place: FilePlace, new_store: Make
@@ -267,7 +131,7 @@ async def test_a_pass_that_ends_at_any_call_leaves_an_archive_that_the_next_one_
             await origin.snapshot()
         worn = Worn(place, left, lost)
         try:
-            await Shipper(origin.store, worn).ship()
+            await shipper(origin.store, worn).ship()
         except PlaceUnavailable:
             left += 1
         else:
@@ -295,11 +159,11 @@ async def test_a_truncated_object_is_written_again(place: FilePlace, new_store: 
     origin = await begun(new_store("sqlite"), place)
     await origin.registry.create(Fleet.spec())
     worn = Worn(place)
-    shipper = Shipper(origin.store, worn)
+    passes = shipper(origin.store, worn)
     for _ in range(3):
         await origin.learn(2)
         worn.truncates = True
-        await shipper.ship()
+        await passes.ship()
     store = await opened(new_store("sqlite"))
     restored = await restore(place, store, Settings())
     assert restored.models["m"][0] == list(origin.states)[-1]
@@ -314,7 +178,7 @@ async def test_idle_models_cost_no_put(place: FilePlace, new_store: Make) -> Non
         await origin.learn(2, name)
     await origin.shipper.ship()
     assert await origin.shipper.ship() == (0, 0)
-    assert await Shipper(origin.store, place).ship() == (0, 0), "nor after a restart"
+    assert await shipper(origin.store, place).ship() == (0, 0), "nor after a restart"
     await origin.learn(1, "b")
     assert (await origin.shipper.ship()).objects == 1
     await origin.fleet.end()
@@ -323,7 +187,7 @@ async def test_idle_models_cost_no_put(place: FilePlace, new_store: Make) -> Non
 async def test_two_servers_archive_the_same_log_at_once(place: FilePlace, new_store: Make) -> None:
     origin = await begun(new_store("redis"), place)
     await origin.registry.create(Fleet.spec())
-    other = Shipper(origin.store, place)
+    other = shipper(origin.store, place)
     for n in range(12):
         await origin.learn(1 + n % 3)
         await (other if n % 3 else origin.shipper).ship()
@@ -469,12 +333,12 @@ async def test_an_archive_belongs_to_one_store_and_those_restored_from_it(place:
     await origin.learn(3)
     await origin.shipper.ship()
     with pytest.raises(OtherStore):
-        await Shipper(await opened(new_store("sqlite")), place).ship()
+        await shipper(await opened(new_store("sqlite")), place).ship()
     store = await opened(new_store("sqlite"))
     await restore(place, store, Settings())
-    await Shipper(store, place).ship()
+    await shipper(store, place).ship()
     with pytest.raises(OtherStore):
-        await Shipper(origin.store, place).ship()
+        await shipper(origin.store, place).ship()
     again = await opened(new_store("sqlite"))
     assert (await restore(place, again, Settings())).models["m"][0] == list(origin.states)[-1]
     await store.close()
@@ -490,7 +354,7 @@ async def test_a_log_that_lost_its_end_goes_on_in_a_timeline_of_its_own(place: F
     await origin.shipper.ship()
     await origin.fleet.kill(origin.registry)
     copy = place._root.parent / "copy"
-    shutil.copytree(_directory(origin.store), copy)
+    shutil.copytree(directory_of(origin.store), copy)
     reopened = await begun(make, place)
     await reopened.learn(4)
     await reopened.shipper.ship()

@@ -13,13 +13,13 @@ from tests.support.waiting import eventually_async
 
 from manylabel_core.state import State
 from manylabel_service.errors import (
+    FollowerFailed,
     InvalidExample,
     InvalidField,
     LabelExists,
     LabelNotFound,
     LimitExceeded,
     ModelExists,
-    ModelFailed,
     ModelFollows,
     ModelHasFollowers,
     ModelNotFound,
@@ -293,7 +293,7 @@ async def test_a_follower_that_the_history_has_left_behind_says_so(any_fleet: An
             await leader.update([example(rng)])
         await leader.take_snapshot()
     assert await HistoryReader(leader.record, any_fleet.store(registry)).begin() not in (START, SEED)
-    with pytest.raises(ModelFailed, match="history"):
+    with pytest.raises(FollowerFailed, match="history"):
         (await registry.get("f")).check_serving()
     await registry.delete("f")
     again = await caught_up(await follow(registry, leader), leader.position)
@@ -309,7 +309,7 @@ async def test_a_follower_whose_leader_is_gone_says_so(any_fleet: Any) -> None:
     store = any_fleet.store(registry)
     await store.models.delete(leader.record)  # by a server that was killed before it deleted the follower
     await registry.create(any_fleet.spec())
-    with pytest.raises(ModelFailed, match="deleted"):
+    with pytest.raises(FollowerFailed, match="deleted"):
         (await registry.get("f")).check_serving()
     assert await registry.followers("m") == []
     await registry.delete("f")
@@ -337,6 +337,9 @@ async def test_a_follower_that_grows_beyond_the_limit_ends(any_fleet: Any) -> No
             await leader.update([Example(Features((f"n{n}",), None, np.ones(1, np.float32)), Labels.all_of([f"l{n}"]))])
     await eventually_async(lambda: follower.failed or follower.position == leader.position)
     assert follower.failed == (follower.nbytes > 300_000)
+    if follower.failed:
+        with pytest.raises(FollowerFailed, match="has ended"):
+            follower.check_serving()
     assert leader.serving
 
 

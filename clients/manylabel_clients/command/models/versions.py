@@ -1,4 +1,4 @@
-"""`manylabel models versions` and `promote`: versions of a trained model."""
+"""`manylabel models versions` and `promote`: versions of a trained model, and which model leads."""
 
 from typing import Annotated
 
@@ -25,18 +25,23 @@ def versions(name: ModelName, as_json: AsJson = False) -> None:
 
 def promote(
     name: ModelName,
-    version: Annotated[int, Argument(min=1, help="Number of the version.")],
+    version: Annotated[int | None, Argument(min=1, help="Number of the version of a trained model.")] = None,
     force: Annotated[bool, Option("--force", help="Serve it even if its features or scaling differ.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Serve a version of a model; promoting an earlier one switches back."""
+    """Serve a version of a trained model, or promote a follower; promoting the earlier one switches back.
+
+    Example: `manylabel models promote tags-salt`
+    """
     with connect() as client:
         done = client.model(name).promote(version, force=force)
     print_as(as_json, done, lambda done: click.echo(f"{name} {_served(done)}"))
 
 
 def _served(done: Promoted) -> str:
-    """Return the served version and the previous one."""
+    """Return what has become of a follower, or the served version and the previous one."""
+    if done.follower is not None:
+        return f"leads now, as {done.model}, with {done.algorithm}: {done.updates:,} examples learnt"
     if done.previous == done.version:
         return f"already serves version {done.version}"
     return f"serves version {done.version}" + ("" if done.previous is None else f"; before: version {done.previous}")

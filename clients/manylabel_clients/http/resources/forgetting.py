@@ -36,12 +36,17 @@ class ForgetReceipt:
     """Position of the log at which the new state took the place of the old one."""
     checksum_before: str | None
     checksum_after: str | None
+    metrics_before: dict[str, float | None] | None
+    """Cumulative metrics of the old state at this position."""
+    metrics_after: dict[str, float | None] | None
     build: str | None
     replay_version: int | None
     kept: Sequence[str]
     """Copies that are not deleted, and must be looked at."""
     beyond_reach: Sequence[str]
     """Copies that the server cannot delete."""
+    archive: str | None
+    """"pending" while the archive has the examples, then "purged"; None without an archive."""
     error: str | None
 
 

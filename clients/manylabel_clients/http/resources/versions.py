@@ -8,8 +8,9 @@ from typing import Any
 from urllib.parse import urlencode
 
 from manylabel_clients.http.resources.records import from_json, list_reader
-from manylabel_clients.http.resources.requests import Requests
-from manylabel_clients.http.transport.exchange import Exchange
+from manylabel_clients.http.resources.requests import Requests, new_key
+from manylabel_clients.http.transport.exchange import Exchange, read
+from manylabel_clients.http.transport.json_body import encode
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,14 +53,23 @@ class Version:
 
 @dataclass(frozen=True, slots=True)
 class Promoted:
-    """Result of a promotion: the version that is served now."""
+    """Result of a promotion: the version of a trained model that is served now, or what a follower has become."""
 
     model: str
-    version: int
-    previous: int | None
-    """The version served before: promoting it switches back."""
+    """The model: for a follower, its leader, which has the algorithm and state of the follower now."""
     position: str
     """Position for `predict(at_least=...)`. Opaque."""
+    version: int | None = None
+    previous: int | None = None
+    """The version served before: promoting it switches back."""
+    follower: str | None = None
+    """The follower, which has the algorithm and state that the leader had: promoting it again switches back."""
+    algorithm: str | None = None
+    """Algorithm of the model now, if a follower was promoted."""
+    updates: int | None = None
+    """Number of examples that the model has learnt, if a follower was promoted."""
+    since: str | None = None
+    """Position at which the history of the model begins now, if a follower was promoted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,14 +101,30 @@ class VersionRequests(Requests):
         """Return the versions of a model that jobs have trained, the newest first."""
         return (yield from self._get(f"{self._path}/versions", list_reader("versions", partial(from_json, Version))))
 
-    def promote(self, version: int, *, force: bool = False) -> Exchange[Promoted]:
-        """Serve this version from now on; with `force`, also if its features or their scaling differ from those served.
+    def promote(self, version: int | None = None, *, force: bool = False, key: str | None = None) -> Exchange[Promoted]:
+        """Serve a version of a trained model, also an earlier one than the one served now, or promote this follower.
 
-        Raises Conflict, with the difference, without `force`.
+        A follower and its leader exchange algorithm and state at one position of the log.
+
+        Parameters
+        ----------
+        version : int, optional
+            Number of a version of a trained model; left out for a follower.
+        force : bool, default=False
+            Also if the features of the version, or how they are scaled, are others than those of the one served.
+        key : str, optional
+            Idempotency key of the request, if this is a follower: it is promoted once.
+
+        Raises
+        ------
+        Conflict
+            The version differs, without `force`; or the follower cannot be promoted. The message says why.
         """
-        # No idempotency key: promoting a version twice equals promoting it once.
         wanted = {"version": version, **({"force": True} if force else {})}
-        return (yield from self._post_value(f"{self._path}/promote", wanted, partial(from_json, Promoted)))
+        body = None if version is None else encode(wanted)
+        # A version that is promoted twice is served once; a follower would go back.
+        response = yield from self._post(f"{self._path}/promote", body, new_key(key) if version is None else None)
+        return read(response, partial(from_json, Promoted))
 
     def download_version(self, version: int, *, names: bool = False) -> Exchange[bytes]:
         """Return the bytes of a version's estimator, for `from_bytes` of `manylabel_core.batch`.

@@ -14,9 +14,9 @@ from manylabel_service.api.web.access import access_of
 from manylabel_service.api.web.large_json import read_model
 from manylabel_service.api.web.problems import invalid
 from manylabel_service.api.web.routes import Router, json_answer
-from manylabel_service.online.forgetting.rewriter import Selection
-from manylabel_service.online.history.receipts import Receipt
+from manylabel_service.online.history.lineage import Receipt
 from manylabel_service.online.replica import Replica
+from manylabel_service.online.successor.rewriter import Selection
 
 router = Router("models", errors=["model_not_found", "model_is_trained"])
 

@@ -9,16 +9,21 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from manylabel_core.state import DamagedState
+from manylabel_service.access.scopes import ADMIN
 from manylabel_service.api import schemas
 from manylabel_service.api.context import ContextOf
 from manylabel_service.api.translation.model_access import trained
 from manylabel_service.api.translation.scratch_files import full_disk, scratch_file
+from manylabel_service.api.web.access import AccessOf
+from manylabel_service.api.web.bodies import REPLAYED, has_body, idempotency_key
 from manylabel_service.api.web.large_json import read_model
-from manylabel_service.api.web.problems import Problem
+from manylabel_service.api.web.problems import Problem, invalid
 from manylabel_service.api.web.routes import Router, content, json_answer, listed
 from manylabel_service.api.web.streaming import Download
+from manylabel_service.audit.call import note
 from manylabel_service.clock import rfc3339
-from manylabel_service.errors import VersionDamaged
+from manylabel_service.errors import ModelIsOnline, VersionDamaged
+from manylabel_service.online.replica import Replica
 from manylabel_service.trained.artifact import ModelArtifact
 from manylabel_service.trained.version import Version
 
@@ -39,21 +44,55 @@ async def list_versions(context: ContextOf, name: str) -> Response:
 
 @router.endpoint(
     "POST /v1/models/{name}/promote",
-    "Serve another version",
+    "Serve another version, or promote a follower",
     "train",
-    schemas.Promoted,
-    ["version_not_found", "version_differs", "version_damaged"],
+    schemas.Promoted | schemas.PromotedFollower,
+    ["version_not_found", "version_differs", "version_damaged", "not_promotable"],
     takes=schemas.PromoteRequest,
     example={"version": 1},
+    required=False,
+    keyed=True,
 )
-async def promote(request: Request, context: ContextOf, name: str) -> Response:
-    """Serves a version: on this server when the response arrives, on others as soon as they have loaded it; until then
-    they predict with the version before. Promoting that one switches back. A version with other features or scaling
-    than the served one is rejected without `force`."""
-    model = trained(await context.registry.get(name))
-    wanted, _ = await read_model(request, context.settings.max_body_bytes, schemas.PromoteRequest)
-    promoted = await context.registry.ask(model, lambda model: model.promote(wanted.version, force=wanted.force))
+async def promote(request: Request, context: ContextOf, access: AccessOf, name: str) -> Response:
+    """Serves a version of a trained model: on this server when the response arrives, on others as soon as they have
+    loaded it; until then they predict with the version before. Promoting that one switches back. A version with other
+    features or scaling than the served one is rejected without `force`.
+
+    For a follower, without a version and with the scope `admin`: its leader continues with the algorithm and state of
+    the follower, and the follower with those of the leader. Promoting it again switches back. Send an Idempotency-Key:
+    a repeated request without one switches back."""
+    hosted = await context.registry.get(name)
+    wanted, raw = schemas.PromoteRequest(), b""
+    if has_body(request):
+        wanted, raw = await read_model(request, context.settings.max_body_bytes, schemas.PromoteRequest)
+    if isinstance(hosted, Replica):
+        return await _promote_follower(request, context, access, hosted, wanted, raw)
+    if (version := wanted.version) is None:
+        raise invalid(("version",), "must be the number of a version")
+    model = trained(hosted)
+    promoted = await context.registry.ask(model, lambda model: model.promote(version, force=wanted.force))
     return json_answer({"model": name, **promoted._asdict()})
+
+
+async def _promote_follower(
+    request: Request,
+    context: ContextOf,
+    access: AccessOf,
+    follower: Replica,
+    wanted: schemas.PromoteRequest,
+    raw: bytes,
+) -> Response:
+    if follower.follow is None:
+        raise ModelIsOnline(follower.name)
+    access.require((ADMIN,), follower.name)
+    access.require_names(follower.follow.model)
+    if wanted != schemas.PromoteRequest():
+        raise invalid(("version",), "must be left out: a follower has no versions")
+    key = idempotency_key(request, "promote", raw)
+    done, replayed = await context.registry.promote(follower.name, key, access.key_id)
+    note(request.scope, position=done.position)
+    fields = done.model_dump(include={"follower", "algorithm", "updates", "since", "position"})
+    return json_answer({"model": follower.follow.model, **fields}, headers=[REPLAYED] if replayed else [])
 
 
 @router.endpoint(

@@ -58,6 +58,10 @@ class ForgetReceipt(ResponseModel):
     """Checksum of the old state at this position, recomputed from the history, and equal to that of the model."""
     checksum_after: str | None
     """Checksum of the new state at this position."""
+    metrics_before: dict[str, float | None] | None
+    """Cumulative metrics of the old state at this position, as in `GET /v1/models/{name}/metrics`."""
+    metrics_after: dict[str, float | None] | None
+    """Cumulative metrics of the new state at this position."""
     build: str | None
     """Build of the server that computed both."""
     replay_version: int | None
@@ -66,6 +70,9 @@ class ForgetReceipt(ResponseModel):
     """Copies that are not deleted, and must be looked at: forks, datasets, versions, downloads."""
     beyond_reach: list[str]
     """Copies that the server cannot delete."""
+    archive: Literal["pending", "purged"] | None
+    """Whether the archive still has the examples, until the next pass, or what it had of the old model was deleted;
+    null without an archive."""
     error: str | None
     """Reason why it failed."""
 

@@ -484,10 +484,10 @@ class TrainedBatch(_Explaining, Batch):
 
 
 class PromoteRequest(_Request):
-    """Request to serve a version."""
+    """Request to serve a version of a trained model, or, without a version, to promote a follower."""
 
-    version: Annotated[int, Field(strict=True, ge=1)]
-    """Number of the version."""
+    version: Annotated[int, Field(strict=True, ge=1)] | None = None
+    """Number of the version; only for a trained model, and required there."""
     force: StrictBool = False
     """Whether to serve the version even if its features or scaling differ from those of the served version."""
 

@@ -61,6 +61,21 @@ class Promoted(At):
     """Version served before; null for none. Promoting it switches back."""
 
 
+class PromotedFollower(At):
+    """Result of the promotion of a follower."""
+
+    model: str
+    """Name of the leader, which has the algorithm and state of the follower from this position on."""
+    follower: str
+    """Name of the follower, which has the algorithm and state that the leader had, and follows it."""
+    algorithm: str
+    """Algorithm of the model now."""
+    updates: int
+    """Number of examples that the model has learnt."""
+    since: str
+    """Position at which the history of the model begins now."""
+
+
 class LabelCorrelation(ResponseModel):
     """Correlations of the weights of labels, and so of their scores."""
 

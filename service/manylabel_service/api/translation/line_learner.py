@@ -133,9 +133,9 @@ class LineLearner:
         replica = await self._context.registry.get(self._record.name)
         if replica.record != self._record:
             numbers = self._record.incarnation, replica.record.incarnation
-            if not await self._context.registry.forgetter.is_same(self._record.name, *numbers):
+            if not await self._context.registry.successions.is_same(self._record.name, *numbers):
                 raise ModelGone(self._record.name, self._record.incarnation)
-            self._record = replica.record  # it has forgotten examples meanwhile
+            self._record = replica.record  # it was replaced by its successor meanwhile
         return online(replica)
 
     def refusal(self, number: int, problem: Problem, last: bool = False) -> dict[str, Any]:

@@ -247,10 +247,10 @@ def content(*models: type[BaseModel] | None, media_type: str, example: Any = Non
 
 
 _IMPLIED = {
-    "model_not_found": ("model_damaged", "release_too_old", "replay_mismatch"),
+    "model_not_found": ("model_damaged", "follower_failed", "release_too_old", "replay_mismatch"),
     "storage_unavailable": ("storage_damaged",),
 }
-"""Codes implied by others: an object that is looked up can be damaged, or need another release."""
+"""Codes implied by others: an object that is looked up can be damaged, have failed, or need another release."""
 
 
 def problems(

@@ -15,7 +15,7 @@ from pydantic import ConfigDict
 
 from manylabel_service import ulid
 from manylabel_service.errors import BlobDamaged, BlobNotFound, DocumentDamaged, RevisionConflict
-from manylabel_service.online.history.receipts import ReceiptStore
+from manylabel_service.online.history.lineage import LineageStore
 from manylabel_service.storage import START, Collection, ModelMeta, Store, StoredModel, blob_bytes, position_key
 
 KIND = "history"
@@ -224,7 +224,8 @@ async def collect_garbage(store: Store) -> None:
     if any(record.damaged for record in records):
         return  # it may belong to one whose number cannot be read
     models = {record.incarnation: record for record in records}
-    staged = {each.successor for each in (await ReceiptStore(store).all()).values()}
+    lineages = (await LineageStore(store).all()).values()
+    staged = {each.successor for lineage in lineages for each in lineage.successions}
     for incarnation in set(map(int, named)):
         if incarnation in staged:
             continue

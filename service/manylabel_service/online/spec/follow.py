@@ -12,6 +12,9 @@ from manylabel_service.storage import START, Entry, ModelMeta, position_key
 FIELD = "follow"
 """Names the part in a stored spec."""
 
+SWITCHES = "switches"
+"""Names the positions in a stored spec at which the model stopped or began to follow, in turn."""
+
 MAX_FOLLOWERS = 8
 """Maximum followers of one model."""
 
@@ -63,6 +66,51 @@ def follow_of(spec: bytes) -> Follow | None:
     document = json.loads(spec)
     found = document.get(FIELD) if isinstance(document, dict) else None
     return None if found is None else Follow.model_validate(found)
+
+
+class Roles:
+    """Tells by a stored spec at which positions of the log the model was a follower."""
+
+    def __init__(self, spec: bytes) -> None:
+        self._follows = follow_of(spec) is not None
+        switches = json.loads(spec).get(SWITCHES, ()) if b'"switches"' in spec else ()
+        self._switches = [position_key(position) for position in switches]
+
+    def follows_at(self, position: str) -> bool:
+        """Return whether the model learnt the entry at a position as a follower."""
+        key = position_key(position)
+        return self._follows != bool(sum(switch >= key for switch in self._switches) % 2)
+
+
+def promoted(leader: bytes, follower: bytes, position: str) -> bytes:
+    """Return the stored spec of a follower that takes the place of its leader after a position.
+
+    It keeps the name of the leader, and the durability of its updates.
+    """
+    document, led = json.loads(follower), json.loads(leader)
+    del document[FIELD]
+    document.update({field: led[field] for field in ("name", "durability")})
+    return _switched(document, position)
+
+
+def demoted(leader: bytes, follower: bytes, position: str, follow: Follow) -> bytes:
+    """Return the stored spec of a leader that follows its successor after a position, under the name of a follower."""
+    document = json.loads(leader)
+    document["name"] = json.loads(follower)["name"]
+    document[FIELD] = follow.model_dump(exclude_none=True)
+    return _switched(document, position)
+
+
+def _switched(document: dict[str, Any], position: str) -> bytes:
+    document[SWITCHES] = [*document.get(SWITCHES, ()), position]
+    return json.dumps(document).encode()
+
+
+def moved(spec: bytes, incarnation: int) -> bytes:
+    """Return the stored spec of a follower whose leader has another incarnation."""
+    document = json.loads(spec)
+    document[FIELD]["incarnation"] = incarnation
+    return json.dumps(document).encode()
 
 
 def followers_of(leader: ModelMeta, records: Sequence[ModelMeta]) -> list[ModelMeta]:

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from manylabel_service.errors import ReleaseTooOld
 from manylabel_service.online.spec.follow import FIELD as FOLLOW
-from manylabel_service.online.spec.follow import Follow
+from manylabel_service.online.spec.follow import SWITCHES, Follow
 from manylabel_service.online.spec.release import REPLAY_VERSIONS
 from manylabel_service.online.spec.spec import ModelSpec
 
@@ -83,8 +83,8 @@ def read_spec(spec: bytes) -> ModelSpec | TrainedSpec:
             f"the model has replay version {replay_version}, this release computes {REPLAY_VERSIONS[0]} to "
             f"{REPLAY_VERSIONS[-1]}"
         )
-    follows = document.pop(FOLLOW, None) is not None
-    spec = json.dumps(document).encode() if follows or replay_version != 1 else spec
+    parts = [document.pop(field, None) for field in (FOLLOW, SWITCHES)]
+    spec = json.dumps(document).encode() if any(parts) or replay_version != 1 else spec
     try:
         return TrainedSpec.model_validate_json(spec) if is_trained(spec) else ModelSpec.from_bytes(spec)
     except ValidationError as error:

@@ -579,7 +579,10 @@ def _decide(
     scores: NDArray[np.float64],
     probabilities: NDArray[np.float64],
 ) -> list[Decision]:
-    """Return the decision about each example just before it was learnt, and count it, or the served one."""
+    """Return the decision about each example just before it was learnt, and count it, or the served one.
+
+    A follower has served nothing, and counts its own.
+    """
     likely, scores, parents = model.for_promise(probabilities, scores)
     if not block.learns:
         return promise.decide(likely, scores, parents)
@@ -592,7 +595,7 @@ def _decide(
         if block.examples[row].source != "human":
             decisions += promise.decide(likely[one], scores[one], parents)
             continue
-        if entry.update.prediction_ids is None:
+        if entry.update.prediction_ids is None or entry.update.served is None:
             decisions += promise.learn(likely[one], scores[one], target, told_all[one], parents, hidden)
             continue
         decisions += promise.decide(likely[one], scores[one], parents)

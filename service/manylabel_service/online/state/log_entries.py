@@ -176,7 +176,7 @@ def as_followed(change: "Change") -> "Change":
     """Return a change for a follower, without the predictions that the leader served."""
     if not isinstance(change, Update):
         return change
-    return replace(change, want_predictions=False, want_probabilities=False, served=None, answered=None, decisions=None)
+    return replace(change, served=None, answered=None, decisions=None)
 
 
 Control = Rollback | Relabel | Describe | Regroup | SetPromise

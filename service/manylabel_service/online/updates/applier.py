@@ -15,16 +15,17 @@ from itertools import chain
 import structlog
 
 from manylabel_service.errors import (
+    FollowerFailed,
     HistoryDamaged,
     LimitExceeded,
     LogLost,
     LogSealed,
     LogTrimmed,
-    ModelFailed,
     ModelGone,
     ModelNotFound,
     NotReady,
     ServiceError,
+    UnreadableEntry,
 )
 from manylabel_service.hosting.events import Events
 from manylabel_service.hosting.position_waiters import PositionWaiters
@@ -358,13 +359,13 @@ class Applier:
         except Interrupted as error:
             self._behind = False
             return self._handle_error(error.error)
-        except TargetLost as error:
+        except (TargetLost, HistoryDamaged, UnreadableEntry) as error:
             self._behind = False
-            detail = f"follower {self._record.name!r} cannot continue: {error}; delete it, and create it again"
-            return self._on_error(ModelFailed(detail))
+            detail = f"follower {self._record.name!r} cannot go on: {error}; delete it, and create it again"
+            return self._on_error(FollowerFailed(detail))
         except LimitExceeded as error:
             self._behind = False
-            return self._on_error(ModelFailed(f"follower {self._record.name!r} has ended: {error}"))
+            return self._on_error(FollowerFailed(f"follower {self._record.name!r} has ended: {error}; delete it"))
         except Exception as error:
             self._behind = False
             return self._handle_error(error)

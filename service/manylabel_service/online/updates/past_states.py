@@ -82,13 +82,8 @@ class PastStates:
         ReleaseTooOld, UnreadableEntry, DocumentDamaged, StorageUnavailable, ModelGone, ModelDamaged
         """
         reader = HistoryReader(self._record, self._store)
-        begin, catalogue = await reader.begin(), await reader.catalogue()
-        stored = await self._stored_before(position, begin)
-        if position == catalogue.moved_to and catalogue.segments and position not in dict(stored):
-            model = await self.at(catalogue.segments[-1].through)
-            model.position = position
-            return model
-        for at, id in stored:
+        begin = await reader.begin()
+        for at, id in await self._stored_before(position, begin):
             try:
                 model = await (self._snapshots.load(at) if id is None else self._load(at, id))
             except (DamagedState, *LOST) as error:
@@ -195,6 +190,13 @@ class PastStates:
         except NewerState as error:
             raise ReleaseTooOld(f"the state at {position} is {error}") from error
 
+    async def _move(self, model: OnlineModel, position: str) -> None:
+        """Put a model from the end of the history of another store where this store's log goes on; raise LogLost."""
+        catalogue = await self._catalogue.read()
+        if position != catalogue.moved_to or model.position != catalogue.segments[-1].through:
+            raise LogLost(self._record.name, position)
+        model.position = position
+
     async def _replay(self, model: OnlineModel, position: str) -> None:
         async for _ in self._results(model, position):
             pass
@@ -208,7 +210,7 @@ class PastStates:
         try:
             while position_key(model.position) < position_key(position):
                 if not (pairs := await replayer.read_on(model, position)):
-                    raise LogLost(self._record.name, position)
+                    await self._move(model, position)
                 for _, result in pairs:
                     yield result
         except Interrupted as error:

@@ -9,15 +9,15 @@ import structlog
 
 from manylabel_core.state import DamagedState
 from manylabel_service.errors import (
+    FollowerFailed,
     HistoryDamaged,
     LogLost,
     LogTrimmed,
-    ModelFailed,
     StorageUnavailable,
     UnreadableEntry,
 )
 from manylabel_service.online.snapshots.reader import SnapshotReader
-from manylabel_service.online.spec.follow import follow_of
+from manylabel_service.online.spec.follow import Roles, follow_of
 from manylabel_service.online.spec.spec import ModelSpec
 from manylabel_service.online.spec.trained import TrainedSpec
 from manylabel_service.online.state.apply import ApplyBatch, ApplyResult, LogEntry
@@ -105,6 +105,7 @@ class LogReplayer:
         self._target = target or self._snapshot_target
         self._slice = SliceSize()
         self._follow = follow_of(record.spec)
+        self._roles = Roles(record.spec)
         self._pace = pace or HalfPace()
         self.learning = asyncio.Lock()
 
@@ -131,16 +132,16 @@ class LogReplayer:
 
         Raises
         ------
-        ModelFailed
-            The leader's log continues from none of them, or the leader is gone.
+        FollowerFailed
+            The leader's log goes on from none of them, or the leader is gone.
         StorageUnavailable, ModelGone
         """
         follow = self._follow
         assert follow is not None
         leader = await self._store.models.find(follow.model)
         if leader is None or leader.incarnation != follow.incarnation:
-            raise ModelFailed(
-                f"follower {self._record.name!r} cannot continue: its leader {follow.model!r} was deleted; "
+            raise FollowerFailed(
+                f"follower {self._record.name!r} cannot go on: model {follow.model!r}, which it follows, was deleted; "
                 "delete the follower too"
             )
         for snapshot in [*await self._snapshot_reader.list(), None]:
@@ -151,9 +152,9 @@ class LogReplayer:
                 self._pass_over(snapshot.position if snapshot else START, error)
             else:
                 return Restored(model, snapshot, 0, 0)
-        raise ModelFailed(
-            f"follower {self._record.name!r} cannot continue: the history of its leader no longer reaches back to "
-            "its position; delete it, and create it again"
+        raise FollowerFailed(
+            f"follower {self._record.name!r} cannot go on: the history of its leader no longer reaches back to what it "
+            "has learnt; delete it, and create it again"
         )
 
     async def _from_newest(self) -> Restored:
@@ -214,7 +215,8 @@ class LogReplayer:
                 await self._rest(SLICE_SECONDS)
                 slice_ends = time.perf_counter() + SLICE_SECONDS
             change = decode(entry.payload)
-            decoded.append(LogEntry(entry.position, change if self._follow is None else as_followed(change)))
+            follows = self._roles.follows_at(entry.position)
+            decoded.append(LogEntry(entry.position, as_followed(change) if follows else change))
         return decoded
 
     async def _rest(self, worked_seconds: float) -> None:

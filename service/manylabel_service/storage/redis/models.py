@@ -7,6 +7,8 @@ in between are listed (`NEW`, `GONE`), and any process may finish the operation.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from manylabel_service.errors import ModelExists, ModelGone, StorageUnavailable
 from manylabel_service.storage.checksums import first_link, seal, unseal
 from manylabel_service.storage.gate import gated
@@ -110,22 +112,27 @@ class RedisModels(Part):
         return successor
 
     @gated
-    async def replace(self, record: ModelMeta, successor: ModelMeta) -> None:
-        await self._engine.background.finish(self._replace(record, successor))
-        self._engine.background.begin(self._engine.attempt(self.purge(record.name, record.incarnation)))
+    async def replace(self, successions: Sequence[tuple[ModelMeta, ModelMeta]]) -> None:
+        replaced = [pair for pair in successions if pair[0].incarnation != pair[1].incarnation]
+        await self._engine.background.finish(self._replace(successions, replaced))
+        for record, _ in replaced:
+            self._engine.background.begin(self._engine.attempt(self.purge(record.name, record.incarnation)))
 
-    async def _replace(self, record: ModelMeta, successor: ModelMeta) -> None:
-        await self._engine.connection.run(MARK, (Keys.of(successor).head,), "staged", "0")
-        sealed = seal(successor.spec, record.name, successor.incarnation)
-        numbers = record.incarnation, successor.incarnation
-        answer = await self._engine.connection.run(
-            REPLACE, (MODELS, STAGED, GONE, DELETIONS), record.name, *numbers, sealed
-        )
-        if answer[0] == "ok":
+    async def _replace(
+        self, successions: Sequence[tuple[ModelMeta, ModelMeta]], replaced: Sequence[tuple[ModelMeta, ModelMeta]]
+    ) -> None:
+        words: list[str | int | bytes] = []
+        for record, successor in successions:
+            sealed = seal(successor.spec, record.name, successor.incarnation)
+            words += [record.name, record.incarnation, successor.incarnation, sealed]
+        for _, successor in replaced:
+            await self._engine.connection.run(MARK, (Keys.of(successor).head,), "staged", "0")
+        answer = await self._engine.connection.run(REPLACE, (MODELS, STAGED, GONE, DELETIONS), *words)
+        if answer[0] != "ok":
+            gone = successions[int(answer[1])][answer[0] == "late"]
+            raise ModelGone(gone.name, gone.incarnation)
+        for record, _ in replaced:
             await self._purge_head(Keys.of(record))
-            return
-        gone = successor if answer[0] == "late" else record
-        raise ModelGone(gone.name, gone.incarnation)
 
     @gated
     async def discard(self, successor: ModelMeta) -> None:

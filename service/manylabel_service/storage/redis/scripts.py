@@ -422,17 +422,27 @@ return {'ok', text}
 """,
 )
 
-# KEYS models, staged, gone, bell. ARGV name, incarnation, that of the successor, its spec.
+# KEYS models, staged, gone, bell. ARGV for each model: name, incarnation, that of the successor, its spec.
 REPLACE = Script(
     """
-local value = redis.call('HGET', KEYS[1], ARGV[1])
-local there = value and string.match(value, '^%d+')
-if there == ARGV[3] then return {'ok'} end
-if there ~= ARGV[2] then return {'gone'} end
-if redis.call('HDEL', KEYS[2], ARGV[3]) == 0 then return {'late'} end
-redis.call('HSET', KEYS[1], ARGV[1], ARGV[3] .. ' ' .. ARGV[4])
-redis.call('HSET', KEYS[3], ARGV[2], ARGV[1])
-redis.call('XADD', KEYS[4], 'MAXLEN', '~', 1000, '*', 'i', ARGV[2])
+local done = true
+for i = 1, #ARGV, 4 do
+  done = done and redis.call('HGET', KEYS[1], ARGV[i]) == ARGV[i + 2] .. ' ' .. ARGV[i + 3]
+end
+if done then return {'ok'} end
+for i = 1, #ARGV, 4 do
+  local value, number = redis.call('HGET', KEYS[1], ARGV[i]), tostring((i - 1) / 4)
+  if not value or string.match(value, '^%d+') ~= ARGV[i + 1] then return {'gone', number} end
+  if ARGV[i + 1] ~= ARGV[i + 2] and redis.call('HEXISTS', KEYS[2], ARGV[i + 2]) == 0 then return {'late', number} end
+end
+for i = 1, #ARGV, 4 do
+  redis.call('HSET', KEYS[1], ARGV[i], ARGV[i + 2] .. ' ' .. ARGV[i + 3])
+  if ARGV[i + 1] ~= ARGV[i + 2] then
+    redis.call('HDEL', KEYS[2], ARGV[i + 2])
+    redis.call('HSET', KEYS[3], ARGV[i + 1], ARGV[i])
+    redis.call('XADD', KEYS[4], 'MAXLEN', '~', 1000, '*', 'i', ARGV[i + 1])
+  end
+end
 return {'ok'}
 """,
 )

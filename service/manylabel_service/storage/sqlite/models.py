@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from manylabel_service.storage.gate import gated
 from manylabel_service.storage.protocol import SEED, Bytes, ModelMeta, position_key
 from manylabel_service.storage.sqlite.engine import Part
@@ -37,9 +39,11 @@ class SQLiteModels(Part):
         return await self._engine.threads.write(self._engine.tables.stage_model, record, at)
 
     @gated
-    async def replace(self, record: ModelMeta, successor: ModelMeta) -> None:
-        await self._engine.threads.write_urgent(self._engine.tables.replace_model, record, successor)
-        self._engine.maintenance.forget(record.incarnation)
+    async def replace(self, successions: Sequence[tuple[ModelMeta, ModelMeta]]) -> None:
+        await self._engine.threads.write_urgent(self._engine.tables.replace_models, successions)
+        for record, successor in successions:
+            if successor.incarnation != record.incarnation:
+                self._engine.maintenance.forget(record.incarnation)
 
     @gated
     async def discard(self, successor: ModelMeta) -> None:

@@ -45,6 +45,18 @@ def test_versions_are_listed_promoted_and_looked_into() -> None:
     assert fake.bodies == [{"version": 1}] * 2
 
 
+def test_a_follower_is_promoted_once() -> None:
+    promoted = {
+        "model": "m", "follower": "f", "algorithm": "salt", "position": "5", "updates": 3, "since": "0",
+    }  # fmt: skip
+    fake = FakeServer(CUT, ok(promoted))
+    done = fake(ModelRequests("f", RETRY).promote())
+    assert (done.model, done.follower, done.algorithm, done.version) == ("m", "f", "salt", None)
+    assert [request.body for request in fake.requests] == [None, None]
+    keys = {request.headers["Idempotency-Key"] for request in fake.requests}
+    assert len(keys) == 1
+
+
 def test_deleting_what_an_attempt_without_an_answer_deleted_is_success() -> None:
     FakeServer(httpx2.Response(204))(ModelRequests("m", RETRY).delete_version(1))
     FakeServer(CUT, problem(404, "version_not_found"))(ModelRequests("m", RETRY).delete_version(1))

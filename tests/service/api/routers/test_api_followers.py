@@ -75,3 +75,29 @@ def test_what_a_follower_cannot_be(client, leader, refused):
     assert sorted(each["name"] for each in client.get("/v1/models").json()["models"]) == ["f", "test"]
     assert create(client, "g", follow={**start, "until": "2"}).status_code == 201
     assert client.get("/v1/models/g").json()["updates"] == 2
+
+
+def test_a_follower_takes_the_place_of_its_leader(client, leader, refused):
+    assert create(client, "f", follow={"model": "test", "from": "start"}).status_code == 201
+    before = client.get(leader).json()
+    key = {"Idempotency-Key": "promote-1"}
+    answer = client.post("/v1/models/f/promote", headers=key)
+    assert answer.status_code == 200, answer.text
+    expected = {"model": "test", "follower": "f", "algorithm": "salt", "updates": 5, "since": "0"}
+    assert answer.json() == {**expected, "position": before["position"]}
+    again = client.post("/v1/models/f/promote", headers=key)
+    assert (again.json(), again.headers["idempotent-replayed"]) == (answer.json(), "true")
+    now, other = client.get(leader).json(), client.get("/v1/models/f").json()
+    assert (now["algorithm"], now["position"], "follow" in now) == ("salt", before["position"], False)
+    assert (other["algorithm"], other["follow"]["model"]) == ("falt", "test")
+    assert client.post(f"{leader}/update", json={"x": {"a": 1}, "y": ["l1"]}).json()["updates"] == 6
+    assert client.post("/v1/models/f/promote").json()["algorithm"] == "falt"
+    assert client.get(leader).json()["updates"] == 6
+
+
+def test_what_cannot_be_promoted(client, leader, refused):
+    refused(client.post(f"{leader}/promote"), 409, "model_is_online")
+    assert create(client, "f", follow={"model": "test", "from": "start", "until": "2"}).status_code == 201
+    refused(client.post("/v1/models/f/promote"), 409, "not_promotable")
+    refused(client.post("/v1/models/f/promote", json={"version": 1}), 422, "invalid_request", "/version")
+    refused(client.post("/v1/models/nobody/promote"), 404, "model_not_found")

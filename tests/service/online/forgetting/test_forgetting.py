@@ -19,17 +19,17 @@ from manylabel_service.clock import now_ms
 from manylabel_service.errors import ForgetRunning, PredictionNotFound
 from manylabel_service.hosting.examples import Example, Features, Labels
 from manylabel_service.idempotency import IdempotencyKey
-from manylabel_service.models import forgetting, membership
-from manylabel_service.online.forgetting.rewriter import Rewriter, Selection
+from manylabel_service.models import membership, successions
 from manylabel_service.online.history import archiver as archivers
+from manylabel_service.online.history.lineage import Receipt
 from manylabel_service.online.history.reader import HistoryReader
-from manylabel_service.online.history.receipts import Receipt
 from manylabel_service.online.history.segment import decode as decode_segment
 from manylabel_service.online.replica import Replica
 from manylabel_service.online.spec.params import PARAMS
 from manylabel_service.online.state.apply import ApplyBatch, LogEntry
 from manylabel_service.online.state.log_entries import Relabel, StreamPart, Update, decode, encode
 from manylabel_service.online.state.model import OnlineModel
+from manylabel_service.online.successor.rewriter import Rewriter, Selection
 from manylabel_service.storage import START, Address, Entry, blob_bytes
 from manylabel_service.storage.redis import RedisStore
 
@@ -257,7 +257,7 @@ async def test_a_kill_at_any_step_leaves_one_or_the_other(
     """The process dies just after a step; another, or the next, ends what it began."""
     monkeypatch.setattr(membership, "EXPIRY_SECONDS", 1.0)
     monkeypatch.setattr(membership, "HEARTBEAT_SECONDS", 0.2)
-    monkeypatch.setattr(forgetting, "POLL_SECONDS", 0.2)
+    monkeypatch.setattr(successions, "POLL_SECONDS", 0.2)
     rng = random.Random(step)
     registry = await any_fleet.start(**SMALL)
     replica = await registry.create(any_fleet.spec(window=20))
@@ -282,7 +282,7 @@ async def test_a_kill_at_any_step_leaves_one_or_the_other(
     elif step == "erased":
         monkeypatch.setattr(store, "erased", hanging(store.erased))
     elif step == "purge":
-        monkeypatch.setattr(forgetting.CatalogueStore, "delete_all", hanging(forgetting.CatalogueStore.delete_all))
+        monkeypatch.setattr(successions.CatalogueStore, "delete_all", hanging(successions.CatalogueStore.delete_all))
     else:
         monkeypatch.setattr(Rewriter, step, hanging(getattr(Rewriter, step)))
     receipt = await registry.forgetter.begin(replica, REFS, None)
@@ -290,9 +290,9 @@ async def test_a_kill_at_any_step_leaves_one_or_the_other(
     monkeypatch.undo()
     monkeypatch.setattr(membership, "EXPIRY_SECONDS", 1.0)
     monkeypatch.setattr(membership, "HEARTBEAT_SECONDS", 0.2)
-    monkeypatch.setattr(forgetting, "POLL_SECONDS", 0.2)
-    monkeypatch.setattr(forgetting.Forgetter, "recover", _never)
-    for task in registry.forgetter._tasks.values():
+    monkeypatch.setattr(successions, "POLL_SECONDS", 0.2)
+    monkeypatch.setattr(successions.Successions, "recover", _never)
+    for task in registry.successions._tasks.values():
         task.cancel()
     await any_fleet.kill(registry)
     monkeypatch.undo()

@@ -137,15 +137,20 @@ class Tables:
         self._staged.add(incarnation)
         return ModelMeta(record.name, incarnation, record.spec)
 
-    def replace_model(self, record: ModelMeta, successor: ModelMeta) -> None:
+    def replace_models(self, successions: Sequence[tuple[ModelMeta, ModelMeta]]) -> None:
         with self.transaction("fsync"):
-            self._find(record)
-            trimmed = self._intact(successor).trimmed
-            self._write_model(record.incarnation, None, b"", LAST_NUMBER)
-            self._write_model(successor.incarnation, record.name, successor.spec, trimmed)
-        self._logs.pop(record.incarnation, None)
-        self._sealed.discard(record.incarnation)
-        self._staged.discard(successor.incarnation)
+            trimmed = []
+            for record, successor in successions:
+                self._find(record)
+                trimmed.append(self._intact(successor).trimmed)
+                self._write_model(record.incarnation, None, b"", LAST_NUMBER)
+            for (record, successor), through in zip(successions, trimmed, strict=True):
+                self._write_model(successor.incarnation, record.name, successor.spec, through)
+        for record, successor in successions:
+            if successor.incarnation != record.incarnation:
+                self._logs.pop(record.incarnation, None)
+                self._sealed.discard(record.incarnation)
+                self._staged.discard(successor.incarnation)
 
     def discard_model(self, successor: ModelMeta) -> bool:
         """Hide a successor; return whether it was one."""

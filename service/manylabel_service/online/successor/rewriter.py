@@ -6,13 +6,12 @@ positions; those of which examples are forgotten have only the others.
 """
 
 import asyncio
-import time
 from collections.abc import Sequence, Set
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from manylabel_service.errors import LogTrimmed, ServiceError
-from manylabel_service.online.history.catalogue import CatalogueStore, Segment
+from manylabel_service.errors import ServiceError
+from manylabel_service.online.history.catalogue import Segment
 from manylabel_service.online.history.reader import HistoryReader
 from manylabel_service.online.history.segment import decode as decode_segment
 from manylabel_service.online.history.segment import encode as encode_segment
@@ -20,22 +19,11 @@ from manylabel_service.online.snapshots.reader import SnapshotReader
 from manylabel_service.online.spec.trained import read_spec
 from manylabel_service.online.state.log_entries import Update, decode, encode
 from manylabel_service.online.state.model import OnlineModel
+from manylabel_service.online.successor.writer import SuccessorWriter
 from manylabel_service.online.updates.past_states import PastStates
 from manylabel_service.online.updates.replay import Interrupted, LogReplayer
 from manylabel_service.slices import Pace
 from manylabel_service.storage import START, Entry, LogExtent, ModelMeta, Store, pieces_of, position_key
-from manylabel_service.ulid import timestamp_of
-
-PREDICTIONS_AT_ONCE = 500
-
-FEW_ENTRIES = 1_000
-"""Entries that may be left when the log is sealed."""
-
-MANY_ENTRIES = 100_000
-"""Entries of the log that are counted at most."""
-
-MANY_SNAPSHOTS = 10_000
-"""More manual snapshots than a model has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,32 +53,29 @@ class Findings:
 
 
 class Rewritten(NamedTuple):
-    """Successor at the end of the log, with the checksums of the old and the new state."""
+    """The successor at the end of the log, and the checksums and metrics of the old state and of the new one there."""
 
     position: str
     before: str
     after: str
+    metrics_before: dict[str, Any]
+    metrics_after: dict[str, Any]
 
 
-class Rewriter:
-    """Rewrites the history of one model; every method raises what reading a history and folding it does.
+class Rewriter(SuccessorWriter):
+    """Rewrites the history of one model.
 
     Parameters
     ----------
-    record, store, selection : the model, where it is, and what to forget.
-    format_version : in which entries and states are written.
-    ttl_seconds : for which predictions are stored.
+    record, store, format_version, ttl_seconds : as of `SuccessorWriter`.
+    selection : what to forget.
     """
 
     def __init__(
         self, record: ModelMeta, store: Store, selection: Selection, format_version: int, ttl_seconds: float
     ) -> None:
-        self._record = record
-        self._store = store
+        super().__init__(record, store, format_version, ttl_seconds)
         self._selection = selection
-        self._format = format_version
-        self._ttl_seconds = ttl_seconds
-        self._catalogue = CatalogueStore(record, store)
         self.findings = Findings()
         self.counted = Findings()
         """The examples omitted from the new history, which are more where entries came after `find`."""
@@ -117,16 +102,7 @@ class Rewriter:
     async def stage(self) -> ModelMeta:
         """Prepare the successor, whose log begins where the history ends in segments."""
         assert self.findings.first is not None
-        self._found = await self._catalogue.read()
-        begin = START
-        try:
-            await self._store.logs.read(self._record, START, 1)
-        except LogTrimmed as error:
-            begin = error.trimmed
-        self._begins = self._adopted = max(self._found.through, begin, key=position_key)
-        self.successor = await self._store.models.stage(self._record, self._adopted)
-        self._new_catalogue = CatalogueStore(self.successor, self._store)
-        return self.successor
+        return await self._stage()
 
     async def build(self) -> None:
         """Write the new history up to about the end of the log."""
@@ -137,7 +113,6 @@ class Rewriter:
         del data
         self._old_replayer = self._replayer(self._record, past)
         self._new_replayer = self._replayer(self.successor, PastStates(self.successor, self._store))
-        self._reader = HistoryReader(self._record, self._store)
         await self._carry_early()
         for segment in self._found.segments:
             await self._rewrite(segment)
@@ -146,19 +121,6 @@ class Rewriter:
         if moved_to is not None:
             self._old.position = self._new.position = moved_to
         await self.catch_up()
-
-    async def catch_up(self) -> None:
-        """Continue until few entries of the log are left, or until their number no longer falls."""
-        before = MANY_ENTRIES + 1
-        while FEW_ENTRIES <= (left := await self._left()) < before:
-            before = left if left < MANY_ENTRIES else before
-            while left > 0 and (n_entries := await self._advance()):
-                left -= n_entries
-
-    async def _left(self) -> int:
-        """Return the number of entries missing in the new log, at most `MANY_ENTRIES`."""
-        counts = await self._store.logs.entries_after({self._record: self._adopted}, MANY_ENTRIES)
-        return min(counts.get(self._record, 0), MANY_ENTRIES)
 
     def _replayer(self, record: ModelMeta, past: PastStates) -> LogReplayer:
         reader = HistoryReader(record, self._store)
@@ -188,10 +150,6 @@ class Rewriter:
         self._snapshots = {position_key(s.position): s for s in await self._store.snapshots.all(self._record)}
         self._stops = (self._states.keys() - self._carried) | (self._snapshots.keys() - self._snapped)
 
-    async def _copied(self, id: str) -> str:
-        copy, _ = await self._new_catalogue.put_blob(pieces_of(await self._catalogue.blob(id)))
-        return copy
-
     def _is_later(self, position: str) -> bool:
         return position_key(position) > position_key(self.findings.previous)
 
@@ -214,15 +172,10 @@ class Rewriter:
         if self._is_later(segment.through):
             await self._fold_new(amended)
 
-    async def _advance(self) -> int:
-        """Process the next entries of the log; return their number."""
-        entries = await self._reader.read(self._adopted)
-        if entries:
-            amended = await self._amended(entries)
-            await self._store.logs.adopt(self.successor, amended)
-            self._adopted = entries[-1].position
-            await self._fold_new(amended)
-        return len(entries)
+    async def _add(self, entries: Sequence[Entry]) -> None:
+        amended = await self._amended(entries)
+        await super()._add(amended)
+        await self._fold_new(amended)
 
     async def _amended(self, entries: Sequence[Entry]) -> list[Entry]:
         """Apply entries to the old state, and return them without forgotten examples and rejected changes."""
@@ -238,7 +191,9 @@ class Rewriter:
         for entry, logged, result in zip(later, decoded, results, strict=True):
             change, changed = logged.change, None
             if isinstance(change, Update) and (indices := self._selection.of(entry, change)):
-                changed = change.forgetting(indices)
+                whole = decode(entry.payload)  # with what was served, which a follower that was promoted does not learn
+                assert isinstance(whole, Update)
+                changed = whole.forgetting(indices)
                 _count(self.counted, entry, (change, indices), "")
             if isinstance(result.answer, ServiceError):  # it might be learnt now
                 changed = Update((), change.durability)
@@ -306,32 +261,20 @@ class Rewriter:
         await self.carry()
         data = await asyncio.to_thread(self._new.to_buffer, self._format)
         await self._put_snapshot(self._new, log_bytes, data)
-        for snapshot in self._snapshots.values():
-            if snapshot.kept is not None:
-                await self._store.snapshots.keep(self.successor, snapshot.position, snapshot.kept, MANY_SNAPSHOTS)
-            if snapshot.pinned:
-                await self._store.snapshots.pin(self.successor, snapshot.position, True)
+        await self._mark_snapshots(self._record, self.successor)
+        self._ends = self._old, self._new
         before = await asyncio.to_thread(self._old.checksum, self._format)
         after = await asyncio.to_thread(self._new.checksum, self._format)
-        return Rewritten(self._new.position, before, after)
+        return Rewritten(self._new.position, before, after, *map(_metrics, self._ends))
 
-    async def copy_predictions(self, done: set[str]) -> None:
-        """Copy stored predictions without forgotten labels; `done` has the already copied ones."""
-        before: str | None = None
-        predictions, labelled = self._store.predictions, self.findings.predictions | self.counted.predictions
-        while ids := await predictions.ids(self._record, PREDICTIONS_AT_ONCE, before):
-            before = ids[-1]
-            wanted = [id for id in ids if id not in done and id not in labelled]
-            kept = zip(wanted, await predictions.get(self._record, wanted), strict=True)
-            for id, value in kept:
-                seconds = self._ttl_seconds + timestamp_of(id) / 1_000 - time.time()
-                if value is not None and seconds > 0:
-                    await predictions.put(self.successor, {id: value}, seconds, 2**31)
-            done.update(wanted)
+    def _left_out(self) -> Set[str]:
+        return self.findings.predictions | self.counted.predictions
 
-    async def drop(self) -> None:
-        """Remove the history of the successor."""
-        await self._new_catalogue.delete_all()
+
+def _metrics(model: OnlineModel) -> dict[str, Any]:
+    """Return the cumulative metrics of a model, without those of its baseline."""
+    measures: dict[str, Any] = model.prequential.measures()["cumulative"]
+    return {name: value for name, value in measures.items() if name != "baseline"}
 
 
 def _count(findings: Findings, entry: Entry, chosen: tuple[Update | None, Sequence[int]], previous: str) -> None:

@@ -1,0 +1,111 @@
+"""Promotion of followers: the follower takes the place of its leader, which follows it from then on."""
+
+import asyncio
+import secrets
+from contextlib import suppress
+
+from manylabel_service import ulid
+from manylabel_service.clock import now_ms, rfc3339
+from manylabel_service.errors import KeyInFlight, KeyReused, NotPromotable, NotReady
+from manylabel_service.idempotency import IdempotencyKey
+from manylabel_service.models.successions import ReplayDiffers, Successions
+from manylabel_service.online.history.lineage import Promotion
+from manylabel_service.online.replica import Replica
+from manylabel_service.online.spec.release import ClusterVersion
+from manylabel_service.online.successor.promotion import PromotionWriter
+from manylabel_service.settings import Settings
+from manylabel_service.storage import Store
+
+
+class Promoter:
+    """Promotes followers of the models of one store.
+
+    Parameters
+    ----------
+    store, settings, in_use, successions : of the registry.
+    """
+
+    def __init__(self, store: Store, settings: Settings, in_use: ClusterVersion, successions: Successions) -> None:
+        self._store = store
+        self._settings = settings
+        self._in_use = in_use
+        self._successions = successions
+
+    async def earlier(self, leader: str, follower: str, key: IdempotencyKey | None) -> Promotion | None:
+        """Return the promotion that an earlier request with a key was for.
+
+        Raises
+        ------
+        KeyInFlight, KeyReused, StorageUnavailable, DocumentDamaged
+        """
+        if key is None:
+            return None
+        for promotion in (await self._successions.lineages.find(leader)).lineage.promotions:
+            if promotion.key == key.key and promotion.status != "failed":
+                if (promotion.follower, promotion.digest) != (follower, key.digest.hex()):
+                    raise KeyReused(key.key)
+                if promotion.status == "running":
+                    raise KeyInFlight(key.key)
+                return promotion
+        return None
+
+    async def promote(
+        self, leader: Replica, follower: Replica, key: IdempotencyKey | None, key_id: str | None
+    ) -> Promotion:
+        """Have a follower that has caught up take the place of its leader; return once it has.
+
+        The work goes on if the caller is cancelled.
+
+        Raises
+        ------
+        NotPromotable
+        StorageUnavailable, DocumentDamaged
+        """
+        promotion = Promotion(
+            id=ulid.make(now_ms(), secrets.token_bytes(ulid.N_RANDOM_BYTES)),
+            created=rfc3339(now_ms()),
+            key_id=key_id,
+            follower=follower.name,
+            algorithm=follower.model.spec.algorithm,
+            key=None if key is None else key.key,
+            digest=None if key is None else key.digest.hex(),
+        )
+        name = follower.name
+        busy = NotPromotable(name, f"model {leader.name!r} is being replaced already; try again when that has ended")
+        await self._successions.begin(leader.record, promotion, lambda _: busy)
+        task = self._successions.work(leader.name, promotion, self._promote(leader, follower, promotion))
+        try:
+            error = await asyncio.shield(task)
+        except asyncio.CancelledError:
+            if not task.cancelled():
+                raise
+            raise NotReady("the server is stopping") from None
+        ended = (await self._successions.lineages.find(leader.name)).lineage.promotions
+        if done := next((each for each in ended if each.id == promotion.id and each.status == "done"), None):
+            return done
+        if isinstance(error, ReplayDiffers):
+            raise NotPromotable(name, str(error))
+        raise error or NotPromotable(name, f"model {leader.name!r} was deleted")
+
+    async def _promote(self, leader: Replica, follower: Replica, promotion: Promotion) -> None:
+        name, record, versions = leader.name, leader.record, self._in_use.versions
+        ttl_seconds = self._settings.prediction_ttl_seconds
+        for replica in (leader, follower):  # so that little is to be replayed while the log is sealed
+            await replica.take_snapshot()
+        writer = PromotionWriter(record, follower.record, self._store, versions.format, ttl_seconds)
+        staged = await writer.stage((*leader.model.rollbacks, *follower.model.rollbacks))
+        await self._successions.note(name, promotion, staged)
+        await writer.build()
+        copied: set[str] = set()
+        await writer.copy_predictions(copied)
+        for replica in (leader, follower):
+            with suppress(NotReady):  # it has left the memory
+                await replica.take_snapshot()
+        await writer.carry()
+        await writer.catch_up()
+        await self._store.logs.seal(record, True)
+        promoted = await writer.finish(leader.snapshotter.log_bytes)
+        await writer.copy_last_predictions(copied)
+        await self._successions.check_state(follower, promoted.position, promoted.checksum, versions.format)
+        found = {"since": promoted.since, "position": promoted.position, "updates": promoted.updates}
+        await self._successions.replace(name, promotion.model_copy(update=found), promoted.successions)

@@ -1,0 +1,258 @@
+"""Replacement of models by their successors, and what is left to do where a process dies in between.
+
+The steps: the document of the lineage names the change and its owner; the successors are staged, and named there; they
+are written, up to about the end of the log; the log is sealed; the rest is written; the successors take their names, in
+one step of the store; what the old models had is purged.
+The process that finds the change of an owner that is gone looks whether the successor has the name. If so, only the
+purge is left. If not, the successors are discarded, so that a process which was only paused cannot put them there any
+more; then the log is opened again.
+"""
+
+import asyncio
+from collections.abc import Callable, Coroutine, Sequence
+from contextlib import suppress
+from typing import Any
+
+import structlog
+
+from manylabel_service.clock import now_ms, rfc3339
+from manylabel_service.errors import ModelGone, ServiceError, StorageUnavailable
+from manylabel_service.models.membership import Membership
+from manylabel_service.online.history.catalogue import CatalogueStore
+from manylabel_service.online.history.lineage import (
+    MAX_INCARNATIONS,
+    Lineage,
+    LineageStore,
+    Promotion,
+    Receipt,
+    Succession,
+)
+from manylabel_service.online.replica import Replica
+from manylabel_service.online.spec.follow import followers_of, moved
+from manylabel_service.storage import ModelMeta, Store
+
+POLL_SECONDS = 2.0
+"""Seconds between two looks for changes whose owners are gone."""
+
+Change = Receipt | Promotion
+Pairs = Sequence[tuple[ModelMeta, ModelMeta]]
+"""Models, and their successors; the first is the model that a change is about."""
+
+_Work = asyncio.Task[Exception | None]
+
+log = structlog.get_logger()
+
+
+class ReplayDiffers(Exception):
+    """The history does not give the state that the model has, or what was written is not what it should be."""
+
+
+class Successions:
+    """Replaces the models of one store by successors, one change of a model at a time.
+
+    Parameters
+    ----------
+    store, membership : of the registry.
+    on_replaced : is told the record of a model that another has taken the place of.
+
+    Attributes
+    ----------
+    lineages : of the models.
+    """
+
+    def __init__(self, store: Store, membership: Membership, on_replaced: Callable[[ModelMeta], None]) -> None:
+        self._store = store
+        self._membership = membership
+        self._on_replaced = on_replaced
+        self.lineages = LineageStore(store)
+        self._tasks: dict[str, _Work] = {}
+
+    async def is_same(self, name: str, one: int, other: int) -> bool:
+        """Return whether two incarnations are of one model, which was replaced in between."""
+        return {one, other} <= {*(await self.lineages.find(name)).lineage.incarnations}
+
+    async def delete(self, name: str) -> None:
+        """Remove the lineage of a model that was deleted."""
+        await self.lineages.delete(name)
+
+    # -- the work ---------------------------------------------------------------------------------
+
+    async def begin(self, record: ModelMeta, change: Change, busy: Callable[[str], ServiceError]) -> None:
+        """Note that this process begins a change.
+
+        Parameters
+        ----------
+        busy : makes the error that is raised if another change, with an id, is under way.
+        """
+        while True:
+            found = await self.lineages.find(record.name)
+            if (running := found.lineage.running) is not None:
+                if self._is_owned(found.lineage):
+                    raise busy(running.id)
+                await self.recover(record.name)
+                continue
+            owned = {"owner": self._membership.id, "incarnation": record.incarnation, "successions": ()}
+            incarnations = found.lineage.incarnations or (record.incarnation,)
+            lineage = found.lineage.with_change(change).model_copy(update={**owned, "incarnations": incarnations})
+            if await self.lineages.put(record.name, found, lineage):
+                return
+
+    def work(self, name: str, change: Change, working: Coroutine[Any, Any, None]) -> _Work:
+        """Begin the work on a change of a model; what fails is undone, or ended if it had succeeded.
+
+        The task returns the error that ended it.
+        """
+        task = asyncio.create_task(self._work(name, change, working), name=f"replace {name}")
+        self._tasks[name] = task
+        task.add_done_callback(lambda done: self._ended(name, done))
+        return task
+
+    def _ended(self, name: str, task: _Work) -> None:
+        if self._tasks.get(name) is task:
+            del self._tasks[name]
+
+    async def _work(self, name: str, change: Change, working: Coroutine[Any, Any, None]) -> Exception | None:
+        try:
+            await working
+        except asyncio.CancelledError:
+            await asyncio.shield(self._recovered(name, "the server was stopped"))
+            raise
+        except Exception as error:
+            known = isinstance(error, ServiceError | ReplayDiffers)
+            log.error("replacement_failed", model=name, change=change.id, error=str(error), exc_info=not known)
+            await self._recovered(name, error.answer() if isinstance(error, ServiceError) else str(error))
+            return error
+        return None
+
+    async def note(self, name: str, change: Change, successions: Pairs) -> None:
+        """Store what is known of a change by now; raise ModelGone if another process has taken it over."""
+        noted = tuple(Succession(old.name, old.incarnation, new.incarnation) for old, new in successions)
+
+        def noting(lineage: Lineage) -> Lineage:
+            if lineage.owner != self._membership.id or lineage.running is None:
+                raise ModelGone(name, noted[0].successor)
+            incarnations = lineage.incarnations
+            if noted[0].successor not in incarnations:
+                incarnations = (*incarnations, noted[0].successor)[-MAX_INCARNATIONS:]
+            fields = {"successions": noted, "incarnations": incarnations}
+            return lineage.with_change(change).model_copy(update=fields)
+
+        await self.lineages.change(name, noting)
+
+    async def check_state(self, replica: Replica, position: str, checksum: str, format_version: int) -> None:
+        """Raise ReplayDiffers unless a model that serves has the state that its history gives."""
+        await replica.sync()
+        if not replica.serving:
+            return  # it is not in memory any more
+        found = await asyncio.to_thread(replica.model.checksum, format_version)
+        if (replica.position, found) != (position, checksum):
+            raise ReplayDiffers(f"the history does not give the state that {replica.name} has at position {position}")
+
+    async def replace(self, name: str, change: Change, successions: Pairs) -> None:
+        """Give names to successors that are complete, and end the change."""
+        await self.note(name, change, successions)
+        await self._store.models.replace(successions)
+        await self._purge(
+            name, change, [Succession(old.name, old.incarnation, new.incarnation) for old, new in successions]
+        )
+
+    async def _purge(self, name: str, change: Change, successions: Sequence[Succession]) -> None:
+        """Delete what the models that were replaced had, and end the change."""
+        log.info("model_replaced", model=name, change=change.id, position=change.position)
+        await self._move_followers(successions[0])
+        for old in (ModelMeta(each.name, each.incarnation, b"") for each in successions):
+            self._on_replaced(old)
+            await CatalogueStore(old, self._store).delete_all()
+        if isinstance(change, Receipt):
+            await self._store.erased()
+        await self.finish(name, change)
+
+    async def _move_followers(self, leader: Succession) -> None:
+        """Have the other followers of a model follow its successor."""
+        followers = followers_of(ModelMeta(leader.name, leader.incarnation, b""), await self._store.models.all())
+        for old in followers:
+            new = ModelMeta(old.name, old.incarnation, moved(old.spec, leader.successor))
+            with suppress(ModelGone):  # it was deleted meanwhile
+                await self._store.models.replace([(old, new)])
+            self._on_replaced(old)
+
+    async def finish(self, name: str, change: Change, error: str | None = None) -> None:
+        """Note that a change has ended."""
+        status = "done" if error is None else "failed"
+        ended = change.model_copy(update={"status": status, "ended": rfc3339(now_ms()), "error": error})
+
+        def ending(lineage: Lineage) -> Lineage:
+            running = lineage.running
+            if running is None or running.id != change.id:
+                return lineage
+            rest = {"owner": None, "incarnation": None, "successions": ()}
+            return lineage.with_change(ended).model_copy(update=rest)
+
+        await self.lineages.change(name, ending)
+        log.info("replacement_ended", model=name, change=change.id, status=status)
+
+    # -- when something is wrong ------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """Complete the requests of dead owners, until cancelled."""
+        while True:
+            await self.look()
+            await asyncio.sleep(POLL_SECONDS)
+
+    async def look(self) -> None:
+        """Complete the requests of dead owners once."""
+        with suppress(StorageUnavailable):
+            for name, lineage in (await self.lineages.all()).items():
+                if lineage.running is not None and not self._is_owned(lineage):
+                    try:
+                        await self.recover(name)
+                    except StorageUnavailable:
+                        raise
+                    except Exception:
+                        log.exception("recovery_failed", model=name)
+
+    async def stop(self) -> None:
+        """Give up what is under way here."""
+        tasks = list(self._tasks.values())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _is_owned(self, lineage: Lineage) -> bool:
+        return lineage.owner in {member.id for member in self._membership.members}
+
+    async def _recovered(self, name: str, reason: str) -> None:
+        """End what is under way as soon as the store can be reached."""
+        pause = 0.1
+        while True:
+            try:
+                await self.recover(name, reason)
+            except StorageUnavailable:
+                await asyncio.sleep(pause)
+                pause = min(2 * pause, POLL_SECONDS)
+            else:
+                return
+
+    async def recover(self, name: str, reason: str = "the server that worked on it has ended") -> None:
+        """End what is under way: if the successor has the name, what is left to do; else it has failed.
+
+        Raises
+        ------
+        StorageUnavailable, DocumentDamaged
+        """
+        lineage = (await self.lineages.find(name)).lineage
+        if (change := lineage.running) is None or lineage.incarnation is None:
+            return
+        staged = [ModelMeta(each.name, each.successor, b"") for each in lineage.successions]
+        for successor in staged:
+            await self._store.models.discard(successor)
+        there = await self._store.models.find(name)
+        if staged and there is not None and there.incarnation == staged[0].incarnation:
+            await self._purge(name, change, lineage.successions)
+            return
+        for successor in staged:
+            await CatalogueStore(successor, self._store).delete_all()
+        with suppress(ModelGone):
+            await self._store.logs.seal(ModelMeta(name, lineage.incarnation, b""), False)
+        await self.finish(name, change, reason)
+        log.warning("replacement_undone", model=name, change=change.id, error=reason)

@@ -1,0 +1,212 @@
+"""Writes what a promotion puts in the place of a leader and of its follower.
+
+The successor of the leader has the log of the leader, and the spec, snapshots and states of the follower. The
+successor of the follower has the spec, snapshots and states of the leader, and follows the other one. Both continue bit
+for bit. The history of the two begins where both have a state, and where no later rollback goes back to before it.
+"""
+
+import asyncio
+from collections.abc import Collection, Sequence
+from typing import NamedTuple
+
+import structlog
+
+from manylabel_core.state import DamagedState
+from manylabel_service.errors import NotPromotable
+from manylabel_service.online.history.catalogue import LOST, CatalogueStore, StoredState
+from manylabel_service.online.snapshots.reader import SnapshotReader
+from manylabel_service.online.spec.follow import Follow, demoted, follow_of, promoted
+from manylabel_service.online.spec.spec import ModelSpec
+from manylabel_service.online.spec.trained import TrainedSpec, read_spec
+from manylabel_service.online.state.model import OnlineModel
+from manylabel_service.online.successor.writer import SuccessorWriter
+from manylabel_service.online.updates.past_states import PastStates
+from manylabel_service.storage import SEED, START, LogExtent, ModelMeta, Store, pieces_of, position_key
+
+log = structlog.get_logger()
+
+
+class Promoted(NamedTuple):
+    """Models and their successors, where the history begins, and the state of the follower at the end of the log."""
+
+    successions: Sequence[tuple[ModelMeta, ModelMeta]]
+    since: str
+    position: str
+    updates: int
+    checksum: str
+
+
+class PromotionWriter(SuccessorWriter):
+    """Writes the successors of a leader and of the follower that takes its place.
+
+    Parameters
+    ----------
+    record, store, format_version, ttl_seconds : as of `SuccessorWriter`, of the leader.
+    follower : one of its followers, which has caught up.
+    """
+
+    def __init__(
+        self, record: ModelMeta, follower: ModelMeta, store: Store, format_version: int, ttl_seconds: float
+    ) -> None:
+        super().__init__(record, store, format_version, ttl_seconds)
+        self._follower = follower
+        follow = follow_of(follower.spec)
+        assert follow is not None
+        self._follow: Follow = follow
+
+    async def stage(self, rollbacks: Collection[tuple[str, str]]) -> list[tuple[ModelMeta, ModelMeta]]:
+        """Prepare both successors; return each model with its own.
+
+        Parameters
+        ----------
+        rollbacks : of both models: the position of each, and the position that it went back to.
+        """
+        self._begin = await self._beginning(rollbacks)
+        await self._stage(self._begin)
+        seeded = START if self._begin == START else SEED
+        self._demoted = await self._store.models.stage(self._follower, seeded)
+        self._new_follow = Follow(model=self._record.name, incarnation=self.successor.incarnation, begin=self._begin)
+        return self._successions(START)
+
+    def _successions(self, position: str) -> list[tuple[ModelMeta, ModelMeta]]:
+        """Return the models and their successors, with the specs that they have after a position."""
+        specs = self._record.spec, self._follower.spec
+        successor = ModelMeta(self._record.name, self.successor.incarnation, promoted(*specs, position))
+        other = ModelMeta(self._follower.name, self._demoted.incarnation, demoted(*specs, position, self._new_follow))
+        return [(self._record, successor), (self._follower, other)]
+
+    async def _beginning(self, rollbacks: Collection[tuple[str, str]]) -> str:
+        """Return the earliest position at which the new history can begin."""
+        least = position_key(await self._reader.begin())
+        positions = {snapshot.position for snapshot in await self._store.snapshots.all(self._follower)}
+        positions -= {SEED} if self._follow.has_seed else set()
+        positions |= {state.position for state in (await CatalogueStore(self._follower, self._store).read()).states}
+        possible = [each for each in (self._follow.begin, *positions) if position_key(each) >= least]
+        for begin in sorted(possible, key=position_key):
+            if _can_begin_at(begin, rollbacks):
+                return begin
+        raise NotPromotable(self._follower.name, "its snapshots are older than the history of its leader")
+
+    async def build(self) -> None:
+        """Write the history and log up to about the end of the log, and the snapshots and states that exist."""
+        catalogue = self._found.beginning_at(self._begin, ())
+        segments = [segment._replace(id=await self._copied(segment.id)) for segment in catalogue.segments]
+        new = catalogue.model_copy(update={"segments": tuple(segments), "states": ()})
+        await self._new_catalogue.put(await self._new_catalogue.read(), new)
+        specs = [read_spec(record.spec) for _, record in self._successions(START)]
+        self._copies = (
+            _Copy(self._store, self._follower, self.successor, specs[0], self._format, self._follow.has_seed),
+            _Copy(self._store, self._record, self._demoted, specs[1], self._format, self._new_follow.has_seed),
+        )
+        if self._begin != START:
+            own, other = self._copies
+            for put, at, copy in ((own.put_state, self._begin, own), (other.put_snapshot, SEED, other)):
+                model = await copy.past.at(self._begin)
+                await put(at, model, LogExtent(model.updates, 0))
+        await self.carry()
+        await self.catch_up()
+
+    async def carry(self) -> None:
+        """Copy the snapshots and states that were not copied yet."""
+        for copy in self._copies:
+            await copy.carry(self._begin)
+
+    async def finish(self, log_bytes: int) -> Promoted:
+        """End what `build` began, once the log is sealed.
+
+        Parameters
+        ----------
+        log_bytes : of the whole log of the leader.
+        """
+        while await self._advance():
+            pass
+        await self.carry()
+        position = self._adopted
+        new, old = [await copy.past.at(position) for copy in self._copies]
+        if not _can_begin_at(self._begin, (*new.rollbacks, *old.rollbacks)):
+            raise NotPromotable(self._follower.name, "its leader was rolled back to before its history; try it again")
+        checksum = await asyncio.to_thread(new.checksum, self._format)
+        for copy, model in zip(self._copies, (new, old), strict=True):
+            if position != START:
+                await copy.put_snapshot(position, model, LogExtent(model.updates, log_bytes))
+            await self._mark_snapshots(copy.source, copy.successor)
+        self._ends = old, new
+        return Promoted(self._successions(position), self._begin, position, new.updates, checksum)
+
+
+def _can_begin_at(begin: str, rollbacks: Collection[tuple[str, str]]) -> bool:
+    """Return whether no rollback after a position goes back to before it."""
+    key = position_key(begin)
+    return all(position_key(to) >= key or position_key(entry) <= key for entry, to in rollbacks)
+
+
+class _Copy:
+    """Copies the snapshots and states of a model to a successor that has another spec.
+
+    Parameters
+    ----------
+    source, successor, spec : the models, and the spec of the states of the successor.
+    seeded : whether one of both has the state that it began with as its snapshot at `SEED`, which is not copied.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        source: ModelMeta,
+        successor: ModelMeta,
+        spec: ModelSpec | TrainedSpec,
+        format_version: int,
+        seeded: bool,
+    ) -> None:
+        self.source, self.successor = source, successor
+        self.past = PastStates(source, store)
+        self._store = store
+        self._spec = spec
+        self._format = format_version
+        self._catalogues = CatalogueStore(source, store), CatalogueStore(successor, store)
+        self._snapshots: set[str] = {SEED} if seeded else set()
+        self._states: set[str] = set()
+
+    async def carry(self, begin: str) -> None:
+        """Copy what was not copied yet: states from a position on, such snapshots, and earlier manual ones."""
+        key, reader = position_key(begin), SnapshotReader(self.source, self._store)
+        for snapshot in await reader.list():
+            if snapshot.position in self._snapshots or not (snapshot.kept or position_key(snapshot.position) >= key):
+                continue
+            self._snapshots.add(snapshot.position)
+            try:
+                model = await reader.load(snapshot.position)
+            except DamagedState as error:
+                self._pass_over(snapshot.position, error)
+            else:
+                await self.put_snapshot(snapshot.position, model, snapshot.extent)
+        for state in (await self._catalogues[0].read()).states:
+            if state.position in self._states or position_key(state.position) < key:
+                continue
+            self._states.add(state.position)
+            try:
+                data = memoryview(bytearray(await self._catalogues[0].blob(state.id)))
+                model = await asyncio.to_thread(OnlineModel.from_bytes, data)
+            except (DamagedState, *LOST) as error:
+                self._pass_over(state.position, error)
+            else:
+                await self.put_state(state.position, model, LogExtent(state.examples, state.log_bytes))
+
+    async def put_state(self, position: str, model: OnlineModel, extent: LogExtent) -> None:
+        """Store a state in the history of the successor, if it has none at the position."""
+        if (await self._catalogues[1].read()).state_at(position) is None:
+            data = await self._data(model)
+            id, size_bytes = await self._catalogues[1].put_blob(pieces_of(bytes(data)))
+            state = StoredState(id, position, extent.examples, extent.size_bytes, size_bytes)
+            await self._catalogues[1].change(lambda catalogue: catalogue.with_state(state))
+
+    async def put_snapshot(self, position: str, model: OnlineModel, extent: LogExtent) -> None:
+        """Store a snapshot of the successor."""
+        await self._store.snapshots.put(self.successor, position, await self._data(model), extent)
+
+    async def _data(self, model: OnlineModel) -> memoryview:
+        model.spec = self._spec
+        return await asyncio.to_thread(model.to_buffer, self._format)
+
+    def _pass_over(self, position: str, error: Exception) -> None:
+        log.warning("snapshot_damaged", model=self.source.name, position=position, error=str(error))

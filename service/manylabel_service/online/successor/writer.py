@@ -1,0 +1,156 @@
+"""The part that all successors of a model share: the history and log of the model, its snapshots and predictions."""
+
+import time
+from collections.abc import AsyncIterator, Mapping, Sequence, Set
+from contextlib import suppress
+
+import numpy as np
+from numpy.typing import NDArray
+
+from manylabel_service.errors import LogTrimmed
+from manylabel_service.online.history.catalogue import CatalogueStore
+from manylabel_service.online.history.reader import HistoryReader
+from manylabel_service.online.prediction_store import decode_kept, encode_kept
+from manylabel_service.online.state.model import OnlineModel
+from manylabel_service.storage import START, Entry, ModelMeta, Store, pieces_of, position_key
+from manylabel_service.ulid import timestamp_of
+
+PREDICTIONS_AT_ONCE = 500
+
+FEW_ENTRIES = 1_000
+"""Entries that may be left when the log is sealed."""
+
+MANY_ENTRIES = 100_000
+"""Entries of the log that are counted at most."""
+
+MANY_SNAPSHOTS = 10_000
+"""More manual snapshots than a model has."""
+
+
+class SuccessorWriter:
+    """Writes the successor of one model; every method raises what reading a history and folding it does.
+
+    Parameters
+    ----------
+    record, store : the model and where it is.
+    format_version : in which entries and states are written.
+    ttl_seconds : for which predictions are stored.
+
+    Attributes
+    ----------
+    successor : once it was staged.
+    """
+
+    successor: ModelMeta
+    _ends: tuple[OnlineModel, OnlineModel]
+    """The states of the model and of the successor at the end of the log."""
+
+    def __init__(self, record: ModelMeta, store: Store, format_version: int, ttl_seconds: float) -> None:
+        self._record = record
+        self._store = store
+        self._format = format_version
+        self._ttl_seconds = ttl_seconds
+        self._catalogue = CatalogueStore(record, store)
+        self._reader = HistoryReader(record, store)
+
+    async def _stage(self, begin: str = START) -> ModelMeta:
+        """Prepare the successor, whose log begins where the history ends in segments, or at a later position."""
+        self._found = await self._catalogue.read()
+        log_begin = START
+        try:
+            await self._store.logs.read(self._record, START, 1)
+        except LogTrimmed as error:
+            log_begin = error.trimmed
+        self._begins = self._adopted = max(self._found.through, log_begin, begin, key=position_key)
+        self.successor = await self._store.models.stage(self._record, self._adopted)
+        self._new_catalogue = CatalogueStore(self.successor, self._store)
+        return self.successor
+
+    async def _copied(self, id: str) -> str:
+        """Copy a blob of the history; return the id of the copy."""
+        copy, _ = await self._new_catalogue.put_blob(pieces_of(await self._catalogue.blob(id)))
+        return copy
+
+    async def catch_up(self) -> None:
+        """Continue until few entries of the log are left, or until they do not get fewer: others may be as fast."""
+        before = MANY_ENTRIES + 1
+        while FEW_ENTRIES <= (left := await self._left()) < before:
+            before = left if left < MANY_ENTRIES else before
+            while left > 0 and (n_entries := await self._advance()):
+                left -= n_entries
+
+    async def _left(self) -> int:
+        """Return the number of entries missing in the new log, at most `MANY_ENTRIES`."""
+        counts = await self._store.logs.entries_after({self._record: self._adopted}, MANY_ENTRIES)
+        return min(counts.get(self._record, 0), MANY_ENTRIES)
+
+    async def _advance(self) -> int:
+        """Add the next entries of the log; return how many."""
+        entries = await self._reader.read(self._adopted)
+        if entries:
+            await self._add(entries)
+            self._adopted = entries[-1].position
+        return len(entries)
+
+    async def _add(self, entries: Sequence[Entry]) -> None:
+        """Add entries to the log of the successor."""
+        await self._store.logs.adopt(self.successor, entries)
+
+    async def _mark_snapshots(self, of: ModelMeta, successor: ModelMeta) -> None:
+        """Have the snapshots of a successor manual and pinned where those of the other model are."""
+        for snapshot in await self._store.snapshots.all(of):
+            if snapshot.kept is not None:
+                await self._store.snapshots.keep(successor, snapshot.position, snapshot.kept, MANY_SNAPSHOTS)
+            if snapshot.pinned:
+                await self._store.snapshots.pin(successor, snapshot.position, True)
+
+    # -- stored predictions -----------------------------------------------------------------------
+
+    def _left_out(self) -> Set[str]:
+        """Return the ids of the stored predictions that the successor does not get."""
+        return frozenset()
+
+    async def copy_predictions(self, done: set[str]) -> None:
+        """Copy the stored predictions but for those in `done`, which had been copied before, and has all afterwards."""
+        async for predictions in self._predictions(done):
+            await self._put_predictions(predictions)
+
+    async def copy_last_predictions(self, done: set[str]) -> None:
+        """Copy what is left once the successor is complete: all of them again if labels have other columns there."""
+        old, new = self._ends
+        names = old.labels.names
+        if names == new.labels.names[: len(names)]:
+            await self.copy_predictions(done)
+            return
+        columns = np.array(new.labels.lookup(names), dtype=np.int64)
+        async for predictions in self._predictions(set()):
+            moved = {}
+            for id, value in predictions.items():
+                with suppress(ValueError):  # it is damaged
+                    moved[id] = _in_columns(value, columns)
+            await self._put_predictions(moved)
+
+    async def _predictions(self, done: set[str]) -> AsyncIterator[dict[str, bytes]]:
+        """Yield the stored predictions that the successor gets, some at a time, but for those in `done`."""
+        before: str | None = None
+        while ids := await self._store.predictions.ids(self._record, PREDICTIONS_AT_ONCE, before):
+            before, left_out = ids[-1], self._left_out()
+            wanted = [id for id in ids if id not in done and id not in left_out]
+            values = zip(wanted, await self._store.predictions.get(self._record, wanted), strict=True)
+            yield {id: value for id, value in values if value is not None}
+            done.update(wanted)
+
+    async def _put_predictions(self, predictions: Mapping[str, bytes]) -> None:
+        for id, value in predictions.items():
+            seconds = self._ttl_seconds + timestamp_of(id) / 1_000 - time.time()
+            if seconds > 0:
+                await self._store.predictions.put(self.successor, {id: value}, seconds, 2**31)
+
+
+def _in_columns(value: bytes, columns: NDArray[np.int64]) -> bytes:
+    """Return a stored prediction with its scores in other columns, -1 for none; its decision is dropped."""
+    kept = decode_kept(value)
+    columns = columns[: len(kept.scores)]
+    scores = np.full(1 + columns.max(initial=-1), np.nan)
+    scores[columns[columns >= 0]] = kept.scores[: len(columns)][columns >= 0]
+    return encode_kept(kept._replace(scores=scores, decision=None))

@@ -1,0 +1,80 @@
+"""kill -9 while a follower takes the place of its leader: one or the other leads, and nothing acknowledged is lost."""
+
+import random
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+import httpx2
+import pytest
+from tests.faults.test_forgetting import FLAGS, PATIENT, Load
+from tests.support.waiting import eventually
+
+from manylabel_clients import Client, ManyLabelError, Retry
+
+LOST = (ManyLabelError, httpx2.HTTPError)
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "redis"])
+def test_a_server_killed_while_it_promotes(kind: str, server_process: Callable[..., Any], new_redis: Any) -> None:
+    rng = random.Random(5)
+    flags = FLAGS if kind == "sqlite" else (*FLAGS, "--store", new_redis().start().url)
+    server, *others = [server_process(*flags).start() for _ in range(1 if kind == "sqlite" else 2)]
+    last = (others or [server])[0]
+    with Client(last.url, retry=PATIENT) as client:
+        model = client.create_model("m", algorithm="falt")
+        client.create_model("f", algorithm="salt", follow="m")
+        loads: list[Load] = []
+        seen = set[str]()
+        for attempt in range(6):
+            load = Load(last.url, 100_000 * (attempt + 1))
+            loads.append(load)
+            with load.running():
+                eventually(lambda load=load: len(load.numbers) > 10)
+                before = _algorithms(client)
+                promoting = threading.Thread(target=_promote, args=(server.url,))
+                promoting.start()
+                time.sleep(rng.uniform(0.0, 0.4))  # a fault at any moment, not a state that is waited for
+                server.kill()
+                server.start()
+                promoting.join()
+                reached = len(load.numbers)
+                eventually(lambda load=load, n=reached: len(load.numbers) > n + 10)
+            # A promotion that was cut off either has come to its end, or leaves a follower that can be promoted.
+            eventually(lambda key=f"after-{attempt}": _promoted(client, key), ignore=LOST)
+            after = eventually(lambda: _algorithms(client), ignore=LOST)
+            seen.add("done" if after == before else "undone")
+            assert sorted(after) == ["falt", "salt"]
+            position = model.status().position
+            follower = eventually(lambda p=position: _at(client, p), ignore=LOST)
+            assert follower.updates == model.status().updates == sum(len(each.numbers) for each in loads)
+            assert model.verify().equal
+        assert len(_log(model)) == sum(len(each.numbers) for each in loads)
+        assert seen <= {"done", "undone"}
+
+
+def _promote(url: str) -> None:
+    with suppress(*LOST), Client(url, retry=Retry(attempts=1)) as client:
+        client.model("f").promote()
+
+
+def _promoted(client: Client, key: str) -> bool:
+    return client.model("f").promote(key=key).follower == "f"
+
+
+def _algorithms(client: Client) -> list[str]:
+    return [client.model(name).status().algorithm for name in ("m", "f")]
+
+
+def _at(client: Client, position: str) -> Any:
+    client.model("f").predict({"b": 1}, at_least=position)
+    return client.model("f").status()
+
+
+def _log(model: Any) -> list[dict[str, Any]]:
+    entries: list[dict[str, Any]] = []
+    while page := model.log(entries[-1]["position"] if entries else None, limit=10_000):
+        entries += page
+    return entries

@@ -1,0 +1,134 @@
+"""A store in use with an archive, and what tests of archives share."""
+
+import random
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any, TypeVar
+
+from tests.service.fleet import Fleet
+
+from manylabel_service.archive.shipping import Shipper
+from manylabel_service.clock import now_ms
+from manylabel_service.hosting.examples import Labels
+from manylabel_service.idempotency import IdempotencyKey
+from manylabel_service.models.registry import Registry
+from manylabel_service.online.replica import Replica
+from manylabel_service.online.state.model import OnlineModel
+from manylabel_service.online.state.outcome import UpdateResult
+from manylabel_service.settings import Settings
+from manylabel_service.storage import SQLiteStore, Store
+from manylabel_service.storage.places.files import FilePlace
+from manylabel_service.storage.places.place import Place, PlaceUnavailable
+
+T = TypeVar("T")
+
+QUIET = {"snapshot_every_seconds": 1000.0, "snapshot_every_updates": 10_000, "snapshot_retention_count": 2}
+
+
+Make = Callable[[str], Callable[[], Store]]
+
+
+KINDS = [("sqlite", "sqlite"), ("sqlite", "redis"), ("redis", "sqlite"), ("redis", "redis")]
+
+
+def shipper(store: Store, place: Place, clock: Callable[[], int] = now_ms, **settings: Any) -> Shipper:
+    return Shipper(store, place, Settings(**settings), clock)
+
+
+async def learn(replica: Replica, rng: random.Random, n: int, marker: str = "k") -> UpdateResult:
+    for i in range(n):
+        key = IdempotencyKey(f"{marker}-{replica.model.updates}", bytes(16))
+        names = rng.sample(["x", "y", "z"], rng.randint(0, 2))
+        result = await replica.update([Fleet.example(i)._replace(y=Labels.all_of(names))], key=key)
+    return result
+
+
+def same(one: OnlineModel, other: OnlineModel) -> bool:
+    """Whether two states are the same bits, wherever they are in their logs."""
+    one, other = (OnlineModel.from_bytes(each.to_bytes()) for each in (one, other))
+    one.position = other.position
+    return one.to_bytes() == other.to_bytes()
+
+
+class Origin:
+    """A store in use, and the states that its model had."""
+
+    def __init__(self, fleet: Fleet, registry: Registry, place: FilePlace) -> None:
+        self.fleet, self.registry = fleet, registry
+        self.store = fleet.store(registry)
+        self.shipper = shipper(self.store, place)
+        self.states: dict[str, bytes] = {}
+        self.rng = random.Random(7)
+
+    async def replica(self, name: str = "m") -> Replica:
+        found = await self.registry.get(name)
+        assert isinstance(found, Replica)
+        return found
+
+    async def learn(self, n: int, name: str = "m") -> None:
+        replica = await self.replica(name)
+        for _ in range(n):
+            await learn(replica, self.rng, 1)
+            self.states[replica.position] = replica.model.to_bytes()
+
+    async def snapshot(self, name: str = "m") -> None:
+        await (await self.replica(name)).take_snapshot()
+
+
+def directory_of(store: Store) -> Path:
+    assert isinstance(store, SQLiteStore)
+    return store.engine.directory
+
+
+async def begun(make: Callable[[], Store], place: FilePlace, **settings: Any) -> Origin:
+    fleet = Fleet(make)
+    registry = await fleet.start(**QUIET, **settings)
+    return Origin(fleet, registry, place)
+
+
+async def opened(make: Callable[[], Store]) -> Store:
+    store = make()
+    await store.open()
+    return store
+
+
+class Worn:
+    """A place that fails, loses answers, and truncates, as it is told.
+
+    `left` counts the calls that still work; the next one is lost after it was done (`lost`), or before it was.
+    """
+
+    def __init__(self, inner: FilePlace, left: int = 10**9, lost: bool = False) -> None:
+        self.inner, self.left, self.lost = inner, left, lost
+        self.truncates = False
+        self.puts = 0
+
+    async def _called(self, work: Coroutine[Any, Any, T]) -> T:
+        self.left -= 1
+        if self.left < 0 and not self.lost:
+            work.close()
+            raise PlaceUnavailable("the archive is away")
+        result = await work
+        if self.left < 0:
+            raise PlaceUnavailable("the answer of the archive is lost")
+        return result
+
+    async def put(self, key: str, data: Any) -> bool:
+        self.puts += 1
+        if self.truncates:
+            self.truncates = False
+            raw = data if isinstance(data, bytes) else data.read_bytes()
+            return await self._called(self.inner.put(key, raw[: len(raw) // 2]))
+        return await self._called(self.inner.put(key, data))
+
+    async def get(self, key: str) -> bytes:
+        return await self._called(self.inner.get(key))
+
+    async def fetch(self, key: str, path: Path) -> None:
+        await self._called(self.inner.fetch(key, path))
+
+    async def keys(self, prefix: str) -> list[str]:
+        return await self._called(self.inner.keys(prefix))
+
+    async def delete(self, key: str) -> None:
+        await self._called(self.inner.delete(key))

@@ -1,0 +1,214 @@
+"""The archive of a model that has forgotten: nothing is left of the examples, and earlier times can be restored."""
+
+import asyncio
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.service.archive.origin import Make, Origin, Worn, begun, opened, same, shipper
+from tests.service.fleet import Fleet
+from tests.service.online.forgetting import test_forgetting as forgettings
+from tests.service.online.forgetting.test_forgetting import REF, forgotten, named, never_seen, some_named, traces
+from tests.service.online.history.test_history import entries_of, lived
+
+from manylabel_service.archive.restoring import Without, restore
+from manylabel_service.clock import now_ms
+from manylabel_service.online.history.lineage import Receipt
+from manylabel_service.online.history.segment import decode
+from manylabel_service.online.replica import Replica
+from manylabel_service.settings import Settings
+from manylabel_service.storage import Store
+from manylabel_service.storage.places.files import FilePlace
+from manylabel_service.storage.places.place import PlaceUnavailable
+
+__all__ = ["some_named"]
+
+
+async def in_archive(place: FilePlace) -> list[str]:
+    """Objects that have the marker or the reference, uncompressed."""
+    found = []
+    for key in await place.keys(""):
+        data = await place.get(key)
+        if data.startswith(b"MLSEG1"):
+            data += b"".join(entry.payload for entry in decode(data)[1])
+        if traces(data):
+            found.append(key)
+    return found
+
+
+def in_files(directory: Path) -> list[Path]:
+    files = (path for path in directory.rglob("*") if path.is_file())
+    return [path for path in files if traces(path.read_bytes())]
+
+
+async def receipt_of(origin: Origin, name: str = "m") -> Receipt:
+    return (await origin.registry.forgetter.receipts(name))[-1]
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "redis"])
+async def test_no_object_has_a_trace(kind: str, place: FilePlace, new_store: Make, tmp_path: Path) -> None:
+    origin = await begun(new_store(kind), place, archive=f"file://{place._root}")
+    await forgettings.marked(origin.registry, origin.fleet)
+    await origin.shipper.ship()
+    await (await origin.replica()).update([named(a=1)] * 20_000)  # more bytes than a state has
+    await origin.snapshot()
+    await origin.shipper.ship()
+    assert {key.split("/")[-2] for key in await in_archive(place)} == {"log", "state"}
+
+    assert (await forgotten(origin.registry)).archive == "pending"
+    assert await in_archive(place)
+    await origin.shipper.ship()
+    assert await in_archive(place) == []
+    assert in_files(tmp_path) == []
+    receipt = await receipt_of(origin)
+    assert (receipt.archive, receipt.examples) == ("purged", 4)
+    assert "copies of the archive" in str(receipt.beyond_reach)
+    store = await opened(new_store(kind))
+    restored = await restore(place, store, Settings())
+    assert restored.models["m"][0] == (await origin.replica()).position
+    await store.close()
+    await origin.fleet.end()
+
+
+@pytest.mark.usefixtures("some_named")
+@pytest.mark.parametrize("kind", ["sqlite", "redis"])
+async def test_a_time_before_it_is_restored_without_them(kind: str, place: FilePlace, new_store: Make) -> None:
+    """Also after the model has forgotten others."""
+    origin = await begun(new_store(kind), place)
+    replica = await origin.registry.create(Fleet.spec(window=20))
+    await lived(replica, random.Random(3), 30)
+    await origin.shipper.ship()
+    before, position = now_ms(), replica.position
+    await asyncio.sleep(0.005)
+    await lived(replica, random.Random(4), 30)
+    await replica.update([named("second", a=1)])
+    await origin.shipper.ship()
+    expected = never_seen(replica.spec, await entries_of(replica))[position]
+    for selection in (forgettings.REFS, forgettings.Selection(refs=frozenset(["second"]))):
+        await forgotten(origin.registry, selection)
+        await origin.shipper.ship()
+        store = await opened(new_store(kind))
+        restored = await restore(place, store, Settings(), until=before)
+        assert restored.models["m"][0] == position
+        assert same(await state_of(store), expected)
+        await store.close()
+    await origin.fleet.end()
+
+
+async def state_of(store: Store, name: str = "m") -> Any:
+    record = await store.models.find(name)
+    assert record is not None
+    snapshot = (await store.snapshots.all(record))[0]
+    data = await store.snapshots.get(record, snapshot.position)
+    assert data is not None
+    return forgettings.OnlineModel.from_bytes(data)
+
+
+async def taught(origin: Origin, *refs: str | None) -> Replica:
+    replica = await origin.replica()
+    for ref in refs:
+        await replica.update([named(ref, a=1), named(b=1)])
+    return replica
+
+
+@pytest.mark.parametrize("lost", [False, True], ids=["not made", "answer lost"])
+async def test_a_pass_that_ends_at_any_call_is_completed_by_the_next(
+    lost: bool, new_store: Make, tmp_path: Path
+) -> None:
+    origin = await begun(new_store("sqlite"), FilePlace(tmp_path / "unused"))
+    await origin.registry.create(Fleet.spec())
+    for left in range(100):  # each in an archive of its own, one call further than the one before
+        place = FilePlace(tmp_path / f"archive-{left}")
+        await taught(origin, REF, None)
+        await shipper(origin.store, place).ship()
+        assert (await forgotten(origin.registry)).examples == 1
+        worn = Worn(place, left, lost)
+        try:
+            await shipper(origin.store, worn).ship()
+            break
+        except PlaceUnavailable:
+            pass
+        store = await opened(new_store("sqlite"))
+        restored = await restore(place, store, Settings())  # of the old timeline or the new one, whole
+        assert restored.models["m"][0] == (await origin.replica()).position
+        await store.close()
+        await shipper(origin.store, place).ship()
+        assert await in_archive(place) == []
+        assert (await receipt_of(origin)).archive == "purged"
+    assert 15 < left < 60
+    await origin.fleet.end()
+
+
+async def test_a_restored_model_purges_also_what_it_was_restored_from(place: FilePlace, new_store: Make) -> None:
+    origin = await begun(new_store("sqlite"), place)
+    await origin.registry.create(Fleet.spec())
+    await taught(origin, REF, None)
+    await origin.shipper.ship()
+    before = now_ms()
+    expected = never_seen(Fleet.spec(), await entries_of(await origin.replica()))
+    for kind in ("redis", "sqlite"):  # restored twice
+        make = new_store(kind)
+        store = await opened(make)
+        await restore(place, store, Settings())
+        await store.close()
+        await origin.fleet.end()
+        origin = await begun(make, place)
+        await taught(origin, REF)
+        await origin.shipper.ship()
+    stores = {key.partition("/")[0] for key in await in_archive(place)}
+    assert len(stores) == 3
+    await forgotten(origin.registry)
+    await origin.shipper.ship()
+    assert await in_archive(place) == []
+    assert (await receipt_of(origin)).archive == "purged"
+    store = await opened(new_store("sqlite"))
+    await restore(place, store, Settings(), until=before)
+    assert same(await state_of(store), list(expected.values())[-1])
+    await store.close()
+    await origin.fleet.end()
+
+
+async def test_a_deleted_model_restored_without_them_purges_what_it_was_restored_from(
+    place: FilePlace, new_store: Make
+) -> None:
+    make = new_store("sqlite")
+    origin = await begun(make, place)
+    await origin.registry.create(Fleet.spec())
+    await origin.registry.create(Fleet.spec("other"))
+    replica = await taught(origin, REF, None)
+    expected = never_seen(replica.spec, await entries_of(replica))[replica.position]
+    await origin.shipper.ship()
+    await origin.registry.delete("m")
+    await origin.shipper.ship()
+    await origin.fleet.end()
+    store = await opened(make)
+    await restore(place, store, Settings(), model="m", without=Without(refs=frozenset([REF])))
+    await store.close()
+    origin = await begun(make, place)
+    assert same((await origin.replica()).model, expected)
+    assert await in_archive(place)
+    await origin.shipper.ship()
+    assert await in_archive(place) == []
+    assert (await receipt_of(origin)).archive == "purged"
+    await origin.fleet.end()
+
+
+async def test_an_archive_elsewhere_is_not_said_to_be_purged(place: FilePlace, new_store: Make, tmp_path: Path) -> None:
+    origin = await begun(new_store("sqlite"), place)
+    await origin.registry.create(Fleet.spec())
+    await taught(origin, REF)
+    await origin.shipper.ship()
+    await origin.fleet.end()
+    make, elsewhere = new_store("sqlite"), FilePlace(tmp_path / "elsewhere")
+    store = await opened(make)
+    await restore(place, store, Settings())
+    await store.close()
+    origin = await begun(make, elsewhere, archive=f"file://{elsewhere._root}")
+    await origin.shipper.ship()
+    await forgotten(origin.registry)
+    await origin.shipper.ship()
+    assert await in_archive(elsewhere) == []
+    assert await in_archive(place)
+    assert (await receipt_of(origin)).archive == "pending"
+    await origin.fleet.end()

@@ -1,0 +1,143 @@
+"""A model restored without some of its examples: what it would be if it had never seen them."""
+
+import random
+
+import pytest
+from tests.service.archive.origin import Make, begun, opened, same
+from tests.service.fleet import Fleet
+from tests.service.online.forgetting.test_forgetting import REF, forgotten, named, never_seen, refs_of, some_named
+from tests.service.online.history.test_history import entries_of, lived
+
+from manylabel_service.archive.mark import check_complete
+from manylabel_service.archive.restoring import Without, restore
+from manylabel_service.errors import ModelGone, PositionNotFound
+from manylabel_service.online.spec.params import PARAMS
+from manylabel_service.online.successor.rewriter import Rewriter, Selection
+from manylabel_service.settings import Settings
+from manylabel_service.storage.places.files import FilePlace
+
+__all__ = ["some_named"]
+
+NAMED = Without(refs=frozenset([REF]))
+
+
+@pytest.mark.usefixtures("some_named")
+@pytest.mark.parametrize(("source", "target"), [("sqlite", "redis"), ("redis", "sqlite")])
+async def test_each_learner_is_as_if_it_had_never_seen_them(
+    source: str, target: str, place: FilePlace, new_store: Make
+) -> None:
+    """With labels in parts, labels renamed, retired, paused, described and grouped, and rollbacks."""
+    origin = await begun(new_store(source), place)
+    rng, expected, through = random.Random(11), {}, {}
+    for algorithm in sorted(PARAMS):
+        replica = await origin.registry.create(Fleet.spec(algorithm, algorithm=algorithm, window=20))
+        await lived(replica, rng, 60)
+        entries = await entries_of(replica)
+        through[algorithm] = entries[-1].position
+        expected[algorithm] = never_seen(replica.spec, entries)
+    await origin.shipper.ship()
+    await origin.fleet.end()
+
+    make = new_store(target)
+    store = await opened(make)
+    for algorithm in expected:
+        restored = await restore(place, store, Settings(), model=algorithm, without=NAMED)
+        assert restored.models[algorithm][0] == through[algorithm]
+        assert restored.receipt is not None
+        assert restored.receipt.examples > 5
+    await store.close()
+    other = await begun(make, place)
+    for algorithm, states in expected.items():
+        copy = await other.replica(algorithm)
+        assert same(copy.model, states[through[algorithm]])
+        assert REF not in refs_of(await entries_of(copy))
+        for position in rng.sample(sorted(states), 3):
+            assert same(await copy.state_at(position), states[position])
+        assert (await copy.verify()).equal
+        (receipt,) = await other.registry.forgetter.receipts(algorithm)
+        assert (receipt.status, receipt.archive) == ("done", "pending")
+        await lived(copy, rng, 5)
+        entries = await entries_of(copy)
+        assert same(copy.model, never_seen(copy.spec, entries, Selection())[entries[-1].position])
+    await other.fleet.end()
+
+
+@pytest.mark.usefixtures("some_named")
+async def test_by_position_up_to_an_earlier_one_and_without_a_history(place: FilePlace, new_store: Make) -> None:
+    origin = await begun(new_store("sqlite"), place)
+    replica = await origin.registry.create(Fleet.spec())
+    await lived(replica, random.Random(5), 40)
+    entries = await entries_of(replica)
+    some = frozenset(entry.position for entry in entries[4:20:3])
+    expected = never_seen(replica.spec, entries, Selection(positions=some))
+    await origin.shipper.ship()
+    until = entries[30].position
+
+    make = new_store("sqlite")
+    store = await opened(make)
+    with pytest.raises(PositionNotFound):
+        await restore(place, store, Settings(), model="m", without=Without(positions=frozenset([*some, "999"])))
+    await check_complete(store)
+    assert await store.models.all() == []
+    settings = Settings(history_bytes=0)
+    await restore(place, store, settings, model="m", until=until, without=Without(positions=some))
+    assert await store.blobs.keys() == []
+    await store.close()
+    other = await begun(make, place, history_bytes=0)
+    assert same((await other.replica()).model, expected[until])
+    await other.fleet.end()
+
+    store = await opened(new_store("sqlite"))
+    none = await restore(place, store, Settings(), model="m", without=Without(refs=frozenset(["unknown"])))
+    assert none.receipt is not None
+    assert (none.receipt.status, none.receipt.examples, none.receipt.since) == ("done", 0, "0")
+    await store.close()
+    await origin.fleet.end()
+
+
+@pytest.mark.usefixtures("some_named")
+@pytest.mark.parametrize("step", ["stage", "build", "finish"])
+async def test_a_failure_at_any_step_restores_nothing(
+    step: str, place: FilePlace, new_store: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    origin = await begun(new_store("sqlite"), place)
+    await lived(await origin.registry.create(Fleet.spec()), random.Random(5), 20)
+    await origin.shipper.ship()
+    store = await opened(new_store("sqlite"))
+    call = getattr(Rewriter, step)
+
+    async def failing(*args: object) -> None:
+        await call(*args)
+        raise ModelGone("m", 1)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Rewriter, step, failing)
+        with pytest.raises(ModelGone):
+            await restore(place, store, Settings(), model="m", without=NAMED)
+    await check_complete(store)
+    assert (await store.models.all(), await store.blobs.keys()) == ([], [])
+    assert (await restore(place, store, Settings(), model="m", without=NAMED)).receipt is not None
+    assert len(await store.models.all()) == 1
+    await store.close()
+    await origin.fleet.end()
+
+
+async def test_what_the_store_no_longer_has_is_forgotten_from_the_archive(place: FilePlace, new_store: Make) -> None:
+    """The archive has the whole log; the history of the store begins later, so the model cannot forget by itself."""
+    origin = await begun(new_store("sqlite"), place, history_bytes=0, archive=f"file://{place._root}")
+    replica = await origin.registry.create(Fleet.spec())
+    for ref in (REF, None, None, None):  # older snapshots go, and the log before them
+        await replica.update([named(ref, a=1), named(b=1)])
+        await origin.snapshot()
+        await origin.shipper.ship()
+    receipt = await forgotten(origin.registry)
+    assert receipt.examples == 0
+    assert "restore --without" in str(receipt.beyond_reach)
+    position = (await origin.replica()).position
+    await origin.fleet.end()
+    store = await opened(new_store("sqlite"))
+    restored = await restore(place, store, Settings(), model="m", without=NAMED)
+    assert restored.receipt is not None
+    assert restored.receipt.examples == 1
+    assert restored.models["m"][0] == position
+    await store.close()

@@ -1,0 +1,392 @@
+"""Promotion: a follower takes the place of its leader at one position, and the leader follows it."""
+
+import asyncio
+import random
+from typing import Any
+
+import pytest
+from tests.service.online.history.test_history import SMALL, entries_of, example, lived, small_segments
+from tests.service.online.test_followers import caught_up, follow, learnt, state
+from tests.support.waiting import eventually_async
+
+from manylabel_service import ulid
+from manylabel_service.clock import now_ms
+from manylabel_service.errors import (
+    BeforeHistory,
+    KeyReused,
+    ModelFailed,
+    ModelIsOnline,
+    NotPromotable,
+    PredictionLabelled,
+)
+from manylabel_service.hosting.examples import Example, Features, Labels
+from manylabel_service.idempotency import IdempotencyKey
+from manylabel_service.models import membership, successions
+from manylabel_service.models.successions import Successions
+from manylabel_service.online.history.lineage import Receipt
+from manylabel_service.online.history.reader import HistoryReader
+from manylabel_service.online.replica import Replica
+from manylabel_service.online.spec.follow import follow_of
+from manylabel_service.online.spec.params import PARAMS
+from manylabel_service.online.state.log_entries import StreamPart
+from manylabel_service.online.successor.promotion import PromotionWriter
+from manylabel_service.storage import START, ManualSnapshot
+
+__all__ = ["small_segments"]
+
+
+async def hosted(registry: Any, name: str) -> Replica:
+    replica = await registry.get(name)
+    assert isinstance(replica, Replica)
+    return replica
+
+
+async def promoted(registry: Any, name: str = "f", key: IdempotencyKey | None = None) -> tuple[Replica, Replica]:
+    """Promote a follower; return the leader and the follower afterwards."""
+    leader = (await hosted(registry, name)).log_record.name
+    await registry.promote(name, key, None)
+    new = await hosted(registry, leader)
+    return new, await caught_up(await hosted(registry, name), new.position)
+
+
+async def late(replica: Replica, rng: random.Random, *labels: str) -> None:
+    """A label of a stored prediction, which was served by the model."""
+    id = ulid.make(now_ms(), rng.randbytes(ulid.N_RANDOM_BYTES))
+    x = example(rng).x
+    await replica.keep([id], [x], (await replica.predict([x])).predictions)
+    await labelled(replica, id, x, *labels)
+
+
+async def labelled(replica: Replica, id: str, x: Features, *labels: str) -> None:
+    y = Labels.all_of(labels)
+    (kept,) = await replica.kept([id], [y])
+    await replica.update([Example(x, y)], prediction_ids=[id], served=[kept.scores])
+
+
+@pytest.mark.parametrize("algorithm", sorted(PARAMS))
+async def test_the_two_change_places_bit_for_bit(any_fleet: Any, algorithm: str) -> None:
+    rng = random.Random(algorithm)
+    registry = await any_fleet.start(**SMALL)
+    leader = await registry.create(any_fleet.spec(algorithm="falt", window=20))
+    await follow(registry, leader, algorithm=algorithm)
+    twin = await follow(registry, leader, "twin", algorithm=algorithm)
+    for n in range(3):
+        await lived(leader, rng, 20)
+        await late(leader, rng, f"late{n}")
+    follower = await caught_up(await hosted(registry, "f"), leader.position)
+    states = {"new": state(follower.model), "old": state(leader.model)}
+    past = {entry.position: state(await follower.state_at(entry.position)) for entry in (await entries_of(leader))[::9]}
+    before = await entries_of(leader)
+    new, old = await promoted(registry)
+    assert (new.follow, new.spec.algorithm, new.model.spec.name) == (None, algorithm, "m")
+    assert old.follow is not None
+    assert (old.follow.model, old.spec.algorithm, old.model.spec.name) == ("m", "falt", "f")
+    assert state(new.model) == states["new"]
+    assert state(old.model) == states["old"]
+    assert await entries_of(new) == before
+    # The past of the two is theirs as well.
+    for position, expected in past.items():
+        assert state(await new.state_at(position)) == expected
+    assert (await new.verify()).equal
+    # Both go on, and the other follower with them: it has the same updates, but measures late labels by its own scores.
+    for n in range(2):
+        await lived(new, rng, 20)
+        await late(new, rng, f"later{n}")
+    await caught_up(old, new.position)
+    other = await caught_up(await hosted(registry, "twin"), new.position)
+    assert other is not twin
+    assert learnt(other.model) == learnt(new.model)
+    assert (await new.verify()).equal
+    ends = state(new.model), state(old.model)
+    # What is stored gives the same, in another process.
+    await any_fleet.stop(registry)
+    registry = await any_fleet.start(**SMALL)
+    again = await hosted(registry, "m")
+    assert state(again.model) == ends[0]
+    assert state((await caught_up(await hosted(registry, "f"), again.position)).model) == ends[1]
+    # Promoted again, they have their first places.
+    back, forth = await promoted(registry)
+    assert (back.spec.algorithm, forth.spec.algorithm) == ("falt", algorithm)
+    assert (state(back.model), state(forth.model)) == (ends[1], ends[0])
+    await lived(back, rng, 20)
+    assert (await back.verify()).equal
+    assert [record.name for record in await any_fleet.store(registry).models.all()] == ["twin", "m", "f"]
+
+
+async def test_nothing_acknowledged_is_lost_or_learnt_twice(any_fleet: Any) -> None:
+    """Keys, lines of streams and stored predictions of before; updates that come in meanwhile."""
+    rng = random.Random(3)
+    n_registries = 1 if any_fleet.server is None else 2
+    registry, *others = await any_fleet.start_several(n_registries, **SMALL)
+    leader = await registry.create(any_fleet.spec(window=20))
+    await follow(registry, leader, algorithm="salt")
+    for other in others:
+        await other.get("m")
+    key = IdempotencyKey("k", bytes(16))
+    first = await leader.update([example(rng)], key=key, want_predictions=True)
+    await leader.update([example(rng)], stream=StreamPart("s", (1,)))
+    id, x = ulid.make(now_ms(), rng.randbytes(ulid.N_RANDOM_BYTES)), example(rng).x
+    await leader.keep([id], [x], (await leader.predict([x])).predictions)
+    sent, stop = 0, asyncio.Event()
+
+    async def load(registry: Any) -> None:
+        nonlocal sent
+        while not stop.is_set():
+            made = example(rng)
+            await registry.ask(await registry.get("m"), lambda model, made=made: model.update([made]))
+            sent += 1
+
+    tasks = [asyncio.create_task(load(each)) for each in (registry, *others) for _ in range(2)]
+    await eventually_async(lambda: sent > 20)
+    new, _ = await promoted(registry)
+    at_end = sent
+    await eventually_async(lambda: sent > at_end + 20)
+    stop.set()
+    await asyncio.gather(*tasks)
+    again = await new.update([example(rng)], key=key, want_predictions=True)
+    assert (again.replayed, again.position, len(again.predictions)) == (True, first.position, 1)
+    assert (await new.update([example(rng)], stream=StreamPart("s", (1,)))).skipped == 1
+    assert new.model.updates == 2 + sent
+    await labelled(new, id, x, "late")
+    with pytest.raises(PredictionLabelled):
+        await new.kept([id], [Labels.all_of(["other"])])
+    assert new.model.updates == 3 + sent
+    assert len(await entries_of(new)) == 4 + sent
+    for other in others:
+        (await hosted(other, "m")).poll()
+    assert len(await any_fleet.agreed()) > 0
+    assert (await new.verify()).equal
+
+
+async def test_a_follower_from_now_begins_the_history(any_fleet: Any) -> None:
+    rng = random.Random(5)
+    registry = await any_fleet.start(**SMALL)
+    leader = await registry.create(any_fleet.spec(window=20))
+    for _ in range(30):
+        await leader.update([example(rng)])
+        if rng.random() < 0.2:
+            await leader.take_snapshot()
+    await leader.keep_snapshot(ManualSnapshot("early", None))
+    begin = leader.position
+    await follow(registry, leader, from_start=False, algorithm="salt")
+    for _ in range(30):
+        await leader.update([example(rng)])
+        if rng.random() < 0.2:
+            await leader.take_snapshot()
+    follower = await caught_up(await hosted(registry, "f"), leader.position)
+    middle = (await entries_of(leader))[45].position
+    expected = state(follower.model), state(leader.model), state(await follower.state_at(middle))
+    led = state(await leader.state_at(middle))
+    new, old = await promoted(registry)
+    assert (state(new.model), state(old.model), state(await new.state_at(middle))) == expected
+    assert state(await old.state_at(middle)) == led
+    assert (await new.state_at(begin)).updates == 0
+    assert (await HistoryReader(new.record, any_fleet.store(registry)).begin()) == begin
+    with pytest.raises(BeforeHistory):
+        await new.state_at(START)
+    assert (await new.verify()).equal
+    assert [each.kept.name for each in await old.list_snapshots() if each.kept] == ["early"]
+    # Promoted again, the first leader has what it had learnt before this history as well.
+    back, _ = await promoted(registry)
+    assert state(back.model) == expected[1]
+    assert state(await back.state_at(middle)) == led
+    assert (await back.verify()).equal
+    await back.rollback(middle)
+    assert {name: led[name] for name in learnt(back.model)} == learnt(back.model)
+
+
+async def test_the_history_begins_after_rollbacks_to_before_it(any_fleet: Any) -> None:
+    rng = random.Random(7)
+    registry = await any_fleet.start(**SMALL)
+    leader = await registry.create(any_fleet.spec(window=20))
+    for _ in range(10):
+        await leader.update([example(rng)])
+    early = leader.position
+    await leader.update([example(rng)])
+    follower = await follow(registry, leader, from_start=False, algorithm="salt")
+    await leader.update([example(rng)])
+    await leader.rollback(early)
+    await leader.update([example(rng)])
+    rolled_back = leader.position
+    await caught_up(follower, leader.position)
+    await follower.take_snapshot()
+    await leader.update([example(rng)])
+    await caught_up(follower, leader.position)
+    expected = state(follower.model), state(leader.model)
+    new, old = await promoted(registry)
+    assert (state(new.model), state(old.model)) == expected
+    assert await HistoryReader(new.record, any_fleet.store(registry)).begin() == rolled_back
+    assert (await new.verify()).equal
+
+
+async def test_an_empty_model(any_fleet: Any) -> None:
+    registry = await any_fleet.start(**SMALL)
+    leader = await registry.create(any_fleet.spec())
+    await follow(registry, leader, algorithm="salt")
+    new, old = await promoted(registry)
+    assert (new.position, new.spec.algorithm, old.spec.algorithm) == (START, "salt", "falt")
+    await new.update([any_fleet.example(1)])
+    assert (await caught_up(old, new.position)).model.updates == new.model.updates == 1
+
+
+async def test_a_fork_is_promoted_over(any_fleet: Any) -> None:
+    """Its log begins with a state."""
+    registry = await any_fleet.start(**SMALL)
+    leader = await registry.create(any_fleet.spec())
+    for n in range(5):
+        await leader.update([any_fleet.example(n)])
+    fork = await leader.state_at(leader.position)
+    forked = await registry.create(fork.online_spec.model_copy(update={"name": "fork"}), fork)
+    await follow(registry, forked, algorithm="salt")
+    await forked.update([any_fleet.example(7)])
+    await caught_up(await hosted(registry, "f"), forked.position)
+    expected = state(forked.model)
+    new, old = await promoted(registry)
+    assert (new.name, new.model.updates, state(old.model)) == ("fork", 1, expected)
+    assert (await new.verify()).equal
+    back, _ = await promoted(registry)
+    assert state(back.model) == expected
+    assert (await back.verify()).equal
+
+
+async def test_stored_predictions_have_the_columns_of_the_follower(any_fleet: Any) -> None:
+    registry = await any_fleet.start(**SMALL)
+    leader = await registry.create(any_fleet.spec())
+    for label in ("l0", "l1", "l2", "l3"):
+        x = any_fleet.example(1).x
+        await leader.update([Example(x, Labels.all_of([label]))])
+    await follow(registry, leader, algorithm="salt", limits={"labels": {"most": 2, "policy": "ignore"}})
+    id = ulid.make(now_ms(), bytes(ulid.N_RANDOM_BYTES))
+    await leader.keep([id], [x], (await leader.predict([x])).predictions)
+    (before,) = await leader.kept([id], [Labels.all_of(["l1"])])
+    assert len(before.scores) == 4
+    new, _ = await promoted(registry)
+    assert new.model.labels.names == ("l0", "l1")
+    (after,) = await new.kept([id], [Labels.all_of(["l1"])])
+    assert after.scores.tolist() == before.scores[:2].tolist()
+    await labelled(new, id, x, "l1")
+    assert new.model.updates == 5
+
+
+async def test_the_durability_stays_with_the_name(any_fleet: Any) -> None:
+    registry = await any_fleet.start(**SMALL)
+    leader = await registry.create(any_fleet.spec(durability="log"))
+    await follow(registry, leader, algorithm="salt")
+    new, old = await promoted(registry)
+    assert (new.spec.durability, old.spec.durability) == ("log", "log")
+    assert (new.spec.window, old.spec.window) == (20, 1000)
+
+
+async def test_what_cannot_be_promoted(any_fleet: Any) -> None:
+    rng = random.Random(9)
+    registry = await any_fleet.start(**SMALL)
+    leader = await registry.create(any_fleet.spec())
+    await leader.update([example(rng)])
+    with pytest.raises(ModelIsOnline):
+        await registry.promote("m", None, None)
+    await follow(registry, leader, "ends", until=leader.position)
+    with pytest.raises(NotPromotable, match="up to a position"):
+        await registry.promote("ends", None, None)
+    failed = await follow(registry, leader, "failed")
+    failed.fail(lambda: ModelFailed("it has failed"))
+    with pytest.raises(NotPromotable, match="it has failed"):
+        await registry.promote("failed", None, None)
+    await follow(registry, leader)
+    receipt = Receipt(id="01k", created="now")
+    await registry.successions.begin(leader.record, receipt, lambda id: AssertionError(id))
+    with pytest.raises(NotPromotable, match="replaced already"):
+        await registry.promote("f", None, None)
+    await registry.successions.finish("m", receipt)
+    await any_fleet.stop(registry)
+    registry = await any_fleet.start(**SMALL, preload=False)
+    await any_fleet.store(registry).models.delete(leader.record)
+    with pytest.raises(NotPromotable, match="deleted"):
+        await registry.promote("f", None, None)
+
+
+async def test_a_request_is_done_once(any_fleet: Any) -> None:
+    registry = await any_fleet.start(**SMALL)
+    leader = await registry.create(any_fleet.spec())
+    await follow(registry, leader, algorithm="salt")
+    await follow(registry, leader, "g", algorithm="salt")
+    key = IdempotencyKey("k", bytes(16))
+    first, replayed = await registry.promote("f", key, None)
+    assert not replayed
+    assert await registry.promote("f", key, None) == (first, True)
+    assert (await hosted(registry, "m")).spec.algorithm == "salt"
+    for other in (("g", key), ("f", IdempotencyKey("k", bytes(15) + b"1"))):
+        with pytest.raises(KeyReused):
+            await registry.promote(*other, None)
+
+
+@pytest.mark.parametrize("step", ["stage", "build", "copy_predictions", "carry", "finish", "replace", "purge"])
+async def test_a_kill_at_any_step_leaves_one_or_the_other(
+    any_fleet: Any, step: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The process dies just after a step; the next ends what it began."""
+    rng = random.Random(step)
+    registry = await any_fleet.start(**SMALL)
+    leader = await registry.create(any_fleet.spec(window=20))
+    await follow(registry, leader, algorithm="salt")
+    await follow(registry, leader, "other", algorithm="falt")
+    await lived(leader, rng, 40)
+    follower = await caught_up(await hosted(registry, "f"), leader.position)
+    states = state(leader.model), state(follower.model)
+    reached, hang = asyncio.Event(), asyncio.Event()
+
+    def hanging(call: Any) -> Any:
+        async def wrapped(*args: Any, **kwargs: Any) -> Any:
+            result = await call(*args, **kwargs)
+            reached.set()
+            await hang.wait()
+            return result
+
+        return wrapped
+
+    with monkeypatch.context() as patch:
+        store = any_fleet.store(registry)
+        if step == "replace":
+            patch.setattr(store.models, "replace", hanging(store.models.replace))
+        elif step == "purge":
+            patch.setattr(successions.CatalogueStore, "delete_all", hanging(successions.CatalogueStore.delete_all))
+        else:
+            patch.setattr(PromotionWriter, step, hanging(getattr(PromotionWriter, step)))
+        promoting = asyncio.create_task(registry.promote("f", None, None))
+        await reached.wait()
+    monkeypatch.setattr(membership, "EXPIRY_SECONDS", 1.0)
+    monkeypatch.setattr(membership, "HEARTBEAT_SECONDS", 0.2)
+    monkeypatch.setattr(successions, "POLL_SECONDS", 0.2)
+    with monkeypatch.context() as patch:
+        patch.setattr(Successions, "recover", _never)
+        for task in (promoting, *registry.successions._tasks.values()):
+            task.cancel()
+        await any_fleet.kill(registry)
+    again = await any_fleet.start(**SMALL)
+    lineages = again.successions.lineages
+
+    async def ended() -> bool:
+        return (await lineages.find("m")).lineage.running is None
+
+    await eventually_async(ended)
+    switched = step in ("replace", "purge")
+    (promotion,) = (await lineages.find("m")).lineage.promotions
+    assert promotion.status == ("done" if switched else "failed")
+    new = await hosted(again, "m")
+    old = await caught_up(await hosted(again, "f"), new.position)
+    assert (state(new.model), state(old.model)) == (states[::-1] if switched else states)
+    await new.update([example(rng)])
+    for name in ("f", "other"):
+        await caught_up(await hosted(again, name), new.position)
+    store = any_fleet.store(again)
+    records = await store.models.all()
+    assert sorted(record.name for record in records) == ["f", "m", "other"]
+    followed = [found for record in records if (found := follow_of(record.spec))]
+    assert {found.incarnation for found in followed} == {new.record.incarnation}
+    blobs = {key.split("/")[1] for key in await store.blobs.keys("history/")}
+    assert blobs <= {str(record.incarnation) for record in records}
+    if not switched:
+        assert state((await promoted(again))[0].model)["position"] == new.position
+
+
+async def _never(*args: Any) -> None:
+    await asyncio.Event().wait()
