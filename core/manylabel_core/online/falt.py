@@ -96,10 +96,10 @@ class FALT(LinearThresholdingLearner):
             'How an example is learnt. "gradient": by passes, as in the paper. "implicit": its problem, Eq. (3) with '
             "the loss itself, is solved exactly, so no margin is overshot and there are no passes to choose. "
             '"adaptive": implicit steps scaled per feature f by 1 / sqrt(1 + s_f), with s_f the sum of its squares '
-            'over earlier examples with a loss. "stacked": an adaptive expert and a centroid of each label\'s examples; '
+            'over earlier examples with a loss. "stacked": an adaptive expert and a centroid per label; '
             "a logistic model shared by all labels, with corrections per label, turns both margins and the recent "
             'frequency of the label into log-odds. None is "stacked", or "gradient" if passes are given. Steps '
-            'decrease with "stacked" and "adaptive". All labels share the sums s_f: only the alarm over all resets them.',
+            'decrease with "stacked" and "adaptive". The sums s_f are reset only by the alarm over all labels.',
         ),
     }
 
