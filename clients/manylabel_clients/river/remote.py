@@ -70,7 +70,7 @@ class RemoteModel(base.MultiLabelClassifier):
 
     def __init__(self, server: str | Client, name: str, api_key: str | Secret | None = None) -> None:
         if api_key is not None and not isinstance(server, str):
-            raise ValueError("api_key is for an address; give the client its own")
+            raise ValueError("api_key applies to an address; set the key of the client instead")
         self.server = server
         self.name = name
         self.api_key = Secret(api_key) if isinstance(api_key, str) else api_key  # river shows parameters

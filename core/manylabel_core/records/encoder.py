@@ -257,7 +257,7 @@ class _Reading:
         wanted = len(self.features) + len(found)
         self.features.update(found)
         if len(self.features) != wanted:
-            raise RecordError(path, "must not make a feature that another field makes too")
+            raise RecordError(path, "must not produce a feature that another field produces")
 
 
 def _is_vector(value: Any) -> bool:

@@ -73,7 +73,7 @@ class VectorScaling:
         vectors = np.zeros((n_rows, self.n_values), values.dtype)
         word_indptr, present = np.empty(n_rows + 1, np.int64), np.zeros((n_rows, len(self.lengths)), np.bool_)
         if not split_vectors(VECTOR_COLUMNS, self._starts, *rows, word_indptr, present, vectors):
-            raise ValueError("rows hold a vector that is not whole")
+            raise ValueError("rows contain an incomplete vector")
         if n_rows == 1:  # the common case
             words = Rows(word_indptr, indices[: word_indptr[1]], values[: word_indptr[1]])
         else:

@@ -104,7 +104,7 @@ class DatasetStore:
         name : of the dataset; the caller has checked it.
         upload : the file, of `scratch_file`.
         format : one of `manylabel_core.datasets.FORMATS`.
-        options : of the reader; and ``train_rows``, how many rows, the first, are the split "train" ("test" the
+        options : of the reader; and ``train_rows``, the number of first rows that form the split "train" ("test": the
             others).
         parts : further files: "labels", the Mulan XML of an ARFF file; "label_details", titles, descriptions and URIs
             of labels as JSON.

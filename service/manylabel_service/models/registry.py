@@ -427,7 +427,7 @@ class Registry:
         return [each.name for each in followers_of(record, await self._store.models.all())]
 
     async def promote(self, name: str, key: IdempotencyKey | None, key_id: str | None) -> tuple[Promotion, bool]:
-        """Have a follower take the place of its leader; return also whether a request with the key has done it before.
+        """Replace a leader by its follower; return also whether an earlier request with the key did it.
 
         Raises
         ------

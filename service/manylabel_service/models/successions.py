@@ -222,7 +222,7 @@ class Successions:
         return lineage.owner in {member.id for member in self._membership.members}
 
     async def _recovered(self, name: str, reason: str) -> None:
-        """End what is under way as soon as the store can be reached."""
+        """Complete the running request as soon as the store is reachable."""
         pause = 0.1
         while True:
             try:

@@ -67,8 +67,8 @@ class Supervisor:
     Parameters
     ----------
     settings : of the server; the port is reserved and not 0.
-    url : where the server is reached.
-    directory : where the workers' own sockets are put.
+    url : address of the server.
+    directory : of the workers' private sockets.
     """
 
     def __init__(self, settings: Settings, url: str, directory: Path) -> None:

@@ -86,7 +86,7 @@ class Serialisable(BaseEstimator):
 
     def _restore(self, attributes: Mapping[str, Any]) -> None:
         if not all(name.isidentifier() and name.endswith("_") and name[0] != "_" for name in attributes):
-            raise DamagedState("the state names something that is no fitted attribute")
+            raise DamagedState("the state names an unknown fitted attribute")
         if self._fitted_last not in attributes:
             raise DamagedState(f"the state lacks {self._fitted_last}: the estimator was not fitted")
         for name, value in attributes.items():

@@ -120,7 +120,7 @@ def fitted_block(name: str, X: Any, present: Mask, *, centre: bool) -> Block:
     if not np.isfinite(energy + offset):
         raise ValueError(f"X[{name!r}] has values too large: their squares overflow")
     if energy <= FLAT * offset:
-        raise TooFewRows(f"X[{name!r}] must hold rows that differ: all that are there are the same")
+        raise TooFewRows(f"X[{name!r}] must have rows that differ: all present rows are equal")
     block.scale = float(np.sqrt(energy / n_present))
     return block
 

@@ -103,7 +103,7 @@ class _Reading:
         if self._single != (views is None):
             raise ValueError(f"x has {'no views' if views is None else 'views'}, unlike the rows before")
         if not given or len(self._views.keys() | given.keys()) > MAX_VIEWS:
-            raise ValueError(f"views must have 1 to {MAX_VIEWS} views, all rows together")
+            raise ValueError(f"views must have 1 to {MAX_VIEWS} views in all rows together")
         for name, features in given.items():
             if name not in self._views:
                 check_name(name, "views")
@@ -195,7 +195,7 @@ class _View:
             raise ValueError("indices must be integers, at least 0 and below 2^31 - 1")
         row = dict(zip(indices, values, strict=False))
         if not len(row) == len(indices) == len(values):
-            raise ValueError("indices must be as many as values, each once")
+            raise ValueError("must have as many indices as values, without duplicates")
         self.width = max(self.width, max(indices, default=-1) + 1)
         self.columns.add_sparse(_known(row))
 

@@ -54,7 +54,7 @@ class _Unpacked:
         try:
             line = self._file.readline(size)
         except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-            raise BadDataset(f"not whole gzip: {error}") from None
+            raise BadDataset(f"invalid or incomplete gzip: {error}") from None
         self._left -= len(line)
         if self._left < 0:
             raise BadDataset(f"more than {self._max_bytes:,} bytes when it is unpacked, the limit")

@@ -54,7 +54,7 @@ class StreamPart(NamedTuple):
 
     @property
     def last(self) -> int:
-        """The number of the last line."""
+        """Number of the last line."""
         return self.lines[-1] if self.through is None else self.through
 
 

@@ -120,7 +120,7 @@ class Engine:
         """Refuse files without a database: sweeping them away would end the last hope of the operator."""
         for files, what in ((self.snapshot_files, "snapshots"), (self.blob_files, "blobs")):
             if files.any():
-                raise StoreDamaged(self._path, f"it is empty or was missing, but there are {what}")
+                raise StoreDamaged(self._path, f"it is empty or missing, but the directory has {what}")
 
     def _sweep(self) -> None:
         """Remove files without a row; none if a damaged row could refer to them."""
