@@ -243,9 +243,9 @@ class _Restoring:
         if found is None:
             raise RestoreRefused(f"the archive has no model {name!r}")
         if (follow := follow_of(found.spec)) is not None:
-            raise RestoreRefused(f"model {name!r} has no log of its own: it follows {follow.model!r}; restore that one")
+            raise RestoreRefused(f"model {name!r} has no separate log: it follows {follow.model!r}; restore that one")
         if without is not None and is_trained(found.spec):
-            raise RestoreRefused(f"model {name!r} is trained by jobs, and has no examples of its own")
+            raise RestoreRefused(f"model {name!r} is trained by jobs, and has no logged examples")
         restored = self._restored({name: await self._model(found, until, without)}, 0, 0)
         lineage = (await LineageStore(self._store).find(name)).lineage
         return restored if without is None else restored._replace(receipt=lineage.receipts[-1])

@@ -82,7 +82,7 @@ class Successions:
 
         Parameters
         ----------
-        busy : makes the error that is raised if another change, with an id, is under way.
+        busy : makes the error that is raised if another change, with an id, is running.
         """
         while True:
             found = await self.lineages.find(record.name)
@@ -212,7 +212,7 @@ class Successions:
                         log.exception("recovery_failed", model=name)
 
     async def stop(self) -> None:
-        """Give up what is under way here."""
+        """Abort the changes running here."""
         tasks = list(self._tasks.values())
         for task in tasks:
             task.cancel()
@@ -234,7 +234,7 @@ class Successions:
                 return
 
     async def recover(self, name: str, reason: str = "the server that worked on it has ended") -> None:
-        """End what is under way: if the successor has the name, what is left to do; else it has failed.
+        """Complete the running change if the successor has the name; else mark it as failed.
 
         Raises
         ------

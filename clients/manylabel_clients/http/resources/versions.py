@@ -109,7 +109,7 @@ class VersionRequests(Requests):
         Parameters
         ----------
         version : int, optional
-            Number of a version of a trained model; left out for a follower.
+            Number of a version of a trained model; omitted for a follower.
         force : bool, default=False
             Also if the features of the version, or how they are scaled, are others than those of the one served.
         key : str, optional

@@ -94,7 +94,7 @@ class Lineage(BaseModel):
 
     @property
     def running(self) -> Receipt | Promotion | None:
-        """The change that is under way."""
+        """Running change."""
         latest: list[Receipt | Promotion] = [*self.receipts[-1:], *self.promotions[-1:]]
         return next((each for each in latest if each.status == "running"), None)
 
@@ -121,7 +121,7 @@ class Lineage(BaseModel):
 
 
 class Found(NamedTuple):
-    """A document, and its revision; None if there is none."""
+    """A document, and its revision; None if missing."""
 
     lineage: Lineage
     revision: int | None
