@@ -45,6 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--learners", nargs="+", default=["falt"], choices=list(LEARNERS))
     parser.add_argument("--short", type=int, default=3, help="streams of 700 rows of each set; by default %(default)s")
     parser.add_argument("--no-whole", action="store_true", help="leave the whole streams out")
+    parser.add_argument("--rows", type=int, help="rows of each set, the first ones; by default all")
     parser.add_argument("--vectors", nargs="+", help="these vectors alone, such as svd64")
     parser.add_argument("--seed", type=int, default=0)
 
@@ -138,7 +139,7 @@ def _rows(X: Any, vectors: list[NDArray[np.float32]]) -> Rows:
 def _prepared(args: argparse.Namespace, name: str) -> tuple[Any, NDArray[np.int8], Vectors]:
     """Return the rows of the stream: words, labels, and vectors."""
     rng = np.random.default_rng(args.seed)
-    X, Y = load_stream(args.data, name)
+    X, Y = (part[: args.rows] for part in load_stream(args.data, name))
     X = sp.csr_array(X).astype(np.float32)
     Y = np.asarray(Y.toarray() if sp.issparse(Y) else Y, dtype=np.int8)
     order = rng.permutation(X.shape[0])

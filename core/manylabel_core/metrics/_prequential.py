@@ -35,6 +35,7 @@ from decimal import Context, Decimal
 import numpy as np
 
 from manylabel_core.compiled import compiled
+from manylabel_core.metrics.measures import DEPTHS, STREAMED, WITH_HISTORY
 
 TP, FP, FN, KNOWN, MISRANKED, PAIRS, ONE_ERROR, BEST, GAIN, WEIGHT, N_FIELDS = range(11)
 ALL, RECENT = 0, 1
@@ -47,8 +48,6 @@ NUMBER, TRUE, PROBABILITY, SQUARE, N_BIN_SUMS = range(5)
 N_BINS = 20
 """Bins of probabilities, of equal width; the last has 1, too."""
 
-DEPTHS = (1, 5, 10, 100)
-"""The values of k in P@k, F1@k and NDCG@k."""
 PLACES = 10
 """Places in the ranking that have a separate bit; all depths but the last are within them."""
 _PLACES_MASK = (1 << PLACES) - 1
@@ -77,10 +76,10 @@ GAINS = np.array(
 )
 """Their gain, by the same bits."""
 
-N_BASIC = 9
+N_BASIC = len(WITH_HISTORY)
 """Measures of the labels predicted, and of the whole order: those with a history."""
-N_MEASURES = N_BASIC + 3 * len(DEPTHS)
-"""Measures, in the order of `prequential.NAMES`."""
+N_MEASURES = len(STREAMED)
+"""Measures, in the order of `measures.STREAMED`."""
 
 UNIT = 2**16
 """Units in a weight of 1. A weight is rounded to units, and is at least one."""

@@ -32,7 +32,7 @@ class MeasureHistory(NamedTuple):
     given, covered : examples given, and those of them that were measured, at each point.
     measures : ndarray of shape (n_points, 2, 2, n_measures), float64
         By whose they are (of the predictions, of the baseline), from the start and in the window, in the order of
-        `prequential.NAMES`; 0 where no example was measured.
+        `measures.STREAMED`; 0 where no example was measured.
     """
 
     stride: int

@@ -11,24 +11,13 @@ from numpy.typing import NDArray
 
 from manylabel_core.metrics import _prequential
 from manylabel_core.metrics.history import History, LabelHistory, MeasureHistory
+from manylabel_core.metrics.measures import STREAMED
 from manylabel_core.metrics.prequential_state import check_state, code_weights, codes_of
 from manylabel_core.metrics.reliability import Reliability, reliability_of
 from manylabel_core.rows import Targets, as_weights
 
 _MODEL, _BASELINE = _SYSTEMS = (_prequential.MODEL, _prequential.BASELINE)
 _NONE = np.empty((0, 0))
-
-BASIC_NAMES = (
-    *("precision", "recall", "f1", "micro_f1", "macro_f1"),
-    *("hamming_loss", "one_error", "ranking_loss", "subset_accuracy"),
-)
-"""Names of the metrics with a history, as in responses."""
-
-NAMES = (
-    *BASIC_NAMES,
-    *(f"{measure}_at_{depth}" for measure in ("precision", "f1", "ndcg") for depth in _prequential.DEPTHS),
-)
-"""Names of the metrics, as in responses."""
 
 GROUP_BOUNDS = _prequential.GROUP_BOUNDS
 """A label belongs to the first of the groups below if it was relevant in no example before, to the next if in fewer
@@ -552,7 +541,7 @@ def pooled(counts: NDArray[Any]) -> dict[str, float]:
 
 
 def _named(measures: NDArray[np.float64], examples: int) -> dict[str, float | None]:
-    return dict(zip(NAMES, measures.tolist(), strict=True)) if examples else dict.fromkeys(NAMES)
+    return dict(zip(STREAMED, measures.tolist(), strict=True)) if examples else dict.fromkeys(STREAMED)
 
 
 def _moved(held: NDArray[Any], capacity: int) -> NDArray[Any]:

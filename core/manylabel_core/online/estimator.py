@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import fields
-from functools import cache
 from typing import TYPE_CHECKING, Any, Self
 
 if TYPE_CHECKING:
@@ -55,12 +54,6 @@ def not_fitted(message: str) -> NotFittedError:
     from sklearn.exceptions import NotFittedError
 
     return NotFittedError(message)
-
-
-@cache
-def parameter_names(estimator: type[Any]) -> tuple[str, ...]:
-    """Return the names of the parameters of a class."""
-    return tuple(each.name for each in fields(estimator))
 
 
 def _defaults(estimator: Any) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import secrets
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -48,7 +48,7 @@ from manylabel_service.online.history.lineage import KIND as LINEAGES
 from manylabel_service.online.history.lineage import Lineage, LineageStore, Receipt, read_lineage
 from manylabel_service.online.history.reader import HistoryReader
 from manylabel_service.online.size_limits import check_arrays, check_size
-from manylabel_service.online.spec.follow import follow_of, moved
+from manylabel_service.online.spec.follow import as_of, follow_of, moved
 from manylabel_service.online.spec.release import LOWEST
 from manylabel_service.online.spec.spec import ModelSpec
 from manylabel_service.online.spec.trained import is_trained, read_spec
@@ -233,7 +233,7 @@ class _Restoring:
             if model not in followers:
                 models[model.name] = await self._model(model, until)
         for model in followers:
-            await self._follower(model)
+            await self._follower(model, models)
         return self._restored(models, len(self._of_kind(DATASETS)), len(self._of_kind(KEYS)))
 
     async def one(self, name: str, until: str | int | None, without: Without | None) -> Restored:
@@ -337,8 +337,8 @@ class _Restoring:
         ended = lineage.with_change(receipt).model_copy(update={"incarnations": incarnations})
         await LineageStore(store).change(record.name, lambda _: ended)
 
-    async def _follower(self, model: ArchivedModel) -> None:
-        """Restore a follower as it began; it learns from the log of its leader, which is restored, again."""
+    async def _follower(self, model: ArchivedModel, models: Mapping[str, tuple[str, str]]) -> None:
+        """Restore a follower as it began; it learns from the log of its leader again, one of the restored models."""
         follow = follow_of(model.spec)
         leader = None if follow is None else await self._store.models.find(follow.model)
         if leader is None:
@@ -350,7 +350,8 @@ class _Restoring:
             await asyncio.to_thread(
                 OnlineModel.from_bytes, bytes(state), lambda arrays: check_arrays(arrays, self._settings)
             )
-        await self._store.models.create(model.name, moved(model.spec, leader.incarnation), state)
+        spec = as_of(moved(model.spec, leader.incarnation), models[leader.name][0])
+        await self._store.models.create(model.name, spec, state)
 
     async def _position(self, archived: ArchivedLog, until: str | int | None, is_of_then: bool) -> str:
         """Return the position to restore.
@@ -391,11 +392,12 @@ class _Restoring:
         durability = read_spec(record.spec).durability
         if durability is not None and durability not in self._store.logs.durabilities:
             raise DurabilityUnavailable(durability, self._store.logs.durabilities)
+        spec = as_of(record.spec, position)
         if state is None:
-            return await self._store.models.create(record.name, record.spec)
+            return await self._store.models.create(record.name, spec)
         state.position = at
         data = await asyncio.to_thread(state.to_buffer)
-        return await self._store.models.create(record.name, record.spec, data, at)
+        return await self._store.models.create(record.name, spec, data, at)
 
     async def _restore_versions(self, model: ArchivedModel, record: ModelMeta) -> None:
         prefix, own = (f"{VERSION_BLOBS}{each.incarnation}/" for each in (model, record))

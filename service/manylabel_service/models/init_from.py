@@ -7,7 +7,6 @@ from manylabel_core.index_columns import IndexColumns
 from manylabel_core.state import DamagedState
 from manylabel_service.errors import CannotInitialise, VersionDamaged
 from manylabel_service.online.spec.limits import UNLIMITED, ModelLimits
-from manylabel_service.online.spec.params import FaltParams
 from manylabel_service.online.spec.spec import ModelSpec
 from manylabel_service.online.state.label_details import DetailsOfLabels
 from manylabel_service.online.state.model import OnlineModel
@@ -73,8 +72,8 @@ def warm_start(
 
 
 def _check_kind(spec: ModelSpec, estimator: Any, contents: ModelArtifact) -> None:
-    if not isinstance(spec.params, FaltParams):
-        raise CannotInitialise(("algorithm",), f"must be falt to start from a trained model, not {spec.algorithm}")
+    if spec.algorithm != "falt":
+        raise CannotInitialise(("algorithm",), f"must be falt to go on from a trained model, not {spec.algorithm}")
     if takes_views(estimator):
         raise CannotInitialise(
             ("init_from",), f"must be a model without views, this has {', '.join(contents.features)}"
@@ -91,7 +90,7 @@ def _check_kind(spec: ModelSpec, estimator: Any, contents: ModelArtifact) -> Non
         allowed = "auto, as in the trained model" if name == "auto" else "none or unit: the trained model has none"
         raise CannotInitialise(("scaling",), f"must be {allowed}")
     intercept = getattr(estimator, "intercept_", None)
-    if not spec.params.fit_intercept and intercept is not None and intercept.any():
+    if not spec.params.model_dump()["fit_intercept"] and intercept is not None and intercept.any():
         raise CannotInitialise(("params", "fit_intercept"), "must be true: the trained model has intercepts")
 
 

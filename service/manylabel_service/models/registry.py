@@ -307,7 +307,9 @@ class Registry:
             self._forget(replica)
         return record == replica.record
 
-    async def list(self, of_interest: Callable[[str], bool] = lambda _: True) -> tuple[list[dict[str, Any]], list[str]]:
+    async def list(
+        self, of_interest: Callable[[str], bool] = lambda _: True, leader: str | None = None
+    ) -> tuple[list[dict[str, Any]], list[str]]:
         """List models by name with their status; for models not in memory, with their spec.
 
         Returns the names of damaged ones too.
@@ -315,13 +317,14 @@ class Registry:
         Parameters
         ----------
         of_interest : returns whether a model of this name is listed.
+        leader : the model of this name and its followers are listed only; None: all models.
 
         Raises
         ------
         NotReady, StorageUnavailable
         """
         self.require_ready()
-        return await self._listing.statuses(of_interest)
+        return await self._listing.statuses(of_interest, leader)
 
     async def existing(self, names: Set[str]) -> set[str]:
         """Return the names that belong to existing models; all names if the store does not respond soon."""
@@ -437,7 +440,7 @@ class Registry:
             The follower has not caught up yet.
         ModelNotFound, ModelIsOnline, KeyInFlight, KeyReused, StorageError
         """
-        follower = await self.get(name)
+        follower = await self._current(name)
         follow = follower.follow if isinstance(follower, Replica) else None
         if not isinstance(follower, Replica) or follow is None:
             raise ModelIsOnline(name)
@@ -450,12 +453,20 @@ class Registry:
         if follow.until is not None or follow.until_ms is not None:
             raise NotPromotable(name, f"it learns the log of {follow.model!r} up to a position or time only")
         try:
-            leader = await self.get(follow.model)
+            leader = await self._current(follow.model)
         except ModelNotFound as error:
             raise NotPromotable(name, f"model {follow.model!r} was deleted") from error
         if not isinstance(leader, Replica) or leader.record.incarnation != follow.incarnation:
             raise NotPromotable(name, f"model {follow.model!r} was deleted, and another has its name")
         return await self._promoter.promote(leader, follower, key, key_id), False
+
+    async def _current(self, name: str) -> HostedModel:
+        """Return a model as the store has it: another process may have replaced it just now."""
+        model = await self.get(name)
+        if await self._store.models.find(name) == model.record:
+            return model
+        model.handle_error(ModelGone(name, model.record.incarnation))
+        return await self.get(name)
 
     async def delete(self, name: str, with_followers: bool = False) -> None:
         """Delete a model with its log and its snapshots, and the models that follow it.

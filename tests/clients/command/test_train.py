@@ -187,7 +187,7 @@ def test_rows_of_a_file_lack_views(songs: Any, command: Run, tmp_path: Path) -> 
     done = command("train", str(path), *options)
     assert done.status == 0, done.err
     data = read_dataset(path, "ndjson")
-    direct = batch.LSAMML(2, scaling="auto").fit(data.views, data.Y, data.labelled, data.missing)
+    direct = batch.LSAMML(n_components=2, scaling="auto").fit(data.views, data.Y, data.labelled, data.missing)
     learnt = batch.LSAMML.from_bytes(out.read_bytes())
     assert np.array_equal(learnt.view_shares_, direct.view_shares_)
     assert learnt.view_shares_[1] < 1

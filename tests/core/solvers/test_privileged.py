@@ -298,7 +298,7 @@ def test_a_start_is_made_feasible_and_not_changed():
 
 def test_kinds_are_the_different_label_sets():
     Y = np.array([[1, -1, 1], [-1, -1, -1], [1, -1, 1], [-1, 1, -1]], dtype=np.int8)
-    kinds, sizes, indptr, indices = kinds_of(Y)
+    kinds, sizes, indptr, indices = kinds_of(Y, np.ones(len(Y)))
     assert kinds.tolist() == [0, 1, 0, 2]
     assert sizes.tolist() == [2, 1, 1]
     assert [indices[a:b].tolist() for a, b in pairwise(indptr)] == [[0, 2], [], [1]]

@@ -61,5 +61,5 @@ class Reporter:
 
 def warn_not_converged(max_iter: int, gap: float) -> None:
     warn_of_convergence(
-        f"not converged in max_iter={max_iter} iterations: the relative duality gap is {gap:.2g}", stacklevel=5
+        f"not converged in max_iter={max_iter} iterations: the relative duality gap is {gap:.2g}", stacklevel=6
     )

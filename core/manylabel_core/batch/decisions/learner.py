@@ -18,13 +18,12 @@ from sklearn.utils import check_random_state
 from manylabel_core.batch.decisions.calibration import fit_curves, probabilities
 from manylabel_core.batch.decisions.choice import Parts, divided, tune_thresholds
 from manylabel_core.batch.decisions.convergence import silent
-from manylabel_core.batch.decisions.thresholds import MEASURES, Matrix
-from manylabel_core.checks import TooFewRows, check_choice, check_count, check_flag, is_sparse
+from manylabel_core.batch.decisions.thresholds import Matrix
+from manylabel_core.checks import TooFewRows, is_sparse
+from manylabel_core.parameters import check_parameters
 from manylabel_core.rows import uneven_weights
 from manylabel_core.solvers import Progress
 from manylabel_core.splitting import Rows
-
-MAX_FOLDS = 100
 
 Given = dict[str, Any]
 """Arguments of `fit`, by name."""
@@ -111,13 +110,6 @@ class DecidingLearner(BaseEstimator):
             )
         return probabilities(scores, self.curves_)
 
-    def _check_decisions(self) -> None:
-        check_choice("optimise", self.optimise, ("none", *MEASURES))
-        if self.calibrate is not None:
-            check_flag("calibrate", self.calibrate)
-        if check_count("folds", self.folds, MAX_FOLDS) < 2:
-            raise ValueError(f"folds must be at least 2, not {self.folds!r}")
-
     def _decide(self, given: Given, told: _Told) -> None:
         """Find out-of-fold scores, and choose by them; leave it if a fold has too few rows, or was stopped."""
         rows, Y = self._labelled(given)
@@ -175,7 +167,7 @@ def deciding(fit: Fit) -> Fit:
 
     @wraps(fit)
     def fit_and_decide(self: DecidingLearner, *args: Any, **kwargs: Any) -> Any:
-        self._check_decisions()
+        check_parameters(self)
         bound = parameters.bind(self, *args, **kwargs)
         given = {name: value for name, value in bound.arguments.items() if name != "self"}
         told = _Told(given.get("progress"))

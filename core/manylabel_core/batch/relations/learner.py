@@ -18,7 +18,7 @@ class RelationshipLearner(BatchLearner):
 
     label_covariance_: NDArray[np.float64]
 
-    def _learn(
+    def _alternate(
         self,
         problem: Problem,
         lam: float,

@@ -1,6 +1,7 @@
 """Ridge regression of labels whose penalty is chosen by leave-one-out, in closed form.
 
-See Eqs. (40) to (42) of docs/mathematics.md.
+See Eqs. (40) to (42) of docs/mathematics.md. scikit-learn's `RidgeCV` takes fixed penalties; these are shares of an
+eigenvalue that the fit finds, and the residuals of all penalties come from one decomposition.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Arrays of an untrusted ``.npz`` file, read sequentially, without pickle."""
+"""Arrays of an untrusted ``.npz`` file, read sequentially, without pickle.
+
+`np.load(allow_pickle=False)` would allocate what a header claims, and would not notice items behind an array.
+"""
 
 from __future__ import annotations
 

@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from manylabel_core.checks import check_choice, check_flag
 from manylabel_core.online.calibration import _logistic, _thresholds
 from manylabel_core.online.calibration._calibrate import calibrate_rows, decide_rows, find_row_probabilities
 from manylabel_core.rows import Targets
@@ -38,10 +37,10 @@ MIN_TOTAL = 1e-20
 """Lower bound of totals, below the smallest total that a probability can lead to."""
 
 
-def make_calibration(calibrate: object, optimise: object, fitted: bool = True) -> Calibration | None:
-    """Check the two parameters; return the calibration, or None; `fitted` is that of `Calibration`."""
-    measure = MEASURES[check_choice("optimise", optimise, MEASURES)]
-    if check_flag("calibrate", calibrate):
+def make_calibration(calibrate: bool, optimise: str, fitted: bool = True) -> Calibration | None:
+    """Return the calibration, None without `calibrate`; raise ValueError if the metric needs one."""
+    measure = MEASURES[optimise]
+    if calibrate:
         return Calibration(measure, fitted)
     if measure != _thresholds.NONE:
         raise ValueError(

@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from manylabel_core.checks import check_choice
 from manylabel_core.online.drift._adwin import CLOCK, COUNT, EXAMPLES, LAST, RUNS, are_windows, watch
 from manylabel_core.rows import Targets
 from manylabel_core.storage import MAX_COUNT, check_range, enlarged
@@ -35,12 +34,9 @@ class Alarms(NamedTuple):
     last: NDArray[np.int64]
 
 
-def make_detectors(drift: object, on_drift: object) -> Detectors | None:
-    """Check the two parameters; return the detectors, or None."""
-    if on_drift is not None:
-        check_choice("on_drift", on_drift, REACTIONS)
+def make_detectors(drift: str | None, on_drift: str | None) -> Detectors | None:
+    """Return the detectors, None without `drift`; raise ValueError if `on_drift` has none to react to."""
     if drift is not None:
-        check_choice("drift", drift, DETECTORS)
         return Detectors()
     if on_drift is not None:
         raise ValueError(f"on_drift must be None without drift, not {on_drift!r}")

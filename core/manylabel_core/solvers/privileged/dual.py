@@ -42,7 +42,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from manylabel_core.rows import NO_WEIGHTS
 from manylabel_core.solvers.inputs import Control, as_matrix, check_signs, make_control
 from manylabel_core.solvers.privileged._visits import lost
 from manylabel_core.solvers.privileged.sides import GROUP, HALF, Coupled, Independent, PrivilegedSide
@@ -147,9 +146,8 @@ class Privileged:
         mask = ~np.eye(n_labels, dtype=bool) if mask is None else np.ascontiguousarray(mask, dtype=bool)
         if mask.shape != (n_labels, n_labels) or mask.diagonal().any():
             raise ValueError(f"mask must have the shape {(n_labels, n_labels)} and False on its diagonal")
-        self.weights = NO_WEIGHTS if weights is None else np.ascontiguousarray(weights, dtype=np.float64)
-        right = self.weights.shape == (len(signs),) and np.isfinite(self.weights).all() and self.weights.min() > 0
-        if weights is not None and not right:
+        self.weights = np.ones(len(signs)) if weights is None else np.ascontiguousarray(weights, dtype=np.float64)
+        if not (self.weights.shape == (len(signs),) and np.isfinite(self.weights).all() and self.weights.min() > 0):
             raise ValueError("weights must be finite and above 0, one for each row of Y")
         self.kinds: Kinds = kinds_of(signs, self.weights)
         by_label = np.ascontiguousarray(signs.T)

@@ -40,7 +40,7 @@ class PrivilegedSide(ABC):
     X : ndarray or CSR array of shape (n_samples, n_features), float64
     task : Task
     weights : ndarray of shape (n_samples,), float64
-        How often the loss of each example counts; empty where all count once.
+        How often the loss of each example counts.
     at : Variables
         The start; updated.
     threads : Workers

@@ -168,11 +168,18 @@ async def _followed(
     return json_answer(context.registry.described(replica), 201, [(b"location", location)])
 
 
+class WhichModels(Parameters):
+    """Parameters of the list of models."""
+
+    leader: str | None = None
+    """Name of a model: the list has this model and its followers only."""
+
+
 @router.endpoint("GET /v1/models", "List models", "read", schemas.ModelList)
-async def list_models(context: ContextOf, access: AccessOf) -> Response:
+async def list_models(context: ContextOf, access: AccessOf, query: Annotated[WhichModels, Query()]) -> Response:
     """Lists the models that the caller may see, by name. A model that is not in this server's memory has only the
     fields of its spec."""
-    return json_answer(listed("models", *await context.registry.list(access.may_see)))
+    return json_answer(listed("models", *await context.registry.list(access.may_see, query.leader)))
 
 
 @router.endpoint("GET /v1/models/{name}", "Show a model", "read", schemas.ModelStatus | schemas.TrainedStatus)

@@ -106,6 +106,18 @@ def _switched(document: dict[str, Any], position: str) -> bytes:
     return json.dumps(document).encode()
 
 
+def as_of(spec: bytes, position: str) -> bytes:
+    """Return the stored spec of a model that continues after a position, in the role that it has now."""
+    document = json.loads(spec)
+    if SWITCHES not in document:
+        return spec
+    key = position_key(position)
+    earlier = [switch for switch in document[SWITCHES] if position_key(switch) < key]
+    n_later = len(document[SWITCHES]) - len(earlier)
+    document[SWITCHES] = [*earlier, *([position] if n_later % 2 else [])]
+    return json.dumps(document).encode()
+
+
 def moved(spec: bytes, incarnation: int) -> bytes:
     """Return the stored spec of a follower whose leader has another incarnation."""
     document = json.loads(spec)

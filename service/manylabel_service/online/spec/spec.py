@@ -1,6 +1,5 @@
 """Immutable spec of a model, as created by a client and stored."""
 
-import re
 from collections import Counter
 from typing import Annotated, Any, Literal, Self
 
@@ -26,6 +25,7 @@ from manylabel_service.online.spec.limits import LimitsField, limits_to_dict
 from manylabel_service.online.spec.params import PARAMS, AnyParams, Params
 from manylabel_service.online.spec.sources import Sources
 from manylabel_service.online.spec.text import Text, text_to_dict
+from manylabel_service.parameters import in_json
 from manylabel_service.storage import Durability
 
 MAX_NAME_BYTES = 256
@@ -165,16 +165,13 @@ class ModelSpec(BaseModel):
         return self.params.learner(self.scaling, self.missing)
 
 
-_PYTHON = {"None": "null", "True": "true", "False": "false"}
-
-
 def _refused(detail: str, params: Params) -> ValidationError:
     """Return the error for a parameter that the learner rejects, with its path."""
     name, _, rest = detail.partition(" ")
     place: tuple[str, ...] = ("params", name) if name in type(params).model_fields else (name,)
     if place == (name,) and name not in ("scaling", "missing"):
         place, rest = ("params",), detail
-    words = re.sub(r"\b(None|True|False)\b", lambda found: _PYTHON[found[0]], rest)
+    words = in_json(rest)
     problem = PydanticCustomError("parameter", "{detail}", {"detail": words})
     value = getattr(params, name, None)
     return ValidationError.from_exception_data("ModelSpec", [{"type": problem, "loc": place, "input": value}])

@@ -118,7 +118,7 @@ def test_without_a_measure_a_label_is_predicted_above_0():
     [
         ({"optimise": "f1"}, "optimise"),
         ({"calibrate": "yes"}, "calibrate"),
-        ({"folds": 1}, "folds must be at least 2"),
+        ({"folds": 1}, "folds must be an integer from 2 to 100, not 1"),
         ({"folds": 2.5}, "folds"),
     ],
 )

@@ -14,11 +14,15 @@ the mean of a part over the relevant labels and over the irrelevant ones, its mi
 difference, and P_bc is the mean product of two parts around their middles, over the relevant labels and over the
 irrelevant ones alike. Then
 
-    M <- KEPT M + P     d <- KEPT d + d_b     n <- KEPT n + 1     (M + r I) a = max(d, 0) + r h e_0,   a >= 0
+    M <- KEPT M + P   d <- KEPT d + d_b   n <- KEPT n + 1   (M + r I) a = e,   a >= 0,   e_b = d_b F_b / (1 + F_b)
 
-with r = RIDGE / n times the mean of M_bb, and h the best gain that all blocks could share: it draws words, and no
-vector. An M_bc below 0 counts as 0: parts that contradict each other do so by chance. With o_b = 1 for words and ODDS
-for a vector, g_b is o_b a_b over their sum, and the START of a vector, by the weights n and PRIOR.
+with r = RIDGE / n times the mean of M_bb. By chance alone the d_b of a part that says nothing reaches about sqrt(M_bb);
+F_b = d_b^2 / M_bb - 1 is what is beyond it, 0 for a smaller d_b and for one below 0. An M_bc below 0 counts as 0: parts
+that contradict each other do so by chance. With o_b = 1 for words and ODDS for a vector, and E = sum_b F_b,
+
+    g_b = E / (1 + E) o_b a_b / sum_c o_c a_c  for vectors      g_0 = 1 - sum of them
+
+so words have the whole gain until more is known. In an example without words, its vectors share 1 / (1 + E) of it.
 
 Only + - * / and square roots, in a fixed order. See Eqs. (10f) to (10h) of docs/mathematics.md.
 """
@@ -31,9 +35,6 @@ from manylabel_core.online.updates._implicit import SCRATCH
 from manylabel_core.online.updates._targets import set_signs, weight_of
 from manylabel_core.online.updates._update import run_update
 
-START = 0.06
-"""Gain of a vector at the start."""
-
 MIN_SHARE = 0.25
 """Gains are not divided by less where blocks are missing."""
 
@@ -43,7 +44,10 @@ KEPT = 0.998
 RATE = 0.005
 """Least rate of the running means of the parts."""
 
-RIDGE, ODDS, PRIOR = 10.0, 0.75, 20.0
+RIDGE, ODDS = 10.0, 0.75
+
+MAX_BEYOND = 2.0**40
+"""More than any number of examples comes to: gains are finite, whatever the state."""
 
 SWEEPS = 8
 """Sweeps of the non-negative solve, which begins with the solution of the example before."""
@@ -53,14 +57,14 @@ N_EVIDENCE = 3
 
 
 @compiled
-def score_blocks(table, constant, blocks, gains, indptr, indices, values, starts, present, vectors, scores, shares):  # type: ignore[no-untyped-def]
+def score_blocks(table, constant, blocks, evidence, indptr, indices, values, starts, present, vectors, scores, shares):  # type: ignore[no-untyped-def]
     """Write the scores (n_samples, 1 + n_labels) of rows, and the gain (n_samples, n_blocks) of each block in them."""
     width = padded(table, scores.shape[1])
     parts, work = np.empty((len(starts), width)), np.empty(width)
     columns = np.arange(blocks.shape[0], dtype=np.int32)
     for i in range(len(indptr) - 1):
         row = slice(indptr[i], indptr[i + 1])
-        share_gains(gains, indptr[i + 1] > indptr[i], present[i], shares[i])
+        share_gains(evidence, indptr[i + 1] > indptr[i], present[i], shares[i])
         _score_parts(table, blocks, indices[row], values[row], starts, columns, vectors[i], parts)
         _add_parts(table, constant, shares[i], parts, work, scores[i])
 
@@ -95,7 +99,6 @@ def learn_blocks(  # type: ignore[no-untyped-def]
     """Learn rows in order; write the scores of each row before it was learnt, and the gains of its blocks."""
     width, longest = padded(table, scores.shape[1]), max(longest_row(indptr), len(blocks))
     n_blocks = len(starts)
-    gains = evidence[:, n_blocks + 2]
     parts, work = np.empty((n_blocks, width)), np.empty((SCRATCH, width))
     total = np.empty(width)
     columns = np.arange(len(blocks), dtype=np.int32)
@@ -109,7 +112,7 @@ def learn_blocks(  # type: ignore[no-untyped-def]
         features, given, signs, share = indices[row], values[row], all_signs[:n_columns], shares[i]
         scores[i, n_columns:] = 0.0
         own = parts[:, : padded(table, n_columns)]
-        share_gains(gains, len(features) > 0, present[i], share)
+        share_gains(evidence, len(features) > 0, present[i], share)
         _score_parts(table, blocks, features, given, starts, columns, vectors[i], own)
         _add_parts(table, constant, share, own, total[: own.shape[1]], scores[i, :n_columns])
         set_signs(listed[truth], listed_signs[truth], complete[i], signs)
@@ -137,12 +140,16 @@ def learn_blocks(  # type: ignore[no-untyped-def]
 
 
 @compiled
-def share_gains(gains, has_words, present, share):  # type: ignore[no-untyped-def]
+def share_gains(evidence, has_words, present, share):  # type: ignore[no-untyped-def]
     """Write the gains of the blocks that an example has; 0 for the others."""
+    gains, n_present = evidence[:, len(evidence) + 2], 0
+    for field in range(len(present)):
+        n_present += present[field]
+    prior = 0.0 if has_words else _prior(evidence) / max(n_present, 1)
     share[0] = gains[0] if has_words else 0.0
     total = share[0]
     for field in range(len(present)):
-        share[1 + field] = gains[1 + field] if present[field] else 0.0
+        share[1 + field] = gains[1 + field] + prior if present[field] else 0.0
         total += share[1 + field]
     for block in range(len(share)):
         share[block] /= max(total, MIN_SHARE)
@@ -258,19 +265,16 @@ def _solve(evidence, n):  # type: ignore[no-untyped-def]
     """Write a, by sweeps of coordinate descent that keep it at 0 or above, and g."""
     n_blocks = len(evidence)
     d, a, g = evidence[:, n_blocks], evidence[:, n_blocks + 1], evidence[:, n_blocks + 2]
-    trace, everything, wanted = 0.0, 0.0, 0.0
+    trace = 0.0
     for block in range(n_blocks):
         trace += evidence[block, block]
-        wanted += max(d[block], 0.0)
-        for other in range(n_blocks):
-            everything += evidence[block, other]
     ridge = RIDGE / n * trace / n_blocks
     if not ridge > 0.0:
         return
-    together = wanted / (everything + n_blocks * ridge)
     for _ in range(SWEEPS):
         for block in range(n_blocks):
-            left = max(d[block], 0.0) + (ridge * together if block == 0 else 0.0)
+            beyond = _beyond_chance(evidence, block)
+            left = d[block] * (beyond / (1.0 + beyond)) if beyond > 0.0 else 0.0
             for other in range(n_blocks):
                 if other != block:
                     left -= max(evidence[block, other], 0.0) * a[other]
@@ -278,8 +282,24 @@ def _solve(evidence, n):  # type: ignore[no-untyped-def]
     total = a[0]
     for block in range(1, n_blocks):
         total += ODDS * a[block]
-    if total > 0.0:
-        g[0] = 1.0
-        for block in range(1, n_blocks):
-            g[block] = (n * (ODDS * a[block] / total) + PRIOR * START) / (n + PRIOR)
-            g[0] -= g[block]
+    prior = _prior(evidence)
+    g[0] = 1.0
+    for block in range(1, n_blocks):
+        g[block] = (1.0 - prior) * (ODDS * a[block] / total) if total > 0.0 else 0.0
+        g[0] -= g[block]
+
+
+@compiled
+def _prior(evidence):  # type: ignore[no-untyped-def]
+    """Return the share of the gains that words have until more is known."""
+    found = 0.0
+    for block in range(len(evidence)):
+        found += _beyond_chance(evidence, block)
+    return 1.0 / (1.0 + found)
+
+
+@compiled
+def _beyond_chance(evidence, block):  # type: ignore[no-untyped-def]
+    """Return how far a block separates labels beyond chance."""
+    square, d = evidence[block, block], evidence[block, len(evidence)]
+    return min(max(d * d / square - 1.0, 0.0), MAX_BEYOND) if d > 0.0 and square > 0.0 else 0.0

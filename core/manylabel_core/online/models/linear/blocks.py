@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from manylabel_core.online.models.linear._blocks import N_EVIDENCE, START, learn_blocks, score_blocks, share_gains
+from manylabel_core.online.models.linear._blocks import N_EVIDENCE, learn_blocks, score_blocks, share_gains
 from manylabel_core.online.models.linear.model import MAX_FEATURE_SQUARES, LinearModel
 from manylabel_core.online.models.linear.weight_table import padded_width
 from manylabel_core.rows import Rows, Targets, VectorRows
@@ -54,8 +54,6 @@ class VectorBlocks:
         evidence = np.zeros((n_blocks, n_blocks + N_EVIDENCE))
         evidence[:known, :known] = self._evidence[:, :known]
         evidence[:known, n_blocks:] = self._evidence[:, known:]
-        evidence[:known, -1] *= 1.0 - START * (n_blocks - known)
-        evidence[known:, -1] = START
         self._evidence = evidence
         blank = np.zeros((n_blocks - known, self._means.shape[1]))
         self._means, self._counts = np.vstack([self._means, blank]), np.vstack([self._counts, blank])
@@ -80,13 +78,13 @@ class VectorBlocks:
         """Write the scores of rows; return the gains of their blocks."""
         shares = np.empty((len(scores), len(self._evidence)))
         table, _, constant, _ = self._words.parts
-        score_blocks(table, constant, self._table, self.gains, *rows, *vectors, scores, shares)
+        score_blocks(table, constant, self._table, self._evidence, *rows, *vectors, scores, shares)
         return shares
 
     def share(self, has_words: bool, present: NDArray[np.bool_]) -> NDArray[np.float64]:
         """Return the gains of the blocks that an example has; 0 for the others."""
         share = np.empty(len(self._evidence))
-        share_gains(self.gains, has_words, present, share)
+        share_gains(self._evidence, has_words, present, share)
         return share
 
     def forget(self, label: int) -> None:
