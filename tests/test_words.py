@@ -19,8 +19,8 @@ PHRASES = re.compile(
 )
 UNIDIOMATIC = re.compile(
     r"\b[Ww]hat is no (?!longer|more)|\b[Tt]here (is|are|was|were) none\b|\b(that|if it|if they) (is|are) none\b"
-    r"|\bin its place\b|(?<!the writes) of (its|their) own\b|\bfor ever\b|\bunder way\b|\bleft out\b|\bby hand\b|\b[Ll]ikewise\b"
-    r"|\b(is|are|was|were|be) asked for\b|\bone after the other\b|\bkept predictions?\b|\b(data sets?|meta data)\b"
+    r"|\bin its place\b|(?<!the writes) of (its|their) own\b|\bfor ever\b|\bunder way\b|\bleft out\b|\bby hand\b"
+    r"|\b[Ll]ikewise\b|\b(is|are|was|were|be) asked for\b|\bone after the other\b|\bkept predictions?\b|\b(data sets?|meta data)\b"
     r"|\banswer(s|ed)?( with)? [2345]\d\d\b"
 )
 """Turns of phrase with a plainer form: "is missing", "separate", "forever", "omitted", "manually", "in turn"."""
